@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use sandbox::{Product, Sandbox, Settings};
 
-use crate::{pageviews, places, plugins, release, root, setup};
+use crate::{pageviews, places, plugins, root, setup, target};
 
 const HITS: u64 = 2_000_000;
 const NAME: &str = "demo";
@@ -57,8 +57,8 @@ const PACKED_QUESTIONS: [(&str, &str); 3] = [
 
 pub(crate) fn run() -> Result<()> {
     setup::run_quietly()?;
-    let remora = release()?;
     let plugins = plugins()?;
+    let remora = target().join("release/remora");
     let places = places()?;
     let installation = sandbox::find(&places, Product::MariaDb1011)?;
     let began = Instant::now();

@@ -162,7 +162,8 @@ fn release() -> Result<PathBuf> {
 
 /// The same, with further options of cargo.
 fn release_with(options: &[&str]) -> Result<PathBuf> {
-    run(cargo().args(["build", "--release", "--quiet", "--package", "remora"]).args(options))?;
+    // Not quiet: the first time it takes minutes.
+    run(cargo().args(["build", "--release", "--package", "remora"]).args(options))?;
     Ok(target().join("release/remora"))
 }
 

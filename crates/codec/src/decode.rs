@@ -58,6 +58,15 @@ pub fn decoder(source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> {
 /// Those of [`decoder`].
 pub fn bounded_decoder(source: Box<dyn Read + Send>, window_log: u32) -> io::Result<(Codec, Reader)> {
     let (codec, source) = recognised(source)?;
+    Ok((codec, decoder_with(codec, source, window_log)?))
+}
+
+/// The plain bytes of a source whose codec is known.
+pub(crate) fn decoder_of(codec: Codec, source: Source) -> io::Result<Reader> {
+    decoder_with(codec, source, 31)
+}
+
+fn decoder_with(codec: Codec, source: Source, window_log: u32) -> io::Result<Reader> {
     let buffered = |source| BufReader::with_capacity(BUFFER_BYTES, source);
     let inner = match codec {
         Codec::Plain => Inner::Plain(source),
@@ -72,7 +81,7 @@ pub fn bounded_decoder(source: Box<dyn Read + Send>, window_log: u32) -> io::Res
         Codec::Bzip2 => Inner::Bzip2(MultiBzDecoder::new(buffered(source))),
         Codec::Column => Inner::Column(Box::new(column::Reader::new(buffered(source)))),
     };
-    Ok((codec, Reader { codec, inner }))
+    Ok(Reader { codec, inner })
 }
 
 impl Read for Reader {

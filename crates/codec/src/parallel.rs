@@ -1,15 +1,17 @@
 //! The same streams on several cores: cut into pieces that are compressed and decompressed independently.
 //!
 //! The output is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams of
-//! bzip2 and xz, one after the other. Of the files that other tools wrote, only zstd frames with their sizes
-//! are decompressed on several cores; everything else uses one.
+//! bzip2 and xz, one after the other. Files of other tools are decompressed on several cores if they consist
+//! of such pieces too: zstd frames with their sizes, short frames of lz4, short streams of bzip2 (as pbzip2
+//! writes them) and of xz.
 
 mod pieces;
+mod search;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Cursor, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::column::Blocks;
 use crate::decode::{explain, recognised};
@@ -107,11 +109,28 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
         return Ok(codec);
     }
     let mut pieces = pieces::Pieces::new(codec, source);
-    let work = |piece| plain(codec, piece, pieces::BYTES_MAX);
-    in_order(threads, || pieces.next(), work, |text: Vec<u8>| sink.write_all(&text))?;
+    let work = |piece| match codec {
+        Codec::Bzip2 => short(piece, BZIP2_PLAIN_MAX),
+        _ => plain(codec, piece, pieces::BYTES_MAX).map(Text::Whole),
+    };
+    in_order(
+        threads,
+        || pieces.next(),
+        work,
+        |text: Text| match text {
+            Text::Whole(text) => sink.write_all(&text),
+            Text::Long(piece) => {
+                io::copy(&mut crate::decoder(Box::new(Cursor::new(piece)))?.1, sink).map(drop)
+            }
+        },
+    )?;
     // From here on the stream does not say where a piece ends.
     if let Some(rest) = pieces.rest()? {
-        let (found, mut reader) = crate::decoder(rest)?;
+        let (found, mut reader) = match codec {
+            Codec::Gzip | Codec::Zstd => crate::decoder(rest)?,
+            // These may have other things between their pieces, which their decoders know.
+            _ => (codec, crate::decode::decoder_of(codec, rest)?),
+        };
         if found != codec {
             let error = io::Error::other("something else follows it");
             return Err(explain(codec, &error));
@@ -169,6 +188,26 @@ pub fn column(
         sink.write_all(&lines)
     })?;
     Ok(taken)
+}
+
+/// More text of a bzip2 stream is not held: a stream does not say how long its text is, and a few bytes may
+/// be a gigabyte of the same.
+const BZIP2_PLAIN_MAX: usize = 8 << 20;
+
+/// What became of a piece.
+enum Text {
+    Whole(Vec<u8>),
+    /// The piece itself, because its text is too long.
+    Long(Arc<[u8]>),
+}
+
+/// The text of a piece if it has at most so many bytes.
+fn short(piece: Vec<u8>, bytes_max: usize) -> io::Result<Text> {
+    let piece: Arc<[u8]> = piece.into();
+    let (_, reader) = crate::decoder(Box::new(Cursor::new(Arc::clone(&piece))))?;
+    let mut text = Vec::new();
+    reader.take(bytes_max as u64 + 1).read_to_end(&mut text)?;
+    Ok(if text.len() > bytes_max { Text::Long(piece) } else { Text::Whole(text) })
 }
 
 /// The text of a piece, which has so many bytes at most.

@@ -23,6 +23,8 @@ use progress::count;
 
 /// The file's name.
 pub(crate) const NAME: &str = "manifest.json";
+/// What is wrong with a folder without that file.
+const WITHOUT: &str = "no manifest.json in it; either this is no dump, or the dump did not come to its end";
 /// The value of the first member.
 const FORMAT: &str = "remora dump";
 /// The version that is written. The previous one is read too.
@@ -370,10 +372,9 @@ impl Manifest {
         let path = folder.join(NAME);
         let source = match disk.open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::Mismatch(format!(
-                    "{}: no {NAME} in it; either this is no dump, or the dump did not come to its end",
-                    folder.display()
-                )));
+                let is_there = disk.list(folder).is_ok();
+                let why = if is_there { WITHOUT } else { "there is no such folder, or it can't be read" };
+                return Err(Error::Mismatch(format!("{}: {why}", folder.display())));
             }
             opened => opened.map_err(Error::file(&path))?,
         };

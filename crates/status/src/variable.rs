@@ -12,6 +12,7 @@ mod file;
 mod help;
 mod name;
 mod option;
+pub mod plugin;
 mod probe;
 mod server;
 pub mod shipped;

@@ -7,10 +7,23 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 use crate::Codec;
 use crate::decode::explain;
 
+use super::search;
+
 /// A larger piece, compressed or plain, is not treated as one: one core reads it as a stream.
 pub(super) const BYTES_MAX: usize = 128 << 20;
 /// Bytes per read when looking for a piece's end.
 const READ_BYTES: usize = 1 << 18;
+
+/// The most bytes, compressed or plain, of a piece whose beginning does not say how long it is. This much is
+/// read before one core goes on with a stream in one piece, so it is hardly more than our own pieces have.
+fn bytes_max(codec: Codec) -> usize {
+    match codec {
+        Codec::Lz4 | Codec::Bzip2 => 8 << 20,
+        // Up to level 7.
+        Codec::Xz => 64 << 20,
+        _ => BYTES_MAX,
+    }
+}
 
 /// Plain bytes of a piece: large enough that hardly any match is lost.
 pub(super) fn bytes(codec: Codec, level: u32) -> usize {
@@ -76,45 +89,74 @@ fn gzip(level: u32, piece: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Finds the pieces of a stream whose headers give their lengths.
+/// Finds the pieces of a stream: by their headers, or by where the next one begins.
 pub(super) struct Pieces {
     codec: Codec,
     source: Box<dyn Read + Send>,
     /// The bytes of the next one that were read.
     held: Vec<u8>,
+    /// No piece begins in so many of them, except at the first.
+    searched: usize,
 }
 
 impl Pieces {
     pub(super) fn new(codec: Codec, source: Box<dyn Read + Send>) -> Pieces {
-        Pieces { codec, source, held: Vec::new() }
+        Pieces { codec, source, held: Vec::new(), searched: 0 }
     }
 
-    /// The next piece; none at the end, or when its length is not given.
+    /// The next piece; none at the end, or when its end is not found.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let end = match self.codec {
                 Codec::Gzip => gzip_end(&self.held),
                 Codec::Zstd => zstd_end(&self.held),
-                _ => Found::Unknown,
+                Codec::Lz4 => lz4_end(&self.held),
+                Codec::Bzip2 | Codec::Xz => self.search(),
+                Codec::Plain | Codec::Column => Found::Unknown,
             };
             let wanted = match end {
                 Found::Unknown => return Ok(None),
                 Found::At(end) if self.held.len() >= end => {
+                    self.searched = 0;
                     let rest = self.held.split_off(end);
                     return Ok(Some(std::mem::replace(&mut self.held, rest)));
                 }
                 Found::At(wanted) | Found::After(wanted) => wanted,
             };
-            if wanted > BYTES_MAX {
+            if wanted > bytes_max(self.codec) {
                 return Ok(None);
             }
             let missing = (wanted - self.held.len()).max(READ_BYTES);
             if self.source.by_ref().take(missing as u64).read_to_end(&mut self.held)? == 0 {
-                if self.held.is_empty() {
+                let is_whole = match self.codec {
+                    Codec::Bzip2 => true,
+                    Codec::Xz => search::is_xz_stream(&self.held, BYTES_MAX),
+                    _ => false,
+                };
+                if self.held.is_empty() || self.codec == Codec::Xz && !is_whole {
                     return Ok(None);
+                }
+                if is_whole {
+                    return Ok(Some(std::mem::take(&mut self.held)));
                 }
                 return Err(explain(self.codec, &io::ErrorKind::UnexpectedEof.into()));
             }
+        }
+    }
+
+    /// Searches where the next piece begins.
+    fn search(&mut self) -> Found {
+        let held = &self.held;
+        let (is_one, next) = match self.codec {
+            Codec::Xz => (search::is_xz_begin(held), search::xz(held, self.searched.max(4), BYTES_MAX)),
+            _ => (search::is_bzip2_begin(held), search::bzip2(held, self.searched.max(1))),
+        };
+        // The last bytes may be the beginning of a head.
+        self.searched = held.len().saturating_sub(9);
+        match next {
+            _ if !is_one => Found::Unknown,
+            Some(end) => Found::At(end),
+            None => Found::After(held.len() + 1),
         }
     }
 
@@ -185,6 +227,33 @@ fn zstd_end(held: &[u8]) -> Found {
     }
 }
 
+/// LZ4 frame format 1.6: the header says what follows it, and each block says how long it is.
+fn lz4_end(held: &[u8]) -> Found {
+    let Some(head) = held.get(..7) else { return Found::After(7) };
+    let (flags, size) = (head[4], head[5] >> 4 & 7);
+    if head[..4] != [0x04, 0x22, 0x4d, 0x18] || flags >> 6 != 1 || size < 4 {
+        return Found::Unknown;
+    }
+    let has = |bit: u8| usize::from(flags & bit != 0);
+    let block_max = 1 << (8 + 2 * size);
+    let mut at = 7 + 8 * has(8) + 4 * has(1);
+    let mut plain = 0;
+    loop {
+        let Some(block) = held.get(at..at + 4) else { return Found::After(at + 4) };
+        at += 4;
+        // The highest bit says that the block is not compressed.
+        let bytes = le(block) & 0x7fff_ffff;
+        if bytes == 0 {
+            return Found::At(at + 4 * has(4));
+        }
+        at += bytes + 4 * has(16);
+        plain += block_max;
+        if plain > bytes_max(Codec::Lz4) {
+            return Found::Unknown;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,10 +273,13 @@ mod tests {
 
     #[test]
     fn pieces_are_found_where_they_end() {
-        let texts: [&[u8]; 5] = [b"", b"a", &[b'x'; 300], &[b'y'; 70_000], b"the last"];
-        for codec in [Codec::Gzip, Codec::Zstd] {
+        let texts: [&[u8]; 5] = [b"a", b"b", &[b'x'; 300], &[b'y'; 70_000], b"the last"];
+        for codec in [Codec::Gzip, Codec::Zstd, Codec::Lz4, Codec::Bzip2, Codec::Xz] {
             let written: Vec<Vec<u8>> = texts.iter().map(|text| compress(codec, 3, text).unwrap()).collect();
             assert_eq!(pieces(codec, written.concat()), (written.clone(), Vec::new()), "{codec}");
+            if !matches!(codec, Codec::Gzip | Codec::Zstd) {
+                continue;
+            }
             // What does not say how long it is, is left.
             let mut encoder = codec.encoder(Vec::new(), 3).unwrap();
             encoder.write_all(b"of others").unwrap();
@@ -229,6 +301,75 @@ mod tests {
             let (found, rest) = pieces(Codec::Zstd, encoder.finish().unwrap());
             assert_eq!((found.len(), rest.len()), (frames, 0), "{len}");
         }
+    }
+
+    #[test]
+    fn a_stream_inside_of_an_xz_stream_is_none_of_its_pieces() {
+        // Random bytes are stored as they are, and with them the ends and beginnings of streams.
+        let mut seed = 1_u32;
+        let mut random = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            u8::try_from(seed >> 24).unwrap()
+        };
+        let mut noise = |bytes| (0..bytes).map(|_| random()).collect::<Vec<u8>>();
+        let mut inner = Vec::new();
+        for shift in 0..4 {
+            let mut text = noise(shift);
+            for _ in 0..3 {
+                inner = compress(Codec::Xz, 1, &noise(5000)).unwrap();
+                text.extend(&inner);
+            }
+            let outer = compress(Codec::Xz, 1, &text).unwrap();
+            assert!(outer.windows(8).any(|bytes| bytes == b"YZ\xfd7zXZ\0"), "they are not in it");
+            let (found, rest) = pieces(Codec::Xz, [outer.clone(), outer.clone()].concat());
+            assert_eq!((found.len(), &found[0], rest.len()), (2, &outer, 0), "{shift}");
+        }
+        // Padding, a cut, and something else are left to be read as a stream.
+        for (more, cut) in [(&[0; 4][..], 0), (b"", 1), (b"hello", 0)] {
+            let stream = [&inner[..inner.len() - cut], more].concat();
+            assert_eq!(pieces(Codec::Xz, stream.clone()), (Vec::new(), stream));
+        }
+    }
+
+    #[test]
+    fn a_head_of_bzip2_is_found_where_reads_meet() {
+        let whole = compress(Codec::Bzip2, 9, b"hello").unwrap();
+        for at in READ_BYTES - 12..READ_BYTES + 2 {
+            let mut first = whole.clone();
+            // What the codec makes of it is not asked here.
+            first.resize(at, b'x');
+            let (found, rest) = pieces(Codec::Bzip2, [&first[..], &whole].concat());
+            assert!((found.len(), rest.len()) == (2, 0) && found[0].len() == at, "{at}");
+        }
+        let mut long = whole.clone();
+        long.resize(bytes_max(Codec::Bzip2) + 5, b'x');
+        assert_eq!(pieces(Codec::Bzip2, long.clone()).1.len(), long.len());
+    }
+
+    #[test]
+    fn a_frame_of_lz4_ends_behind_its_last_block() {
+        for flags in (0..32_u8).map(|n| 0x40 | (n & 1) | (n & 0x1e) << 1) {
+            let has = |bit: u8| usize::from(flags & bit != 0);
+            let mut frame = vec![0x04, 0x22, 0x4d, 0x18, flags, 0x70];
+            frame.extend(vec![1; 8 * has(8) + 4 * has(1) + 1]);
+            for (len, high) in [(300_u32, 0), (70, 1 << 31)] {
+                frame.extend((len | high).to_le_bytes());
+                frame.extend(vec![9; usize::try_from(len).unwrap() + 4 * has(16)]);
+            }
+            frame.extend([0; 4]);
+            frame.extend(vec![7; 4 * has(4)]);
+            assert_eq!(lz4_end(&frame), Found::At(frame.len()), "{flags:x}");
+            for cut in 0..frame.len() - 4 * has(4) {
+                match lz4_end(&frame[..cut]) {
+                    Found::After(wanted) => assert!(cut < wanted && wanted <= frame.len(), "{cut}: {wanted}"),
+                    found => panic!("{cut}: {found:?}"),
+                }
+            }
+            // Three blocks may have more than our own pieces.
+            frame.splice(6 + 8 * has(8) + 4 * has(1) + 1.., [1, 0, 0, 0, 5].repeat(20));
+            assert!(has(16) == 1 || lz4_end(&frame) == Found::Unknown, "{flags:x}");
+        }
+        assert_eq!(lz4_end(b"hello, you"), Found::Unknown);
     }
 
     /// A frame of zstd: the descriptor's flags for the size, for one segment, a checksum and a dictionary,

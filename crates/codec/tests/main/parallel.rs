@@ -113,6 +113,18 @@ fn what_others_wrote_goes_on_one_core() {
 }
 
 #[test]
+fn a_few_bytes_of_bzip2_may_be_much_text() {
+    let zeros = vec![0; 20_000_000];
+    let stream = pack(Codec::Bzip2, &zeros);
+    let file = [&stream[..], &pack(Codec::Bzip2, b"in between"), &stream].concat();
+    assert!(file.len() < 3000, "{}", file.len());
+    for threads in [1, 2] {
+        let (_, text) = plain(&file, threads).unwrap();
+        assert!(text == [&zeros[..], b"in between", &zeros].concat(), "{threads}");
+    }
+}
+
+#[test]
 fn a_reader_that_stops_early_stops_the_threads() {
     let whole = packed(&long_rows(Codec::Zstd), job(Codec::Zstd, 2));
     let error = reading(Box::new(Cursor::new(whole)), 2, |plain| {

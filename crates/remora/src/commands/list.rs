@@ -17,7 +17,7 @@ const CLOCKS_DIFFER_S: i64 = 300;
 
 const EXAMPLES: &str = "EXAMPLES
   remora list /backup
-  remora list /backup --older-than 26h       for monitoring: exits with 3 if a newest backup is older
+  remora list /backup --older-than 26h     for monitoring: exits with 3 if a newest backup is older
   remora list /backup --json";
 
 /// List the backups in a repository

@@ -21,7 +21,8 @@ use crate::report::Report;
 const EXAMPLES: &str = "EXAMPLES
   remora lock -- lvcreate --snapshot --size 10G --name snap vg/data
   remora lock --mode global --wait 20 --position /backup/position.json -- ./snapshot.sh
-  remora lock --before 'STOP SLAVE SQL_THREAD' --after 'START SLAVE SQL_THREAD' -- zfs snapshot tank/db@now";
+  remora lock --before 'STOP SLAVE SQL_THREAD' --after 'START SLAVE SQL_THREAD' -- \\
+    zfs snapshot tank/db@now";
 
 /// Hold a server's lock while a command runs
 ///

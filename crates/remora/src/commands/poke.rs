@@ -20,12 +20,12 @@ use door::{Door, Memory};
 use known::Known;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora poke max-connections 500 --yes-i-know         a full server lets clients in again
-  remora poke kill-query 4711 --yes-i-know             works on a full server, too
-  remora poke set skip_name_resolve 1                  shows what it would store, and stores nothing
-  remora poke set skip_name_resolve 1 --yes-i-know     when the name server is down and new connections hang
+  remora poke max-connections 500 --yes-i-know       a full server lets clients in again
+  remora poke kill-query 4711 --yes-i-know           works on a full server, too
+  remora poke set skip_name_resolve 1                shows what it would store, and stores nothing
+  remora poke set skip_name_resolve 1 --yes-i-know   the name server is down, and clients hang
   remora poke set log_slave_updates 1 --yes-i-know -S /run/mysqld/mysqld.sock
-  remora poke list                                     what can be stored, and how that was tried";
+  remora poke list                                   what can be stored, and how that was tried";
 
 /// The emergency drawer: change on a live server what SQL can't
 ///

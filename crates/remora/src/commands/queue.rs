@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora queue status                 every queue of the server: what waits, what is owned, how old
+  remora queue status                 each queue of the server: what waits, what is owned, how old
   remora queue status --every 1       the same each second, with rates
   remora queue status unix:///a.sock  the queues of this server
   remora queue forward unix:///a.sock shop.jobs unix:///b.sock

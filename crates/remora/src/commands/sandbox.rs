@@ -16,7 +16,7 @@ use crate::plugin;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora sandbox start                    a MariaDB 10.11 called 'default', reached by its socket only
+  remora sandbox start                    a MariaDB 10.11 called 'default', reached by its socket
   remora sandbox shell -- -e 'SELECT 1'   the SQL client on it
   remora sandbox start old --server mysql-5.6 --port 0 --option --max-allowed-packet=64M
   remora sandbox start urls --plugins     with url_pack() and its companions

@@ -25,7 +25,7 @@ use status::counter::watch::Wants;
 
 use self::feed::{Event, Feed, Times, watches};
 use self::list::Filter;
-use self::output::{Follow, Output, Silent};
+use self::output::{Follow, Output, Silent, Wanted};
 use self::recording::Recorder;
 use self::statements::Statements;
 use crate::args::ServerArgs;
@@ -42,12 +42,13 @@ const EXAMPLES: &str = "EXAMPLES
   remora stat 1 mysql://mon@db1 mysql://mon@db2 --csv     two servers, as a table for programs
   remora stat --live                  a screen with all of it
   remora stat --digests 5             with the five statements that took the most time
-  remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again, in any form
+  remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again
   remora stat report db1.stat -o db1.html     a page with plots of the recording
   remora stat --listen 127.0.0.1:9104 mysql://mon@db1 mysql://mon@db2     for Prometheus
 
-A counter is shown as its change per second, over the time that really passed; a gauge as its value. What
-remora's own questions add is subtracted. After a restart or FLUSH STATUS a line says so instead of numbers.";
+A counter is shown as its change per second, over the time that really passed; a gauge as its
+value. What remora's own questions add is subtracted. After a restart or FLUSH STATUS a line says so
+instead of numbers.";
 
 /// The default interval between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -245,17 +246,17 @@ fn replay(
     }
     let (names, _) = recording::survey(file)?;
     let mut follow = Follow::new(names.clone());
-    let mut shown = vec![0; names.len()];
-    let is_enough = |shown: &u64| words.count.is_some_and(|count| *shown >= count);
+    let least = words.interval.unwrap_or_default();
+    let mut left = vec![words.count.unwrap_or(u64::MAX); names.len()];
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        if !is_enough(&shown[server]) {
-            shown[server] +=
-                follow.merge((server, sample), words.interval.unwrap_or_default(), output, report)?;
+        if left[server] > 0 {
+            let wanted = Wanted { least, left: left[server] };
+            left[server] -= follow.merge((server, sample), wanted, output, report)?;
         }
-        Ok(!stop.load(Ordering::Relaxed) && !shown.iter().all(is_enough))
+        Ok(!stop.load(Ordering::Relaxed) && left.iter().any(|left| *left > 0))
     })?;
-    if !shown.iter().all(is_enough) {
+    if left.iter().any(|left| *left > 0) {
         follow.finish(output, report)?;
     }
     Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })

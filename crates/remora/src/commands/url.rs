@@ -18,13 +18,13 @@ use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
   remora url measure urls.txt                     how well the built-in model packs your URLs
-  remora url train urls.txt.zst -o site.urlmodel  a model of your own, and an estimate of its ratio
+  remora url train urls.txt.zst -o site.urlmodel  your own model, and an estimate of its ratio
   remora url train mine.txt --base small -o site.urlmodel
-                                                  for few URLs: on top of what the built-in model knows
+                                                  for few URLs: on top of the built-in model
   remora url model add site.urlmodel --folder /usr/lib/mysql/plugin/urlpack
                                                   gives it to a server, under a number of its own
   remora url compare urls.txt                     compared with zstd with a dictionary, and others
-  remora url pack --text < names.txt              other short strings: words, names, titles, paths, e-mails
+  remora url pack --text < names.txt              other short strings: words, names, titles, paths
   remora url pack < urls.txt > packed.hex         one value a line, for UNHEX() in SQL
   remora url pack --column url < hits.csv |
     remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'

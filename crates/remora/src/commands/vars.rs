@@ -17,14 +17,14 @@ use crate::exit::{Exit, usage};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora vars 10.11 11.8                        what an upgrade changes; needs no server
-  remora vars mysql://root@db1 mysql://root@db2 how two servers differ, and who set it where
-  remora vars unix:///run/mysqld/mysqld.sock 11.8   what this server has set, against the defaults there
-  remora vars old.cnf new.cnf                   two option files: 1 is ON, 64M is 67108864
-  remora vars binary:/opt/mariadb/bin/mariadbd 11.8   a server that is not started
-  remora vars check /etc/mysql/my.cnf --for 11.8   will it start there, and which lines mean something else
-  remora vars advise                            what is dangerous or too small on a server, with reasons
-  remora vars snapshot unix:///a.sock > monday.vars   keep it, and compare with it later";
+  remora vars 10.11 11.8                             what an upgrade changes; needs no server
+  remora vars mysql://root@db1 mysql://root@db2      how two servers differ, and who set it where
+  remora vars unix:///run/mysqld/mysqld.sock 11.8    what this server has set, beside defaults
+  remora vars old.cnf new.cnf                        two option files: 1 is ON, 64M is 67108864
+  remora vars binary:/opt/mariadb/bin/mariadbd 11.8  a server that is not started
+  remora vars check /etc/mysql/my.cnf --for 11.8     does it start there, and as it says
+  remora vars advise                                 what is dangerous or too small, with reasons
+  remora vars snapshot unix:///a.sock > monday.vars  keep it, and compare with it later";
 
 /// Compare the settings of servers, series and option files; check an option file before an upgrade
 ///

@@ -88,6 +88,35 @@ fn files_go_and_the_sums_tell_what_was_there() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_read_ends_no_walk() {
+    let Some(folder) = folder("uncache: unreadable folders") else { return };
+    let file = |name: &str| folder.path().join(name);
+    ["data/a/one", "data/b/two", "data/c/three"].iter().for_each(|name| cached(&file(name)));
+    // Other users may not enter the folder of the tested program, so they run a copy.
+    let program = folder.path().join("remora");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_remora")), &program);
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(file("data/b"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    for (arguments, gone, code) in [
+        (&["-r", "data"][..], true, 3),
+        (&["data/*/*"], true, 3),
+        (&["-r", "data/**/t*"], true, 3),
+        (&["data/b/*"], false, 1),
+    ] {
+        ["data/a/one", "data/c/three"].iter().for_each(|name| drop(std::fs::read(file(name)).unwrap()));
+        let mut command = Command::new(&program);
+        command.current_dir(folder.path()).arg("uncache").args(arguments).stdin(Stdio::null());
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534).gid(65534);
+        }
+        let ended = Ended::of(&command.output().unwrap()).exits(code);
+        assert!(ended.err.contains("data/b: Permission denied"), "{arguments:?}: {}", ended.err);
+        assert_eq!(there(&file("data/c/three")) == 0, gone, "{arguments:?}: {}", ended.err);
+    }
+    std::fs::set_permissions(file("data/b"), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
 fn a_look_changes_nothing() {
     let Some(folder) = folder("uncache: a look") else { return };
     let path = folder.path().join("table.ibd");

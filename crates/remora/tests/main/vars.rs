@@ -1,9 +1,11 @@
 //! `remora vars` against every server: the data we ship are what servers report, and the checks match what
 //! servers do.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sandbox::{Family, Product};
+use serde_json::json;
 
 use super::support::{Ended, Place, on_every_server, on_mariadb, on_products, products, remora, start, tell};
 
@@ -259,6 +261,50 @@ fn a_file_is_checked_before_an_upgrade() {
     assert!(ended.out.contains("more.cnf:4") && ended.out.contains("5x"), "{}", ended.out);
     vars(folder.path(), &["check", "none.cnf", "--for", "10.11"]).exits(2).says(&["none.cnf"]);
     vars(folder.path(), &["check", "good.cnf", "--for", "good.cnf"]).exits(2).says(&["is an option file"]);
+}
+
+#[test]
+fn options_of_plugins_are_those_that_the_program_has_or_depend_on_the_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let verdicts = |file: &str, server: &str, more: &[&str], code| {
+        let arguments = [&["check", file, "--no-defaults", "--json", "--for", server], more].concat();
+        let ended = vars(folder.path(), &arguments).exits(code);
+        let starts = told(&ended, "summary")[0]["starts"].clone();
+        let found = told(&ended, "finding");
+        let of = |line: &serde_json::Value| format!("{} {}", line["line"], line["verdict"].as_str().unwrap());
+        (found.iter().map(of).collect::<Vec<_>>().join(", "), starts)
+    };
+    let (yes, no, maybe) = (json!(true), json!(false), json!(null));
+    write("plugin.cnf", "[mysqld]\nplugin_load_add=pretend\npretend_level=3\nmax_connections=50\n");
+    write("typo.cnf", "[mysqld]\nplugin_load_add=pretend\npretend_levl=3\nloose-pretend_levl=3\n");
+    write("named.cnf", "[mysqld]\nplugin_load=pretend=a.so\npretend_level=3\nmax_conections=50\n");
+    on_products(&products(), |product| {
+        tell(product);
+        for more in [&[][..], &["--no-start"]] {
+            let of = |file, code| verdicts(file, product.id(), more, code);
+            assert_eq!(of("plugin.cnf", 3), ("3 depends".to_owned(), maybe.clone()));
+            assert_eq!(of("typo.cnf", 3), ("3 depends, 4 depends".to_owned(), maybe.clone()));
+            assert_eq!(of("named.cnf", 4), ("3 depends, 4 aborts".to_owned(), no.clone()));
+        }
+        let installation = sandbox::find(&super::support::places(), product).unwrap();
+        if installation.loader.is_some() || installation.libraries.is_some() {
+            return;
+        }
+        // The program with a plugin that is nowhere else.
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *--plugin-load=pretend*) level='  --pretend-level=# \\n';; esac\n\
+             {} \"$@\" | sed \"s/^  -P, --port=/$level&/\"\n",
+            installation.daemon.display()
+        );
+        write("program", &script);
+        let program = folder.path().join("program");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = format!("binary:{}", program.display());
+        assert_eq!(verdicts("plugin.cnf", &program, &[], 0), (String::new(), yes.clone()));
+        assert_eq!(verdicts("typo.cnf", &program, &[], 4), ("3 aborts, 4 ignored".to_owned(), no.clone()));
+        assert_eq!(verdicts("named.cnf", &program, &[], 4).0, "4 aborts");
+    });
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use ::server::OptionLine;
 
+pub use super::option::is_read;
 use super::option::{Meaning, Prefix, resolve};
+use super::plugin::{Load, loads};
 use super::value::{switch, unit, words};
 use super::{Argument, Snapshot, Variable, name};
 
@@ -18,6 +20,8 @@ pub enum Verdict {
     Differs,
     /// The line has no effect.
     Ignored,
+    /// A plugin that the file loads decides, and the plugin is not known.
+    Depends,
     /// It still works.
     Deprecated,
     /// A later line sets another value.
@@ -77,19 +81,17 @@ impl Finding {
     }
 }
 
-/// Whether a server reads the group of a line.
-#[must_use]
-pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
-    snapshot.groups.iter().any(|group| group.eq_ignore_ascii_case(&line.group))
-}
-
-/// Checks all lines of option files, in all groups, for a server.
+/// Checks all lines of option files, in all groups, for a server. Nothing is known about the plugins that the
+/// lines load.
 #[must_use]
 pub fn check<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> Checked<'a> {
+    check_with(snapshot, lines, &loads(snapshot, lines))
+}
+
+/// The same, when the options of all loaded plugins are in the snapshot, except those of `unknown`.
+#[must_use]
+pub fn check_with<'a>(snapshot: &Snapshot, lines: &'a [OptionLine], unknown: &[Load]) -> Checked<'a> {
     let mut checked = Checked::default();
-    let loads_plugins = lines.iter().filter(|line| is_read(snapshot, line)).any(|line| {
-        matches!(resolve(snapshot, &line.name), Meaning::Option { name, .. } if name.starts_with("plugin_load"))
-    });
     let mut last: BTreeMap<String, usize> = BTreeMap::new();
     for line in lines {
         if !is_read(snapshot, line) {
@@ -99,10 +101,7 @@ pub fn check<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> Checked<'a> {
             }
             continue;
         }
-        let (setting, mut found) = judge(snapshot, line);
-        if let (None, true, Some((Verdict::Aborts, why))) = (&setting, loads_plugins, &mut found) {
-            why.push_str("; if a plugin that the file loads has it, the server starts");
-        }
+        let (setting, found) = judge(snapshot, line, unknown);
         checked.findings.extend(found.map(|(verdict, why)| Finding::new(line, verdict, why)));
         let Some(setting) = setting else { continue };
         if let Some(before) = last.insert(setting.name.clone(), checked.settings.len()) {
@@ -154,8 +153,11 @@ fn is_for_servers(group: &str) -> bool {
 
 type Found = Option<(Verdict, String)>;
 
-fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine) -> (Option<Setting<'a>>, Found) {
+fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine, unknown: &[Load]) -> (Option<Setting<'a>>, Found) {
     match resolve(snapshot, &line.name) {
+        Meaning::Unknown { is_loose } if unknown.iter().any(|load| load.may_have(&line.name)) => {
+            (None, Some((Verdict::Depends, depends(snapshot, line, unknown, is_loose))))
+        }
         Meaning::Unknown { is_loose: true } => {
             let why = format!("{} has no such option; loose lets it start anyway", snapshot.title);
             (None, Some((Verdict::Ignored, why)))
@@ -182,6 +184,18 @@ fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine) -> (Option<Setting<'a>>,
             (variable.ignored.is_none().then_some(setting), found)
         }
     }
+}
+
+/// What becomes of a line that only a plugin can know.
+fn depends(snapshot: &Snapshot, line: &OptionLine, unknown: &[Load], is_loose: bool) -> String {
+    let loads = unknown.iter().filter(|load| load.may_have(&line.name));
+    let loads = loads.map(|load| load.text.as_str()).collect::<Vec<_>>().join(" or ");
+    let title = &snapshot.title;
+    if is_loose {
+        return format!("{title} itself has no such option; it has an effect if {loads} is there and has it");
+    }
+    let near = near(snapshot, &line.name);
+    format!("{title} itself has no such option{near}; it starts only if {loads} is there and has it")
 }
 
 /// The value with prefixes applied.

@@ -1,6 +1,8 @@
 //! Finds the option that a name in an option file means, like `my_getopt` of the servers, with prefixes and
 //! abbreviations.
 
+use ::server::OptionLine;
+
 use super::{Snapshot, Variable};
 
 /// A prefix of an option's name.
@@ -53,6 +55,12 @@ pub enum Meaning<'a> {
     },
 }
 
+/// Whether a server reads the group of a line.
+#[must_use]
+pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
+    snapshot.groups.iter().any(|group| group.eq_ignore_ascii_case(&line.group))
+}
+
 /// Finds the option that a name in an option file means.
 #[must_use]
 pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
@@ -78,6 +86,11 @@ pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
         prefixes.push(prefix);
         rest = after;
     }
+}
+
+/// A name as it is written, and without its first prefix, its first two and so on.
+pub(super) fn without_prefixes(written: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(written), |name| PREFIXES.iter().find_map(|(word, _)| name.strip_prefix(word)))
 }
 
 /// The option with this name, or else all options that begin with it.

@@ -33,6 +33,15 @@ impl Output for Silent {
     }
 }
 
+/// What is wanted of a recording of a server.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The shortest interval; shorter ones are combined.
+    pub(crate) least: Duration,
+    /// How many intervals are still to be shown.
+    pub(crate) left: u64,
+}
+
 /// The samples so far of several servers.
 pub(crate) struct Follow {
     names: Vec<String>,
@@ -79,11 +88,12 @@ impl Follow {
     }
 
     /// The same with a sample. One that follows the last shown sample within less than `least` waits for the
-    /// next. Samples before and after a mark are never combined.
+    /// next. Samples before and after a mark are never combined. Returns how many intervals were shown; once
+    /// none is left, nothing else is shown either.
     pub(crate) fn merge(
         &mut self,
         (server, mut sample): (usize, Sample),
-        least: Duration,
+        Wanted { least, left }: Wanted,
         output: &mut dyn Output,
         report: &Report,
     ) -> Result<u64> {
@@ -92,6 +102,9 @@ impl Follow {
         let is_marked = !between(before, &sample).is_whole();
         if is_marked {
             shown += self.show_waiting(server, output, report)?;
+            if shown >= left {
+                return Ok(shown);
+            }
         } else if let Some(waiting) = self.waiting[server].take() {
             for (name, number) in waiting.own {
                 let entry = sample.own.entry(name).or_default();

@@ -12,7 +12,7 @@ use status::counter::change::Interval;
 use status::counter::page::{GENERATOR, Times, page};
 use status::counter::series::Series;
 
-use super::output::{Follow, Named, Output};
+use super::output::{Follow, Named, Output, Wanted};
 use super::recording;
 use crate::exit::Exit;
 use crate::report::Report;
@@ -58,7 +58,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let mut collect = Collect { names: &names, all: names.iter().map(|_| Series::default()).collect() };
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        follow.merge((server, sample), span / POINTS, &mut collect, report)?;
+        follow.merge(
+            (server, sample),
+            Wanted { least: span / POINTS, left: u64::MAX },
+            &mut collect,
+            report,
+        )?;
         Ok(true)
     })?;
     follow.finish(&mut collect, report)?;

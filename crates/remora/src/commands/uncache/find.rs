@@ -36,25 +36,35 @@ pub(crate) fn files(paths: &[PathBuf], exclude: &[String], recursive: bool) -> R
     let exclude = exclude.iter().map(pattern).collect::<Result<_>>()?;
     let mut search = Search { exclude, recursive, seen: BTreeSet::new(), found: Found::default() };
     for path in paths {
-        for path in named(path)? {
+        for path in search.named(path)? {
             search.path(&path);
         }
     }
     Ok(search.found)
 }
 
-/// The paths that an argument stands for: itself, or everything that matches it as a pattern.
-fn named(path: &Path) -> Result<Vec<PathBuf>> {
-    let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists());
-    let Some(pattern) = pattern else { return Ok(vec![path.to_owned()]) };
-    let found = glob::glob(pattern).map_err(|error| exit::usage(format!("{pattern}: {error}")))?;
-    let mut paths = found.collect::<Result<Vec<_>, _>>()?;
-    paths.sort();
-    // Nothing matches, so the argument itself is reported.
-    Ok(if paths.is_empty() { vec![path.to_owned()] } else { paths })
-}
-
 impl Search {
+    /// The paths that an argument stands for: itself, or everything that matches it as a pattern.
+    fn named(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
+        let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists());
+        let Some(pattern) = pattern else { return Ok(vec![path.to_owned()]) };
+        let found = glob::glob(pattern).map_err(|error| exit::usage(format!("{pattern}: {error}")))?;
+        let mut paths = Vec::new();
+        let mut is_whole = true;
+        for path in found {
+            match path {
+                Ok(path) => paths.push(path),
+                Err(error) => {
+                    is_whole = false;
+                    self.leave_out(error.path(), error.error());
+                }
+            }
+        }
+        paths.sort();
+        // Nothing matches, so the argument itself is reported.
+        Ok(if paths.is_empty() && is_whole { vec![path.to_owned()] } else { paths })
+    }
+
     fn is_excluded(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.exclude.iter().any(|pattern| match pattern.as_str().contains('/') {

@@ -1,16 +1,19 @@
 //! `remora vars check`
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use clap::Args;
 use progress::Progress;
-use sandbox::Product;
+use sandbox::{Installation, Product};
 use serde_json::json;
+use server::OptionLine;
 use status::variable::Snapshot;
-use status::variable::check::{Finding, Verdict, check};
+use status::variable::check::{Finding, Verdict, check_with};
+use status::variable::plugin::{Load, loads};
 
 use super::prove::{Proof, prove};
-use super::side;
+use super::{program, side};
 use crate::args::ServerArgs;
 use crate::commands::sandbox::places;
 use crate::exit::Exit;
@@ -32,7 +35,8 @@ const EXAMPLES: &str = "EXAMPLES
 /// are not tried but listed.
 ///
 /// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden; with
-/// 4 when a line stops the server, means something else or does nothing.
+/// 4 when a line stops the server, means something else or does nothing; else with 3 when a line is for a
+/// plugin that is not here.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -58,9 +62,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         snapshot.add_groups(suffix);
     }
     let lines = side::read_lines(&arguments.file)?;
-    let mut checked = check(&snapshot, &lines);
+    let installation = installation(&snapshot);
+    let unknown = unknown_plugins(arguments, &mut snapshot, installation.as_ref().ok(), &lines)?;
+    let mut checked = check_with(&snapshot, &lines, &unknown);
     let (mut proof, mut unproven) = (None, None);
-    match installation(&snapshot) {
+    match installation {
         _ if arguments.no_start => unproven = Some("--no-start was given".to_owned()),
         Ok(installation) => {
             report.phase("starting a server with it", None);
@@ -72,11 +78,37 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     tell(&snapshot, &checked.findings, proof.as_ref(), unproven.as_deref(), report)?;
     let is_bad = checked.findings.iter().any(|finding| finding.verdict <= Verdict::Ignored)
         || proof.is_some_and(|proof| proof.refused.is_some());
-    Ok(if is_bad { Exit::Damaged } else { Exit::Done })
+    let depends = checked.findings.iter().any(|finding| finding.verdict == Verdict::Depends);
+    Ok(match (is_bad, depends) {
+        (true, _) => Exit::Damaged,
+        (_, true) => Exit::Partial,
+        _ => Exit::Done,
+    })
+}
+
+/// The plugins that the file loads and whose options nobody here knows. For the others the program is asked,
+/// and their options are added to the snapshot.
+fn unknown_plugins(
+    arguments: &Arguments,
+    snapshot: &mut Snapshot,
+    installation: Option<&Installation>,
+    lines: &[OptionLine],
+) -> anyhow::Result<Vec<Load>> {
+    let loads = loads(snapshot, lines);
+    if let Some(path) = arguments.server_for.strip_prefix("binary:") {
+        return program::learn_plugins(&|| Command::new(path), &[], snapshot, loads);
+    }
+    match installation.filter(|_| !arguments.no_start) {
+        Some(installation) => {
+            let folder = format!("--plugin-dir={}", installation.plugin_dir.display());
+            program::learn_plugins(&|| installation.command(), &[folder], snapshot, loads)
+        }
+        None => Ok(loads),
+    }
 }
 
 /// The server of that series on this machine, or why there is none.
-fn installation(snapshot: &Snapshot) -> Result<sandbox::Installation, String> {
+fn installation(snapshot: &Snapshot) -> Result<Installation, String> {
     let product: Product = snapshot
         .series()
         .parse()
@@ -93,6 +125,7 @@ fn tell(
     report: &Report,
 ) -> anyhow::Result<()> {
     let aborts = findings.iter().filter(|finding| finding.verdict == Verdict::Aborts).count();
+    let depends = findings.iter().filter(|finding| finding.verdict == Verdict::Depends).count();
     let refused = proof.and_then(|proof| proof.refused.as_deref());
     if report.is_json() {
         for finding in findings {
@@ -101,8 +134,13 @@ fn tell(
                 "verdict": word(finding.verdict), "why": finding.why,
             }))?;
         }
+        let starts = match (aborts, refused) {
+            (0, None) if depends > 0 => None,
+            (0, None) => Some(true),
+            _ => Some(false),
+        };
         report.message(&json!({
-            "message_type": "summary", "server": snapshot.title, "starts": aborts == 0 && refused.is_none(),
+            "message_type": "summary", "server": snapshot.title, "starts": starts,
             "proven": proof.is_some(), "unproven_because": unproven, "server_said": refused,
             "not_tried": proof.map(|proof| &proof.left_out),
         }))?;
@@ -123,6 +161,12 @@ fn tell(
         )))?;
     }
     let verdict = match (aborts, refused) {
+        (0, None) if depends > 0 => {
+            format!(
+                "{} starts with this file if the plugins are there and have these options",
+                snapshot.title
+            )
+        }
         (0, None) => format!("{} starts with this file", snapshot.title),
         (0, Some(_)) => format!("{} does NOT start with this file", snapshot.title),
         (1, _) => format!("{} does NOT start with this file: one line stops it", snapshot.title),
@@ -132,7 +176,7 @@ fn tell(
     match (proof, unproven) {
         (Some(proof), _) if proof.left_out.is_empty() => report.note("seen by starting one with these lines"),
         (Some(proof), _) => report.note(&format!(
-            "seen by starting one with these lines; not tried, since they belong to another machine: {}",
+            "seen by starting one with these lines; not tried, since they belong to another machine or to a plugin: {}",
             proof.left_out.join(", ")
         )),
         (None, why) => report.note(&format!("not tried on a server: {}", why.unwrap_or_default())),
@@ -145,6 +189,7 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::Aborts => "aborts",
         Verdict::Differs => "differs",
         Verdict::Ignored => "ignored",
+        Verdict::Depends => "depends",
         Verdict::Deprecated => "deprecated",
         Verdict::Overridden => "overridden",
     }
@@ -155,6 +200,7 @@ fn head(verdict: Verdict) -> &'static str {
         Verdict::Aborts => "STOPS THE SERVER",
         Verdict::Differs => "MEANS SOMETHING ELSE",
         Verdict::Ignored => "does nothing",
+        Verdict::Depends => "NOT CHECKED",
         Verdict::Deprecated => "deprecated",
         Verdict::Overridden => "overridden",
     }

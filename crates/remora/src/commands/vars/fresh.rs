@@ -24,7 +24,7 @@ pub(super) fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
     let product: Product = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
     let places = places()?;
     let installation = sandbox::find(&places, product)?;
-    let mut listed = program::help(installation.command())?;
+    let mut listed = program::help(installation.command(), &[])?;
     let server = Sandbox::start(&installation, &places, &Settings::default())?;
     let mut session = prove::session(&server)?;
     let mut snapshot = read_server(&mut session)?;

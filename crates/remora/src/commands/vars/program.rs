@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use status::variable::plugin::Load;
 use status::variable::{Help, Snapshot, candidates, judge_probe, shipped};
 
 /// How long a program may take to print its help. It normally takes a fifth of a second.
@@ -17,12 +18,38 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Snapshot> {
     if !path.is_file() {
         bail!("there is no program {}", path.display());
     }
-    help(Command::new(path)).with_context(|| path.display().to_string())
+    help(Command::new(path), &[]).with_context(|| path.display().to_string())
 }
 
-/// What the program of a command says about its options.
-pub(super) fn help(command: Command) -> anyhow::Result<Snapshot> {
-    let output = ask(command, &[])?;
+/// Adds the options of plugins to what is known about a server. Returns those whose libraries the program
+/// can't load.
+pub(super) fn learn_plugins(
+    command: &dyn Fn() -> Command,
+    options: &[String],
+    snapshot: &mut Snapshot,
+    loads: Vec<Load>,
+) -> anyhow::Result<Vec<Load>> {
+    if loads.is_empty() {
+        return Ok(loads);
+    }
+    let alone = help(command(), options)?;
+    let mut unknown = Vec::new();
+    for load in loads {
+        let option = format!("--plugin-load={}", load.text);
+        let mut listed = help(command(), &[options, &[option]].concat())?;
+        listed.variables.retain(|name, _| !alone.variables.contains_key(name));
+        if listed.variables.is_empty() {
+            // Every plugin has at least the option that switches it off.
+            unknown.push(load);
+        }
+        snapshot.learn(&listed);
+    }
+    Ok(unknown)
+}
+
+/// What the program of a command says about its options, when it is started with these.
+pub(super) fn help(command: Command, options: &[String]) -> anyhow::Result<Snapshot> {
+    let output = ask(command, options)?;
     let text = String::from_utf8_lossy(&output.stdout);
     Help::read(&text).map_err(|error| {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sandbox::{Installation, Places, Sandbox, Settings};
 use server::{Environment, OptionLine, Overrides, Session, Target};
 use status::variable::check::{Checked, Finding, Setting, Verdict, is_as_asked, is_read};
-use status::variable::{Meaning, Number, Snapshot, is_administrative, number, read_server, resolve};
+use status::variable::{Meaning, Number, Snapshot, is_administrative, number, read_server, resolve, shipped};
 
 /// Larger buffers and logs are not tried, because this machine may not have the memory.
 const TRIED_MAX_BYTES: i128 = 256 << 20;
@@ -39,8 +39,9 @@ pub(super) fn prove(
     checked: &mut Checked<'_>,
 ) -> anyhow::Result<Proof> {
     let read = lines.iter().filter(|line| is_read(snapshot, line));
+    let own = shipped::find(snapshot.series()).unwrap_or_else(|| snapshot.clone());
     let (mut tried, left_out): (Vec<&OptionLine>, Vec<&OptionLine>) =
-        read.partition(|line| is_tried(snapshot, line));
+        read.partition(|line| is_tried(snapshot, &own, line) && !depends(checked, line));
     let mut proof = Proof { refused: None, left_out: names(snapshot, &left_out) };
     let mut blamed: Vec<(&OptionLine, String)> = Vec::new();
     let server = loop {
@@ -148,9 +149,19 @@ fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
     Some(Finding::new(setting.line, Verdict::Differs, format!("the server runs with {value}")))
 }
 
-/// Whether a line can be tried, or concerns a machine and data that are not here.
-fn is_tried(snapshot: &Snapshot, line: &OptionLine) -> bool {
+/// Whether only a plugin that is not here can know the line.
+fn depends(checked: &Checked<'_>, line: &OptionLine) -> bool {
+    checked.findings.iter().any(|finding| finding.verdict == Verdict::Depends && finding.is_about(line))
+}
+
+/// Whether a line can be tried, or concerns a machine and data that are not here. `own` has the options of
+/// such a server without plugins.
+fn is_tried(snapshot: &Snapshot, own: &Snapshot, line: &OptionLine) -> bool {
     let Meaning::Option { name, variable, .. } = resolve(snapshot, &line.name) else { return true };
+    if matches!(resolve(own, name), Meaning::Unknown { .. }) {
+        // It is the option of a plugin, and plugins are not loaded here.
+        return false;
+    }
     if variable.ignored.is_some() {
         return true;
     }

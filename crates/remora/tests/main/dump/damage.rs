@@ -14,6 +14,9 @@ fn damage_is_found_before_it_is_kept() {
     pair.dump(&["d", "-o", "good"]).exits(0);
     let file = pair.path("good/d.t/00000.tsv.zst");
     let whole = std::fs::read(&file).unwrap();
+    pair.load(&["gone"]).exits(1).says(&["gone: there is no such folder"]);
+    std::fs::create_dir(pair.path("empty")).unwrap();
+    pair.load(&["empty"]).exits(1).says(&["empty: no manifest.json in it"]);
     let manifest = std::fs::read_to_string(pair.path("good/manifest.json")).unwrap();
     let fresh = || {
         let mut target = pair.target();

@@ -125,9 +125,27 @@ fn an_unknown_name_may_be_that_of_a_plugin() {
     let lines = [
         line(1, "mysqld", "server-audit-logging", Some("ON")),
         line(2, "mysqld", "plugin-load-add", Some("server_audit")),
+        line(3, "mysqld", "loose-server-audit-mode", Some("1")),
+        line(4, "mysqld", "max_conections", Some("50")),
     ];
-    let of_plugin = |lines: &[OptionLine]| check(&snapshot(), lines).findings[0].why.contains("a plugin");
-    assert!(of_plugin(&lines) && !of_plugin(&lines[..1]));
+    let found = |lines: &[OptionLine], unknown: Option<&[Load]>| {
+        let checked = match unknown {
+            Some(unknown) => check_with(&snapshot(), lines, unknown),
+            None => check(&snapshot(), lines),
+        };
+        checked.findings.into_iter().map(|finding| (finding.line, finding.verdict)).collect::<Vec<_>>()
+    };
+    let all = [(1, Verdict::Depends), (3, Verdict::Depends), (4, Verdict::Depends)];
+    assert_eq!(found(&lines, None), all);
+    // Without a plugin, or when all that it has is known, the server decides.
+    let decided = [(1, Verdict::Aborts), (3, Verdict::Ignored), (4, Verdict::Aborts)];
+    assert_eq!(found(&lines, Some(&[])), decided);
+    assert_eq!(found(&lines[..1], None), decided[..1]);
+    // A plugin that is loaded by its name has only options that begin with it.
+    let by_name = [Load { text: "server_audit=x.so".to_owned() }];
+    assert_eq!(found(&lines, Some(&by_name)), [all[0], all[1], decided[2]]);
+    let why = check(&snapshot(), &lines).findings.pop().unwrap().why;
+    assert!(why.contains("max_connections meant") && why.contains("server_audit is there"), "{why}");
 }
 
 #[test]

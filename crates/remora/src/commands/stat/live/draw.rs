@@ -6,7 +6,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 use status::counter::kind::Kind;
 use status::counter::view::{Column, Shape};
 
@@ -19,6 +19,10 @@ use super::screen::{Below, HISTORY, Screen, Sort};
 const BOX: u16 = 18;
 /// The height of a row of boxes, with its frame.
 const BOX_HEIGHT: u16 = 4;
+/// The most lines that a message takes.
+const MESSAGE_HEIGHT: u16 = 4;
+/// Words of messages are rarely longer.
+const LONG_WORD: u16 = 16;
 /// Points in the small graph after a counter.
 const GRAPH: usize = 24;
 
@@ -44,7 +48,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     let rows = rows.min((area.height / 2 / BOX_HEIGHT).max(1));
     let below = if screen.below == Below::Nothing { 0 } else { (area.height / 4).max(4) };
     let [head, boxes, counters, bottom, foot] = Layout::vertical([
-        Constraint::Length(2),
+        Constraint::Length(1 + second_line_height(area.width, screen)),
         Constraint::Length(rows * BOX_HEIGHT),
         Constraint::Min(3),
         Constraint::Length(below),
@@ -70,6 +74,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
         let block = Block::bordered().title(" keys ");
         frame.render_widget(Paragraph::new(HELP).block(block), middle);
     }
+}
+
+/// Messages that are wider than the screen take several lines.
+fn second_line_height(width: u16, screen: &Screen) -> u16 {
+    let Some(message) = &screen.server().message else { return 1 };
+    // A line ends before a word that is too long for it.
+    let least = usize::from(width.saturating_sub(LONG_WORD).max(LONG_WORD));
+    u16::try_from(message.chars().count().div_ceil(least)).unwrap_or(MESSAGE_HEIGHT).clamp(1, MESSAGE_HEIGHT)
 }
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
@@ -104,7 +116,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             Line::from(names.flatten().collect::<Vec<_>>())
         }
     };
-    frame.render_widget(Paragraph::new(vec![Line::from(line), second]), area);
+    let [first, rest] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    frame.render_widget(Line::from(line), first);
+    frame.render_widget(Paragraph::new(second).wrap(Wrap { trim: true }), rest);
 }
 
 fn draw_boxes(frame: &mut Frame<'_>, area: Rect, screen: &Screen, columns: &[Column], across: usize) {

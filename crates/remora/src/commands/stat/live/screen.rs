@@ -17,6 +17,9 @@ use super::super::output::{clock, meaning};
 /// Points that are kept for each number.
 pub(super) const HISTORY: usize = 240;
 
+/// How long a message stays. Intervals may be shorter.
+const MESSAGE: Duration = Duration::from_secs(3);
+
 /// What to do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -52,8 +55,12 @@ pub(super) struct Line {
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) last: Option<Sample>,
-    /// A message about it: that it is unreachable, or was restarted.
+    /// A message about it: that it is unreachable, or was restarted, or a note.
     pub(super) message: Option<String>,
+    /// When the message appeared, by the clock of samples, unless it stays until the server is back.
+    since: Option<Duration>,
+    /// Messages that wait for their turn.
+    notes: VecDeque<String>,
     pub(super) is_away: bool,
     pub(super) lines: Vec<Line>,
     /// The last rates of counters and values of gauges.
@@ -118,18 +125,19 @@ impl Screen {
         let sample = match event.what {
             Ok(sample) => sample,
             Err(error) => {
-                (server.message, server.is_away) = (Some(error.to_string()), true);
+                (server.message, server.since, server.is_away) = (Some(error.to_string()), None, true);
                 return;
             }
         };
         server.is_away = false;
         let last = server.last.take();
         let interval = between(last.as_ref(), &sample);
-        server.message = match interval.mark {
-            None => None,
-            Some(Mark::Begin(Begin::First)) => event.notes.first().cloned(),
-            Some(mark) => Some(format!("{} {}", clock(&sample), meaning(mark))),
-        };
+        if let Some(mark) = interval.mark.filter(|mark| *mark != Mark::Begin(Begin::First)) {
+            server.notes.push_front(format!("{} {}", clock(&sample), meaning(mark)));
+            server.since = None;
+        }
+        server.notes.extend(event.notes);
+        server.next_message(sample.at);
         server.learn(&interval, is_paused);
         server.last = Some(sample);
     }
@@ -225,6 +233,14 @@ fn push(past: &mut VecDeque<f64>, number: f64) {
 }
 
 impl Server {
+    /// Shows the next message, when the one before it was shown for long enough.
+    fn next_message(&mut self, now: Duration) {
+        if self.since.is_none_or(|since| now.saturating_sub(since) >= MESSAGE) {
+            self.message = self.notes.pop_front();
+            self.since = self.message.as_ref().map(|_| now);
+        }
+    }
+
     fn learn(&mut self, interval: &Interval<'_>, is_paused: bool) {
         let mut lines = Vec::new();
         for row in interval.rows() {
@@ -265,5 +281,24 @@ impl Server {
         if interval.is_whole() {
             self.digests = by_time(interval);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_note_has_its_turn() {
+        let mut server = Server { notes: ["a", "b"].map(str::to_owned).into(), ..Server::default() };
+        let mut shown = String::new();
+        for second in 10..18 {
+            server.next_message(Duration::from_secs(second));
+            shown.push_str(server.message.as_deref().unwrap_or("-"));
+        }
+        assert_eq!(shown, "aaabbb--");
+        server.notes.push_back("c".to_owned());
+        server.next_message(Duration::from_secs(18));
+        assert_eq!(server.message.as_deref(), Some("c"));
     }
 }
