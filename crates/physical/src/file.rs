@@ -103,9 +103,10 @@ impl File {
         self.run.resize(count * PAGE_BYTES, 0);
         self.first = first;
         let at = u64::from(first) * PAGE_BYTES as u64;
-        let filled = self.source.read_full_at(at, &mut self.run).map_err(io(&self.path))?;
-        self.run.truncate(filled);
-        Ok(())
+        let filled = self.source.read_full_at(at, &mut self.run);
+        // After an error nothing that it holds is a page.
+        self.run.truncate(*filled.as_ref().unwrap_or(&0));
+        filled.map(drop).map_err(io(&self.path))
     }
 
     /// The bytes of a page that was read, unchecked.

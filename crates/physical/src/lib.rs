@@ -25,4 +25,4 @@ pub use line::Format;
 pub use name::decode as table_name;
 pub use read::{Counts, Rows};
 pub use source::{Source, TableFiles};
-pub use state::Verdict;
+pub use state::{Doubt, Verdict};

@@ -26,6 +26,8 @@ mod dump;
 mod duplicate;
 #[path = "main/extract.rs"]
 mod extract;
+#[path = "main/extract_backup.rs"]
+mod extract_backup;
 #[path = "main/form.rs"]
 mod form;
 #[path = "main/galera.rs"]

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test makes its files itself")]
 
 use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use block::backup::{Changed, Request, Summary};
 use block::tree::{self, Layout, Reader};
 use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, restore};
-use disk::{Kind, RealDisk, Tree};
+use disk::{Disk, Kind, RealDisk, Tree};
 
 use crate::support::{Random, world};
 
@@ -383,4 +384,104 @@ fn a_restore_that_fails_leaves_nothing() {
     std::fs::write(folder.path().join("back.partial/sub/x"), "x").unwrap();
     std::fs::write(&file, sound).unwrap();
     assert!(seen(&bring_back(folder.path(), None)) == seen(&top));
+}
+
+/// Every file and folder below a path, with the bytes of files, as a disk shows them.
+fn listed(disk: &dyn Disk, path: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
+    if disk.stat(path).unwrap().regular {
+        let mut bytes = Vec::new();
+        disk.open(path).unwrap().read_to_end(&mut bytes).unwrap();
+        found.insert(path.to_owned(), Some(bytes));
+        return;
+    }
+    found.insert(path.to_owned(), None);
+    for name in disk.list(path).unwrap() {
+        listed(disk, &path.join(name), found);
+    }
+}
+
+#[test]
+fn files_are_read_without_a_restore() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir_all(top.join("a/deep")).unwrap();
+    let mut random = Random(11);
+    let mut big = random.volume(3 * CHUNK / BLOCK + 40);
+    big.truncate(big.len() - 100);
+    std::fs::write(top.join("a/big"), &big).unwrap();
+    std::fs::write(top.join("a/deep/small"), b"small").unwrap();
+    std::fs::write(top.join("a.b"), random.block()).unwrap();
+    std::fs::write(top.join("empty"), "").unwrap();
+    std::fs::hard_link(top.join("a/big"), top.join("again")).unwrap();
+    back_up(folder.path(), &top, None).unwrap();
+    let first = big.clone();
+    // Some blocks change a little, others altogether, and the file grows into a second place.
+    for block in [3, 17, 300, 301, 700] {
+        big[block * BLOCK + 9] ^= 1;
+    }
+    big[400 * BLOCK..420 * BLOCK].copy_from_slice(&random.volume(20));
+    big.extend(random.volume(60));
+    std::fs::write(top.join("a/big"), &big).unwrap();
+    std::fs::write(top.join("new"), "new").unwrap();
+    back_up(folder.path(), &top, None).unwrap();
+
+    let (mut there, mut here) = (BTreeMap::new(), BTreeMap::new());
+    let files = tree::Files::open(repository(folder.path()), None, &top).unwrap();
+    assert_eq!(files.generation(), 2);
+    listed(&RealDisk, &top, &mut there);
+    listed(&files, &top, &mut here);
+    assert!(there == here, "{:?} and {:?}", there.keys(), here.keys());
+    assert_eq!(files.stat(Path::new("/elsewhere")).unwrap_err().kind(), ErrorKind::NotFound);
+    let big_file = files.open(&top.join("a/big")).unwrap();
+    let read = |source: &dyn disk::Source, at: usize, len: usize| {
+        let mut buffer = vec![0; len];
+        let count = source.read_full_at(at as u64, &mut buffer).unwrap();
+        buffer.truncate(count);
+        buffer
+    };
+    for _ in 0..300 {
+        let at = random.below(big.len() + BLOCK);
+        let most = if random.below(4) == 0 { 2 * CHUNK } else { 3 * BLOCK };
+        let len = random.below(most);
+        let expected = &big[at.min(big.len())..(at + len).min(big.len())];
+        assert!(read(&*big_file, at, len) == expected, "{len} bytes at {at}");
+    }
+    let before = tree::Files::open(repository(folder.path()), Some(1), Path::new("then")).unwrap();
+    let source = before.open(Path::new("then/again")).unwrap();
+    assert!(read(&*source, 0, 2 * big.len()) == first, "another name of the file, as it was then");
+}
+
+#[test]
+fn only_what_is_read_has_to_be_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir(&top).unwrap();
+    let mut random = Random(5);
+    // Blocks that can't be compressed are found in the repository as they are.
+    let noise = |random: &mut Random| (0..BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    let (one, other): (Vec<Vec<u8>>, Vec<Vec<u8>>) =
+        ((0..40).map(|_| noise(&mut random)).collect(), (0..40).map(|_| noise(&mut random)).collect());
+    std::fs::write(top.join("one"), one.concat()).unwrap();
+    std::fs::write(top.join("other"), other.concat()).unwrap();
+    back_up(folder.path(), &top, None).unwrap();
+    let file = folder.path().join("repo/000001.blk");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let needle = &other[20][..64];
+    let at = bytes.windows(64).position(|found| found == needle).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+
+    let files = tree::Files::open(repository(folder.path()), None, Path::new("t")).unwrap();
+    let mut found = Vec::new();
+    files.open(Path::new("t/one")).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found == one.concat());
+    let source = files.open(Path::new("t/other")).unwrap();
+    let mut block = vec![0; BLOCK];
+    // Sixteen blocks are one group, so its neighbours are lost too.
+    let read = |at: usize, block: &mut Vec<u8>| source.read_full_at((at * BLOCK) as u64, block);
+    let sound = (0..40).filter(|at| read(*at, &mut block).is_ok_and(|_| block == other[*at])).count();
+    assert!((24..40).contains(&sound), "{sound}");
+    let error = read(20, &mut block).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    assert!(error.to_string().contains("000001.blk at byte"), "{error}");
 }

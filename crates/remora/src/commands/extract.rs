@@ -1,22 +1,24 @@
 //! `remora extract`
 
 mod output;
+mod place;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
+use block::World;
 use clap::Args;
-use disk::RealDisk;
 use dump::{Pattern, Selection};
-use physical::{Counts, File, Format, Rows, Source, Table, TableFiles, Verdict};
+use physical::{Counts, File, Format, Rows, Source, Table, TableFiles};
 use progress::{Part, Progress, count};
 use serde_json::json;
 use server::TableName;
 use server::catalogue::Wanted;
 
 use self::output::Output;
+use self::place::Place;
 use crate::commands::{self, stop_flag};
 use crate::exit::{Exit, usage};
 use crate::report::{self, Report};
@@ -30,6 +32,8 @@ const EXAMPLES: &str = "EXAMPLES
       some tables, as CSV
   remora extract /copy/shop/orders.ibd -o orders.tsv
       one file of FLUSH TABLES shop.orders FOR EXPORT, with its .cfg and .frm beside it
+  remora extract /backup/db1@12 shop.orders -o orders.tsv
+      one table as it was in generation 12 of a backup
   remora extract orders.ibd --schema orders.sql -o orders.tsv
       without the .frm: orders.sql is what SHOW CREATE TABLE says
   remora extract /copy/shop/orders.ibd --force --deleted -o found
@@ -44,12 +48,16 @@ const SYSTEM: [&str; 4] = ["mysql", "sys", "performance_schema", "information_sc
 /// FLUSH TABLES ... FOR EXPORT held. Whether that is so is read from the files, and others are refused. Every
 /// page is proven by its checksum and its place in the tree; a damaged one is named by file and number.
 ///
+/// Of a backup only the blocks of the tables are read. If it was taken while the server ran, all of it is
+/// restored into a temporary folder, and a private server is started on it once, so that InnoDB recovers it.
+///
 /// Rows are written in the order of the primary key: as LOAD DATA reads them with CHARACTER SET binary and
 /// time_zone '+00:00', the same text as in `remora dump`, or as CSV. Computed columns are left out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A data folder, the folder of a database, a folder of exported files, or an .ibd file
+    /// A data folder, the folder of a database, a folder of exported files, an .ibd file, or REPO/NAME@N for
+    /// generation N of a backup [default: the newest]
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
 
@@ -84,6 +92,24 @@ pub(crate) struct Arguments {
     #[arg(long)]
     force: bool,
 
+    /// Where in the backup the data folder is [default: found by itself]
+    #[arg(long, value_name = "PATH")]
+    data_folder: Option<PathBuf>,
+
+    /// Which server of this machine recovers a backup that was not of a stopped server, named as in 'sandbox
+    /// start' [default: the one that the data folder calls for]
+    #[arg(long, value_name = "NAME")]
+    server: Option<sandbox::Product>,
+
+    /// An option for that server, such as --innodb-data-file-path=ibdata1:1G;ibdata2:1G:autoextend
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    server_option: Vec<String>,
+
+    /// A folder with room for the whole backup, if it has to be recovered [default: the one for temporary
+    /// files]
+    #[arg(long, value_name = "FOLDER")]
+    work: Option<PathBuf>,
+
     /// Threads that read and decode [default: one for each processor]
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<std::num::NonZeroU16>,
@@ -94,6 +120,8 @@ struct Outcome {
     tables: usize,
     sum: Counts,
     left_out: LeftOut,
+    /// The generation that was read, if it was one of a backup.
+    generation: Option<u64>,
 }
 
 /// A table to read.
@@ -105,19 +133,14 @@ struct Wish {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    let path = std::path::absolute(&arguments.source)?;
-    let source = Source::find(&RealDisk, &path)?;
-    let chosen = chosen(arguments, &source)?;
-    let output = Output::new(&arguments.output, arguments.format, chosen.len(), arguments.deleted)?;
-    if let Verdict::Doubtful(why) = source.judge(&RealDisk, &chosen) {
-        if !arguments.force {
-            anyhow::bail!("{why}. --force reads it as it is: rows may be missing, old, or never committed");
-        }
-        report.warn(&why);
-    }
-    let (wishes, mut left_out) = wishes(arguments, &chosen)?;
-    output.prepare()?;
     let stop = stop_flag(report)?;
+    let world = World { stop: &stop, progress: report };
+    let place = Place::find(arguments, report, world)?;
+    let tables = chosen(arguments, &place.source)?.len();
+    let output = Output::new(&arguments.output, arguments.format, tables, arguments.deleted)?;
+    let place = place.trusted(arguments, report, world)?;
+    let (wishes, mut left_out) = wishes(arguments, &place)?;
+    output.prepare()?;
     let bytes: u64 = wishes.iter().flat_map(|wish| &wish.files).map(File::len).sum();
     report.phase("extracting", Some(bytes * if arguments.deleted { 2 } else { 1 }));
     let mut sum = Counts::default();
@@ -141,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     if done == 0 && !left_out.is_empty() {
         anyhow::bail!("no table was extracted");
     }
-    let outcome = Outcome { tables: done, sum, left_out };
+    let outcome = Outcome { tables: done, sum, left_out, generation: place.generation() };
     summarise(arguments, &outcome, began.elapsed().as_secs_f64(), report)?;
     let left_out = outcome.left_out;
     let damaged = sum.damaged > 0 || left_out.iter().any(|(_, exit)| *exit == Exit::Damaged);
@@ -178,16 +201,20 @@ fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&
 type LeftOut = Vec<(String, Exit)>;
 
 /// Opens the files of the tables.
-fn wishes(arguments: &Arguments, chosen: &[&TableFiles]) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
+fn wishes(arguments: &Arguments, place: &Place) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
+    let (disk, chosen) = (&*place.disk, chosen(arguments, &place.source)?);
     let read = |path: &PathBuf| {
         std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()))
     };
     let statements = arguments.schema.as_ref().map(read).transpose()?;
-    let (mut wishes, mut left_out) = (Vec::new(), Vec::new());
-    for files in chosen {
+    // A table that was named and not found is an error already.
+    let unread = place.unread.iter().filter(|_| arguments.names.is_empty());
+    let mut left_out: LeftOut = unread.map(|line| (line.clone(), Exit::Partial)).collect();
+    let mut wishes = Vec::new();
+    for files in &chosen {
         let name = TableName { schema: files.schema.clone(), table: files.name.clone() };
-        let opened = files.definition(&RealDisk, statements.as_deref()).and_then(|table| {
-            let files = files.files.iter().map(|path| File::open(&RealDisk, path));
+        let opened = files.definition(disk, statements.as_deref()).and_then(|table| {
+            let files = files.files.iter().map(|path| File::open(disk, path));
             table.map(|table| Ok((table, files.collect::<Result<Vec<File>, _>>()?))).transpose()
         });
         match opened {
@@ -251,12 +278,12 @@ fn extract(
 }
 
 fn summarise(arguments: &Arguments, outcome: &Outcome, seconds: f64, report: &Report) -> anyhow::Result<()> {
-    let Outcome { tables, sum, left_out } = outcome;
+    let Outcome { tables, sum, left_out, generation } = outcome;
     let rate = report::as_f64(sum.rows) / seconds;
     if report.is_json() {
         let left_out: Vec<&String> = left_out.iter().map(|(line, _)| line).collect();
         report.message(&json!({
-            "message_type": "summary", "output": arguments.output, "tables": tables, "rows": sum.rows,
+            "message_type": "summary", "output": arguments.output, "generation": generation, "tables": tables, "rows": sum.rows,
             "text_bytes": sum.bytes, "damaged_pages": sum.damaged, "omitted": left_out, "seconds": seconds,
             "rows_per_second": rate,
         }))?;
