@@ -18,8 +18,8 @@ use crate::feed::Blocks;
 use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, ZERO, chunks_of, is_zero};
 use crate::repository::Repository;
 
-pub(crate) use find::{expected, find};
 pub use find::note;
+pub(crate) use find::{expected, find};
 
 /// The most threads that make sense.
 const JOBS_MAX: usize = 12;

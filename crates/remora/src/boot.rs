@@ -19,7 +19,7 @@ use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
-use crate::commands::sandbox::places;
+use crate::places::places;
 use crate::repository::Named;
 use crate::stop;
 
@@ -50,7 +50,9 @@ impl Wanted<'_> {
     pub(crate) fn work_folder(&self) -> Result<tempfile::TempDir> {
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix("remora-boot-");
-        self.work.map_or_else(|| builder.tempdir(), |work| builder.tempdir_in(work)).context("a folder to work in")
+        self.work
+            .map_or_else(|| builder.tempdir(), |work| builder.tempdir_in(work))
+            .context("a folder to work in")
     }
 }
 

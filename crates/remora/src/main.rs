@@ -10,6 +10,7 @@ mod exit;
 mod hold;
 mod host;
 mod password;
+mod places;
 mod plugin;
 mod report;
 mod repository;

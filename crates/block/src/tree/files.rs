@@ -115,8 +115,7 @@ impl Held {
 
     /// The bytes of blocks, by their numbers in the volume.
     fn fetch(&self, blocks: Range<u64>) -> Result<Vec<u8>, Error> {
-        let copies =
-            Copies::sharing(self.repository.store(), &self.loaded.files, Arc::clone(&self.opened));
+        let copies = Copies::sharing(self.repository.store(), &self.loaded.files, Arc::clone(&self.opened));
         let mut bytes = vec![0; index(blocks.end - blocks.start) * BLOCK];
         let mut at = blocks.start;
         while at < blocks.end {
@@ -292,7 +291,8 @@ impl Disk for Files {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         let after = (Bound::Excluded(node.path.as_path()), Bound::Unbounded);
-        let below = self.held.nodes.range::<Path, _>(after).take_while(|(path, _)| path.starts_with(&node.path));
+        let below =
+            self.held.nodes.range::<Path, _>(after).take_while(|(path, _)| path.starts_with(&node.path));
         let within = below.filter(|(path, _)| path.parent() == Some(&*node.path));
         Ok(within.filter_map(|(path, _)| path.file_name().map(ToOwned::to_owned)).collect())
     }

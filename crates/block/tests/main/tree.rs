@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use block::backup::{Changed, Request, Summary};
 use block::tree::{self, Layout, Reader};
-use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, restore};
+use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, prune, restore};
 use disk::{Disk, Kind, RealDisk, Tree};
 
 use crate::support::{Random, world};
@@ -448,6 +448,10 @@ fn files_are_read_without_a_restore() {
     }
     let before = tree::Files::open(repository(folder.path()), Some(1), Path::new("then")).unwrap();
     let source = before.open(Path::new("then/again")).unwrap();
+    // What is being read is not removed.
+    let pruned = prune(&repository(folder.path()), &[1].into(), false, world()).unwrap();
+    assert_eq!(pruned.left, 1, "{pruned:?}");
+    assert!(read(&*big_file, 0, 2 * big.len()) == big);
     assert!(read(&*source, 0, 2 * big.len()) == first, "another name of the file, as it was then");
 }
 

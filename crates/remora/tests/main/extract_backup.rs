@@ -56,7 +56,8 @@ fn a_generation_is_read_like_the_folder() {
         assert!(rows(&volume, "backup") == rows(&volume, "folder"));
 
         server.restart().unwrap();
-        let changes = ["UPDATE node SET name = 'changed' WHERE id % 30 = 0", "DELETE FROM split WHERE k < '3'"];
+        let changes =
+            ["UPDATE node SET name = 'changed' WHERE id % 30 = 0", "DELETE FROM split WHERE k < '3'"];
         execute(&mut session(&server), &changes);
         server.stop().unwrap();
         back_up(&volume, &server);
@@ -91,6 +92,7 @@ fn only_the_blocks_of_the_tables_have_to_be_sound() {
     let bytes = (0..100).map(|at| u8::from_str_radix(&needle[2 * at..2 * at + 2], 16).unwrap());
     let needle: Vec<u8> = bytes.collect();
     server.stop().unwrap();
+    std::os::unix::fs::symlink("/nowhere", server.data().join("elsewhere")).unwrap();
     back_up(&volume, &server);
     let file = volume.folder.path().join("repo/data/000001.blk");
     let mut bytes = std::fs::read(&file).unwrap();
@@ -99,7 +101,7 @@ fn only_the_blocks_of_the_tables_have_to_be_sound() {
     std::fs::write(&file, bytes).unwrap();
     assert_eq!(volume.remora(&["extract", "repo", "app.u", "-o", "-"]).exits(0).out, "7\n");
     let ended = volume.remora(&["extract", "repo", "-o", "rows"]).exits(4);
-    ended.says(&["not extracted: `app`.`t`", "000001.blk at byte"]);
+    ended.says(&["not extracted: `app`.`t`", "000001.blk at byte", "elsewhere: a symbolic link to /nowhere"]);
     assert_eq!(rows(&volume, "rows"), "7\n");
     let forced = volume.remora(&["extract", "repo", "app.t", "--force", "-o", "t.tsv"]).exits(4);
     forced.says(&["left out: data/app/t.ibd"]);

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use super::{Arguments, chosen};
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::{self, Wanted};
-use crate::repository::Named;
 use crate::report::Report;
+use crate::repository::Named;
 use crate::{calendar, commands, repository};
 
 /// What is said of files that are read although they may be of different moments.
@@ -92,14 +92,7 @@ impl Place {
         };
         let source = Source::find(&files, &data)?;
         let unread = links(&files, &top, &data);
-        Ok(Place {
-            disk: Box::new(files),
-            source,
-            unread,
-            backup: Some(backup),
-            restored: None,
-            _work: None,
-        })
+        Ok(Place { disk: Box::new(files), source, unread, backup: Some(backup), restored: None, _work: None })
     }
 
     /// The files of a generation, restored.
@@ -145,7 +138,10 @@ impl Place {
         };
         let shown = backup.shown();
         let place = self.recovered(&doubt, arguments, report, world).with_context(|| {
-            format!("{shown} has to be recovered by a server before it is read, because {}; {FORCE}", doubt.what)
+            format!(
+                "{shown} has to be recovered by a server before it is read, because {}; {FORCE}",
+                doubt.what
+            )
         })?;
         match place.judge(arguments)? {
             Verdict::Whole => Ok(place),
@@ -167,10 +163,8 @@ impl Place {
         let Some(data) = self.source.data.clone() else { return Ok(self) };
         // Before what may take hours.
         let installation = boot::installation(&*self.disk, &data, wanted)?;
-        report.note(&format!(
-            "{}; a private {} recovers a copy of it first",
-            doubt.what, installation.product
-        ));
+        report
+            .note(&format!("{}; a private {} recovers a copy of it first", doubt.what, installation.product));
         if arguments.deleted {
             report.warn("such a server also purges deleted rows; with --force the backup is read as it is");
         }

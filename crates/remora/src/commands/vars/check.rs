@@ -12,8 +12,8 @@ use status::variable::check::{Finding, Verdict, check};
 use super::prove::{Proof, prove};
 use super::side;
 use crate::args::ServerArgs;
-use crate::commands::sandbox::places;
 use crate::exit::Exit;
+use crate::places::places;
 use crate::report::Report;
 use crate::shown;
 
