@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use disk::{Disk, Source, Stat};
+use innodb::index;
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::space::Space;
+use innodb::tree::CLUSTERED_ROOT;
 
 use crate::Error;
 use crate::error::io;
@@ -80,6 +82,16 @@ impl File {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stat.len == 0
+    }
+
+    /// The largest AUTO_INCREMENT value that the table has given; 0 if it has given none.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a damaged page, and errors of reading.
+    pub fn last_counter(&self) -> Result<u64, Error> {
+        let mut file = self.clone();
+        let page = file.page(CLUSTERED_ROOT).map_err(|error| error.of(&self.path))?;
+        Ok(index::last_counter(page))
     }
 
     /// Checks that nobody has written to it since it was opened.

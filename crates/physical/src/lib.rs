@@ -8,6 +8,7 @@
 
 mod definition;
 mod deleted;
+mod describe;
 mod error;
 mod file;
 mod line;

@@ -210,8 +210,8 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
     Ok(Sandbox::start(&installation, &places, &settings)?)
 }
 
-/// The server for which the data were last upgraded.
-fn product(disk: &dyn Disk, data: &Path) -> Result<Product> {
+/// The version of the server for which the data were last upgraded; empty if nothing tells.
+pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
     let mut note = String::new();
     for name in ["mariadb_upgrade_info", "mysql_upgrade_info"] {
         let read = |mut file: Box<dyn Source>| file.read_to_string(&mut note);
@@ -219,7 +219,12 @@ fn product(disk: &dyn Disk, data: &Path) -> Result<Product> {
             break;
         }
     }
-    let version = note.trim_end_matches(['\n', '\0']);
+    note.trim_end_matches(['\n', '\0']).to_owned()
+}
+
+/// The server for which the data were last upgraded.
+fn product(disk: &dyn Disk, data: &Path) -> Result<Product> {
+    let version = version(disk, data);
     if disk.stat(&data.join("mysql.ibd")).is_ok() {
         bail!("the data are of MySQL 8 or later, and there is no such server here");
     }
@@ -248,13 +253,18 @@ fn page_size(data: &Path) -> Result<u32> {
 }
 
 pub(crate) fn connect(server: &Sandbox) -> Result<Session> {
+    Ok(target(server)?.connect()?)
+}
+
+/// How to reach such a server.
+pub(crate) fn target(server: &Sandbox) -> Result<Target> {
     let overrides = Overrides {
         socket: Some(server.socket().to_owned()),
         user: Some("root".to_owned()),
         no_defaults: true,
         ..Overrides::default()
     };
-    Ok(Target::resolve(&overrides, &server::Environment::default())?.connect()?)
+    Ok(Target::resolve(&overrides, &server::Environment::default())?)
 }
 
 /// Waits until the transactions that were open when the original server ended are rolled back. A server that

@@ -46,7 +46,7 @@ fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>>) -> Resul
 fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
     let back = folder.join("back");
     let request = restore::Request::new(generation, 2);
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     tree::restore(&repository(folder), (&disk, &RealDisk), &back, request, world()).unwrap();
     back
 }
@@ -183,7 +183,7 @@ fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
     let top = rich(folder.path());
     back_up(folder.path(), &top, None).unwrap();
     let back = folder.path().join("back");
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let request = restore::Request::new(None, 2);
     let restored =
         tree::restore(&repository(folder.path()), (&disk, &Plain), &back, request, world()).unwrap();
@@ -250,7 +250,7 @@ fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
     let wanted = std::fs::read(top.join("f3")).unwrap();
     damage(&wanted[20 * BLOCK..20 * BLOCK + 64]);
     let back = folder.path().join("back");
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let request = restore::Request { keep_going: true, ..restore::Request::new(None, 2) };
     let restored =
         tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world()).unwrap();
@@ -373,7 +373,7 @@ fn a_restore_that_fails_leaves_nothing() {
     std::fs::write(&file, broken).unwrap();
     let back = folder.path().join("back");
     let request = restore::Request::new(None, 2);
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let restored = tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world());
     assert!(matches!(restored, Err(Error::Corrupt { .. })), "{restored:?}");
     let names: Vec<_> =

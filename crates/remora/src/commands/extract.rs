@@ -1,8 +1,10 @@
 //! `remora extract`
 
+mod folder;
 mod output;
 mod place;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,8 +17,9 @@ use physical::{Counts, File, Format, Rows, Source, Table, TableFiles};
 use progress::{Part, Progress, count};
 use serde_json::json;
 use server::TableName;
-use server::catalogue::Wanted;
+use server::catalogue::{self, Wanted};
 
+use self::folder::Folder;
 use self::output::Output;
 use self::place::Place;
 use crate::commands::{self, stop_flag};
@@ -79,9 +82,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
 
-    /// Form of the output: tsv, as LOAD DATA reads it, or csv
+    /// Form of the output: tsv, as LOAD DATA reads it, csv, or dump: a folder that 'remora load' takes
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
-    format: Format,
+    format: Form,
 
     /// Also write what is left of deleted rows, into a file of its own for each table: how each was found,
     /// the page, then the columns
@@ -129,24 +132,69 @@ struct Wish {
     name: TableName,
     table: Table,
     files: Vec<File>,
+    /// Its description in a dump.
+    described: Option<catalogue::Table>,
+    /// Whether there is a file with triggers.
+    has_triggers: bool,
+}
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Files of rows.
+    Rows(Format),
+    /// A dump folder.
+    Dump,
+}
+
+impl Form {
+    /// The form of rows.
+    fn rows(self) -> Format {
+        match self {
+            Form::Rows(format) => format,
+            Form::Dump => Format::Tsv,
+        }
+    }
+}
+
+/// Where rows go.
+enum To {
+    Files(Output),
+    Dump(Folder),
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
+    if arguments.format == Form::Dump {
+        folder::check(arguments)?;
+    }
     let stop = stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let place = Place::find(arguments, report, world)?;
     let tables = chosen(arguments, &place.source)?.len();
-    let output = Output::new(&arguments.output, arguments.format, tables, arguments.deleted)?;
+    let output = match arguments.format {
+        Form::Rows(format) => Some(Output::new(&arguments.output, format, tables, arguments.deleted)?),
+        Form::Dump => None,
+    };
     let place = place.trusted(arguments, report, world)?;
+    if arguments.format == Form::Dump {
+        folder::check_definitions(arguments, &place)?;
+    }
     let (wishes, mut left_out) = wishes(arguments, &place)?;
-    output.prepare()?;
+    // Before anything is made.
+    if wishes.is_empty() {
+        refuse_nothing(&left_out, report)?;
+    }
+    let mut to = match output {
+        Some(output) => To::Files(output.prepare()?),
+        None => To::Dump(Folder::begin(arguments, &place, &wishes)?),
+    };
     let bytes: u64 = wishes.iter().flat_map(|wish| &wish.files).map(File::len).sum();
     report.phase("extracting", Some(bytes * if arguments.deleted { 2 } else { 1 }));
     let mut sum = Counts::default();
     let mut done = 0;
     for wish in &wishes {
-        match extract(arguments, wish, &output, &stop, report) {
+        match extract(arguments, wish, &mut to, &stop, report) {
             Ok(counts) => {
                 sum += counts;
                 done += 1;
@@ -158,12 +206,14 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
         }
     }
     report.end();
-    for (line, _) in &left_out {
-        report.warn(&format!("not extracted: {line}"));
+    if let To::Dump(folder) = to {
+        let more = folder.finish(left_out.iter().map(|(line, _)| line.clone()))?;
+        left_out.extend(more.into_iter().map(|line| (line, Exit::Partial)));
     }
-    if done == 0 && !left_out.is_empty() {
-        anyhow::bail!("no table was extracted");
+    if done == 0 {
+        refuse_nothing(&left_out, report)?;
     }
+    tell(&left_out, report);
     let outcome = Outcome { tables: done, sum, left_out, generation: place.generation() };
     summarise(arguments, &outcome, began.elapsed().as_secs_f64(), report)?;
     let left_out = outcome.left_out;
@@ -175,10 +225,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     })
 }
 
+fn selection(include: Vec<Pattern>, exclude: Vec<Pattern>) -> Selection {
+    Selection { include, exclude, no_accounts: true }
+}
+
 /// The requested tables.
 fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&'a TableFiles>> {
-    let selection =
-        |include: Vec<Pattern>, exclude: Vec<Pattern>| Selection { include, exclude, no_accounts: true };
     for pattern in &arguments.names {
         let alone = selection(vec![pattern.clone()], Vec::new());
         if !source.tables.iter().any(|table| alone.table(&table.schema, &table.name)) {
@@ -217,10 +269,23 @@ fn wishes(arguments: &Arguments, place: &Place) -> anyhow::Result<(Vec<Wish>, Le
             let files = files.files.iter().map(|path| File::open(disk, path));
             table.map(|table| Ok((table, files.collect::<Result<Vec<File>, _>>()?))).transpose()
         });
+        let opened = opened.and_then(|opened| {
+            let Some((table, opened)) = opened else { return Ok(None) };
+            let mut described = None;
+            if arguments.format == Form::Dump {
+                described = folder::described(files, &table, statements.as_deref(), place)?;
+                if described.is_none() {
+                    return Ok(None);
+                }
+            }
+            let triggers = opened.first().map(|file| file.path().with_extension("TRG"));
+            let has_triggers = triggers.is_some_and(|path| disk.stat(&path).is_ok());
+            Ok(Some(Wish { name: name.clone(), table, files: opened, described, has_triggers }))
+        });
         match opened {
-            // A view has no rows.
+            // A view has no rows, and a sequence is no table.
             Ok(None) => {}
-            Ok(Some((table, files))) => wishes.push(Wish { name, table, files }),
+            Ok(Some(wish)) => wishes.push(wish),
             Err(error) if chosen.len() == 1 => return Err(error.into()),
             Err(error) => {
                 let error = anyhow::Error::from(error);
@@ -231,6 +296,19 @@ fn wishes(arguments: &Arguments, place: &Place) -> anyhow::Result<(Vec<Wish>, Le
     Ok((wishes, left_out))
 }
 
+fn tell(left_out: &LeftOut, report: &Report) {
+    for (line, _) in left_out {
+        report.warn(&format!("not extracted: {line}"));
+    }
+}
+
+/// Fails when there were tables and none could be read.
+fn refuse_nothing(left_out: &LeftOut, report: &Report) -> anyhow::Result<()> {
+    tell(left_out, report);
+    anyhow::ensure!(left_out.is_empty(), "no table was extracted");
+    Ok(())
+}
+
 /// Whether the error concerns only this table, so that the next one can still be read.
 fn is_of_table(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(physical::Error::File { .. } | physical::Error::Io { .. }))
@@ -239,29 +317,37 @@ fn is_of_table(error: &anyhow::Error) -> bool {
 fn extract(
     arguments: &Arguments,
     wish: &Wish,
-    output: &Output,
+    to: &mut To,
     stop: &AtomicBool,
     report: &Report,
 ) -> anyhow::Result<Counts> {
     let rows = Rows {
         table: &wish.table,
-        format: arguments.format,
+        format: arguments.format.rows(),
         threads: arguments.threads.map_or_else(commands::cores, |threads| usize::from(threads.get())),
         lenient: arguments.force,
         stop,
         progress: report,
     };
     let mut sum = Counts::default();
-    output.write(&wish.name, "", |out| {
+    let write = |out: &mut dyn Write| {
         for file in &wish.files {
             sum += rows.write(file, out)?;
         }
         Ok(())
-    })?;
-    if sum.past > 0 {
-        report.note(&format!("{}: {} of the past left out", wish.name, count(sum.past, "row")));
+    };
+    match to {
+        To::Files(output) => output.write(&wish.name, "", write)?,
+        To::Dump(folder) => folder.table(wish, write)?,
     }
-    if arguments.deleted {
+    if sum.past > 0 {
+        let line = format!("{}: {} of the past left out", wish.name, count(sum.past, "row"));
+        match to {
+            To::Files(_) => report.note(&line),
+            To::Dump(folder) => folder.omit(line),
+        }
+    }
+    if let (true, To::Files(output)) = (arguments.deleted, to) {
         let mut found = 0;
         output.write(&wish.name, ".deleted", |out| {
             for file in &wish.files {
@@ -299,10 +385,11 @@ fn summarise(arguments: &Arguments, outcome: &Outcome, seconds: f64, report: &Re
     Ok(())
 }
 
-fn format(text: &str) -> Result<Format, String> {
+fn format(text: &str) -> Result<Form, String> {
     match text {
-        "tsv" => Ok(Format::Tsv),
-        "csv" => Ok(Format::Csv),
-        _ => Err("tsv or csv".to_owned()),
+        "tsv" => Ok(Form::Rows(Format::Tsv)),
+        "csv" => Ok(Form::Rows(Format::Csv)),
+        "dump" => Ok(Form::Dump),
+        _ => Err("tsv, csv or dump".to_owned()),
     }
 }

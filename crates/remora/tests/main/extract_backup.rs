@@ -14,12 +14,12 @@ use crate::tree::{self, Volume};
 const MANY: u32 = 300_000;
 
 /// A volume on which folders can be backed up.
-fn place() -> Option<Volume> {
+pub(crate) fn place() -> Option<Volume> {
     Volume::new("xfs").or_else(|| Volume::new("btrfs"))
 }
 
 /// Makes the folder on the volume a copy of the server's data, and a generation of it.
-fn back_up(volume: &Volume, server: &Sandbox) {
+pub(crate) fn back_up(volume: &Volume, server: &Sandbox) {
     let top = volume.top().join("data");
     if !top.exists() {
         volume.data();

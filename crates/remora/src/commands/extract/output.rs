@@ -47,13 +47,13 @@ impl Output {
     }
 
     /// Creates the folder. Existing files stay as they are.
-    pub(super) fn prepare(&self) -> anyhow::Result<()> {
+    pub(super) fn prepare(self) -> anyhow::Result<Output> {
         if let Place::Folder(folder) = &self.place {
             let is_used = RealDisk.list(folder).is_ok_and(|names| !names.is_empty());
             anyhow::ensure!(!is_used, "{}: the folder is not empty; name another one", folder.display());
             RealDisk.make_folder(folder).with_context(|| folder.display().to_string())?;
         }
-        Ok(())
+        Ok(self)
     }
 
     /// The file for a table. `kind` is what follows its name.

@@ -8,9 +8,11 @@ use block::{World, tree};
 use disk::{Disk, Kind, RealDisk};
 use physical::{Doubt, Source, TableFiles, Verdict};
 use progress::Progress;
+use server::catalogue::Catalogue;
+use server::snapshot;
 use tempfile::TempDir;
 
-use super::{Arguments, chosen};
+use super::{Arguments, Form, chosen, selection};
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::{self, Wanted};
 use crate::report::Report;
@@ -26,6 +28,8 @@ pub(super) struct Place {
     pub(super) source: Source,
     /// What can't be read at all, a line each.
     pub(super) unread: Vec<String>,
+    /// What the server that has recovered the files says of them, and its version. Only for a dump.
+    pub(super) catalogue: Option<(Catalogue, String)>,
     backup: Option<Backup>,
     /// Before the folder that they are in, so that a volume is unmounted first.
     restored: Option<boot::Files>,
@@ -71,6 +75,7 @@ impl Place {
                 disk: Box::new(RealDisk),
                 source,
                 unread: Vec::new(),
+                catalogue: None,
                 backup: None,
                 restored: None,
                 _work: None,
@@ -92,7 +97,15 @@ impl Place {
         };
         let source = Source::find(&files, &data)?;
         let unread = links(&files, &top, &data);
-        Ok(Place { disk: Box::new(files), source, unread, backup: Some(backup), restored: None, _work: None })
+        Ok(Place {
+            disk: Box::new(files),
+            source,
+            unread,
+            catalogue: None,
+            backup: Some(backup),
+            restored: None,
+            _work: None,
+        })
     }
 
     /// The files of a generation, restored.
@@ -114,6 +127,7 @@ impl Place {
             disk: Box::new(RealDisk),
             source,
             unread: Vec::new(),
+            catalogue: None,
             backup: Some(backup),
             restored: Some(files),
             _work: Some(work),
@@ -182,10 +196,17 @@ impl Place {
         let log = BinaryLog::find(&data)?;
         let mut server = boot::start(&data, log.as_ref(), wanted)?;
         boot::settle(&server, world.stop)?;
+        let mut catalogue = None;
+        if arguments.format == Form::Dump {
+            let mut session = snapshot::connect(&boot::target(&server)?)?;
+            let selection = selection(arguments.names.clone(), arguments.exclude.clone());
+            catalogue =
+                Some((Catalogue::read(&mut session, &selection)?, session.about.version_text.clone()));
+        }
         server.stop()?;
         report.end();
         let source = Source::find(&RealDisk, &data)?;
-        Ok(Place { source, ..place })
+        Ok(Place { source, catalogue, ..place })
     }
 
     /// The generation that is read, if it is of a backup.
