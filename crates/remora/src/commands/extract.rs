@@ -160,7 +160,7 @@ impl Form {
 /// Where rows go.
 enum To {
     Files(Output),
-    Dump(Folder),
+    Dump(Box<Folder>),
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
@@ -187,7 +187,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     }
     let mut to = match output {
         Some(output) => To::Files(output.prepare()?),
-        None => To::Dump(Folder::begin(arguments, &place, &wishes)?),
+        None => To::Dump(Box::new(Folder::begin(arguments, &place, &wishes)?)),
     };
     let bytes: u64 = wishes.iter().flat_map(|wish| &wish.files).map(File::len).sum();
     report.phase("extracting", Some(bytes * if arguments.deleted { 2 } else { 1 }));

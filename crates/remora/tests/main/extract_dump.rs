@@ -24,7 +24,8 @@ fn url(server: &Sandbox) -> String {
     format!("unix://root@{}", server.socket().display())
 }
 
-/// Loads a dump into a new server and compares it with the one that its files are of. Returns the differences.
+/// Loads a dump into a new server and compares it with the one that its files are of. Returns the
+/// differences.
 fn differences(from: &mut Sandbox, at: &Path, dump: &str, exclude: &[&str]) -> String {
     let target = start(from.product(), &[]);
     run(at, &["dump", "--check", dump]).exits(0);
