@@ -7,9 +7,9 @@ use server::{TableName, quote_name};
 use crate::{Error, TableFiles};
 
 impl TableFiles {
-    /// The table as a server would describe it, with the definition in `statements`. That must be in the words
-    /// of SHOW CREATE TABLE: whoever makes the table of it compares it with the new one word by word. A
-    /// `.frm` file does not do, because it has no foreign keys.
+    /// The table as a server would describe it, with the definition in `statements`. That must be in the
+    /// words of SHOW CREATE TABLE: whoever makes the table of it compares it with the new one word by word.
+    /// A `.frm` file does not do, because it has no foreign keys.
     ///
     /// # Errors
     /// [`Error::Missing`] for a definition in other words; [`Error::Bytes`] when there is none.

@@ -71,6 +71,7 @@ fn a_generation_is_read_like_the_folder() {
         assert!(one.out.lines().filter(|line| line.ends_with("\tchanged")).count() == 10_000, "{}", one.err);
         volume.remora(&["extract", "repo@2", "app.none", "-o", "-"]).exits(2).says(&["no such table"]);
         volume.remora(&["extract", "repo@7", "-o", "-"]).exits(1).says(&["no generation 7"]);
+        volume.remora(&["extract", "mnt@1", "-o", "-"]).exits(1).says(&["there is no backup in mnt"]);
         volume.remora(&["extract", "repo/dat@1", "-o", "-"]).exits(1).says(&["it has those of data"]);
     }
 }
