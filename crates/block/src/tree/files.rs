@@ -95,7 +95,8 @@ impl Files {
         let node = node.filter(|node| !matches!(node.kind, Kind::Link(_)));
         // A hard link has no bytes of its own.
         let real = node.and_then(|node| node.same_as.as_ref().map_or(Some(node), |first| nodes.get(first)));
-        real.ok_or_else(|| io::ErrorKind::NotFound.into())
+        let missing = "there is no such file or folder in this generation";
+        real.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, missing))
     }
 }
 

@@ -20,6 +20,11 @@ pub(crate) fn place() -> Option<Volume> {
 
 /// Makes the folder on the volume a copy of the server's data, and a generation of it.
 pub(crate) fn back_up(volume: &Volume, server: &Sandbox) {
+    back_up_as(volume, server, "");
+}
+
+/// The same with the data in a folder below.
+fn back_up_as(volume: &Volume, server: &Sandbox, below: &str) {
     let top = volume.top().join("data");
     if !top.exists() {
         volume.data();
@@ -27,7 +32,8 @@ pub(crate) fn back_up(volume: &Volume, server: &Sandbox) {
     for old in names(&top) {
         tree::run(Command::new("rm").arg("-rf").arg(old));
     }
-    tree::run(Command::new("cp").arg("--archive").arg(server.data().join(".")).arg(&top));
+    std::fs::create_dir_all(top.join(below)).unwrap();
+    tree::run(Command::new("cp").arg("--archive").arg(server.data().join(".")).arg(top.join(below)));
     let source = format!("{}:{}", volume.kind, top.display());
     volume.remora(&["backup", &source, "--to", "repo", "--no-prove"]).exits(0);
 }
@@ -190,9 +196,15 @@ fn what_a_recovery_does_not_settle_is_refused() {
         ],
     );
     server.stop().unwrap();
-    back_up(&volume, &server);
+    back_up_as(&volume, &server, "lib/mysql");
     let ended = volume.remora(&["extract", "repo", "-o", "rows"]).exits(1);
     ended.says(&["a server has recovered data@1, and still", "1 transaction", "--force"]);
+    for place in ["lib/mysql", "/lib/mysql"] {
+        let forced = ["extract", "repo", "app.t", "-o", "-", "--force", "--data-folder", place];
+        assert_eq!(volume.remora(&forced).exits(0).out, "1\n");
+    }
+    let wrong = ["extract", "repo", "-o", "-", "--data-folder", "lib/none"];
+    volume.remora(&wrong).exits(1).says(&["data/lib/none: there is no such file or folder"]);
     assert!(!volume.folder.path().join("rows").exists());
 }
 

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use block::restore::Request;
 use block::{World, tree};
 use disk::{Disk, Kind, RealDisk};
 use physical::{Doubt, Source, TableFiles, Verdict};
 use progress::Progress;
+use sandbox::Family;
 use server::catalogue::Catalogue;
 use server::snapshot;
 use tempfile::TempDir;
@@ -177,6 +178,8 @@ impl Place {
         let Some(data) = self.source.data.clone() else { return Ok(self) };
         // Before what may take hours.
         let installation = boot::installation(&*self.disk, &data, wanted)?;
+        // Its files could not be judged even then.
+        ensure!(installation.product.family() == Family::MariaDb, "its data are of {}", installation.product);
         report
             .note(&format!("{}; a private {} recovers a copy of it first", doubt.what, installation.product));
         if arguments.deleted {
