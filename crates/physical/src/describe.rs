@@ -59,6 +59,19 @@ impl TableFiles {
     }
 }
 
+/// Whether a file of the table has its rows in the ascending order of this key.
+#[must_use]
+pub fn is_ordered_by(table: &Table, key: &[String]) -> bool {
+    let index = table.clustered();
+    let mut fields = index.fields.iter().take(index.key_fields);
+    let is_next = |name: &String| {
+        let field = fields.next().filter(|field| field.prefix.is_none() && !field.descending);
+        let column = field.and_then(|field| table.columns().get(field.column?));
+        column.is_some_and(|column| column.name == *name)
+    };
+    !key.is_empty() && key.iter().all(is_next)
+}
+
 /// Whether a key finds each row, by whole values.
 fn is_exact(table: &Table, key: &Key) -> bool {
     matches!(key.kind, KeyKind::Primary | KeyKind::Unique)
@@ -112,6 +125,20 @@ fn origin(generated: Generated, kind: &Type) -> Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_whole_ascending_columns_are_an_order() {
+        let ordered = |key: &str, names: &[&str]| {
+            let text = format!(
+                "CREATE TABLE t (a INT NOT NULL, b VARCHAR(50) NOT NULL, c INT, PRIMARY KEY ({key}))"
+            );
+            let table = sql::parse(&text, innodb::table::Version(110_800)).unwrap();
+            is_ordered_by(&table, &names.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert!(ordered("a", &["a"]) && ordered("b, a", &["b", "a"]) && ordered("b, a", &["b"]));
+        assert!(!ordered("a DESC", &["a"]) && !ordered("b(10), a", &["b", "a"]) && !ordered("b, a", &["a"]));
+        assert!(!ordered("a", &[]) && !ordered("a", &["a", "b"]));
+    }
 
     #[test]
     fn a_type_ends_where_the_next_clause_begins() {

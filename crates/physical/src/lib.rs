@@ -19,6 +19,7 @@ mod source;
 mod state;
 pub mod write;
 
+pub use describe::is_ordered_by;
 pub use error::Error;
 pub use file::File;
 pub use innodb::table::Table;

@@ -21,8 +21,8 @@ use crate::restore::{Request, expected, find};
 
 /// Blocks that are read together when fewer are asked for: mostly they were compressed together.
 const WINDOW: u64 = GROUP_BLOCKS as u64;
-/// The most windows that are kept: 16 MiB.
-const WINDOWS_MAX: usize = 64;
+/// The most windows that are kept: 64 MiB.
+const WINDOWS_MAX: usize = 256;
 /// The most chunks whose places are kept: those of 2 GiB of a volume, some 15 MiB of memory.
 const CHUNKS_MAX: usize = 512;
 const CHUNK_BLOCKS_U64: u64 = CHUNK_BLOCKS as u64;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sandbox::Sandbox;
+use sandbox::{Product, Sandbox};
 
 use crate::extract::{TABLES, data, execute, filled, folder, mariadb, run, session};
 use crate::extract_backup::{back_up, place};
@@ -72,6 +72,25 @@ fn the_files_of_a_stopped_server_become_a_dump_of_it() {
         let refused = read(&["app.node", "-o", "other", "--schema", "other.sql"]).exits(1);
         refused.says(&["not in the words of SHOW CREATE TABLE", "column `uid`"]);
     }
+}
+
+#[test]
+fn large_tables_are_cut_into_chunks() {
+    let folder = folder();
+    let at = folder.path();
+    let mut server = filled(
+        Product::MariaDb1011,
+        &[
+            "CREATE TABLE big (n INT, k VARCHAR(40) CHARACTER SET latin1 COLLATE latin1_swedish_ci, x CHAR(120), PRIMARY KEY (k, n))",
+            "INSERT INTO big SELECT seq, CONCAT(IF(seq % 3, 'a', 'A'), MD5(seq)), REPEAT('x', 120) FROM seq_1_to_450000",
+        ],
+    );
+    definitions(&server, at);
+    server.stop().unwrap();
+    run(at, &["extract", &data(&server), "--format", "dump", "-o", "made", "--schema", SCHEMA]).exits(0);
+    let files = std::fs::read_dir(at.join("made/app.big")).unwrap().count();
+    assert_eq!(files, 3, "of 32 MiB of text each");
+    assert_eq!(differences(&mut server, at, "made", &[]), "");
 }
 
 #[test]

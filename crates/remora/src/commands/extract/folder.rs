@@ -137,7 +137,9 @@ impl Folder {
                 last => with_counter(&table.definition, last.saturating_add(1)),
             };
         }
-        self.maker.table::<anyhow::Error>(table, |out| Ok(rows(out)?))?;
+        // Each partition has an order of its own.
+        let is_ordered = wish.files.len() == 1 && physical::is_ordered_by(&wish.table, &table.key);
+        self.maker.table::<anyhow::Error>(table, is_ordered, |out| Ok(rows(out)?))?;
         Ok(())
     }
 
