@@ -130,7 +130,7 @@ mod tests {
     fn only_whole_ascending_columns_are_an_order() {
         let ordered = |key: &str, names: &[&str]| {
             let text = format!(
-                "CREATE TABLE t (a INT NOT NULL, b VARCHAR(50) NOT NULL, c INT, PRIMARY KEY ({key}))"
+                "CREATE TABLE t (a INT NOT NULL, b VARCHAR(50) NOT NULL, c INT, PRIMARY KEY ({key})) CHARSET=latin1"
             );
             let table = sql::parse(&text, innodb::table::Version(110_800)).unwrap();
             is_ordered_by(&table, &names.iter().map(ToString::to_string).collect::<Vec<_>>())
