@@ -321,8 +321,15 @@ mod tests {
     #[test]
     fn rows_in_the_order_of_the_key_are_cut_into_chunks() {
         let bound = |k: &str, n: &str| Some(vec![format!("_latin1 0x{k}"), n.to_owned()]);
-        let pieces =
-            ["1\ta\tx\n2\tb\txx\n", "3\tc\tx\n", "4\td\\\\\tlong enough\n", "5\te\tx\n", "6\t", "f\tx\n"];
+        let pieces = [
+            "1\ta\tx\n2\tb\txx\n",
+            "3\tc\tx\n",
+            "4\td\\\\\tlong enough\n",
+            "5\te\tx\n",
+            "6",
+            "6\tf\tlong enough\n",
+            "67\tf\tx\n",
+        ];
         let all = pieces.concat();
         assert_eq!(made(false, &pieces), [(None, all.clone())]);
         let range = |after, upto| Some(Range { after, upto });
@@ -332,6 +339,7 @@ mod tests {
                 (range(None, bound("62", "2")), pieces[0].to_owned()),
                 // Not after the line with an escape in its key.
                 (range(bound("62", "2"), bound("65", "5")), pieces[1..4].concat()),
+                // Nor after a line that came in two parts.
                 (range(bound("65", "5"), None), pieces[4..].concat()),
             ]
         );
