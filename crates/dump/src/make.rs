@@ -312,7 +312,7 @@ mod tests {
         let text = |chunk: &Chunk| {
             let mut text = Vec::new();
             let file = manifest.data_file(&path, entry, chunk);
-            file.read(&RealDisk, &mut |piece| Ok(text.extend_from_slice(piece))).unwrap();
+            file.read(&RealDisk, &mut |piece| text.write_all(piece)).unwrap();
             String::from_utf8(text).unwrap()
         };
         entry.chunks.iter().map(|chunk| (chunk.range.clone(), text(chunk))).collect()

@@ -37,6 +37,8 @@ const EXAMPLES: &str = "EXAMPLES
       one file of FLUSH TABLES shop.orders FOR EXPORT, with its .cfg and .frm beside it
   remora extract /backup/db1@12 shop.orders -o orders.tsv
       one table as it was in generation 12 of a backup
+  remora extract /backup/db1 'shop.*' --format dump -o shop && remora load shop
+      a database of the newest generation, as a dump, into a server
   remora extract orders.ibd --schema orders.sql -o orders.tsv
       without the .frm: orders.sql is what SHOW CREATE TABLE says
   remora extract /copy/shop/orders.ibd --force --deleted -o found

@@ -10,8 +10,8 @@ use dump::{Maker, Source};
 use physical::{Table, TableFiles};
 use server::catalogue::{self, Kind, Object, Settings};
 use server::definition::{counted, with_counter, without_counter};
-use server::quote_name;
 use server::snapshot::Way;
+use server::{TableName, quote_name};
 
 use super::place::Place;
 use super::{Arguments, Wish};
@@ -24,6 +24,8 @@ const CODEC: (Codec, u32) = (Codec::Zstd, 1);
 /// A dump that is being made.
 pub(super) struct Folder {
     maker: Maker<'static>,
+    /// The tables that are in it.
+    tables: Vec<TableName>,
     objects: Vec<Object>,
     /// What is missing, a line each.
     omitted: Vec<String>,
@@ -116,7 +118,7 @@ impl Folder {
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let maker = Maker::begin(&RealDisk, &arguments.output, (id, source, selection), CODEC)
             .with_context(|| format!("-o {}", arguments.output.display()))?;
-        Ok(Folder { maker, objects, omitted })
+        Ok(Folder { maker, tables: Vec::new(), objects, omitted })
     }
 
     /// Adds a table with these rows.
@@ -140,6 +142,7 @@ impl Folder {
         // Each partition has an order of its own.
         let is_ordered = wish.files.len() == 1 && physical::is_ordered_by(&wish.table, &table.key);
         self.maker.table::<anyhow::Error>(table, is_ordered, |out| Ok(rows(out)?))?;
+        self.tables.push(wish.name.clone());
         Ok(())
     }
 
@@ -150,9 +153,19 @@ impl Folder {
 
     /// Completes the dump. `left_out`: what else is missing. Returns what only the dump misses.
     pub(super) fn finish(self, left_out: impl Iterator<Item = String>) -> anyhow::Result<Vec<String>> {
-        let omitted = self.omitted.iter().cloned().chain(left_out).collect();
-        self.maker.finish(self.objects, omitted)?;
-        Ok(self.omitted)
+        let Folder { maker, tables, mut objects, mut omitted } = self;
+        objects.retain(|object| {
+            let is_there = |table: &String| {
+                tables.iter().any(|known| known.schema == object.schema && known.table == *table)
+            };
+            let stays = object.table.as_ref().is_none_or(is_there);
+            if !stays {
+                omitted.push(format!("{}: its table is not in the dump", object.title()));
+            }
+            stays
+        });
+        maker.finish(objects, omitted.iter().cloned().chain(left_out).collect())?;
+        Ok(omitted)
     }
 }
 
