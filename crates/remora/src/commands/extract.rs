@@ -170,6 +170,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     if arguments.format == Form::Dump {
         folder::check(arguments)?;
     }
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()))
+    };
+    let statements = arguments.schema.as_ref().map(read).transpose()?;
     let stop = stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let place = Place::find(arguments, report, world)?;
@@ -182,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     if arguments.format == Form::Dump {
         folder::check_definitions(arguments, &place)?;
     }
-    let (wishes, mut left_out) = wishes(arguments, &place)?;
+    let (wishes, mut left_out) = wishes(arguments, statements.as_deref(), &place)?;
     // Before anything is made.
     if wishes.is_empty() {
         refuse_nothing(&left_out, report)?;
@@ -255,19 +259,19 @@ fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&
 type LeftOut = Vec<(String, Exit)>;
 
 /// Opens the files of the tables.
-fn wishes(arguments: &Arguments, place: &Place) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
+fn wishes(
+    arguments: &Arguments,
+    statements: Option<&str>,
+    place: &Place,
+) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
     let (disk, chosen) = (&*place.disk, chosen(arguments, &place.source)?);
-    let read = |path: &PathBuf| {
-        std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()))
-    };
-    let statements = arguments.schema.as_ref().map(read).transpose()?;
     // A table that was named and not found is an error already.
     let unread = place.unread.iter().filter(|_| arguments.names.is_empty());
     let mut left_out: LeftOut = unread.map(|line| (line.clone(), Exit::Partial)).collect();
     let mut wishes = Vec::new();
     for files in &chosen {
         let name = TableName { schema: files.schema.clone(), table: files.name.clone() };
-        let opened = files.definition(disk, statements.as_deref()).and_then(|table| {
+        let opened = files.definition(disk, statements).and_then(|table| {
             let files = files.files.iter().map(|path| File::open(disk, path));
             table.map(|table| Ok((table, files.collect::<Result<Vec<File>, _>>()?))).transpose()
         });
@@ -275,7 +279,7 @@ fn wishes(arguments: &Arguments, place: &Place) -> anyhow::Result<(Vec<Wish>, Le
             let Some((table, opened)) = opened else { return Ok(None) };
             let mut described = None;
             if arguments.format == Form::Dump {
-                described = folder::described(files, &table, statements.as_deref(), place)?;
+                described = folder::described(files, &table, statements, place)?;
                 if described.is_none() {
                     return Ok(None);
                 }

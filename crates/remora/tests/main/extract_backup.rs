@@ -162,6 +162,16 @@ fn a_generation_of_a_server_that_ran_is_recovered() {
         failed.says(&["has to be recovered by a server", "no-such-option", "--force"]);
         assert_eq!(names(&work), Vec::<PathBuf>::new(), "nothing stays after a failure either");
         assert!(!volume.folder.path().join("failed").exists());
+        // Nothing is restored for an output or a definition that can't be.
+        for (more, word) in [
+            (&["-o", "rows"][..], "the folder is not empty"),
+            (&["-o", "rows", "--format", "dump"], "it is there already"),
+            (&["-o", "rows/app.t.tsv", "app.t"], "the file exists already"),
+            (&["-o", "-", "app.t", "--schema", "none.sql"], "--schema none.sql"),
+        ] {
+            let ended = read(more).exits(1).says(&[word]);
+            assert!(!ended.err.contains("a private"), "{}", ended.err);
+        }
         // As it is.
         read(&["app.t", "-o", "-", "--force"]).exits(0).says(&["the redo log has changes"]);
     }

@@ -38,6 +38,12 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
     if is_file || name == Path::new("-") {
         return Err(usage("--format dump makes a folder: name one with -o"));
     }
+    // A backup that is recovered first may take hours.
+    anyhow::ensure!(
+        RealDisk.stat(name).is_err(),
+        "{}: it is there already; name another folder",
+        name.display()
+    );
     if arguments.deleted {
         return Err(usage("--deleted writes rows that no table has: --format dump can't hold them"));
     }
