@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::Error;
 use crate::feed::Blocks;
 use crate::file::{File, Index};
-use crate::format::{CHUNK_BLOCKS, Change, Group, Hash, IndexEntry, Place, UNKNOWN, ZERO, chunks_of};
+use crate::format::{
+    CHUNK_BLOCKS, Change, Group, Hash, IndexEntry, Place, UNKNOWN, ZERO, chunk_hash, chunks_of,
+};
 use crate::known::{Bad, Damage};
 
 /// A generation and its ancestors down to a full one.
@@ -38,6 +40,25 @@ impl Chunk {
     /// Whether the content of a block is unknown.
     pub(crate) fn is_unknown(&self, block: usize) -> bool {
         self.unknown.as_ref().is_some_and(|unknown| unknown.get(block) == Some(&true))
+    }
+
+    /// The chunk itself if all of its blocks are known, else the first damage.
+    fn known(self, number: u64, damages: Vec<Error>) -> Result<Chunk, Error> {
+        match self.unknown {
+            None => Ok(self),
+            Some(_) => Err(damages.into_iter().next().unwrap_or_else(|| {
+                Error::corrupt(format!("chunk {number}"), "what tells of it can't be used")
+            })),
+        }
+    }
+
+    /// Fails if the blocks are not those that were backed up, as far as their hashes tell.
+    pub(crate) fn check(&self, number: u64) -> Result<(), Error> {
+        if self.unknown.is_none() && chunk_hash(&self.hashes()) != self.content {
+            let what = "the blocks of a chunk are not those that were backed up";
+            return Err(Error::corrupt(format!("chunk {number}"), what));
+        }
+        Ok(())
     }
 
     /// The hashes of the blocks; [`UNKNOWN`] for unknown blocks.
@@ -178,6 +199,14 @@ impl Chain {
         self.newest().map_or(0, |file| file.header.len)
     }
 
+    /// A single chunk. Its place in the index of each file is searched for; whoever wants all chunks takes
+    /// [`Chain::walk`].
+    pub(crate) fn chunk(&self, number: u64) -> Result<Chunk, Error> {
+        let files = self.files.iter().map(|file| (&**file, || file.entry(number)));
+        let mut damages = Vec::new();
+        Entries::gather(files, self.cut, number)?.chunk(&mut damages)?.known(number, damages)
+    }
+
     /// A way through the chunks, in order.
     pub(crate) fn walk(&self) -> Walk<'_> {
         let cursors = self.files.iter().map(|file| (file, file.index().peekable())).collect();
@@ -200,25 +229,25 @@ struct Entries<'a> {
     cut: bool,
 }
 
-impl Walk<'_> {
-    /// The index entries for a chunk.
-    fn entries(&mut self, chunk: u64) -> Result<Entries<'_>, Error> {
-        let mut found = Entries { entries: Vec::new(), cut: self.cut };
-        for (file, index) in &mut self.cursors {
-            let file: &File = file;
+impl<'a> Entries<'a> {
+    /// The index entries for a chunk in these files, the newest first, each with a way to its entry. `cut`:
+    /// whether what is below the oldest is unknown.
+    fn gather<Find>(
+        files: impl Iterator<Item = (&'a File, Find)>,
+        cut: bool,
+        chunk: u64,
+    ) -> Result<Entries<'a>, Error>
+    where
+        Find: FnOnce() -> Result<Option<IndexEntry>, Error>,
+    {
+        let mut found = Entries { entries: Vec::new(), cut };
+        for (file, find) in files {
             // The volume was shorter in this generation, so older contents were cut off.
             if chunk >= file.chunks() {
                 found.cut = false;
                 break;
             }
-            while let Some(entry) =
-                index.next_if(|entry| entry.as_ref().map_or(true, |entry| entry.chunk <= chunk))
-            {
-                let entry = entry?;
-                if entry.chunk == chunk {
-                    found.entries.push((file, entry));
-                }
-            }
+            found.entries.extend(find()?.map(|entry| (file, entry)));
             if !file.knows(chunk) {
                 found.cut = true;
                 break;
@@ -227,30 +256,11 @@ impl Walk<'_> {
         Ok(found)
     }
 
-    /// The hash of a chunk's content, without its blocks. Chunks must be asked for in ascending order.
-    pub(crate) fn content(&mut self, number: u64) -> Result<Hash, Error> {
-        let found = self.entries(number)?;
-        let nothing = if found.cut { UNKNOWN } else { ZERO };
-        Ok(found.entries.first().map_or(nothing, |(_, entry)| entry.content))
-    }
-
-    /// A chunk. Chunks must be asked for in ascending order.
-    pub(crate) fn chunk(&mut self, number: u64) -> Result<Chunk, Error> {
-        let mut damages = Vec::new();
-        let chunk = self.told(number, &mut damages)?;
-        match chunk.unknown {
-            None => Ok(chunk),
-            Some(_) => Err(damages.into_iter().next().unwrap_or_else(|| {
-                Error::corrupt(format!("chunk {number}"), "what tells of it can't be used")
-            })),
-        }
-    }
-
-    /// The same, even if its records are damaged: then some of its blocks are unknown, and `damages` says
+    /// The chunk, even if its records are damaged: then some of its blocks are unknown, and `damages` says
     /// why.
-    pub(crate) fn told(&mut self, number: u64, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
+    fn chunk(self, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
         let mut chunk = Chunk::zeros();
-        let Entries { entries, mut cut } = self.entries(number)?;
+        let Entries { entries, mut cut } = self;
         chunk.content = match entries.first() {
             Some((_, entry)) => entry.content,
             None if cut => UNKNOWN,
@@ -285,6 +295,45 @@ impl Walk<'_> {
             chunk.unknown = Some(Box::new(known.map(|known| !known)));
         }
         Ok(chunk)
+    }
+}
+
+impl Walk<'_> {
+    /// The index entries for a chunk.
+    fn entries(&mut self, chunk: u64) -> Result<Entries<'_>, Error> {
+        let cut = self.cut;
+        let files = self.cursors.iter_mut().map(|(file, index)| {
+            let find = move || {
+                let mut found = None;
+                while let Some(entry) =
+                    index.next_if(|entry| entry.as_ref().map_or(true, |entry| entry.chunk <= chunk))
+                {
+                    found = Some(entry?).filter(|entry| entry.chunk == chunk);
+                }
+                Ok(found)
+            };
+            (&***file, find)
+        });
+        Entries::gather(files, cut, chunk)
+    }
+
+    /// The hash of a chunk's content, without its blocks. Chunks must be asked for in ascending order.
+    pub(crate) fn content(&mut self, number: u64) -> Result<Hash, Error> {
+        let found = self.entries(number)?;
+        let nothing = if found.cut { UNKNOWN } else { ZERO };
+        Ok(found.entries.first().map_or(nothing, |(_, entry)| entry.content))
+    }
+
+    /// A chunk. Chunks must be asked for in ascending order.
+    pub(crate) fn chunk(&mut self, number: u64) -> Result<Chunk, Error> {
+        let mut damages = Vec::new();
+        self.told(number, &mut damages)?.known(number, damages)
+    }
+
+    /// The same, even if its records are damaged: then some of its blocks are unknown, and `damages` says
+    /// why.
+    pub(crate) fn told(&mut self, number: u64, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
+        self.entries(number)?.chunk(damages)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::fetch::Fetcher;
+use crate::fetch::{Fetcher, Opened};
 use crate::file::File;
 use crate::format::{BLOCK, CHUNK_BLOCKS, Hash, Place};
 use crate::store::Store;
@@ -19,7 +19,7 @@ pub(crate) struct Copies<'a> {
 /// Blocks of a chunk that can't be read.
 #[derive(Default)]
 pub(crate) struct Lost {
-    /// By their index in the chunk.
+    /// By their index among those that were asked for.
     pub(crate) blocks: Vec<usize>,
     /// Why.
     pub(crate) damages: Vec<Error>,
@@ -27,11 +27,21 @@ pub(crate) struct Lost {
 
 impl<'a> Copies<'a> {
     pub(crate) fn new(store: &'a dyn Store, files: &'a BTreeMap<u64, Arc<File>>) -> Copies<'a> {
-        Copies { fetcher: Fetcher::new(store), files }
+        Copies::sharing(store, files, Arc::default())
     }
 
-    /// Puts the blocks of chunk `number` into `out`, which is already zero where blocks are zeros. Blocks
-    /// that can't be read are left as zeros too.
+    /// The same, with files of the store that others have opened.
+    pub(crate) fn sharing(
+        store: &'a dyn Store,
+        files: &'a BTreeMap<u64, Arc<File>>,
+        opened: Arc<Opened>,
+    ) -> Copies<'a> {
+        Copies { fetcher: Fetcher::sharing(store, opened), files }
+    }
+
+    /// Puts blocks of chunk `number` into `out`, which is already zero where blocks are zeros. Blocks that
+    /// can't be read are left as zeros too. `blocks` may be a part of the chunk's; they are counted from
+    /// there.
     pub(crate) fn chunk(&self, number: u64, blocks: &[Option<Place>], out: &mut [u8]) -> Result<Lost, Error> {
         let mut lost = Lost::default();
         self.fetcher.blocks(blocks, out, &mut |found, error| {

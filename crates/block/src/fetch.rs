@@ -12,10 +12,14 @@ use crate::format::{BLOCK, Group, Place, block_hash, hash};
 use crate::pack::{unpack, unpack_delta};
 use crate::store::Store;
 
+/// The files that were opened so far, by number. Several threads use it.
+#[derive(Default)]
+pub(crate) struct Opened(Mutex<BTreeMap<u64, Arc<dyn Source>>>);
+
 /// Opens files when they are first needed. Several threads use it.
 pub(crate) struct Fetcher<'a> {
     store: &'a dyn Store,
-    files: Mutex<BTreeMap<u64, Arc<dyn Source>>>,
+    opened: Arc<Opened>,
 }
 
 /// Receives the numbers of blocks that can't be read, and why.
@@ -29,11 +33,16 @@ struct Use<'a> {
 
 impl<'a> Fetcher<'a> {
     pub(crate) fn new(store: &'a dyn Store) -> Fetcher<'a> {
-        Fetcher { store, files: Mutex::new(BTreeMap::new()) }
+        Fetcher::sharing(store, Arc::default())
+    }
+
+    /// One that uses files of this store that others have opened.
+    pub(crate) fn sharing(store: &'a dyn Store, opened: Arc<Opened>) -> Fetcher<'a> {
+        Fetcher { store, opened }
     }
 
     fn file(&self, number: u64) -> io::Result<Arc<dyn Source>> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.opened.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.get(&number) {
             return Ok(Arc::clone(file));
         }

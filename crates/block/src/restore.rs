@@ -15,12 +15,11 @@ use crate::backup::World;
 use crate::chain::{Chain, Chunk, ContentHasher, Walk};
 use crate::copies::{Copies, Lost, runs};
 use crate::feed::Blocks;
-use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, ZERO, chunk_hash, chunks_of, is_zero};
+use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, ZERO, chunks_of, is_zero};
 use crate::repository::Repository;
 
-use find::expected;
-pub(crate) use find::find;
 pub use find::note;
+pub(crate) use find::{expected, find};
 
 /// The most threads that make sense.
 const JOBS_MAX: usize = 12;
@@ -368,9 +367,7 @@ impl Target<'_> {
         buffer: &mut [u8],
     ) -> Result<Option<Blocks>, Error> {
         buffer.fill(0);
-        if chunk.unknown.is_none() && chunk_hash(&chunk.hashes()) != chunk.content {
-            let what = "the blocks of a chunk are not those that were backed up";
-            let error = Error::corrupt(format!("chunk {number}"), what);
+        if let Err(error) = chunk.check(number) {
             if !self.keep_going {
                 return Err(error);
             }

@@ -3,12 +3,14 @@
 //! [`Layout`] gives every file blocks of its own, and the file keeps them, so that unchanged data stays at
 //! its place. The layout is written into the volume itself, so a generation describes its own contents.
 //! [`Reader`] reads files at the places that the layout assigns ([`Layout::parts`]), [`restore()`] restores
-//! them. docs/formats/tree.md describes it.
+//! them, [`Files`] reads them out of the repository. docs/formats/tree.md describes it.
 
+mod files;
 mod format;
 mod open;
 mod parts;
 mod read;
+mod recent;
 mod restore;
 mod track;
 
@@ -19,6 +21,7 @@ use std::path::{Component, Path, PathBuf};
 
 use disk::{Attributes, Entry, Extended, Kind, Tree};
 
+pub use files::Files;
 pub use read::Reader;
 pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};

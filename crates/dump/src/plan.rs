@@ -13,13 +13,13 @@ use crate::{Error, select};
 const CHUNKS_MAX: u64 = 50_000;
 
 /// How the values of a key column are written as literals.
-enum Literal {
+pub(crate) enum Literal {
     Number,
     Quoted,
     Bytes(String),
 }
 
-fn literal_of(column: &Column) -> Option<Literal> {
+pub(crate) fn literal_of(column: &Column) -> Option<Literal> {
     match column.data_type.as_str() {
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" => Some(Literal::Number),
         "date" | "datetime" | "timestamp" | "time" | "uuid" | "inet6" | "inet4" => Some(Literal::Quoted),
@@ -30,7 +30,7 @@ fn literal_of(column: &Column) -> Option<Literal> {
 }
 
 impl Literal {
-    fn write(&self, value: &[u8]) -> Option<String> {
+    pub(crate) fn write(&self, value: &[u8]) -> Option<String> {
         let text = match self {
             Literal::Number => String::from_utf8(value.to_vec()).ok()?,
             Literal::Quoted => format!("'{}'", String::from_utf8(value.to_vec()).ok()?),

@@ -11,6 +11,8 @@ pub const INFIMUM: usize = 99;
 pub const SUPREMUM: usize = 112;
 /// Offset where user records begin.
 pub const HEAP: usize = 120;
+/// PAGE_ROOT_AUTO_INC, from the beginning of the page.
+const LAST_COUNTER: usize = DATA + 18;
 /// Bytes before every record.
 pub const RECORD_HEADER_BYTES: usize = 5;
 /// The first and the last record of every page of a tree, from byte 94 on. The offset of the record after the
@@ -56,6 +58,13 @@ pub struct IndexPage<'a> {
     /// The first free record.
     pub free: usize,
     slots: usize,
+}
+
+/// The largest AUTO_INCREMENT value that a table has given, from the root of its clustered index
+/// (PAGE_ROOT_AUTO_INC, which is where other pages have PAGE_MAX_TRX_ID).
+#[must_use]
+pub fn last_counter(root: &Page) -> u64 {
+    u64_at(root, LAST_COUNTER)
 }
 
 /// The header of a record.

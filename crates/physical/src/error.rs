@@ -81,11 +81,14 @@ impl Error {
     /// Whether bytes are damaged, as opposed to unreadable or of another kind.
     #[must_use]
     pub fn is_damage(&self) -> bool {
-        let source = match self {
-            Error::File { source, .. } | Error::Bytes(source) => source,
-            _ => return false,
-        };
-        matches!(source, innodb::Error::Corrupt { .. })
+        match self {
+            Error::File { source, .. } | Error::Bytes(source) => {
+                matches!(source, innodb::Error::Corrupt { .. })
+            }
+            // So says a file in a backup whose blocks are not what was backed up.
+            Error::Io { source, .. } => source.kind() == io::ErrorKind::InvalidData,
+            _ => false,
+        }
     }
 }
 

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use disk::{Disk, Source, Stat};
+use innodb::index;
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::space::Space;
+use innodb::tree::CLUSTERED_ROOT;
 
 use crate::Error;
 use crate::error::io;
@@ -82,6 +84,16 @@ impl File {
         self.stat.len == 0
     }
 
+    /// The largest AUTO_INCREMENT value that the table has given; 0 if it has given none.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a damaged page, and errors of reading.
+    pub fn last_counter(&self) -> Result<u64, Error> {
+        let mut file = self.clone();
+        let page = file.page(CLUSTERED_ROOT).map_err(|error| error.of(&self.path))?;
+        Ok(index::last_counter(page))
+    }
+
     /// Checks that nobody has written to it since it was opened.
     pub(crate) fn is_what_it_was(&self) -> Result<(), Error> {
         let now = self.source.stat().map_err(io(&self.path))?;
@@ -103,9 +115,10 @@ impl File {
         self.run.resize(count * PAGE_BYTES, 0);
         self.first = first;
         let at = u64::from(first) * PAGE_BYTES as u64;
-        let filled = self.source.read_full_at(at, &mut self.run).map_err(io(&self.path))?;
-        self.run.truncate(filled);
-        Ok(())
+        let filled = self.source.read_full_at(at, &mut self.run);
+        // After an error nothing that it holds is a page.
+        self.run.truncate(*filled.as_ref().unwrap_or(&0));
+        filled.map(drop).map_err(io(&self.path))
     }
 
     /// The bytes of a page that was read, unchecked.

@@ -8,6 +8,7 @@
 
 mod definition;
 mod deleted;
+mod describe;
 mod error;
 mod file;
 mod line;
@@ -19,6 +20,7 @@ mod source;
 mod state;
 pub mod write;
 
+pub use describe::is_ordered_by;
 pub use error::Error;
 pub use file::File;
 pub use innodb::table::Table;
@@ -26,4 +28,4 @@ pub use line::Format;
 pub use name::decode as table_name;
 pub use read::{Counts, Rows};
 pub use source::{Source, TableFiles};
-pub use state::Verdict;
+pub use state::{Doubt, Verdict};

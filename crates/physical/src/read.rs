@@ -247,7 +247,11 @@ impl Reader<'_> {
         // The first and the last are neighbours that belong to other parts.
         let mut at = 1;
         while at + 1 < leaves.len() {
-            let count = self.file.fetch(&leaves[at..leaves.len() - 1])?;
+            let count = match self.file.fetch(&leaves[at..leaves.len() - 1]) {
+                // Each page is then read alone, and those that can be read are not lost.
+                Err(error) if self.rows.lenient && error.is_damage() => 1,
+                count => count?,
+            };
             for place in at..at + count {
                 let len = piece.text.len();
                 let seat = Seat {

@@ -1,5 +1,6 @@
 //! Tells whether files can be trusted: whether a server has written everything to them.
 
+use std::fmt;
 use std::path::Path;
 
 use disk::Disk;
@@ -20,8 +21,24 @@ const TAIL_BYTES: usize = 4 << 20;
 pub enum Verdict {
     /// A server that was shut down left them, or exported them.
     Whole,
-    /// They may show different moments; with the reason.
-    Doubtful(String),
+    /// They may show different moments.
+    Doubtful(Doubt),
+}
+
+/// Why files can't be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// What was found.
+    pub what: String,
+    /// What to do about it; empty if that is not known.
+    pub advice: String,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let between = if self.advice.is_empty() { "" } else { ": " };
+        write!(f, "{}{between}{}", self.what, self.advice)
+    }
 }
 
 impl Source {
@@ -30,43 +47,55 @@ impl Source {
     pub fn judge(&self, disk: &dyn Disk, tables: &[&TableFiles]) -> Verdict {
         let Some(loose) = tables.iter().find(|table| !table.exported) else { return Verdict::Whole };
         let told = match &self.data {
-            None => Some(format!(
-                "there is no {}.cfg beside it, so nothing says that the server wrote all of it: stop the server, or copy \
-                 the files while FLUSH TABLES {}.{} FOR EXPORT holds",
-                loose.name, loose.schema, loose.name
-            )),
-            Some(data) => doubt(disk, data).unwrap_or_else(|error| Some(error.to_string())),
+            None => Some(Doubt {
+                what: format!(
+                    "there is no {}.cfg beside it, so nothing says that the server wrote all of it",
+                    loose.name
+                ),
+                advice: format!(
+                    "stop the server, or copy the files while FLUSH TABLES {}.{} FOR EXPORT holds",
+                    loose.schema, loose.name
+                ),
+            }),
+            Some(data) => doubt(disk, data)
+                .unwrap_or_else(|error| Some(Doubt { what: error.to_string(), advice: String::new() })),
         };
         told.map_or(Verdict::Whole, Verdict::Doubtful)
     }
 }
 
 /// Why a data folder is not that of a server that was shut down, if so.
-fn doubt(disk: &dyn Disk, data: &Path) -> Result<Option<String>, Error> {
+fn doubt(disk: &dyn Disk, data: &Path) -> Result<Option<Doubt>, Error> {
+    let doubt = |what: String, advice: &str| Ok(Some(Doubt { what, advice: advice.to_owned() }));
     let system = data.join("ibdata1");
     let opened = disk.open(&system).map_err(io(&system))?;
     if opened.is_written_to() == Some(true) {
-        return Ok(Some(format!(
-            "a server is running on {}: stop it, or name files of FLUSH TABLES ... FOR EXPORT",
-            data.display()
-        )));
+        return doubt(
+            format!("a server is running on {}", data.display()),
+            "stop it, or name files of FLUSH TABLES ... FOR EXPORT",
+        );
     }
     if !is_log_at_end(disk, data)? {
-        return Ok(Some(format!(
-            "the server on {} was not stopped but killed, or this is a copy of its files while it ran: the redo log \
-             has changes that the tables have not. Start a server on it, or on a copy, and stop it again",
-            data.display()
-        )));
+        return doubt(
+            format!(
+                "the server on {} was not stopped but killed, or this is a copy of its files while it ran, because the \
+                 redo log has changes that the tables have not",
+                data.display()
+            ),
+            "start a server on it, or on a copy, and stop it again",
+        );
     }
-    Ok(match unfinished(disk, data)? {
-        0 => None,
-        number => Some(format!(
-            "the tables have changes of {} that {} neither committed nor rolled back. Start a server on it; XA RECOVER \
-             lists the prepared ones",
-            count(number, "transaction"),
-            if number == 1 { "was" } else { "were" },
-        )),
-    })
+    match unfinished(disk, data)? {
+        0 => Ok(None),
+        number => doubt(
+            format!(
+                "the tables have changes of {} that {} neither committed nor rolled back",
+                count(number, "transaction"),
+                if number == 1 { "was" } else { "were" },
+            ),
+            "start a server on it; XA RECOVER lists the prepared ones",
+        ),
+    }
 }
 
 fn is_log_at_end(disk: &dyn Disk, data: &Path) -> Result<bool, Error> {

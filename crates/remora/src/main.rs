@@ -1,6 +1,7 @@
 //! `remora`: arguments, wiring, output and exit codes. The other crates do the work.
 
 mod args;
+mod boot;
 mod calendar;
 mod child;
 mod command_line;
@@ -9,6 +10,7 @@ mod exit;
 mod hold;
 mod host;
 mod password;
+mod places;
 mod plugin;
 mod report;
 mod repository;

@@ -109,16 +109,29 @@ pub(crate) fn some(root: &Path) -> Result<Vec<Named>> {
     Ok(found)
 }
 
+/// The path and the generation in `REPO/NAME@GENERATION`.
+fn split(argument: &str) -> (&str, Option<u64>) {
+    match argument.rsplit_once('@').map(|(path, number)| (path, number.parse::<u64>())) {
+        // A folder or file may have such a name.
+        Some(_) if Path::new(argument).exists() => (argument, None),
+        Some((path, Ok(number))) => (path, Some(number)),
+        _ => (argument, None),
+    }
+}
+
+/// Whether an argument that may also be the path of something else names backups.
+pub(crate) fn is_named(argument: &str) -> bool {
+    let (path, generation) = split(argument);
+    let path = Path::new(path);
+    // A wrong name in a repository is one too, so that the error lists the names.
+    let place = if path.exists() { Some(path) } else { path.parent().filter(|above| !holds_backups(above)) };
+    generation.is_some() || place.is_some_and(|place| all(place).is_ok_and(|found| !found.is_empty()))
+}
+
 /// The backups that `REPO/NAME@GENERATION` names; without a generation the newest one, without a name the
 /// only one.
 pub(crate) fn one(argument: &str) -> Result<(Named, Option<u64>)> {
-    let (path, generation) =
-        match argument.rsplit_once('@').map(|(path, number)| (path, number.parse::<u64>())) {
-            // A folder may have such a name.
-            Some(_) if Path::new(argument).is_dir() => (argument, None),
-            Some((path, Ok(number))) => (path, Some(number)),
-            _ => (argument, None),
-        };
+    let (path, generation) = split(argument);
     let mut found = some(Path::new(path))?;
     match found.pop() {
         Some(only) if found.is_empty() => Ok((only, generation)),

@@ -26,6 +26,10 @@ mod dump;
 mod duplicate;
 #[path = "main/extract.rs"]
 mod extract;
+#[path = "main/extract_backup.rs"]
+mod extract_backup;
+#[path = "main/extract_dump.rs"]
+mod extract_dump;
 #[path = "main/form.rs"]
 mod form;
 #[path = "main/galera.rs"]

@@ -40,6 +40,8 @@ pub enum Way {
     GlobalLock,
     /// `LOCK TABLES`.
     TableLocks,
+    /// None was needed: the files of a server that was stopped were read.
+    Stopped,
 }
 
 impl Way {
@@ -51,6 +53,7 @@ impl Way {
             Way::BackupStage => "commits held off (BACKUP STAGE)",
             Way::GlobalLock => "writes held off (FLUSH TABLES WITH READ LOCK)",
             Way::TableLocks => "tables locked (LOCK TABLES)",
+            Way::Stopped => "files of a server that was stopped",
         }
     }
 }

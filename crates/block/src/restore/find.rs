@@ -23,7 +23,7 @@ pub fn note(repository: &Repository, request: Request) -> Result<String, Error> 
 }
 
 /// Hash of the volume: from the file itself, or from one that builds on it.
-pub(super) fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u8; 32]> {
+pub(crate) fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u8; 32]> {
     let newest = newest?;
     let mut children = loaded.generations.values().filter(|file| file.is_sound());
     let mut child = || children.find(|file| file.header.parent == newest.header.generation);

@@ -1,13 +1,17 @@
 //! Files in which every hash is right, although they do not hold what was backed up. Only the last checks see
 //! that.
 
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use block::format::{Header, IndexEntry, Record, TRAILER_BYTES, Trailer};
+use block::tree::{Files, Layout, Node, Reader};
 use block::{BLOCK, CHUNK, Error};
 use disk::faults::FaultDisk;
+use disk::{Attributes, Disk, Extended, Kind};
 
-use crate::support::{REPO, Random, back_up_bytes, damages, keep, restored};
+use crate::support::{REPO, Random, back_up_bytes, damages, keep, repository, restored};
 
 fn file(number: u64) -> PathBuf {
     Path::new(REPO).join(format!("{number:06}.blk"))
@@ -140,4 +144,48 @@ fn a_prune_copies_what_is_shared_once() {
         assert!(restored(&disk, Some(generation)).unwrap() == *state);
     }
     assert!(volume.len() < CHUNK);
+}
+
+/// A tree with one file, as a volume.
+fn tree_volume(disk: &FaultDisk) -> Vec<u8> {
+    let bytes = Random(7).volume(20);
+    disk.put(Path::new("/top/file"), &bytes);
+    let node = |path: &str, kind, len: usize| Node {
+        path: path.into(),
+        kind,
+        len: len as u64,
+        attributes: Attributes::default(),
+        extended: Extended::new(),
+        same_as: None,
+        blocks: Vec::new(),
+    };
+    let nodes = vec![node("", Kind::Folder, 0), node("file", Kind::File, bytes.len())];
+    let layout = Layout::new(nodes, None);
+    let mut volume = Vec::new();
+    Reader::of(Arc::new(disk.clone()), &layout, Path::new("/top")).read_to_end(&mut volume).unwrap();
+    volume
+}
+
+/// Whoever reads only some files does not see the whole, but as much of it as restore does.
+#[test]
+fn files_of_another_content_are_refused() {
+    let disk = FaultDisk::default();
+    let volume = tree_volume(&disk);
+    back_up_bytes(&disk, &volume);
+    let open = || Files::open(repository(&disk), None, Path::new("t"));
+    let read = |files: &Files| {
+        let mut bytes = Vec::new();
+        files.open(Path::new("t/file")).unwrap().read_to_end(&mut bytes).map(|_| bytes)
+    };
+    assert!(read(&open().unwrap()).unwrap() == disk.bytes(Path::new("/top/file")).unwrap());
+    forge(&disk, 1, |_, trailer| trailer.content[5] ^= 1);
+    let error = open().err().unwrap().to_string();
+    assert!(error.contains("does not lead to what was backed up"), "{error}");
+    forge(&disk, 1, |record, trailer| {
+        record.content[3] ^= 1;
+        trailer.content = content(volume.len() as u64, &record.content);
+    });
+    let error = read(&open().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    assert!(error.to_string().contains("blocks of a chunk are not those"), "{error}");
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test makes its files itself")]
 
 use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use std::sync::Arc;
 
 use block::backup::{Changed, Request, Summary};
 use block::tree::{self, Layout, Reader};
-use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, restore};
-use disk::{Kind, RealDisk, Tree};
+use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, prune, restore};
+use disk::{Disk, Kind, RealDisk, Tree};
 
 use crate::support::{Random, world};
 
@@ -45,7 +46,7 @@ fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>>) -> Resul
 fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
     let back = folder.join("back");
     let request = restore::Request::new(generation, 2);
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     tree::restore(&repository(folder), (&disk, &RealDisk), &back, request, world()).unwrap();
     back
 }
@@ -182,7 +183,7 @@ fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
     let top = rich(folder.path());
     back_up(folder.path(), &top, None).unwrap();
     let back = folder.path().join("back");
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let request = restore::Request::new(None, 2);
     let restored =
         tree::restore(&repository(folder.path()), (&disk, &Plain), &back, request, world()).unwrap();
@@ -249,7 +250,7 @@ fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
     let wanted = std::fs::read(top.join("f3")).unwrap();
     damage(&wanted[20 * BLOCK..20 * BLOCK + 64]);
     let back = folder.path().join("back");
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let request = restore::Request { keep_going: true, ..restore::Request::new(None, 2) };
     let restored =
         tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world()).unwrap();
@@ -372,7 +373,7 @@ fn a_restore_that_fails_leaves_nothing() {
     std::fs::write(&file, broken).unwrap();
     let back = folder.path().join("back");
     let request = restore::Request::new(None, 2);
-    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let restored = tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world());
     assert!(matches!(restored, Err(Error::Corrupt { .. })), "{restored:?}");
     let names: Vec<_> =
@@ -383,4 +384,109 @@ fn a_restore_that_fails_leaves_nothing() {
     std::fs::write(folder.path().join("back.partial/sub/x"), "x").unwrap();
     std::fs::write(&file, sound).unwrap();
     assert!(seen(&bring_back(folder.path(), None)) == seen(&top));
+}
+
+/// Every file and folder below a path, with the bytes of files, as a disk shows them.
+fn listed(disk: &dyn Disk, path: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
+    if disk.stat(path).unwrap().regular {
+        let mut bytes = Vec::new();
+        disk.open(path).unwrap().read_to_end(&mut bytes).unwrap();
+        found.insert(path.to_owned(), Some(bytes));
+        return;
+    }
+    found.insert(path.to_owned(), None);
+    for name in disk.list(path).unwrap() {
+        listed(disk, &path.join(name), found);
+    }
+}
+
+#[test]
+fn files_are_read_without_a_restore() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir_all(top.join("a/deep")).unwrap();
+    let mut random = Random(11);
+    let mut big = random.volume(3 * CHUNK / BLOCK + 40);
+    big.truncate(big.len() - 100);
+    std::fs::write(top.join("a/big"), &big).unwrap();
+    std::fs::write(top.join("a/deep/small"), b"small").unwrap();
+    std::fs::write(top.join("a.b"), random.block()).unwrap();
+    std::fs::write(top.join("empty"), "").unwrap();
+    std::fs::hard_link(top.join("a/big"), top.join("again")).unwrap();
+    back_up(folder.path(), &top, None).unwrap();
+    let first = big.clone();
+    // Some blocks change a little, others altogether, and the file grows into a second place.
+    for block in [3, 17, 300, 301, 700] {
+        big[block * BLOCK + 9] ^= 1;
+    }
+    big[400 * BLOCK..420 * BLOCK].copy_from_slice(&random.volume(20));
+    big.extend(random.volume(60));
+    std::fs::write(top.join("a/big"), &big).unwrap();
+    std::fs::write(top.join("new"), "new").unwrap();
+    back_up(folder.path(), &top, None).unwrap();
+
+    let (mut there, mut here) = (BTreeMap::new(), BTreeMap::new());
+    let files = tree::Files::open(repository(folder.path()), None, &top).unwrap();
+    assert_eq!(files.generation(), 2);
+    listed(&RealDisk, &top, &mut there);
+    listed(&files, &top, &mut here);
+    assert!(there == here, "{:?} and {:?}", there.keys(), here.keys());
+    assert_eq!(files.stat(Path::new("/elsewhere")).unwrap_err().kind(), ErrorKind::NotFound);
+    let big_file = files.open(&top.join("a/big")).unwrap();
+    let read = |source: &dyn disk::Source, at: usize, len: usize| {
+        let mut buffer = vec![0; len];
+        let count = source.read_full_at(at as u64, &mut buffer).unwrap();
+        buffer.truncate(count);
+        buffer
+    };
+    for _ in 0..300 {
+        let at = random.below(big.len() + BLOCK);
+        let most = if random.below(4) == 0 { 2 * CHUNK } else { 3 * BLOCK };
+        let len = random.below(most);
+        let expected = &big[at.min(big.len())..(at + len).min(big.len())];
+        assert!(read(&*big_file, at, len) == expected, "{len} bytes at {at}");
+    }
+    let before = tree::Files::open(repository(folder.path()), Some(1), Path::new("then")).unwrap();
+    let source = before.open(Path::new("then/again")).unwrap();
+    // What is being read is not removed.
+    let pruned = prune(&repository(folder.path()), &[1].into(), false, world()).unwrap();
+    assert_eq!(pruned.left, 1, "{pruned:?}");
+    assert!(read(&*big_file, 0, 2 * big.len()) == big);
+    assert!(read(&*source, 0, 2 * big.len()) == first, "another name of the file, as it was then");
+}
+
+#[test]
+fn only_what_is_read_has_to_be_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir(&top).unwrap();
+    let mut random = Random(5);
+    // Blocks that can't be compressed are found in the repository as they are.
+    let mut noise = || (0..BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect::<Vec<u8>>();
+    // Zeros are in no group, so groups do not begin where windows do.
+    let one: Vec<Vec<u8>> = (0..40).map(|at| if at < 5 { vec![0; BLOCK] } else { noise() }).collect();
+    let other: Vec<Vec<u8>> = (0..40).map(|_| noise()).collect();
+    std::fs::write(top.join("one"), one.concat()).unwrap();
+    std::fs::write(top.join("other"), other.concat()).unwrap();
+    back_up(folder.path(), &top, None).unwrap();
+    let file = folder.path().join("repo/000001.blk");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let needle = &other[20][..64];
+    let at = bytes.windows(64).position(|found| found == needle).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+
+    let files = tree::Files::open(repository(folder.path()), None, Path::new("t")).unwrap();
+    let mut found = Vec::new();
+    files.open(Path::new("t/one")).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found == one.concat());
+    let source = files.open(Path::new("t/other")).unwrap();
+    let mut block = vec![0; BLOCK];
+    // Sixteen blocks are one group, so its neighbours are lost too, and no others.
+    let read = |at: usize, block: &mut Vec<u8>| source.read_full_at((at * BLOCK) as u64, block);
+    let sound = (0..40).filter(|at| read(*at, &mut block).is_ok_and(|_| block == other[*at])).count();
+    assert_eq!(sound, 24);
+    let error = read(20, &mut block).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    assert!(error.to_string().contains("000001.blk at byte"), "{error}");
 }

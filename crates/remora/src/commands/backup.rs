@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
+use crate::places::places;
 use crate::report::{self, Report};
 use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
@@ -195,7 +196,7 @@ fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<ServerArgs>
         return Ok(server.through(said));
     }
     let name = said.to_string_lossy();
-    let listed = commands::sandbox::find(&name, &commands::sandbox::places()?).map_err(|error| {
+    let listed = commands::sandbox::find(&name, &places()?).map_err(|error| {
         exit::usage(format!("{error}; for a server of another machine write mysql:ssh://user@{name}"))
     })?;
     if listed.pid.is_none() {

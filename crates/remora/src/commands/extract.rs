@@ -1,22 +1,27 @@
 //! `remora extract`
 
+mod folder;
 mod output;
+mod place;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
+use block::World;
 use clap::Args;
-use disk::RealDisk;
 use dump::{Pattern, Selection};
-use physical::{Counts, File, Format, Rows, Source, Table, TableFiles, Verdict};
+use physical::{Counts, File, Format, Rows, Source, Table, TableFiles};
 use progress::{Part, Progress, count};
 use serde_json::json;
 use server::TableName;
-use server::catalogue::Wanted;
+use server::catalogue::{self, Wanted};
 
+use self::folder::Folder;
 use self::output::Output;
+use self::place::Place;
 use crate::commands::{self, stop_flag};
 use crate::exit::{Exit, usage};
 use crate::report::{self, Report};
@@ -30,6 +35,10 @@ const EXAMPLES: &str = "EXAMPLES
       some tables, as CSV
   remora extract /copy/shop/orders.ibd -o orders.tsv
       one file of FLUSH TABLES shop.orders FOR EXPORT, with its .cfg and .frm beside it
+  remora extract /backup/db1@12 shop.orders -o orders.tsv
+      one table as it was in generation 12 of a backup
+  remora extract /backup/db1 'shop.*' --format dump -o shop && remora load shop
+      a database of the newest generation, as a dump, into a server
   remora extract orders.ibd --schema orders.sql -o orders.tsv
       without the .frm: orders.sql is what SHOW CREATE TABLE says
   remora extract /copy/shop/orders.ibd --force --deleted -o found
@@ -44,12 +53,16 @@ const SYSTEM: [&str; 4] = ["mysql", "sys", "performance_schema", "information_sc
 /// FLUSH TABLES ... FOR EXPORT held. Whether that is so is read from the files, and others are refused. Every
 /// page is proven by its checksum and its place in the tree; a damaged one is named by file and number.
 ///
+/// Of a backup only the blocks of the tables are read. If it was taken while the server ran, all of it is
+/// restored into a temporary folder, and a private server is started on it once, so that InnoDB recovers it.
+///
 /// Rows are written in the order of the primary key: as LOAD DATA reads them with CHARACTER SET binary and
 /// time_zone '+00:00', the same text as in `remora dump`, or as CSV. Computed columns are left out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A data folder, the folder of a database, a folder of exported files, or an .ibd file
+    /// A data folder, the folder of a database, a folder of exported files, an .ibd file, or REPO/NAME@N for
+    /// generation N of a backup [default: the newest]
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
 
@@ -71,9 +84,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
 
-    /// Form of the output: tsv, as LOAD DATA reads it, or csv
+    /// Form of the output: tsv, as LOAD DATA reads it, csv, or dump: a folder that 'remora load' takes
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
-    format: Format,
+    format: Form,
 
     /// Also write what is left of deleted rows, into a file of its own for each table: how each was found,
     /// the page, then the columns
@@ -83,6 +96,24 @@ pub(crate) struct Arguments {
     /// Read files that may be of different times, and leave damaged pages out. Each is told
     #[arg(long)]
     force: bool,
+
+    /// Where in the backup the data folder is [default: found by itself]
+    #[arg(long, value_name = "PATH")]
+    data_folder: Option<PathBuf>,
+
+    /// Which server of this machine recovers a backup that was not of a stopped server, named as in 'sandbox
+    /// start' [default: the one that the data folder calls for]
+    #[arg(long, value_name = "NAME")]
+    server: Option<sandbox::Product>,
+
+    /// An option for that server, such as --innodb-data-file-path=ibdata1:1G;ibdata2:1G:autoextend
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    server_option: Vec<String>,
+
+    /// A folder with room for the whole backup, if it has to be recovered [default: the one for temporary
+    /// files]
+    #[arg(long, value_name = "FOLDER")]
+    work: Option<PathBuf>,
 
     /// Threads that read and decode [default: one for each processor]
     #[arg(short = 'j', long, value_name = "N")]
@@ -94,6 +125,8 @@ struct Outcome {
     tables: usize,
     sum: Counts,
     left_out: LeftOut,
+    /// The generation that was read, if it was one of a backup.
+    generation: Option<u64>,
 }
 
 /// A table to read.
@@ -101,29 +134,73 @@ struct Wish {
     name: TableName,
     table: Table,
     files: Vec<File>,
+    /// Its description in a dump.
+    described: Option<catalogue::Table>,
+    /// Whether there is a file with triggers.
+    has_triggers: bool,
+}
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Files of rows.
+    Rows(Format),
+    /// A dump folder.
+    Dump,
+}
+
+impl Form {
+    /// The form of rows.
+    fn rows(self) -> Format {
+        match self {
+            Form::Rows(format) => format,
+            Form::Dump => Format::Tsv,
+        }
+    }
+}
+
+/// Where rows go.
+enum To {
+    Files(Output),
+    Dump(Box<Folder>),
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    let path = std::path::absolute(&arguments.source)?;
-    let source = Source::find(&RealDisk, &path)?;
-    let chosen = chosen(arguments, &source)?;
-    let output = Output::new(&arguments.output, arguments.format, chosen.len(), arguments.deleted)?;
-    if let Verdict::Doubtful(why) = source.judge(&RealDisk, &chosen) {
-        if !arguments.force {
-            anyhow::bail!("{why}. --force reads it as it is: rows may be missing, old, or never committed");
-        }
-        report.warn(&why);
+    if arguments.format == Form::Dump {
+        folder::check(arguments)?;
     }
-    let (wishes, mut left_out) = wishes(arguments, &chosen)?;
-    output.prepare()?;
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()))
+    };
+    let statements = arguments.schema.as_ref().map(read).transpose()?;
     let stop = stop_flag(report)?;
+    let world = World { stop: &stop, progress: report };
+    let place = Place::find(arguments, report, world)?;
+    let tables = chosen(arguments, &place.source)?.len();
+    let output = match arguments.format {
+        Form::Rows(format) => Some(Output::new(&arguments.output, format, tables, arguments.deleted)?),
+        Form::Dump => None,
+    };
+    let place = place.trusted(arguments, report, world)?;
+    if arguments.format == Form::Dump {
+        folder::check_definitions(arguments, &place)?;
+    }
+    let (wishes, mut left_out) = wishes(arguments, statements.as_deref(), &place)?;
+    // Before anything is made.
+    if wishes.is_empty() {
+        refuse_nothing(&left_out, report)?;
+    }
+    let mut to = match output {
+        Some(output) => To::Files(output.prepare()?),
+        None => To::Dump(Box::new(Folder::begin(arguments, &place, &wishes)?)),
+    };
     let bytes: u64 = wishes.iter().flat_map(|wish| &wish.files).map(File::len).sum();
     report.phase("extracting", Some(bytes * if arguments.deleted { 2 } else { 1 }));
     let mut sum = Counts::default();
     let mut done = 0;
     for wish in &wishes {
-        match extract(arguments, wish, &output, &stop, report) {
+        match extract(arguments, wish, &mut to, &stop, report) {
             Ok(counts) => {
                 sum += counts;
                 done += 1;
@@ -135,13 +212,15 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
         }
     }
     report.end();
-    for (line, _) in &left_out {
-        report.warn(&format!("not extracted: {line}"));
+    if let To::Dump(folder) = to {
+        let more = folder.finish(left_out.iter().map(|(line, _)| line.clone()))?;
+        left_out.extend(more.into_iter().map(|line| (line, Exit::Partial)));
     }
-    if done == 0 && !left_out.is_empty() {
-        anyhow::bail!("no table was extracted");
+    if done == 0 {
+        refuse_nothing(&left_out, report)?;
     }
-    let outcome = Outcome { tables: done, sum, left_out };
+    tell(&left_out, report);
+    let outcome = Outcome { tables: done, sum, left_out, generation: place.generation() };
     summarise(arguments, &outcome, began.elapsed().as_secs_f64(), report)?;
     let left_out = outcome.left_out;
     let damaged = sum.damaged > 0 || left_out.iter().any(|(_, exit)| *exit == Exit::Damaged);
@@ -152,10 +231,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     })
 }
 
+fn selection(include: Vec<Pattern>, exclude: Vec<Pattern>) -> Selection {
+    Selection { include, exclude, no_accounts: true }
+}
+
 /// The requested tables.
 fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&'a TableFiles>> {
-    let selection =
-        |include: Vec<Pattern>, exclude: Vec<Pattern>| Selection { include, exclude, no_accounts: true };
     for pattern in &arguments.names {
         let alone = selection(vec![pattern.clone()], Vec::new());
         if !source.tables.iter().any(|table| alone.table(&table.schema, &table.name)) {
@@ -178,22 +259,39 @@ fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&
 type LeftOut = Vec<(String, Exit)>;
 
 /// Opens the files of the tables.
-fn wishes(arguments: &Arguments, chosen: &[&TableFiles]) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
-    let read = |path: &PathBuf| {
-        std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()))
-    };
-    let statements = arguments.schema.as_ref().map(read).transpose()?;
-    let (mut wishes, mut left_out) = (Vec::new(), Vec::new());
-    for files in chosen {
+fn wishes(
+    arguments: &Arguments,
+    statements: Option<&str>,
+    place: &Place,
+) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
+    let (disk, chosen) = (&*place.disk, chosen(arguments, &place.source)?);
+    // A table that was named and not found is an error already.
+    let unread = place.unread.iter().filter(|_| arguments.names.is_empty());
+    let mut left_out: LeftOut = unread.map(|line| (line.clone(), Exit::Partial)).collect();
+    let mut wishes = Vec::new();
+    for files in &chosen {
         let name = TableName { schema: files.schema.clone(), table: files.name.clone() };
-        let opened = files.definition(&RealDisk, statements.as_deref()).and_then(|table| {
-            let files = files.files.iter().map(|path| File::open(&RealDisk, path));
+        let opened = files.definition(disk, statements).and_then(|table| {
+            let files = files.files.iter().map(|path| File::open(disk, path));
             table.map(|table| Ok((table, files.collect::<Result<Vec<File>, _>>()?))).transpose()
         });
+        let opened = opened.and_then(|opened| {
+            let Some((table, opened)) = opened else { return Ok(None) };
+            let mut described = None;
+            if arguments.format == Form::Dump {
+                described = folder::described(files, &table, statements, place)?;
+                if described.is_none() {
+                    return Ok(None);
+                }
+            }
+            let triggers = opened.first().map(|file| file.path().with_extension("TRG"));
+            let has_triggers = triggers.is_some_and(|path| disk.stat(&path).is_ok());
+            Ok(Some(Wish { name: name.clone(), table, files: opened, described, has_triggers }))
+        });
         match opened {
-            // A view has no rows.
+            // A view has no rows, and a sequence is no table.
             Ok(None) => {}
-            Ok(Some((table, files))) => wishes.push(Wish { name, table, files }),
+            Ok(Some(wish)) => wishes.push(wish),
             Err(error) if chosen.len() == 1 => return Err(error.into()),
             Err(error) => {
                 let error = anyhow::Error::from(error);
@@ -204,6 +302,19 @@ fn wishes(arguments: &Arguments, chosen: &[&TableFiles]) -> anyhow::Result<(Vec<
     Ok((wishes, left_out))
 }
 
+fn tell(left_out: &LeftOut, report: &Report) {
+    for (line, _) in left_out {
+        report.warn(&format!("not extracted: {line}"));
+    }
+}
+
+/// Fails when there were tables and none could be read.
+fn refuse_nothing(left_out: &LeftOut, report: &Report) -> anyhow::Result<()> {
+    tell(left_out, report);
+    anyhow::ensure!(left_out.is_empty(), "no table was extracted");
+    Ok(())
+}
+
 /// Whether the error concerns only this table, so that the next one can still be read.
 fn is_of_table(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(physical::Error::File { .. } | physical::Error::Io { .. }))
@@ -212,29 +323,37 @@ fn is_of_table(error: &anyhow::Error) -> bool {
 fn extract(
     arguments: &Arguments,
     wish: &Wish,
-    output: &Output,
+    to: &mut To,
     stop: &AtomicBool,
     report: &Report,
 ) -> anyhow::Result<Counts> {
     let rows = Rows {
         table: &wish.table,
-        format: arguments.format,
+        format: arguments.format.rows(),
         threads: arguments.threads.map_or_else(commands::cores, |threads| usize::from(threads.get())),
         lenient: arguments.force,
         stop,
         progress: report,
     };
     let mut sum = Counts::default();
-    output.write(&wish.name, "", |out| {
+    let write = |out: &mut dyn Write| {
         for file in &wish.files {
             sum += rows.write(file, out)?;
         }
         Ok(())
-    })?;
-    if sum.past > 0 {
-        report.note(&format!("{}: {} of the past left out", wish.name, count(sum.past, "row")));
+    };
+    match to {
+        To::Files(output) => output.write(&wish.name, "", write)?,
+        To::Dump(folder) => folder.table(wish, write)?,
     }
-    if arguments.deleted {
+    if sum.past > 0 {
+        let line = format!("{}: {} of the past left out", wish.name, count(sum.past, "row"));
+        match to {
+            To::Files(_) => report.note(&line),
+            To::Dump(folder) => folder.omit(line),
+        }
+    }
+    if let (true, To::Files(output)) = (arguments.deleted, to) {
         let mut found = 0;
         output.write(&wish.name, ".deleted", |out| {
             for file in &wish.files {
@@ -251,12 +370,12 @@ fn extract(
 }
 
 fn summarise(arguments: &Arguments, outcome: &Outcome, seconds: f64, report: &Report) -> anyhow::Result<()> {
-    let Outcome { tables, sum, left_out } = outcome;
+    let Outcome { tables, sum, left_out, generation } = outcome;
     let rate = report::as_f64(sum.rows) / seconds;
     if report.is_json() {
         let left_out: Vec<&String> = left_out.iter().map(|(line, _)| line).collect();
         report.message(&json!({
-            "message_type": "summary", "output": arguments.output, "tables": tables, "rows": sum.rows,
+            "message_type": "summary", "output": arguments.output, "generation": generation, "tables": tables, "rows": sum.rows,
             "text_bytes": sum.bytes, "damaged_pages": sum.damaged, "omitted": left_out, "seconds": seconds,
             "rows_per_second": rate,
         }))?;
@@ -272,10 +391,11 @@ fn summarise(arguments: &Arguments, outcome: &Outcome, seconds: f64, report: &Re
     Ok(())
 }
 
-fn format(text: &str) -> Result<Format, String> {
+fn format(text: &str) -> Result<Form, String> {
     match text {
-        "tsv" => Ok(Format::Tsv),
-        "csv" => Ok(Format::Csv),
-        _ => Err("tsv or csv".to_owned()),
+        "tsv" => Ok(Form::Rows(Format::Tsv)),
+        "csv" => Ok(Form::Rows(Format::Csv)),
+        "dump" => Ok(Form::Dump),
+        _ => Err("tsv, csv or dump".to_owned()),
     }
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use signal_hook::iterator::Signals;
 
 use crate::exit::{self, Exit};
+use crate::places::places;
 use crate::plugin;
 use crate::report::Report;
 
@@ -106,12 +107,6 @@ pub(crate) struct Shell {
     /// Options for the client
     #[arg(last = true, value_name = "OPTION")]
     client: Vec<String>,
-}
-
-/// Where sandboxes and downloaded servers are.
-pub(crate) fn places() -> anyhow::Result<Places> {
-    Places::customary(|name| std::env::var_os(name))
-        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for sandboxes")
 }
 
 pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::support::{Ended, connect, products, remora, start, tell};
 
 /// Makes a file system that holds this folder as it is on disk.
-fn volume(folder: &Path, image: &Path) {
+pub(crate) fn volume(folder: &Path, image: &Path) {
     let made = Command::new("mke2fs")
         .args(["-q", "-t", "ext4", "-d"])
         .args([folder, image])

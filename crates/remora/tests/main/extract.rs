@@ -10,53 +10,53 @@ use tempfile::TempDir;
 use crate::support::{Ended, connect, products, remora, start, tell, until};
 
 /// Tables of every shape, one statement after the other.
-const TABLES: &str = include_str!("../extract/tables.sql");
+pub(crate) const TABLES: &str = include_str!("../extract/tables.sql");
 
 /// A page of a table's file.
 const PAGE_BYTES: usize = 16_384;
 
-fn run(folder: &Path, arguments: &[&str]) -> Ended {
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
     Ended::of(&remora(folder).args(arguments).stdin(Stdio::null()).output().unwrap())
 }
 
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap()
 }
 
 /// The servers whose redo log tells whether they were stopped.
-fn mariadb() -> impl Iterator<Item = Product> {
+pub(crate) fn mariadb() -> impl Iterator<Item = Product> {
     products()
         .into_iter()
         .filter(|product| product.family() == Family::MariaDb)
         .inspect(|product| tell(*product))
 }
 
-fn session(server: &Sandbox) -> Session {
+pub(crate) fn session(server: &Sandbox) -> Session {
     let mut session = connect(server.socket());
     session.execute("CREATE DATABASE IF NOT EXISTS app CHARACTER SET utf8mb4 COLLATE utf8mb4_bin").unwrap();
     session.execute("USE app").unwrap();
     session
 }
 
-fn execute(session: &mut Session, statements: &[&str]) {
+pub(crate) fn execute(session: &mut Session, statements: &[&str]) {
     for statement in statements {
         session.execute(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
 }
 
 /// A server that has these tables.
-fn filled(product: Product, statements: &[&str]) -> Sandbox {
+pub(crate) fn filled(product: Product, statements: &[&str]) -> Sandbox {
     let server = start(product, &[]);
     execute(&mut session(&server), statements);
     server
 }
 
-fn data(server: &Sandbox) -> String {
+pub(crate) fn data(server: &Sandbox) -> String {
     server.data().to_str().unwrap().to_owned()
 }
 
 /// The lines of all files of a folder in order.
-fn text(folder: &Path) -> String {
+pub(crate) fn text(folder: &Path) -> String {
     let mut names: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();

@@ -43,17 +43,24 @@ impl Output {
                 "{tables} tables do not go into one file: name one of them as db.table, or a folder with -o"
             )));
         }
+        // Before a backup is recovered, which may take hours.
+        match &place {
+            Place::Folder(folder) => {
+                let is_used = RealDisk.list(folder).is_ok_and(|names| !names.is_empty());
+                anyhow::ensure!(!is_used, "{}: the folder is not empty; name another one", folder.display());
+            }
+            Place::File(name) => refuse(name)?,
+            Place::Stdout => {}
+        }
         Ok(Output { place, extension })
     }
 
-    /// Creates the folder. Existing files stay as they are.
-    pub(super) fn prepare(&self) -> anyhow::Result<()> {
+    /// Creates the folder.
+    pub(super) fn prepare(self) -> anyhow::Result<Output> {
         if let Place::Folder(folder) = &self.place {
-            let is_used = RealDisk.list(folder).is_ok_and(|names| !names.is_empty());
-            anyhow::ensure!(!is_used, "{}: the folder is not empty; name another one", folder.display());
             RealDisk.make_folder(folder).with_context(|| folder.display().to_string())?;
         }
-        Ok(())
+        Ok(self)
     }
 
     /// The file for a table. `kind` is what follows its name.
@@ -83,9 +90,15 @@ impl Output {
             rows(&mut out)?;
             return Ok(out.flush()?);
         };
-        anyhow::ensure!(RealDisk.stat(&name).is_err(), "{}: the file exists already", name.display());
+        refuse(&name)?;
         let mut out = disk::Output::create(&RealDisk, &name).with_context(|| name.display().to_string())?;
         rows(&mut out)?;
         out.finish().with_context(|| name.display().to_string())
     }
+}
+
+/// Refuses to replace a file.
+fn refuse(name: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(RealDisk.stat(name).is_err(), "{}: the file exists already", name.display());
+    Ok(())
 }

@@ -15,8 +15,8 @@ use status::variable::plugin::{Load, loads};
 use super::prove::{Proof, prove};
 use super::{program, side};
 use crate::args::ServerArgs;
-use crate::commands::sandbox::places;
 use crate::exit::Exit;
+use crate::places::places;
 use crate::report::Report;
 use crate::shown;
 

@@ -9,12 +9,12 @@ use disk::{Disk, Output, RealDisk};
 use server::Session;
 
 /// A position in a binary log.
-pub(super) type Position = (String, u64);
+pub(crate) type Position = (String, u64);
 
 /// A binary log in the data folder.
-pub(super) struct BinaryLog {
+pub(crate) struct BinaryLog {
     /// The base name of its files, which is followed by a number.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The last file.
     last: String,
 }
@@ -22,7 +22,7 @@ pub(super) struct BinaryLog {
 impl BinaryLog {
     /// Finds it by its index, `NAME.index`, and rewrites that list to the files beside it, because its
     /// entries may lead to the files of the original server.
-    pub(super) fn find(data: &Path) -> Result<Option<BinaryLog>> {
+    pub(crate) fn find(data: &Path) -> Result<Option<BinaryLog>> {
         for entry in fs::read_dir(data)? {
             let path = entry?.path();
             let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
@@ -46,7 +46,7 @@ impl BinaryLog {
 
     /// The end of the last transaction that the server has after its recovery, which commits prepared
     /// transactions that are in the log. `innodb` is the last one that InnoDB itself had committed.
-    pub(super) fn position(&self, session: &mut Session, innodb: Option<Position>) -> Result<Position> {
+    pub(crate) fn position(&self, session: &mut Session, innodb: Option<Position>) -> Result<Position> {
         let from = innodb.filter(|(file, _)| *file == self.last).map_or(4, |(_, offset)| offset);
         let file = session.quote(&self.last);
         let events = session
@@ -76,7 +76,7 @@ fn ends(info: &str) -> bool {
 }
 
 /// The last transaction that InnoDB had committed, from its recovery messages.
-pub(super) fn innodb_position(log: &Path) -> Result<Option<Position>> {
+pub(crate) fn innodb_position(log: &Path) -> Result<Option<Position>> {
     let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
     let found = text.lines().rev().find_map(|line| {
         let (_, rest) = line.split_once("ast binlog file '")?;

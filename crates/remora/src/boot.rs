@@ -1,0 +1,284 @@
+//! A private server on restored data: what `verify --boot` does to look, and `extract` to recover.
+
+pub(crate) mod binary_log;
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use block::restore::{Request, to_new_file};
+use block::{World, tree};
+use disk::{Disk, RealDisk, Source};
+use sandbox::{Family, Installation, Product, Sandbox, Settings};
+use server::{Overrides, Session, Target};
+
+use self::binary_log::BinaryLog;
+use crate::places::places;
+use crate::repository::Named;
+use crate::stop;
+
+/// How deep in a volume a data folder may be.
+pub(crate) const DEPTH_MAX: usize = 4;
+/// Offset of the flags of InnoDB's system tablespace in its first page: FIL_PAGE_DATA (38) and
+/// FSP_SPACE_FLAGS (16).
+const FLAGS_AT: u64 = 54;
+
+/// How long to wait before asking again whether everything is rolled back.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How the user wants the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Where in the volume the data folder is; none: it is searched for.
+    pub(crate) data_folder: Option<&'a Path>,
+    /// Which server; none: the one that the data folder calls for.
+    pub(crate) product: Option<Product>,
+    /// Further options for it.
+    pub(crate) options: &'a [String],
+    /// A folder to work in; none: the one for temporary files.
+    pub(crate) work: Option<&'a Path>,
+}
+
+impl Wanted<'_> {
+    /// A new folder, which is removed when this is dropped.
+    pub(crate) fn work_folder(&self) -> Result<tempfile::TempDir> {
+        let mut builder = tempfile::Builder::new();
+        let builder = builder.prefix("remora-boot-");
+        self.work
+            .map_or_else(|| builder.tempdir(), |work| builder.tempdir_in(work))
+            .context("a folder to work in")
+    }
+}
+
+/// The restored files.
+pub(crate) enum Files {
+    Mounted(Mounted),
+    Folder(PathBuf),
+}
+
+impl Files {
+    pub(crate) fn top(&self) -> &Path {
+        match self {
+            Files::Mounted(mounted) => &mounted.0,
+            Files::Folder(folder) => folder,
+        }
+    }
+}
+
+/// Restores a generation into a folder of ours: its files, or a volume that is then mounted.
+pub(crate) fn files(
+    named: &Named,
+    work: &Path,
+    request: Request,
+    world: World<'_>,
+) -> Result<(block::restore::Summary, Files)> {
+    if named.is_tree(request)? {
+        let folder = work.join("tree");
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let restored = tree::restore(&named.repository, (&disk, &RealDisk), &folder, request, world)?;
+        return Ok((restored, Files::Folder(folder)));
+    }
+    // Before what may take hours.
+    ensure!(rustix::process::geteuid().is_root(), "to mount a volume takes root; try with sudo");
+    let image = work.join("image");
+    let restored = to_new_file(&named.repository, &RealDisk, &image, request, world)?;
+    Ok((restored, Files::Mounted(Mounted::new(work, &image)?)))
+}
+
+/// A volume that is mounted only for us: nobody else sees it, and it is unmounted however we end.
+pub(crate) struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(work: &Path, image: &Path) -> Result<Mounted> {
+        disk::leave_mounts().context("mounts of our own")?;
+        command("mount", &["--make-rprivate", "/"])?;
+        let folder = work.join("volume");
+        RealDisk.create_folder(&folder)?;
+        // Its name is removed at once: the mount keeps the file open.
+        let file =
+            fs::OpenOptions::new().read(true).write(true).open(image).context("the restored volume")?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let kind = command("blkid", &["-p", "-o", "value", "-s", "TYPE", &path])
+            .context("what is in the volume is no file system that is known here")?;
+        let options = match kind.trim() {
+            // The original may be mounted too.
+            "xfs" => "loop,nouuid",
+            _ => "loop",
+        };
+        command("mount", &["-t", kind.trim(), "-o", options, &path, &folder.display().to_string()])?;
+        RealDisk.remove(image)?;
+        Ok(Mounted(folder))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // If this fails, the mount ends with this process.
+        command("umount", &[&self.0.display().to_string()]).ok();
+    }
+}
+
+fn command(program: &str, arguments: &[&str]) -> Result<String> {
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let ran = ran.with_context(|| format!("{program} can't be started"))?;
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    ensure!(ran.status.success(), "{program} {}: {}", arguments.join(" "), errors.trim());
+    Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+/// The data folder among restored files.
+pub(crate) fn data(files: &Files, wanted: Wanted<'_>) -> Result<PathBuf> {
+    match wanted.data_folder {
+        Some(path) => Ok(files.top().join(path.strip_prefix("/").unwrap_or(path))),
+        None => data_folder(files.top(), DEPTH_MAX)
+            .context("there is no ibdata1 in the volume; --data-folder says where the data folder is"),
+    }
+}
+
+/// The first folder with InnoDB's system tablespace, topmost first.
+fn data_folder(root: &Path, depth: usize) -> Option<PathBuf> {
+    let mut level = vec![root.to_owned()];
+    for _ in 0..=depth {
+        if let Some(found) = level.iter().find(|folder| folder.join("ibdata1").is_file()) {
+            return Some(found.clone());
+        }
+        let below = level.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        let folders = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        level = folders.map(|entry| entry.path()).collect();
+        level.sort();
+    }
+    None
+}
+
+/// Refuses links out of the data folder: a server follows them, and the original server may be using what is
+/// there.
+pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
+    let mut folders = vec![data.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            if kind.is_symlink() || path.extension().is_some_and(|end| end == "isl") {
+                bail!(
+                    "{} leads out of the volume: a server would work on what it finds there; restore the volume and \
+                     what belongs to it to another machine and start it there",
+                    path.display()
+                );
+            }
+            if kind.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The programs of the server for a data folder.
+///
+/// # Errors
+/// When there are none on this machine, with the command that brings them.
+pub(crate) fn installation(disk: &dyn Disk, data: &Path, wanted: Wanted<'_>) -> Result<Installation> {
+    let product = wanted.product.map_or_else(|| product(disk, data), Ok)?;
+    Ok(sandbox::find(&places()?, product)?)
+}
+
+/// Starts a server that fits the data and that nobody else can reach.
+pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) -> Result<Sandbox> {
+    let (places, installation) = (places()?, installation(&RealDisk, data, wanted)?);
+    let mut fitting = vec![
+        "--skip-grant-tables".to_owned(),
+        "--skip-slave-start".to_owned(),
+        "--event-scheduler=OFF".to_owned(),
+        format!("--innodb-page-size={}", page_size(data)?),
+    ];
+    if let Ok(log) = fs::metadata(data.join("ib_logfile0")) {
+        fitting.push(format!("--innodb-log-file-size={}", log.len()));
+    }
+    // The binary log tells whether a prepared transaction was committed.
+    match log {
+        Some(log) => fitting.extend([format!("--log-bin={}", log.name), "--server-id=1".to_owned()]),
+        None => fitting.push("--skip-log-bin".to_owned()),
+    }
+    fitting.extend(wanted.options.iter().cloned());
+    let settings = Settings { data: Some(data.to_owned()), options: fitting, ..Settings::default() };
+    Ok(Sandbox::start(&installation, &places, &settings)?)
+}
+
+/// The version of the server for which the data were last upgraded; empty if nothing tells.
+pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
+    let mut note = String::new();
+    for name in ["mariadb_upgrade_info", "mysql_upgrade_info"] {
+        let read = |mut file: Box<dyn Source>| file.read_to_string(&mut note);
+        if disk.open(&data.join(name)).and_then(read).is_ok() {
+            break;
+        }
+    }
+    note.trim_end_matches(['\n', '\0']).to_owned()
+}
+
+/// The server for which the data were last upgraded.
+fn product(disk: &dyn Disk, data: &Path) -> Result<Product> {
+    let version = version(disk, data);
+    if disk.stat(&data.join("mysql.ibd")).is_ok() {
+        bail!("the data are of MySQL 8 or later, and there is no such server here");
+    }
+    let number = |part: &str| part.parse::<u16>().unwrap_or(0);
+    let mut parts = version.split('.');
+    let series = (parts.next().map_or(0, number), parts.next().map_or(0, number));
+    let family = match series {
+        (5, _) if !version.contains("MariaDB") => Family::MySql,
+        _ => Family::MariaDb,
+    };
+    Product::for_data(family, series).with_context(|| {
+        format!("the data are of {family} {version}, and there is no server here that takes them; --server chooses one")
+    })
+}
+
+/// InnoDB's page size in bytes, from the flags of its system tablespace (fsp0types.h, MariaDB's full_crc32
+/// flags).
+fn page_size(data: &Path) -> Result<u32> {
+    let path = data.join("ibdata1");
+    let mut flags = [0; 4];
+    let count = RealDisk.open(&path)?.read_full_at(FLAGS_AT, &mut flags)?;
+    ensure!(count == 4, "{} is cut off", path.display());
+    let flags = u32::from_be_bytes(flags);
+    let size = if flags & 1 << 4 == 0 { flags >> 6 & 15 } else { flags & 15 };
+    Ok(if size == 0 { 16 << 10 } else { 512 << size })
+}
+
+pub(crate) fn connect(server: &Sandbox) -> Result<Session> {
+    Ok(target(server)?.connect()?)
+}
+
+/// How to reach such a server.
+pub(crate) fn target(server: &Sandbox) -> Result<Target> {
+    let overrides = Overrides {
+        socket: Some(server.socket().to_owned()),
+        user: Some("root".to_owned()),
+        no_defaults: true,
+        ..Overrides::default()
+    };
+    Ok(Target::resolve(&overrides, &server::Environment::default())?)
+}
+
+/// Waits until the transactions that were open when the original server ended are rolled back. A server that
+/// is shut down before that leaves the rest to its next start. Those in XA PREPARE stay.
+pub(crate) fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
+    let mut session = connect(server)?;
+    loop {
+        let prepared = session.strings("XA RECOVER")?.len();
+        let open = session.strings("SELECT trx_id FROM information_schema.innodb_trx")?.len();
+        if open <= prepared {
+            return Ok(());
+        }
+        if !stop::pause(LOOK_AGAIN, stop) {
+            return Err(block::Error::Stopped.into());
+        }
+    }
+}
