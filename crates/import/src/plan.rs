@@ -5,7 +5,7 @@ mod create;
 use std::collections::BTreeMap;
 
 use rows::{ColumnStats, Decoder, Encoding, Findings, Guessed, LineEnd, Nulls};
-use server::{Grants, Scope, Session};
+use server::{Grants, Scope, Session, quote_name};
 
 use crate::chunk::Cut;
 use crate::form::{self, Weighed};
@@ -64,6 +64,19 @@ pub(crate) fn make(
         Some(session) => target::describe(session, &request.table)?,
         None => None,
     };
+    if let (None, Some(session)) = (&table, session.as_deref_mut()) {
+        let schema = &request.table.schema;
+        let query = format!(
+            "SELECT 1 FROM information_schema.schemata WHERE schema_name = {}",
+            session.quote(schema)
+        );
+        if session.value(&query)?.is_none() {
+            let name = quote_name(schema);
+            return Err(Error::Target(format!(
+                "there is no database {name}, or this account can't see it; CREATE DATABASE {name} makes it"
+            )));
+        }
+    }
     if let (None, Some(session), false) = (&table, session.as_deref_mut(), request.create) {
         // A table that the account can't see looks as if it did not exist.
         let wanted = [(Scope::Table(&request.table), ["SELECT", "INSERT"].as_slice())];

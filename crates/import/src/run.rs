@@ -76,6 +76,13 @@ pub fn import(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Res
 }
 
 fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
+    // A name that is mistyped needs no server.
+    for input in &request.inputs {
+        if let Input::Path(path) = input {
+            let found = world.disk.stat(path);
+            found.map_err(|source| Error::Read { name: path.display().to_string(), source })?;
+        }
+    }
     let names = Names::of(&request.table, request.work_database.as_deref());
     let mut session = (world.connect)()?;
     put_back_settings(&mut session, world.progress)?;
