@@ -39,7 +39,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora import stock.csv --into shop.stock --append --on-duplicate update
       add what is new, and give rows whose key is there the values of the file
   remora import nodes.tsv.zst --into osm.nodes --physical
-      write the table's file instead of sending rows, on the server's own machine: several times as fast
+      write the table's file instead of sending rows, on the server's own machine: about twice as fast
   remora import hits.csv --into web.hits --create --dry-run
       print the CREATE TABLE and what was recognised, change nothing";
 
@@ -237,8 +237,8 @@ struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     chunk: Option<usize>,
 
-    /// Write the table's file and let the server import it, instead of sending rows to the server: several
-    /// times as fast. For MariaDB on this machine; auto uses it where it can be, and says why where it can't
+    /// Write the table's file and let the server import it, instead of sending rows to the server: about
+    /// twice as fast. For MariaDB on this machine; auto uses it where it can be, and says why where it can't
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "only", value_parser = word::physical)]
     physical: Option<Physical>,
 

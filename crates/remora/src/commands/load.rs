@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_binlog: bool,
 
-    /// Load large InnoDB tables by writing their files, which the server imports: several times as fast. For
+    /// Load large InnoDB tables by writing their files, which the server imports: about twice as fast. For
     /// MariaDB on this machine; tables that can't be loaded so are named, and go to the server
     #[arg(long, conflicts_with_all = ["follow", "no_data"])]
     physical: bool,
