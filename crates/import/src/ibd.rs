@@ -230,9 +230,9 @@ impl Fill<'_> {
             for (at, column) in table.columns().iter().enumerate() {
                 let pushed = match plan.sources.get(at) {
                     Some(Source::Field) => cells.push(at, column, plan.rules, &mut row),
-                    Some(Source::Counter(first)) => {
-                        row.push_text(column, (first + number).to_string().as_bytes()).map_err(cell::what)
-                    }
+                    Some(Source::Counter(first)) => row
+                        .push_text(column, first.saturating_add(number).to_string().as_bytes())
+                        .map_err(cell::what),
                     Some(Source::Constant(stored)) => {
                         row.push(stored.as_deref());
                         Ok(())
@@ -378,7 +378,10 @@ impl Plan {
                 match default(session, name, column)? {
                     Some(stored) => Source::Constant(stored),
                     None => {
-                        return Ok(Err(format!("the server computes the default of `{}`", column.name)));
+                        return Ok(Err(format!(
+                            "`{}` is not in the files, and has no default that is known here",
+                            column.name
+                        )));
                     }
                 }
             });
@@ -417,13 +420,28 @@ fn default(
         Some(text) => text,
     };
     let literal = text.starts_with('\'') || text.starts_with("x'") || text.parse::<f64>().is_ok();
-    if !literal || cell::unsuited(&column.kind).is_some() || matches!(column.kind, Type::Timestamp { .. }) {
+    // MariaDB 10.11 shows bytes that are no letters as question marks.
+    let is_lossy = cell::is_binary(&column.kind) && text.starts_with('\'') && text.contains('?');
+    if !literal
+        || is_lossy
+        || cell::unsuited(&column.kind).is_some()
+        || matches!(column.kind, Type::Timestamp { .. })
+    {
         return Ok(None);
     }
-    // The server knows what its literals mean.
-    let Some(value) = session.value(&format!("SELECT {text}"))? else { return Ok(None) };
+    // The server knows what its literals mean. They may be bytes and no text; CONCAT
+    // makes a text of a number.
+    let digits = session.value(&format!("SELECT HEX(CONCAT({text}))"))?;
+    let Some(value) = digits.and_then(|digits| bytes(&digits)) else { return Ok(None) };
     let (mut cells, mut row) = (Cells::new(1), Row::default());
-    cells.set(0, Some(value.as_bytes()));
+    cells.set(0, Some(&value));
     let rules = Rules::of(&session.about.sql_mode);
     Ok(cells.push(0, column, rules, &mut row).is_ok().then(|| row.get(0).map(<[u8]>::to_vec)))
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.iter().map(byte).collect::<Option<_>>().filter(|_| rest.is_empty())
 }

@@ -115,6 +115,16 @@ pub(super) fn unsuited(kind: &Type) -> Option<&'static str> {
     (collation.charset().min > 1).then_some("its character set is not like ASCII")
 }
 
+/// Whether values are bytes without a character set.
+pub(super) fn is_binary(kind: &Type) -> bool {
+    match kind {
+        Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {
+            *collation == Collation::BINARY
+        }
+        _ => false,
+    }
+}
+
 /// Whether a date has a month or a day of zero.
 fn has_zeros(text: &[u8]) -> bool {
     text.get(5..7) == Some(b"00") || text.get(8..10) == Some(b"00")

@@ -45,7 +45,10 @@ impl<'a, D: Disk + Tree> Ground<'a, D> {
     ) -> Result<Ground<'a, D>, Error> {
         let data = PathBuf::from(&session.about.datadir);
         if disk.list(&data).is_err() {
-            return Err(Error::Refused(format!("the server's data folder {} is not here", data.display())));
+            return Err(Error::Refused(format!(
+                "the server's data folder {} is not here, or this user can't read it",
+                data.display()
+            )));
         }
         let names = Names::of(target);
         if !session.lock(&names.lock, 0)? {

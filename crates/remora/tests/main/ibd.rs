@@ -236,6 +236,30 @@ fn values_are_as_the_server_wants_them() {
         place.sql(&["SET GLOBAL sql_mode = DEFAULT"]);
         ended.exits(1).says(&["d.csv:2: column d, value '0000-00-00'", "sql_mode"]);
         place.untouched("t", 0);
+        // Defaults may be bytes and no text, and there may be none.
+        place.sql(&[
+            "CREATE TABLE given (id INT PRIMARY KEY, b VARBINARY(9) DEFAULT 'a\\0b', c CHAR(3) DEFAULT 'a''b', \
+             n DECIMAL(5,2) DEFAULT -1.5, d DATE DEFAULT '2001-02-03', e ENUM('x','y') NOT NULL DEFAULT 'y')",
+            "CREATE TABLE sent LIKE given",
+            "CREATE TABLE raw (id INT PRIMARY KEY, b VARBINARY(9) DEFAULT x'ff0041')",
+            "CREATE TABLE none (id INT PRIMARY KEY, n INT NOT NULL)",
+            "CREATE TABLE now (id INT PRIMARY KEY, at DATETIME DEFAULT CURRENT_TIMESTAMP)",
+        ]);
+        let file = place.file("ids.csv", "id\n1\n2\n");
+        for (table, more) in [("sent", None), ("given", Some("--physical"))] {
+            let arguments: Vec<&str> = [file.as_str(), "--into", table].into_iter().chain(more).collect();
+            place.import(&arguments).exits(0);
+        }
+        let all = |table: &str| place.value(&format!("SELECT id, HEX(b), c, n, d, e FROM {table}"));
+        assert_eq!(all("given"), all("sent"));
+        assert!(all("given").starts_with("1|610062|a'b|-1.50|2001-02-03|y"), "{}", all("given"));
+        // Not every server says which bytes these are.
+        place.import(&[&file, "--into", "raw", "--physical=auto"]).exits(0);
+        assert_eq!(place.value("SELECT DISTINCT HEX(b) FROM raw"), "FF0041");
+        for table in ["none", "now"] {
+            let why = "is not in the files, and has no default that is known here";
+            place.import(&[&file, "--into", table, "--physical"]).exits(1).says(&[why]);
+        }
         // A BINARY is filled up with zeros.
         place.sql(&["CREATE TABLE b (id INT PRIMARY KEY, code BINARY(4))"]);
         let file = place.file("b.csv", "id,code\n1,ab\n2,abcd\n");
