@@ -279,6 +279,8 @@ impl Fill<'_> {
         let may_go_on = self.request.physical == Physical::Auto;
         let error = match error {
             physical::Error::Refused(why) => return Ok(Filled::Refused(why)),
+            // Of the table, which only its empty file shows to be of a kind that is not written here.
+            physical::Error::Bytes(error) => return Ok(Filled::Refused(error.to_string())),
             physical::Error::Stopped => return Err(Error::Ended),
             physical::Error::Row { place, earlier, source } => {
                 let is_duplicate = matches!(source, innodb::Error::Duplicate { .. });

@@ -130,6 +130,9 @@ fn what_only_the_server_can_judge_goes_there_if_it_may() {
             "CREATE TABLE full (id INT PRIMARY KEY, body TEXT, FULLTEXT KEY f (body))",
             "CREATE TABLE word (id VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, n INT)",
             "CREATE TABLE held (id INT PRIMARY KEY) ENGINE = Aria",
+            "CREATE TABLE pressed (id INT PRIMARY KEY) PAGE_COMPRESSED=1",
+            "CREATE TABLE zipped (id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED",
+            "CREATE TABLE old (id INT PRIMARY KEY) ROW_FORMAT=REDUNDANT",
         ]);
         let good = place.file("good.csv", "id,n,d\n1,2,2020-02-03\n2,,\n");
         let only =
@@ -146,6 +149,9 @@ fn what_only_the_server_can_judge_goes_there_if_it_may() {
             (&["full", "--columns", "id,-,body"], "FULLTEXT"),
             (&["child", "--columns", "id,t,-"], ""),
             (&["held", "--columns", "id,-,-"], ""),
+            (&["pressed", "--columns", "id,-,-"], "PAGE_COMPRESSED"),
+            (&["zipped", "--columns", "id,-,-"], ""),
+            (&["old", "--columns", "id,-,-"], ""),
         ] {
             only(&good, more).exits(1).says(&["the table's file can't be written", why, "--physical=auto"]);
             place.untouched(more[0], 0);
