@@ -41,7 +41,7 @@ fn texts(id: u64) -> [Option<String>; 7] {
 ///
 /// # Errors
 /// [`Error::Refused`] if they differ, or this server or place does not qualify; other errors as those of
-/// [`write`].
+/// [`write()`].
 pub fn trial<D: Disk + Tree>(session: &mut Session, disk: &D, request: &Request<'_>) -> Result<(), Error> {
     let beside = |start| twin::beside(request.target, start);
     let (filled, inserted) = (beside("_remora_try_"), beside("_remora_ref_"));
