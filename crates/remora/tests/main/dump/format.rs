@@ -140,7 +140,7 @@ fn a_dump_is_told_and_checked_without_a_server() {
     std::fs::write(pair.path("d.dump/d.u/00009.tsv.zst"), "more").unwrap();
     let ended = pair.run(&["dump", "--check", "d.dump"]).exits(4).says(&["00009.tsv.zst"]);
     assert!(ended.out.contains("d.t/00000") && ended.out.contains("d.u/00000"), "{}", ended.out);
-    pair.run(&["dump", "--check", "nothing"]).exits(1).says(&["no manifest.json"]);
+    pair.run(&["dump", "--check", "nothing"]).exits(1).says(&["there is no such folder"]);
     pair.run(&["dump", "--list", "d.dump", "--check", "d.dump"]).exits(2);
     // A bad condition is reported before anything is done.
     let ended =
