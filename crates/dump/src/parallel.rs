@@ -19,14 +19,15 @@ impl Failure {
     /// first.
     pub(crate) fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
         if let Err(error) = job() {
-            self.is_there.store(true, Ordering::Relaxed);
+            // The error comes first: who sees the flag fails as well, and must not be taken for the cause.
             self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.is_there.store(true, Ordering::Release);
         }
     }
 
     /// Whether a thread has failed, so that it is useless to continue.
     pub(crate) fn is_there(&self) -> bool {
-        self.is_there.load(Ordering::Relaxed)
+        self.is_there.load(Ordering::Acquire)
     }
 
     /// The result, once all threads have ended.

@@ -138,7 +138,8 @@ fn of_dump(error: &dump::Error) -> Exit {
         E::File { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Damaged,
         E::Busy(_) => Exit::Busy,
         E::Stopped(_) => stopped(),
-        E::Interrupted { source, .. } => of_dump(source),
+        // It had begun: that a session could not be opened any more does not mean that nothing was done.
+        E::Interrupted { .. } => Exit::Failed,
         E::Server(error) => of_server(error),
         E::Object { source, .. } => of_server(source),
         _ => Exit::Failed,
@@ -265,4 +266,21 @@ pub(crate) fn is_reader_gone(error: &anyhow::Error) -> bool {
         let io = cause.downcast_ref::<io::Error>();
         io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<ReaderGone>())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Exit;
+
+    #[test]
+    fn a_load_that_had_begun_has_failed_wherever_it_lost_its_server() {
+        let gone = || {
+            let [target, why, hint] =
+                ["root@localhost", "there is no such socket", "start it"].map(str::to_owned);
+            dump::Error::Server(server::Error::Unreachable { target, why, hint })
+        };
+        assert_eq!(Exit::of(&gone().into()).code(), 10);
+        let begun = dump::Error::Interrupted { rows: 264, source: Box::new(gone()) };
+        assert_eq!(Exit::of(&begun.into()).code(), 1);
+    }
 }
