@@ -91,6 +91,18 @@ fn skip(line: &str) -> String {
     line.strip_prefix("skipped: ").unwrap_or(line).to_owned()
 }
 
+/// A line of the test runner, as it is shown. Its word for a failed test comes with the test's output: who looks
+/// for that word in a long log then finds the reason beside it.
+fn told(line: &str) -> String {
+    if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+        return format!("test {name} did not pass; its output follows those of the others");
+    }
+    match line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+        Some(name) => format!("test {name} ... FAILED"),
+        None => line.to_owned(),
+    }
+}
+
 impl Counts {
     /// Runs tests, shows their output and counts it; false when a test failed.
     fn follow(&mut self, command: &mut Command) -> Result<bool> {
@@ -99,7 +111,7 @@ impl Counts {
         for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
             let line = line?;
             self.add(&line);
-            println!("{line}");
+            println!("{}", told(&line));
         }
         Ok(child.wait()?.success())
     }
@@ -147,7 +159,7 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, skip};
+    use super::{Counts, skip, told};
 
     #[test]
     fn what_is_left_out_is_counted_by_name() {
@@ -170,6 +182,9 @@ mod tests {
         }
         assert_eq!((counts.passed, counts.failed), (9, 1));
         assert_eq!(counts.printed, ["---- a::breaks stdout ----", "it broke"]);
+        assert_eq!(told("---- a::breaks stdout ----"), "test a::breaks ... FAILED");
+        assert!(!told("test a::breaks ... FAILED").contains("FAILED"));
+        assert_eq!(told("test a::works ... ok"), "test a::works ... ok");
         assert_eq!(
             (counts.failures, counts.skips),
             (vec!["a::breaks".to_owned()], vec!["b::waits: takes an hour".to_owned()])
