@@ -250,7 +250,6 @@ mod tests {
     use disk::RealDisk;
     use server::TableName;
     use server::catalogue::{Column, Origin};
-    use server::snapshot::Way;
 
     use super::*;
 
@@ -282,16 +281,7 @@ mod tests {
     fn made(is_ordered: bool, pieces: &[&str]) -> Vec<(Option<Range>, String)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump");
-        let source = Source {
-            flavour: "mariadb".into(),
-            server_version: "10.11.19-MariaDB".into(),
-            host: String::new(),
-            server_id: 0,
-            lower_case_table_names: 0,
-            snapshot: Way::Stopped,
-            position: None,
-            replica_of: Vec::new(),
-        };
+        let source = Source::of_files("10.11.19-MariaDB".to_owned());
         let about = ("0a".to_owned(), source, Selection::default());
         let mut maker = Maker::begin(&RealDisk, &path, about, (Codec::Plain, 0)).unwrap();
         maker.chunk_bytes = 10;

@@ -100,6 +100,21 @@ pub struct Source {
 }
 
 impl Source {
+    /// A MariaDB server of which only the files are known. Unknown: the host (empty) and the server's number (0).
+    #[must_use]
+    pub fn of_files(server_version: String) -> Source {
+        Source {
+            flavour: "mariadb".to_owned(),
+            server_version,
+            host: String::new(),
+            server_id: 0,
+            lower_case_table_names: 0,
+            snapshot: Way::Stopped,
+            position: None,
+            replica_of: Vec::new(),
+        }
+    }
+
     /// The family.
     #[must_use]
     pub fn flavour(&self) -> Flavour {

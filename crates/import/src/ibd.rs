@@ -69,10 +69,7 @@ pub(crate) struct Fill<'a> {
 
 /// Removes what a run left that was killed while it wrote the file.
 pub(crate) fn sweep(session: &mut Session, names: &Names, world: &World<'_>) -> Result<(), Error> {
-    physical::write::sweep(session, &RealDisk, &names.shadow, world.progress).map_err(|error| match error {
-        physical::Error::Server(error) => Error::Server(error),
-        other => Error::Target(other.to_string()),
-    })
+    physical::write::sweep(session, &RealDisk, &names.shadow, world.progress).map_err(own)
 }
 
 impl Fill<'_> {
@@ -81,9 +78,7 @@ impl Fill<'_> {
         if let Some(why) = self.unsuited() {
             return Ok(Filled::Refused(why));
         }
-        let text = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
-        let text =
-            text.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+        let text = session.definition(name)?;
         let table = match physical::write::table(session, &text) {
             Ok(table) => table,
             Err(error) => return self.judge(error),
@@ -94,7 +89,9 @@ impl Fill<'_> {
         };
         let folder = std::env::temp_dir();
         let order = self.order(name, &text, &folder);
-        if let Err(error) = physical::write::trial(session, &RealDisk, &order) {
+        let tried = physical::write::check(session, &order)
+            .and_then(|()| physical::write::trial(session, &RealDisk, &order));
+        if let Err(error) = tried {
             return self.judge(error);
         }
         let is_readable_again = (0..self.files.len()).all(|file| self.files.is_readable_again(file));
@@ -133,7 +130,9 @@ impl Fill<'_> {
     /// Why this import needs the server for its rows.
     fn unsuited(&self) -> Option<String> {
         let Fill { request, job, .. } = self;
-        let why = if job.way != Way::Shadow {
+        let why = if job.way == Way::ShadowUnsafe {
+            "the table is not of InnoDB"
+        } else if job.way != Way::Shadow {
             "the rows go into the table as it is, not into a new one in its place"
         } else if job.on_duplicate != OnDuplicate::Error {
             "only the server knows which keys are there (--on-duplicate)"
@@ -274,47 +273,55 @@ impl Fill<'_> {
         (file, place & ((1 << LINE_BITS) - 1))
     }
 
-    /// Tells a refusal from an error. What the server may take is none where the rows may go there.
+    /// Tells a refusal from an error. If the rows may go to the server, what it may take is no error.
     fn judge(&self, error: physical::Error) -> Result<Filled, Error> {
         let may_go_on = self.request.physical == Physical::Auto;
         let error = match error {
             physical::Error::Refused(why) => return Ok(Filled::Refused(why)),
             // Of the table, which only its empty file shows to be of a kind that is not written here.
             physical::Error::Bytes(error) => return Ok(Filled::Refused(error.to_string())),
-            physical::Error::Stopped => return Err(Error::Ended),
             physical::Error::Row { place, earlier, source } => {
                 let is_duplicate = matches!(source, innodb::Error::Duplicate { .. });
-                let (file, line) = self.place(place);
-                let mut reason = source.to_string();
-                if let Some((file, line)) = earlier.map(|place| self.place(place)) {
-                    reason += &format!(", which {}:{line} has", self.files.name(file));
-                }
-                let name = self.files.name(file).to_owned();
-                let (column, value, record) = (None, None, Vec::new());
-                let reject = Reject { file, name, line, column, value, reason, record };
+                let reject = self.repeated(place, earlier, &source);
                 if may_go_on && !(is_duplicate && self.request.rejects_max == 0) {
                     return Ok(Filled::Refused(reject.to_string()));
                 }
                 Error::Rejects { rejects: vec![reject], limit: 0 }
             }
-            physical::Error::Input(source) => match source.downcast::<Error>() {
-                Ok(error) => match *error {
-                    Error::Rejects { rejects, .. } if may_go_on => {
-                        let first = rejects.first().map(ToString::to_string).unwrap_or_default();
-                        return Ok(Filled::Refused(first));
-                    }
-                    other => other,
-                },
+            physical::Error::Input(source) => match source.downcast::<Error>().map(|error| *error) {
+                Ok(Error::Rejects { rejects, .. }) if may_go_on => {
+                    let first = rejects.first().map(ToString::to_string).unwrap_or_default();
+                    return Ok(Filled::Refused(first));
+                }
+                Ok(error) => error,
                 Err(other) => Error::Target(other.to_string()),
             },
-            physical::Error::Server(error @ server::Error::Privilege { .. }) if may_go_on => {
-                return Ok(Filled::Refused(error.to_string()));
-            }
-            physical::Error::Server(error) => Error::Server(error),
-            physical::Error::Rejected(why) if may_go_on => return Ok(Filled::Refused(why)),
-            other => Error::Target(other.to_string()),
+            other if may_go_on => match other.into_reason() {
+                Ok(why) => return Ok(Filled::Refused(why)),
+                Err(error) => own(error),
+            },
+            other => own(other),
         };
         Err(error)
+    }
+
+    /// A row that the table can't have, as far as it is known when all rows are sorted.
+    fn repeated(&self, place: u64, earlier: Option<u64>, source: &innodb::Error) -> Reject {
+        let (file, line) = self.place(place);
+        let mut reason = source.to_string();
+        if let Some((file, line)) = earlier.map(|place| self.place(place)) {
+            reason += &format!(", which {}:{line} has", self.files.name(file));
+        }
+        let name = self.files.name(file).to_owned();
+        Reject { file, name, line, column: None, value: None, reason, record: Vec::new() }
+    }
+}
+
+fn own(error: physical::Error) -> Error {
+    match error {
+        physical::Error::Stopped => Error::Ended,
+        physical::Error::Server(error) => Error::Server(error),
+        other => Error::Target(other.to_string()),
     }
 }
 

@@ -57,9 +57,7 @@ pub(crate) fn like(
 /// The table's definition as the server prints it, with sorted lines, because the order of indexes does not
 /// matter.
 fn definition(session: &mut Session, table: &TableName) -> Result<String, Error> {
-    let rows = session.strings(&format!("SHOW CREATE TABLE {table}"))?;
-    let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
-    Ok(sorted(&text).join("\n"))
+    Ok(sorted(&session.definition(table)?).join("\n"))
 }
 
 /// Builds the deferred indexes, and proves that the table is as intended.

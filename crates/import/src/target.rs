@@ -181,8 +181,7 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
 /// A table's definition as the server prints it, without its name and without the counter, which changes with
 /// the rows.
 pub(crate) fn definition(session: &mut Session, name: &TableName) -> Result<String, Error> {
-    let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
-    let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+    let text = session.definition(name)?;
     let body = text.split_once('\n').map_or("", |(_, body)| body);
     Ok(without_counter(body))
 }

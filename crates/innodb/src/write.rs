@@ -11,6 +11,7 @@
 
 mod leaves;
 mod page;
+mod record;
 pub(crate) mod room;
 mod row;
 mod shape;
@@ -21,9 +22,10 @@ use crate::page::{Kind, PAGE_BYTES, Page, Sums};
 use crate::space::Space;
 pub use leaves::{Leaves, Run};
 use page::{Place, put, seal};
+pub use record::Record;
 use room::Room;
 pub use row::Row;
-pub use shape::{Record, Shape};
+pub use shape::Shape;
 use tree::Tree;
 
 /// Where an index begins. The server decided that when it made the table.

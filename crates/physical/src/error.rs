@@ -70,6 +70,20 @@ impl Error {
         }
     }
 
+    /// The reason why rows must go to the server instead of into a file.
+    ///
+    /// # Errors
+    /// The error itself if it would be one for the server too.
+    pub fn into_reason(self) -> Result<String, Error> {
+        match self {
+            Error::Refused(why) | Error::Rejected(why) => Ok(why),
+            Error::Row { .. } | Error::Bytes(_) | Error::Server(server::Error::Privilege { .. }) => {
+                Ok(self.to_string())
+            }
+            other => Err(other),
+        }
+    }
+
     /// Adds the file that the bytes come from.
     pub(crate) fn of(self, path: &Path) -> Error {
         match self {

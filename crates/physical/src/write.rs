@@ -70,7 +70,8 @@ pub struct Outcome {
 /// input, for errors. Values of VIRTUAL columns are ignored.
 pub type Take<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
 
-/// Gives the rows of a piece, of which so many are before it. Several threads call it.
+/// Gives the rows of a piece. The number says how many rows the pieces before it have at most. Several threads
+/// call it.
 pub type Rows<'a, P> = dyn Fn(&Table, P, u64, &mut Take<'_>) -> Result<(), Error> + Sync + 'a;
 
 /// Where the rows come from.
@@ -87,6 +88,14 @@ pub struct Input<'a, P> {
 /// [`Error::Refused`] for what is not understood.
 pub fn table(session: &Session, definition: &str) -> Result<Table, Error> {
     twin::parse(session, definition).map_err(Error::refusal)
+}
+
+/// Checks whether a server and a table qualify, as far as that is known without changing anything.
+///
+/// # Errors
+/// [`Error::Refused`] with the reason; errors of the server.
+pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
+    probe::all(session, request).map(drop)
 }
 
 /// Fills a table. The server's data folder must be on this machine, and this process must run as the server's

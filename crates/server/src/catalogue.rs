@@ -313,8 +313,7 @@ pub fn database(session: &mut Session, name: &str) -> Result<Object, Error> {
 /// # Errors
 /// Errors of the server; error 1146 when the table is gone.
 pub fn table_state(session: &mut Session, name: &TableName) -> Result<(String, String), Error> {
-    let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
-    let definition = cell(&rows, 1).unwrap_or_default();
+    let definition = session.definition(name)?;
     let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
     let created = session.value(&format!(
         "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}"

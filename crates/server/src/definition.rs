@@ -32,7 +32,8 @@ pub fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
 }
 
 /// The name in backquotes at the beginning of a text, with its quotes.
-fn quoted(text: &str) -> Option<&str> {
+#[must_use]
+pub fn quoted(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('`')?;
     let mut from = 0;
     loop {

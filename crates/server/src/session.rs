@@ -11,7 +11,7 @@ use mysql::{Conn, Value};
 use crate::load::{self, LoadReport, Refused, SinkFailed, Source, SourceFailed};
 use crate::privilege::{self, Denial};
 use crate::stream::{self, Broken, RowSink};
-use crate::{About, Error, code, redact};
+use crate::{About, Error, TableName, code, redact};
 
 /// One row of the text protocol: for each column the value that the server printed, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
@@ -211,6 +211,16 @@ impl Session {
     pub fn value(&mut self, sql: &str) -> Result<Option<String>, Error> {
         let row = self.strings(sql)?.into_iter().next();
         Ok(row.and_then(|row| row.into_iter().next()).flatten())
+    }
+
+    /// A table's definition, as SHOW CREATE TABLE prints it.
+    ///
+    /// # Errors
+    ///
+    /// Error 1146 when there is no such table.
+    pub fn definition(&mut self, table: &TableName) -> Result<String, Error> {
+        let row = self.strings(&format!("SHOW CREATE TABLE {table}"))?.into_iter().next();
+        Ok(row.and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default())
     }
 
     /// Runs one `LOAD DATA LOCAL INFILE 'remora-stream' ...` statement (see [`Session::STREAM`]) and feeds it

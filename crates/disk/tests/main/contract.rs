@@ -2,14 +2,27 @@
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::process::Command;
 
 use disk::faults::FaultDisk;
-use disk::{Disk, Output, RealDisk, Share};
+use disk::{Disk, Output, RealDisk, Share, Tree as _};
 
 #[test]
 fn the_real_disk_keeps_the_contract() {
     let folder = tempfile::tempdir().unwrap();
     contract(&RealDisk, folder.path());
+}
+
+#[test]
+fn the_room_on_a_disk_is_what_df_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new("df").args(["--output=avail", "-B1"]).arg(folder.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said: u64 = text.lines().last().unwrap().trim().parse().unwrap();
+    // Others write to it meanwhile.
+    assert!(RealDisk.free(folder.path()).unwrap().abs_diff(said) < said / 10, "df says {said}");
+    let nowhere = RealDisk.free(&folder.path().join("nowhere"));
+    assert_eq!(nowhere.err().map(|error| error.kind()), Some(ErrorKind::NotFound));
 }
 
 #[test]

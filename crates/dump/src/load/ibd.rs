@@ -13,7 +13,7 @@ use server::Session;
 
 use super::Load;
 use super::data::AGAIN;
-use super::object::build;
+use super::object::{build, defer};
 use crate::manifest::TableEntry;
 use crate::{Error, Format, value};
 use progress::count;
@@ -34,16 +34,19 @@ enum Filled {
     Whole,
     /// It is as before; the reason.
     Refused(String),
+    /// It is as before, and so it will be with every table; the reason.
+    Useless(String),
 }
 
 impl Load<'_> {
     /// Loads the large tables that are not loaded yet, if the server and the tables allow it.
     pub(super) fn fill(&self, session: &mut Session) -> Result<(), Error> {
         let done = self.ledger.read(session)?;
-        let mut is_tried = false;
+        let (mut physical, mut is_tried) = (self.request.physical, false);
         for entry in &self.manifest.tables {
+            // Also where no file will be written any more.
             let is_empty = self.empty_again(session, entry, &done)?;
-            if !is_empty || !self.request.physical || !is_large(entry) {
+            if !is_empty || !physical || !is_large(entry) {
                 continue;
             }
             let name = &entry.table.name;
@@ -53,9 +56,9 @@ impl Load<'_> {
                         entry.chunks.iter().map(|chunk| (entry.place, i64::from(chunk.number))).collect();
                     self.ledger.add_all(session, &lines)?;
                 }
-                Filled::Refused(why) if !is_tried => {
+                Filled::Useless(why) => {
                     self.world.progress.note(&format!("all rows go to the server: {why}"));
-                    return Ok(());
+                    physical = false;
                 }
                 Filled::Refused(why) => {
                     self.world.progress.note(&format!("the rows of {name} go to the server: {why}"));
@@ -85,12 +88,12 @@ impl Load<'_> {
 
     /// Loads a table. `is_tried` is set when a small one has shown that it works.
     fn table(&self, session: &mut Session, entry: &TableEntry, is_tried: &mut bool) -> Result<Filled, Error> {
+        if self.manifest.data_format != Format::Tsv || entry.version == value::PLAIN_VERSION || entry.history
+        {
+            return Ok(Filled::Refused("its lines are not those of LOAD DATA, or have a history".to_owned()));
+        }
         let name = &entry.table.name;
-        // All keys are made with the rows.
-        build(session, entry)?;
-        let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
-        let definition = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten();
-        let definition = definition.unwrap_or_default();
+        let definition = session.definition(name)?;
         let folder = std::env::temp_dir();
         let request = Request {
             target: name,
@@ -104,16 +107,33 @@ impl Load<'_> {
             stop: &self.world.stop,
             progress: &*self.world.progress,
         };
-        if self.manifest.data_format != Format::Tsv || entry.version == value::PLAIN_VERSION || entry.history
-        {
-            return Ok(Filled::Refused("its lines are not those of LOAD DATA, or have a history".to_owned()));
-        }
         if !*is_tried {
             if let Err(error) = write::trial(session, &RealDisk, &request) {
-                return refusal(error);
+                return error.into_reason().map(Filled::Useless).map_err(own);
             }
             *is_tried = true;
         }
+        if let Err(error) = write::check(session, &request) {
+            return refusal(error);
+        }
+        // All keys are made with the rows.
+        build(session, entry)?;
+        let definition = session.definition(name)?;
+        let filled = self.in_any_order(session, entry, Request { definition: &definition, ..request })?;
+        if let Filled::Refused(_) = filled {
+            defer(session, entry)?;
+        }
+        Ok(filled)
+    }
+
+    /// Loads a table that has all of its keys. Its lines are in the order of the primary key, unless the
+    /// server gave them in another one.
+    fn in_any_order(
+        &self,
+        session: &mut Session,
+        entry: &TableEntry,
+        request: Request<'_>,
+    ) -> Result<Filled, Error> {
         if !self.ledger.has(session, entry.place, FILLING)? {
             self.ledger.add(session, entry.place, FILLING)?;
         }
@@ -126,7 +146,8 @@ impl Load<'_> {
             Ok(rows) => Err(Error::Different {
                 tables: 1,
                 differences: vec![format!(
-                    "table {name}: its files have {} of {}",
+                    "table {}: its files have {} of {}",
+                    entry.table.name,
                     count(rows, "row"),
                     entry.sum.rows
                 )],
@@ -263,17 +284,7 @@ fn is_large(entry: &TableEntry) -> bool {
 
 /// Tells a reason to load the table as usual from an error.
 fn refusal(error: physical::Error) -> Result<Filled, Error> {
-    match error {
-        physical::Error::Server(error @ server::Error::Privilege { .. }) => {
-            Ok(Filled::Refused(error.to_string()))
-        }
-        physical::Error::Refused(why) | physical::Error::Rejected(why) => Ok(Filled::Refused(why)),
-        // The server may take what we do not.
-        error @ (physical::Error::Row { .. } | physical::Error::Bytes(_)) => {
-            Ok(Filled::Refused(error.to_string()))
-        }
-        other => Err(own(other)),
-    }
+    error.into_reason().map(Filled::Refused).map_err(own)
 }
 
 fn own(error: physical::Error) -> Error {

@@ -113,16 +113,7 @@ impl Load<'_> {
             other => other.map_err(told)?,
         };
         let worthwhile = self.request.data && may_be_deferred(entry, self.is_following);
-        let indexes = plain_indexes(&entry.table.definition);
-        if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
-            let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
-            // A foreign key of another table may need one of the indexes; then they stay.
-            match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
-                Err(error) if error.code().is_none() => return Err(told(error)),
-                _ => {}
-            }
-        }
-        Ok(())
+        if worthwhile && entry.table.is_transactional() { defer(session, entry) } else { Ok(()) }
     }
 
     /// Builds the indexes that tables lack, for several tables at a time.
@@ -159,12 +150,28 @@ impl Load<'_> {
     }
 }
 
+/// Drops the indexes of a table that are built when its rows are in.
+pub(super) fn defer(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
+    let indexes = plain_indexes(&entry.table.definition);
+    if indexes.is_empty() {
+        return Ok(());
+    }
+    let name = &entry.table.name;
+    let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
+    // A foreign key of another table may need one of the indexes; then they stay.
+    match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
+        Err(source) if source.code().is_none() => {
+            Err(Error::Object { object: format!("table {name}"), source: Box::new(source) })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Builds the indexes that a table lacks.
 pub(super) fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
     let name = &entry.table.name;
     let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
-    let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;
-    let now = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+    let now = session.definition(name).map_err(told)?;
     let there: Vec<_> = plain_indexes(&now).iter().map(|index| index.name.to_owned()).collect();
     let adds: Vec<_> = plain_indexes(&entry.table.definition)
         .into_iter()

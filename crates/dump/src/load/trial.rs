@@ -12,7 +12,7 @@ use crate::Error;
 use crate::definer::definer_of;
 use crate::manifest::Manifest;
 
-/// These errors do not count: something is missing, perhaps only for now (tables and routines that the dump
+/// These errors do not count: something is missing, perhaps not for long (tables and routines that the dump
 /// does not have, tables of a MERGE table, accounts), or a trigger names the database of its table.
 const LACKS: [u16; 8] = [1049, 1146, 1168, 1305, 1356, 1435, 1449, 4089];
 /// A function does not exist.

@@ -2,7 +2,8 @@
 
 use super::Row;
 use super::page::{Filling, RESERVED_BYTES, put};
-use super::shape::{Pointer, Record, Shape};
+use super::record::{Pointer, Record};
+use super::shape::Shape;
 use crate::Error;
 use crate::chain::{PART, PART_BYTES_MAX};
 use crate::index::Status;

@@ -2,12 +2,13 @@
 //!
 //! Facts: `rec_convert_dtuple_to_rec_comp()` and `dtuple_convert_big_rec()` of MariaDB's source.
 
+use super::Row;
 use super::page::Filling;
-use super::{Row, row};
+use super::record::{Away, Pointer, Record};
 use crate::chain::REFERENCE_BYTES;
 use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
 use crate::order::Order;
-use crate::record::{Extent, Layout, Stored};
+use crate::record::{Layout, Stored};
 use crate::table::collation::{Charset, Collation};
 use crate::table::{Column, Field, Generated, Index, Length, RowFormat, Table, Type};
 use crate::{Error, value};
@@ -57,72 +58,6 @@ pub struct Shape {
     is_clustered: bool,
     /// Bytes of an off-page value that stay in the row.
     kept: usize,
-}
-
-/// A record as it will be in a page, and its place in the order. The memory is reused for the next record.
-#[derive(Clone, Debug, Default)]
-pub struct Record {
-    /// Its key in the form of [`Order`]; empty without one.
-    pub key: Vec<u8>,
-    /// The length of the key's prefix that must be unique; 0 if none must.
-    pub unique: usize,
-    /// The whole record, including its header.
-    pub bytes: Vec<u8>,
-    /// Where its fields begin.
-    pub origin: usize,
-    /// The off-page values, in the order of fields.
-    pub(super) away: Vec<Away>,
-    /// The length of each field in the record; none for NULL.
-    lens: Vec<Option<usize>>,
-}
-
-/// A node pointer without the page's number.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pointer {
-    /// Header, and fields of the key.
-    pub(crate) bytes: Vec<u8>,
-    /// Where the fields begin.
-    pub(crate) origin: usize,
-}
-
-/// An off-page value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Away {
-    field: usize,
-    /// Its column.
-    pub(super) column: usize,
-    /// The offset of its first byte that is not in the row.
-    pub(super) from: usize,
-    /// Where its reference is in the record.
-    pub(super) at: usize,
-}
-
-impl Record {
-    /// A number that two entries with different fields hardly ever share. What a page has of its own in the
-    /// header does not count.
-    pub(crate) fn hash(&self) -> u64 {
-        let head = self.origin - RECORD_HEADER_BYTES;
-        let parts = [self.bytes.get(..head), self.bytes.get(self.origin..)];
-        let sums = parts.map(|part| row::hash(part.unwrap_or_default()));
-        (sums[0].rotate_left(29) ^ sums[1]).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-
-    /// Whether this record is in the page there, but for what a page has of its own in the header, and for
-    /// where values off-page are.
-    pub(crate) fn is_as(&self, page: &IndexPage<'_>, extent: Extent) -> bool {
-        let Some(there) = page.bytes.get(extent.start..extent.end) else { return false };
-        let mut from = self.origin;
-        let is_head = |until: usize| there.get(..until) == self.bytes.get(..until);
-        if there.len() != self.bytes.len() || !is_head(self.origin - RECORD_HEADER_BYTES) {
-            return false;
-        }
-        let ends = self.away.iter().map(|away| (away.at, away.at + REFERENCE_BYTES));
-        ends.chain([(there.len(), there.len())]).all(|(until, next)| {
-            let is_same = there.get(from..until) == self.bytes.get(from..until);
-            from = next;
-            is_same
-        })
-    }
 }
 
 impl Shape {

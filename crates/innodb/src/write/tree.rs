@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 use super::leaves::{Leaf, NEXT, Run, reserved};
 use super::page::{Filling, put};
+use super::record::Pointer;
 use super::room::Kind;
-use super::shape::{Pointer, Shape};
+use super::shape::Shape;
 use super::{Building, Content, Root};
 use crate::Error;
 use crate::index::Status;

@@ -1,11 +1,13 @@
 //! The steps with the server.
 
+use std::path::PathBuf;
+
 use disk::{Disk, Tree};
 use innodb::table::RowFormat;
 use server::{Session, definition, quote_name};
 
 use super::ground::{Ground, Owner};
-use super::probe::{self, Way};
+use super::probe::{self, Probed, Way};
 use super::twin::{self, Names, Twin};
 use super::{Input, Outcome, Request, barrier, fill};
 use crate::Error;
@@ -27,11 +29,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         disk: &'a D,
         request: &'a Request<'a>,
     ) -> Result<Attach<'a, D>, Error> {
-        probe::server(session, request)?;
-        let format = probe::row_format(session)?;
-        let table = twin::parse(session, request.definition).map_err(Error::refusal)?;
-        probe::table(&table, format, request).map_err(Error::refusal)?;
-        let is_there = probe::target(session, request)?;
+        let Probed { format, is_there } = probe::all(session, request)?;
         let mut ground = Ground::take(session, disk, request.target, request.progress)?;
         match ground.clear() {
             Ok(()) => Ok(Attach { ground, request, format, is_there }),
@@ -43,10 +41,17 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
     pub(super) fn run<P: Send>(&mut self, input: &mut Input<'_, P>) -> Result<Outcome, Error> {
         let name = self.ground.names.twin.clone();
         self.ground.session.execute(&twin::renamed(self.request.definition, &name)?)?;
-        let files = twin::files(self.ground.disk, &self.ground.data, &name.table)?;
-        let ibd = files.iter().find(|path| path.extension().is_some_and(|end| end == "ibd"));
-        let ibd = ibd.cloned().ok_or_else(|| Error::Rejected(format!("{name} has no file")))?;
-        let definition = twin::definition(self.ground.session, &name)?;
+        let files = twin::files(self.ground.disk, &self.ground.data, &name)?;
+        // If the folder is another server's, a file of that name is its own.
+        let is_elsewhere = self.ground.is_here == Some(false);
+        let is_twin = |path: &PathBuf| !is_elsewhere && path.extension().is_some_and(|end| end == "ibd");
+        let ibd = files.into_iter().find(is_twin);
+        self.ground.is_here = Some(ibd.is_some());
+        let Some(ibd) = ibd else {
+            let data = self.ground.data.display();
+            return Err(Error::Refused(format!("{data} is not the data folder of this server")));
+        };
+        let definition = self.ground.session.definition(&name)?;
         let next = definition::counter(&definition).unwrap_or(1);
         let added = self.drop_keys(&definition)?;
         let twin = Twin::read(self.ground.session, self.ground.disk, &name, ibd)?;
@@ -61,7 +66,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         self.check(filled.rows)?;
         self.add_keys(&added)?;
         self.constraints()?;
-        let made = twin::definition(self.ground.session, &name)?;
+        let made = self.ground.session.definition(&name)?;
         if definition::sorted(&made) != definition::sorted(&definition) {
             return Err(Error::Rejected(format!("the table is not what it should be, but {made}")));
         }

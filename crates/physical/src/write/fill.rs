@@ -153,7 +153,8 @@ impl Fill<'_> {
         let mut sorters: Vec<Sorter> = taken.collect();
         std::thread::scope(|scope| {
             let sorting: Vec<_> = sorters.iter_mut().map(|sorter| scope.spawn(|| sorter.finish())).collect();
-            sorting.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(torn())))
+            let mut sorted = sorting.into_iter().map(std::thread::ScopedJoinHandle::join);
+            sorted.try_for_each(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
         Sorted::merge(sorters, self.share, self.request.folder)
     }

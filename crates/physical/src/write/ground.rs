@@ -29,6 +29,9 @@ pub(super) struct Ground<'a, D> {
     /// The server's data folder.
     pub(super) data: PathBuf,
     pub(super) owner: Owner,
+    /// Whether the data folder is this server's; none: it was not tried. Another server may have the same
+    /// path, here or on another machine.
+    pub(super) is_here: Option<bool>,
     target: TableName,
     progress: &'a dyn Progress,
     /// Whether the session writes to the binary log again afterwards.
@@ -55,44 +58,52 @@ impl<'a, D: Disk + Tree> Ground<'a, D> {
             return Err(Error::Refused(format!("another session fills {target}")));
         }
         let (way, owner, target) = (Way::of(session), Owner::Server, target.clone());
-        Ok(Ground { session, disk, names, way, data, owner, target, progress, logs: false })
+        let (is_here, logs) = (None, false);
+        Ok(Ground { session, disk, names, way, data, owner, is_here, target, progress, logs })
     }
 
     /// Whether a run that was killed has left something.
     pub(super) fn is_littered(session: &mut Session, disk: &D, target: &TableName) -> Result<bool, Error> {
-        let names = Names::of(target);
-        for table in [&names.twin, &names.old, &names.probe] {
-            if session.execute(&format!("SELECT 1 FROM {table} LIMIT 0")).is_ok() {
-                return Ok(true);
-            }
-        }
+        let Names { twin, old, probe, .. } = Names::of(target);
+        let names = [&twin, &old, &probe].map(|name| session.quote(&name.table)).join(", ");
+        let tables = format!(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = {} AND table_name IN ({names}) LIMIT 1",
+            session.quote(&target.schema)
+        );
         let data = PathBuf::from(&session.about.datadir);
-        Ok(disk.list(&data).is_ok() && !twin::files(disk, &data, &names.twin.table)?.is_empty())
+        Ok(session.value(&tables)?.is_some()
+            || disk.list(&data).is_ok() && !twin::files(disk, &data, &twin)?.is_empty())
     }
 
-    /// Removes what a killed run left.
+    /// Keeps the session out of the binary log, and removes what a killed run left.
     pub(super) fn clear(&mut self) -> Result<(), Error> {
         self.quiet()?;
-        self.here()?;
-        self.sweep()
+        let Names { old, probe, .. } = self.names.clone();
+        self.session.execute(&format!("DROP TABLE IF EXISTS {probe}"))?;
+        if self.session.execute(&format!("SELECT 1 FROM {old} LIMIT 0")).is_ok() {
+            if self.session.value(&format!("SELECT 1 FROM {old} LIMIT 1"))?.is_some() {
+                return Err(Error::Refused(format!(
+                    "{old} has rows: it was {} until a run that was killed put another in its place",
+                    self.target
+                )));
+            }
+            self.session.execute(&format!("DROP TABLE {old}"))?;
+        }
+        self.discard()
     }
 
-    /// Proves that the folder is this server's: a table that it makes is there. Another server may have the
-    /// same path on another machine.
-    fn here(&mut self) -> Result<(), Error> {
-        let probe = self.names.probe.clone();
-        self.session.execute(&format!("DROP TABLE IF EXISTS {probe}"))?;
-        self.session.execute(&format!("CREATE TABLE {probe} (a INT) ENGINE = InnoDB"))?;
-        let files = twin::files(self.disk, &self.data, &probe.table);
-        self.session.execute(&format!("DROP TABLE {probe}"))?;
-        let is_here = files?.iter().any(|path| path.extension().is_some_and(|end| end == "ibd"));
-        if is_here {
-            return Ok(());
+    /// Tells whether the data folder is this server's: a table that it makes is there then.
+    fn is_here(&mut self) -> Result<bool, Error> {
+        if let Some(known) = self.is_here {
+            return Ok(known);
         }
-        Err(Error::Refused(format!(
-            "{} is not the data folder of this server, or not readable",
-            self.data.display()
-        )))
+        let probe = self.names.probe.clone();
+        self.session.execute(&format!("CREATE TABLE {probe} (a INT) ENGINE = InnoDB"))?;
+        let files = twin::files(self.disk, &self.data, &probe);
+        self.session.execute(&format!("DROP TABLE {probe}"))?;
+        let is_here = !files?.is_empty();
+        self.is_here = Some(is_here);
+        Ok(is_here)
     }
 
     /// Keeps the session's statements out of the binary log, because no other server has the files.
@@ -106,20 +117,6 @@ impl<'a, D: Disk + Tree> Ground<'a, D> {
         Ok(())
     }
 
-    fn sweep(&mut self) -> Result<(), Error> {
-        let old = self.names.old.clone();
-        if self.session.execute(&format!("SELECT 1 FROM {old} LIMIT 0")).is_ok() {
-            if self.session.value(&format!("SELECT 1 FROM {old} LIMIT 1"))?.is_some() {
-                return Err(Error::Refused(format!(
-                    "{old} has rows: it was {} until a run that was killed put another in its place",
-                    self.target
-                )));
-            }
-            self.session.execute(&format!("DROP TABLE {old}"))?;
-        }
-        self.discard()
-    }
-
     /// Removes the twin and its files.
     fn discard(&mut self) -> Result<(), Error> {
         if self.owner == Owner::Us {
@@ -130,8 +127,12 @@ impl<'a, D: Disk + Tree> Ground<'a, D> {
         self.remove_files()
     }
 
-    fn remove_files(&self) -> Result<(), Error> {
-        for path in twin::files(self.disk, &self.data, &self.names.twin.table)? {
+    fn remove_files(&mut self) -> Result<(), Error> {
+        let files = twin::files(self.disk, &self.data, &self.names.twin)?;
+        if files.is_empty() || !self.is_here()? {
+            return Ok(());
+        }
+        for path in files {
             // The server does not drop a table with a discarded file if the definition is gone.
             let is_definition = path.extension().is_some_and(|end| end == "frm");
             if !is_definition || self.way == Way::Stranger || self.owner == Owner::Server {

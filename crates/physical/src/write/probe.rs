@@ -33,8 +33,25 @@ fn refused<T>(what: impl Into<String>) -> Result<T, Error> {
     Err(Error::Refused(what.into()))
 }
 
+/// What a server and a table that qualify are like.
+pub(super) struct Probed {
+    /// The meaning of [`RowFormat::Default`].
+    pub(super) format: RowFormat,
+    /// Whether the target exists.
+    pub(super) is_there: bool,
+}
+
+/// Refuses what does not qualify. Nothing is changed.
+pub(super) fn all(session: &mut Session, request: &Request<'_>) -> Result<Probed, Error> {
+    server(session, request)?;
+    let format = row_format(session)?;
+    let parsed = twin::parse(session, request.definition).map_err(Error::refusal)?;
+    table(&parsed, format, request).map_err(Error::refusal)?;
+    Ok(Probed { format, is_there: target(session, request)? })
+}
+
 /// Refuses a server that does not import what is made here.
-pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
+fn server(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
     let about = &session.about;
     if about.flavour != Flavour::MariaDb || about.version < SERVER_MIN {
         return refused(format!(
@@ -73,7 +90,7 @@ pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<(),
 }
 
 /// The meaning of [`RowFormat::Default`] on this server.
-pub(super) fn row_format(session: &mut Session) -> Result<RowFormat, Error> {
+fn row_format(session: &mut Session) -> Result<RowFormat, Error> {
     match session.value("SELECT @@GLOBAL.innodb_default_row_format")?.as_deref() {
         Some("dynamic") => Ok(RowFormat::Dynamic),
         Some("compact") => Ok(RowFormat::Compact),
@@ -82,7 +99,7 @@ pub(super) fn row_format(session: &mut Session) -> Result<RowFormat, Error> {
 }
 
 /// Refuses a target that can't change its place with another table.
-pub(super) fn target(session: &mut Session, request: &Request<'_>) -> Result<bool, Error> {
+fn target(session: &mut Session, request: &Request<'_>) -> Result<bool, Error> {
     let schema = session.quote(&request.target.schema);
     let table = session.quote(&request.target.table);
     let kind = session.value(&format!(
@@ -96,7 +113,7 @@ pub(super) fn target(session: &mut Session, request: &Request<'_>) -> Result<boo
     if session.value(&format!("SELECT 1 FROM {} LIMIT 1", request.target))?.is_some() {
         return refused(format!("{} has rows", request.target));
     }
-    let definition = twin::definition(session, request.target)?;
+    let definition = session.definition(request.target)?;
     let lines = |text: &str| Ok::<_, Error>(definition::sorted(&twin::renamed(text, request.target)?));
     if lines(&definition)? != lines(request.definition)? {
         return refused(format!("{} has another definition", request.target));

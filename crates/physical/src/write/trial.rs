@@ -77,7 +77,7 @@ fn compare<D: Disk + Tree>(
         write!(values, "{}({})", if id == 1 { "" } else { "," }, cells.join(",")).ok();
     }
     session.execute(&format!("INSERT INTO {inserted} VALUES {values}"))?;
-    let definition = twin::definition(session, filled)?;
+    let definition = session.definition(filled)?;
     let small = Request {
         target: filled,
         definition: &definition,

@@ -1,5 +1,6 @@
 //! The empty table that the server makes, and its files.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,10 +9,11 @@ use disk::{Attributes, Disk, Kind, Tree};
 use innodb::export::Export;
 use innodb::table::{Table, Version, sql};
 use innodb::write::Plan;
+use server::definition::quoted;
 use server::{Session, TableName};
 
 use crate::error::io;
-use crate::{Error, File};
+use crate::{Error, File, name};
 
 /// The endings of a table's files.
 const ENDS: [&str; 3] = ["ibd", "cfg", "frm"];
@@ -48,14 +50,18 @@ fn hash(target: &TableName) -> u64 {
     crc_fast::checksum(Crc64Nvme, text.as_bytes())
 }
 
-/// The paths of a twin's files that exist, whatever the folder of its database is called.
-pub(super) fn files(disk: &impl Disk, data: &Path, twin: &str) -> Result<Vec<PathBuf>, Error> {
-    let mut found = Vec::new();
-    for folder in disk.list(data).map_err(io(data))? {
-        let paths = ENDS.map(|end| data.join(&folder).join(format!("{twin}.{end}")));
-        found.extend(paths.into_iter().filter(|path| disk.stat(path).is_ok()));
-    }
-    Ok(found)
+/// The paths of a table's files that exist.
+pub(super) fn files(disk: &impl Disk, data: &Path, table: &TableName) -> Result<Vec<PathBuf>, Error> {
+    let schema = table.schema.to_lowercase();
+    let is_its = |folder: &OsString| {
+        let name = folder.to_str().map(name::decode).unwrap_or_default();
+        // Some letters have codes that are not known here.
+        name.to_lowercase() == schema || name.contains('@')
+    };
+    let folders = disk.list(data).map_err(io(data))?.into_iter().filter(is_its);
+    let paths =
+        folders.flat_map(|folder| ENDS.map(|end| data.join(&folder).join(format!("{}.{end}", table.table))));
+    Ok(paths.filter(|path| disk.stat(path).is_ok()).collect())
 }
 
 /// The server's facts about the empty table, and the place of its files.
@@ -70,13 +76,6 @@ pub(super) struct Twin {
     attributes: Attributes,
 }
 
-/// The server's definition of a table.
-pub(super) fn definition(session: &mut Session, table: &TableName) -> Result<String, Error> {
-    let rows = session.strings(&format!("SHOW CREATE TABLE {table}"))?;
-    let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten();
-    text.ok_or_else(|| Error::Rejected(format!("the server has no definition of {table}")))
-}
-
 /// A definition as a table.
 pub(super) fn parse(session: &Session, definition: &str) -> Result<Table, Error> {
     let version = session.about.version;
@@ -87,17 +86,7 @@ pub(super) fn parse(session: &Session, definition: &str) -> Result<Table, Error>
 
 /// A definition under another name.
 pub(super) fn renamed(definition: &str, name: &TableName) -> Result<String, Error> {
-    let rest = definition.strip_prefix("CREATE TABLE `").and_then(|rest| {
-        // Two backquotes stand for one in a name.
-        let mut at = 0;
-        loop {
-            at += rest.get(at..)?.find('`')? + 1;
-            match rest.get(at..)?.strip_prefix('`') {
-                Some(_) => at += 1,
-                None => return rest.get(at..),
-            }
-        }
-    });
+    let rest = definition.strip_prefix("CREATE TABLE ").and_then(|rest| rest.strip_prefix(quoted(rest)?));
     let rest = rest
         .ok_or_else(|| Error::Refused("its definition is not as SHOW CREATE TABLE prints it".to_owned()))?;
     Ok(format!("CREATE TABLE {name}{rest}"))
@@ -111,8 +100,8 @@ impl Twin {
         name: &TableName,
         ibd: PathBuf,
     ) -> Result<Twin, Error> {
-        let table = definition(session, name)?;
-        let table = parse(session, &table)?;
+        let definition = session.definition(name)?;
+        let table = parse(session, &definition)?;
         session.execute(&format!("FLUSH TABLES {name} FOR EXPORT"))?;
         let read = Twin::exported(disk, table, ibd);
         session.execute("UNLOCK TABLES")?;

@@ -2,9 +2,11 @@
 
 use std::process::Command;
 
+use disk::RealDisk;
 use physical::Error;
+use progress::Silent;
 use sandbox::Sandbox;
-use server::Session;
+use server::{Session, TableName};
 
 use crate::support::{Copy, connect, definition, execute, file, products, quoted, rows, start};
 
@@ -458,6 +460,43 @@ fn after_a_kill_the_next_run_finds_its_way() {
         let mut session = connect(&server);
         let sum = session.strings("SELECT COUNT(*), SUM(a) FROM t").unwrap().remove(0);
         assert_eq!(sum, [Some("9001".to_owned()), Some("940504501".to_owned())]);
+        assert_eq!(strays(&server), [""; 0]);
+    }
+}
+
+#[test]
+fn files_in_the_folder_of_another_server_stay() {
+    for product in products() {
+        let (server, other) = (start(product, &[]), start(product, &[]));
+        let mut session = connect(&server);
+        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY)");
+        execute(&mut session, "INSERT INTO t VALUES (1), (2)");
+        let rows = rows(&mut session, &server, "t");
+        execute(&mut session, "TRUNCATE TABLE t");
+        let definition = definition(&mut session, "t");
+        let mut files = Vec::new();
+        let mut look = |_| {
+            files = strays(&server);
+            Err(Error::Refused("this was only a look".to_owned()))
+        };
+        Copy::new("t", &definition).make_but(&mut session, &rows, &mut look).unwrap_err();
+        let name = files.into_iter().find(|name| name.ends_with(".ibd")).unwrap();
+        // On the other server a run into a table of that name was killed here.
+        let mut theirs = connect(&other);
+        execute(&mut theirs, "CREATE TABLE x (id INT PRIMARY KEY)");
+        let left = other.data().join("a@002db").join(&name);
+        std::fs::copy(file(&other, "x"), &left).unwrap();
+        // The session seems to be with a server whose data are there.
+        let own = std::mem::replace(&mut session.about.datadir, other.data().to_str().unwrap().to_owned());
+        let error = Copy::new("t", &definition).make(&mut session, &rows).unwrap_err();
+        assert!(error.to_string().contains("is not the data folder of this server"), "{error}");
+        let target = TableName { schema: "a-b".to_owned(), table: "t".to_owned() };
+        physical::write::sweep(&mut session, &RealDisk, &target, &Silent).unwrap();
+        assert!(left.exists());
+        // What is left in the server's own folder goes.
+        std::fs::copy(&left, server.data().join("a@002db").join(&name)).unwrap();
+        session.about.datadir = own;
+        physical::write::sweep(&mut session, &RealDisk, &target, &Silent).unwrap();
         assert_eq!(strays(&server), [""; 0]);
     }
 }

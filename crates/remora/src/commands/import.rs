@@ -1,5 +1,6 @@
 //! `remora import`
 
+mod form;
 mod word;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use clap::Args;
 use import::source::Stdin;
 use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary, World};
 use progress::{Progress, count};
-use rows::{DateOrder, Encoding, Habits, Hints, Json, LineEnd, Loose, Nulls};
+use rows::{Habits, Hints, Json, Nulls};
 use serde_json::json;
 use server::Target;
 
@@ -21,6 +22,7 @@ use crate::exit::{self, Exit};
 use crate::report::{self, Report};
 use crate::stdin::Patient;
 
+use form::FormArgs;
 pub(super) use word::size;
 use word::{Delimiter, Maybe, assignment, columns};
 
@@ -132,89 +134,6 @@ struct TableArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Form of the files")]
-struct FormArgs {
-    /// What kind of records: csv for all delimited text, or json for an object on each line
-    #[arg(long, value_name = "KIND", value_parser = word::format)]
-    format: Option<bool>,
-
-    /// What separates fields: one or more characters, or tab, comma, semicolon, pipe, space, or blanks for
-    /// runs of spaces and tabs
-    #[arg(long, value_name = "TEXT", value_parser = word::delimiter)]
-    delimiter: Option<Delimiter>,
-
-    /// What encloses fields: a character, or none
-    #[arg(long, value_name = "CHAR", value_parser = word::byte_or_none)]
-    quote: Option<Maybe>,
-
-    /// What takes the special meaning from a character: a character (LOAD DATA's is \), or none
-    #[arg(long, value_name = "CHAR", value_parser = word::byte_or_none)]
-    escape: Option<Maybe>,
-
-    /// What ends a line: lf, crlf, cr, or any for a mix of the first two
-    #[arg(long, value_name = "KIND", value_parser = word::line_end)]
-    line_end: Option<LineEnd>,
-
-    /// The first line names the columns
-    #[arg(long, conflicts_with = "no_header")]
-    header: bool,
-
-    /// The first line is a row
-    #[arg(long)]
-    no_header: bool,
-
-    /// What becomes of a line further on that repeats the header: skip or row [default: the import ends]
-    #[arg(long, value_name = "WHAT", value_parser = word::repeated_header)]
-    repeated_header: Option<bool>,
-
-    /// utf-8, utf-16le, latin1, shift_jis, gbk, windows-1251, iso-8859-2, ..., or binary for bytes as they
-    /// are
-    #[arg(long, value_name = "NAME")]
-    encoding: Option<Encoding>,
-
-    /// An unquoted field with this text is NULL; '' for empty fields. May be given several times
-    #[arg(long, value_name = "TEXT")]
-    null: Vec<String>,
-
-    /// No field is NULL: an empty one is an empty string
-    #[arg(long, conflicts_with = "null")]
-    no_null: bool,
-
-    /// What comes first in dates such as 1/2/1999: dmy or mdy [default: what all values of the column agree
-    /// on]
-    #[arg(long, value_name = "ORDER", value_parser = word::date_order)]
-    date_order: Option<DateOrder>,
-
-    /// Numbers have a decimal comma, also where it might stand between thousands (1,234)
-    #[arg(long)]
-    decimal_comma: bool,
-
-    /// Lines to skip at the start of each file, before the header
-    #[arg(long, value_name = "N")]
-    skip_lines: Option<u64>,
-
-    /// Lines that begin with this character are comments, and left out
-    #[arg(long, value_name = "CHAR", value_parser = word::byte)]
-    comment: Option<u8>,
-
-    /// Leave out spaces and tabs around fields that are not in quotes
-    #[arg(long)]
-    trim: bool,
-
-    /// Rows with too few fields get empty ones at the end
-    #[arg(long)]
-    pad: bool,
-
-    /// Keys of JSON lines to read, in this order; others are left out [default: all there are]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    fields: Option<Vec<String>>,
-
-    /// The file to read of a zip archive that has several
-    #[arg(long, value_name = "NAME")]
-    member: Option<String>,
-}
-
-#[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 struct RunArgs {
     /// Set up to N bad rows aside in FILE.rejects and go on; ends with exit code 3
@@ -269,23 +188,6 @@ struct RunArgs {
     /// Print the CREATE TABLE and what was recognised, and change nothing
     #[arg(long)]
     dry_run: bool,
-}
-
-impl FormArgs {
-    fn loose(&self) -> Loose {
-        Loose {
-            delimiter: match &self.delimiter {
-                Some(Delimiter::Text(text)) => Some(text.clone()),
-                _ => None,
-            },
-            blanks: matches!(self.delimiter, Some(Delimiter::Blanks)),
-            trim: self.trim,
-            space_before_quote: false,
-            comment: self.comment,
-            // The number of fields is known only from the file.
-            pad: self.pad.then_some(0),
-        }
-    }
 }
 
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {

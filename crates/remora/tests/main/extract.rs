@@ -113,20 +113,20 @@ fn a_server_that_runs_or_was_killed_is_refused() {
     }
 }
 
+/// A row whose transaction is neither committed nor rolled back, and survives every recovery so.
+pub(crate) const UNSETTLED: [&str; 5] = [
+    "CREATE TABLE t (id INT PRIMARY KEY)",
+    "XA START 'x'",
+    "INSERT INTO t VALUES (1)",
+    "XA END 'x'",
+    "XA PREPARE 'x'",
+];
+
 #[test]
 fn changes_that_nobody_committed_are_refused() {
     for product in mariadb() {
         let folder = folder();
-        let mut server = filled(
-            product,
-            &[
-                "CREATE TABLE t (id INT PRIMARY KEY)",
-                "XA START 'x'",
-                "INSERT INTO t VALUES (1)",
-                "XA END 'x'",
-                "XA PREPARE 'x'",
-            ],
-        );
+        let mut server = filled(product, &UNSETTLED);
         server.stop().unwrap();
         let arguments = ["extract", &data(&server), "-o", "rows"];
         run(folder.path(), &arguments)

@@ -6,7 +6,7 @@ use std::process::Command;
 use sandbox::{Product, Sandbox};
 
 use crate::boot::volume;
-use crate::extract::{TABLES, data, execute, filled, folder, mariadb, run, session, text};
+use crate::extract::{TABLES, UNSETTLED, data, execute, filled, folder, mariadb, run, session, text};
 use crate::support::{Ended, connect, remora, start};
 use crate::tree::{self, Volume};
 
@@ -191,20 +191,10 @@ fn the_server_that_recovers_must_be_there() {
     assert!(!ended.err.contains("a private"), "it is said before anything is restored: {}", ended.err);
 }
 
-/// A transaction in XA PREPARE survives every recovery.
 #[test]
 fn what_a_recovery_does_not_settle_is_refused() {
     let Some(volume) = place() else { return };
-    let mut server = filled(
-        Product::MariaDb1011,
-        &[
-            "CREATE TABLE t (id INT PRIMARY KEY)",
-            "XA START 'x'",
-            "INSERT INTO t VALUES (1)",
-            "XA END 'x'",
-            "XA PREPARE 'x'",
-        ],
-    );
+    let mut server = filled(Product::MariaDb1011, &UNSETTLED);
     server.stop().unwrap();
     back_up_as(&volume, &server, "lib/mysql");
     let ended = volume.remora(&["extract", "repo", "-o", "rows"]).exits(1);

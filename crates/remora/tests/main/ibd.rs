@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use crate::support::{Place, on_every_server, on_mariadb, until};
+use crate::support::{Place, on_every_server, on_mariadb, on_products, products, start, until};
 
 const TABLE: &str = "(id INT UNSIGNED NOT NULL AUTO_INCREMENT, name VARCHAR(60) CHARACTER SET latin1 NOT NULL, \
     price DECIMAL(9,2), born DATE, seen TIMESTAMP(3) NULL, kind ENUM('a','b'), code BINARY(4) NOT NULL DEFAULT 'ab', \
@@ -147,11 +147,11 @@ fn what_only_the_server_can_judge_goes_there_if_it_may() {
             (&["stamps", "--columns", "id,-,at", "--time-zone", "+02:00"], "TIMESTAMP"),
             (&["doc", "--columns", "id,-,body"], "character set"),
             (&["full", "--columns", "id,-,body"], "FULLTEXT"),
-            (&["child", "--columns", "id,t,-"], ""),
-            (&["held", "--columns", "id,-,-"], ""),
+            (&["child", "--columns", "id,t,-"], "not into a new one"),
+            (&["held", "--columns", "id,-,-"], "not of InnoDB"),
             (&["pressed", "--columns", "id,-,-"], "PAGE_COMPRESSED"),
-            (&["zipped", "--columns", "id,-,-"], ""),
-            (&["old", "--columns", "id,-,-"], ""),
+            (&["zipped", "--columns", "id,-,-"], "ROW_FORMAT=COMPRESSED"),
+            (&["old", "--columns", "id,-,-"], "ROW_FORMAT=REDUNDANT"),
         ] {
             only(&good, more).exits(1).says(&["the table's file can't be written", why, "--physical=auto"]);
             place.untouched(more[0], 0);
@@ -210,6 +210,45 @@ fn a_new_table_and_a_stream_are_written_too() {
         );
         place.sql(&["INSERT INTO numbered (word) VALUES ('d')"]);
         assert_eq!(place.value("SELECT MAX(id) FROM numbered"), "74");
+    });
+}
+
+#[test]
+fn an_import_that_sends_rows_is_not_resumed_by_a_file() {
+    on_mariadb(|place| {
+        place.sql(&[&format!("CREATE TABLE t {TABLE}")]);
+        let rows = text(1..9000);
+        let file = place.file("rows.csv", &rows);
+        let fixed = ["--into", "t", "--chunk", "64K", "--time-zone", "+00:00"];
+        let run = |more: [&str; 2]| place.import(&[&[file.as_str()], &fixed[..], &more[..]].concat());
+        let mut running = place.spawn(&[&["-"], &fixed[..]].concat());
+        let mut stdin = running.stdin();
+        stdin.write_all(&rows.as_bytes()[..rows.len() / 2]).unwrap();
+        place.until_chunks(&mut running, 2);
+        running.kill();
+        run(["--resume", "--physical"]).exits(1).says(&["resume it without --physical"]);
+        run(["--resume", "--physical=auto"]).exits(0).says(&["going on after"]);
+        assert_eq!(place.count("t"), 8999);
+    });
+}
+
+#[test]
+fn where_there_is_a_binary_log_somebody_must_say_that_it_may_miss_the_rows() {
+    on_products(&products(), |product| {
+        if product.family() != sandbox::Family::MariaDb {
+            return;
+        }
+        let server = start(product, &["--log-bin", "--server-id=1"]);
+        let place = Place::new(&server);
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY)"]);
+        let file = place.file("ids.csv", "id\n1\n2\n");
+        let import = [file.as_str(), "--into", "t", "--physical"];
+        place.import(&import).exits(1).says(&["binary log"]);
+        place.untouched("t", 0);
+        let position = || place.rows("SHOW MASTER STATUS");
+        let before = position();
+        place.import(&[&import[..], &["--no-binlog"]].concat()).exits(0);
+        assert_eq!((place.count("t"), position()), (2, before));
     });
 }
 

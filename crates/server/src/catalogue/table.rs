@@ -66,11 +66,10 @@ pub(super) fn read(
 
 /// Completes the description of a table; `false` when the table is gone by now.
 fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bool, Error> {
-    let rows = match session.strings(&format!("SHOW CREATE TABLE {}", table.name)) {
+    table.definition = match session.definition(&table.name) {
         Err(error) if error.code() == Some(1146) => return Ok(false),
-        rows => rows?,
+        definition => definition?,
     };
-    table.definition = cell(&rows, 1).unwrap_or_default();
     if depth == Depth::Definitions {
         return Ok(true);
     }

@@ -10,7 +10,6 @@ use dump::{Maker, Source};
 use physical::{Table, TableFiles};
 use server::catalogue::{self, Kind, Object, Settings};
 use server::definition::{counted, with_counter, without_counter};
-use server::snapshot::Way;
 use server::{TableName, quote_name};
 
 use super::place::Place;
@@ -92,16 +91,7 @@ impl Folder {
             (None, Some(data)) => boot::version(&*place.disk, data),
             (None, None) => String::new(),
         };
-        let source = Source {
-            flavour: "mariadb".to_owned(),
-            server_version: version,
-            host: String::new(),
-            server_id: 0,
-            lower_case_table_names: 0,
-            snapshot: Way::Stopped,
-            position: None,
-            replica_of: Vec::new(),
-        };
+        let source = Source::of_files(version);
         let mut omitted = Vec::new();
         let mut selection = super::selection(arguments.names.clone(), arguments.exclude.clone());
         let objects = match &place.catalogue {

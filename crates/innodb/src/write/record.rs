@@ -1,0 +1,72 @@
+//! The record of a row in an index, and the node pointer to its page.
+
+use super::row;
+use crate::chain::REFERENCE_BYTES;
+use crate::index::{IndexPage, RECORD_HEADER_BYTES};
+use crate::record::Extent;
+
+/// A record as it will be in a page, and its place in the order. The memory is reused for the next record.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Its key in the form of [`Order`]; empty without one.
+    pub key: Vec<u8>,
+    /// The length of the key's prefix that must be unique; 0 if none must.
+    pub unique: usize,
+    /// The whole record, including its header.
+    pub bytes: Vec<u8>,
+    /// Where its fields begin.
+    pub origin: usize,
+    /// The off-page values, in the order of fields.
+    pub(super) away: Vec<Away>,
+    /// The length of each field in the record; none for NULL.
+    pub(super) lens: Vec<Option<usize>>,
+}
+
+/// A node pointer without the page's number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pointer {
+    /// Header, and fields of the key.
+    pub(crate) bytes: Vec<u8>,
+    /// Where the fields begin.
+    pub(crate) origin: usize,
+}
+
+/// An off-page value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Away {
+    pub(super) field: usize,
+    /// Its column.
+    pub(super) column: usize,
+    /// The offset of its first byte that is not in the row.
+    pub(super) from: usize,
+    /// Where its reference is in the record.
+    pub(super) at: usize,
+}
+
+impl Record {
+    /// A number that two entries with different fields hardly ever share. What a page has of its own in the
+    /// header does not count.
+    pub(crate) fn hash(&self) -> u64 {
+        let head = self.origin - RECORD_HEADER_BYTES;
+        let parts = [self.bytes.get(..head), self.bytes.get(self.origin..)];
+        let sums = parts.map(|part| row::hash(part.unwrap_or_default()));
+        (sums[0].rotate_left(29) ^ sums[1]).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Whether this record is in the page there, but for what a page has of its own in the header, and for
+    /// where values off-page are.
+    pub(crate) fn is_as(&self, page: &IndexPage<'_>, extent: Extent) -> bool {
+        let Some(there) = page.bytes.get(extent.start..extent.end) else { return false };
+        let mut from = self.origin;
+        let is_head = |until: usize| there.get(..until) == self.bytes.get(..until);
+        if there.len() != self.bytes.len() || !is_head(self.origin - RECORD_HEADER_BYTES) {
+            return false;
+        }
+        let ends = self.away.iter().map(|away| (away.at, away.at + REFERENCE_BYTES));
+        ends.chain([(there.len(), there.len())]).all(|(until, next)| {
+            let is_same = there.get(from..until) == self.bytes.get(from..until);
+            from = next;
+            is_same
+        })
+    }
+}
