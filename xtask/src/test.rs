@@ -91,8 +91,8 @@ fn skip(line: &str) -> String {
     line.strip_prefix("skipped: ").unwrap_or(line).to_owned()
 }
 
-/// A line of the test runner, as it is shown. Its word for a failed test comes with the test's output: who looks
-/// for that word in a long log then finds the reason beside it.
+/// A line of the test runner, as it is shown. Its word for a failed test comes with the test's output: who
+/// looks for that word in a long log then finds the reason beside it.
 fn told(line: &str) -> String {
     if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
         return format!("test {name} did not pass; its output follows those of the others");

@@ -100,7 +100,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A MariaDB server of which only the files are known. Unknown: the host (empty) and the server's number (0).
+    /// A MariaDB server of which only the files are known: its host is empty then, and its number 0.
     #[must_use]
     pub fn of_files(server_version: String) -> Source {
         Source {

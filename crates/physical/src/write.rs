@@ -70,8 +70,8 @@ pub struct Outcome {
 /// input, for errors. Values of VIRTUAL columns are ignored.
 pub type Take<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
 
-/// Gives the rows of a piece. The number says how many rows the pieces before it have at most. Several threads
-/// call it.
+/// Gives the rows of a piece. The number says how many rows the pieces before it have at most. Several
+/// threads call it.
 pub type Rows<'a, P> = dyn Fn(&Table, P, u64, &mut Take<'_>) -> Result<(), Error> + Sync + 'a;
 
 /// Where the rows come from.

@@ -8,7 +8,7 @@ use crate::record::Extent;
 /// A record as it will be in a page, and its place in the order. The memory is reused for the next record.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// Its key in the form of [`Order`]; empty without one.
+    /// Its key in the form of [`Order`](crate::order::Order); empty without one.
     pub key: Vec<u8>,
     /// The length of the key's prefix that must be unique; 0 if none must.
     pub unique: usize,
