@@ -11,7 +11,7 @@
 
 mod leaves;
 mod page;
-mod record;
+pub(crate) mod record;
 pub(crate) mod room;
 mod row;
 mod shape;
@@ -53,7 +53,8 @@ pub struct Plan {
 pub struct Content {
     /// The number of entries; in the clustered index these are rows.
     pub records: u64,
-    /// The sum of the hashes of all entries, modulo 2^64; in the clustered index the hashes of [`Row::hash`].
+    /// The sum of the hashes of all entries, modulo 2^64. In the clustered index a hash is one of the row, as
+    /// [`Row::hash`] gives it, and of its record.
     pub sum: u64,
 }
 

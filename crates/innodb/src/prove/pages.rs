@@ -8,7 +8,7 @@ use crate::leaf::{self, Row as Found};
 use crate::page::{DATA, NO_PAGE, Page, Pages, corrupt, u32_at};
 use crate::record::{Extent, Stored, child};
 use crate::tree::{Scratch, Seat};
-use crate::write::Shape;
+use crate::write::{Shape, record};
 
 impl Proof<'_> {
     /// Proves a page of a tree; appends the pages below it.
@@ -65,14 +65,8 @@ impl Proof<'_> {
             }
             branch.content.records += 1;
             self.in_order(branch, row, page.number)?;
-            let hash = if shape.is_clustered() {
-                self.row(branch, page, row, pages)?
-            } else {
-                self.record.bytes.clear();
-                self.record.bytes.extend_from_slice(bytes);
-                self.record.origin = at - row.extent.start;
-                self.record.hash()
-            };
+            let own = record::hash(bytes, at - row.extent.start);
+            let hash = if shape.is_clustered() { self.row(branch, page, (row, own), pages)? } else { own };
             branch.content.sum = branch.content.sum.wrapping_add(hash);
             Ok(())
         })
@@ -105,17 +99,19 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Adds a row to the sums of all indexes, and returns its own hash.
+    /// Adds a row to the sums of the other indexes, and returns its hash together with that of its record.
     fn row<P: Pages>(
         &mut self,
         branch: &mut Branch<'_>,
         page: &IndexPage<'_>,
-        found: &Found<'_>,
+        (found, mut own): (&Found<'_>, u64),
         pages: &mut P,
     ) -> Result<u64, P::Error> {
         let shape = branch.shape;
         let fields = shape.layout().fields();
         let mut row = std::mem::take(&mut self.row);
+        let mut record = std::mem::take(&mut self.record);
+        let mut is_away = false;
         row.clear();
         for at in 0..self.places.len() {
             let field = self.places.get(at).copied().flatten();
@@ -127,6 +123,7 @@ impl Proof<'_> {
                     self.long.extend_from_slice(local);
                     self.away(branch, reference, pages)?;
                     row.push(Some(&self.long));
+                    is_away = true;
                 }
             }
         }
@@ -134,10 +131,15 @@ impl Proof<'_> {
             (Some(field), Stored::Whole(id)) if field.column.is_none() => crate::value::number(id),
             _ => 0,
         };
-        let mut record = std::mem::take(&mut self.record);
-        shape.record(&row, row_id, &mut record)?;
-        if !record.is_as(page, found.extent) {
-            return Err(corrupt(page.number, found.extent.origin, "a row is not as it was written").into());
+        if is_away {
+            // The record as it was before its values had pages.
+            shape.record(&row, row_id, &mut record)?;
+            if !record.is_as(page, found.extent) {
+                return Err(
+                    corrupt(page.number, found.extent.origin, "a row is not as it was written").into()
+                );
+            }
+            own = record.hash();
         }
         for (shape, content) in self.claim.shapes.iter().zip(&mut self.sums).skip(1) {
             shape.record(&row, row_id, &mut record)?;
@@ -145,7 +147,7 @@ impl Proof<'_> {
             content.sum = content.sum.wrapping_add(record.hash());
         }
         self.record = record;
-        let hash = row.hash();
+        let hash = record::joint(&row, own);
         self.row = row;
         Ok(hash)
     }

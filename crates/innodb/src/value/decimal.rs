@@ -2,9 +2,12 @@
 //! bits are inverted when it is negative; then the first bit is inverted.
 
 use super::integer::sign;
-use super::{Fault, number, put};
+use super::{Fault, print_digits, put};
 
 const GROUP: usize = 9;
+/// Powers of ten.
+const POWERS: [u64; GROUP + 1] =
+    [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
 /// How many digits are before and after the point.
 #[derive(Clone, Copy)]
@@ -26,74 +29,97 @@ impl Shape {
     }
 }
 
+/// How many bytes a group of so many digits takes.
+fn bytes(digits: usize) -> usize {
+    digits.div_ceil(2).min(4)
+}
+
 pub(super) fn decode(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if stored.len() < shape.groups().map(bytes).sum() {
+        return Err("a DECIMAL that ends early");
+    }
+    let begin = out.len();
     let negative = stored.first().is_some_and(|byte| byte & 0x80 == 0);
     let flip = if negative { 0xff } else { 0 };
-    let mut bytes: Vec<u8> = stored.iter().map(|byte| byte ^ flip).collect();
-    if let Some(first) = bytes.first_mut() {
-        *first ^= 0x80;
-    }
-    let mut digits = Vec::with_capacity(shape.whole + shape.scale);
-    let mut rest = bytes.as_slice();
-    for group in shape.groups() {
-        let Some((now, next)) = rest.split_at_checked(group.div_ceil(2).min(4)) else {
-            return Err("a DECIMAL that ends early");
-        };
-        let text = format!("{:0group$}", number(now));
-        if text.len() > group {
-            return Err("a DECIMAL with more digits than its bytes can have");
-        }
-        digits.extend_from_slice(text.as_bytes());
-        rest = next;
-    }
-    let (whole, fraction) = digits.split_at(shape.whole);
-    let zeros = whole.iter().take_while(|digit| **digit == b'0').count();
-    let whole = if zerofill { whole } else { &whole[zeros..] };
     if negative {
         out.push(b'-');
     }
-    out.extend_from_slice(if whole.is_empty() { b"0" } else { whole });
-    if !fraction.is_empty() {
-        out.push(b'.');
-        out.extend_from_slice(fraction);
+    let start = out.len();
+    let (mut rest, mut first, mut before) = (stored, 0x80, 0);
+    for group in shape.groups() {
+        let (now, next) = rest.split_at(bytes(group));
+        rest = next;
+        let value = now
+            .iter()
+            .fold(0, |value, byte| value << 8 | u64::from(byte ^ flip ^ std::mem::take(&mut first)));
+        if value >= POWERS[group] {
+            out.truncate(begin);
+            return Err("a DECIMAL with more digits than its bytes can have");
+        }
+        if before == shape.whole {
+            point(start, out);
+        }
+        let leads = before < shape.whole && out.len() == start && !zerofill;
+        match (leads, value) {
+            (false, _) => print_digits(out, value, group),
+            (true, 0) => {}
+            (true, _) => print_digits(out, value, 0),
+        }
+        before += group;
+    }
+    if out.len() == start {
+        out.push(b'0');
     }
     Ok(())
 }
 
+/// Ends the whole digits, which begin at `start`.
+fn point(start: usize, out: &mut Vec<u8>) {
+    if out.len() == start {
+        out.push(b'0');
+    }
+    out.push(b'.');
+}
+
 pub(super) fn encode(text: &[u8], shape: Shape, unsigned: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (negative, text) = sign(text);
-    let mut parts = text.splitn(2, |byte| *byte == b'.');
-    let (whole, fraction) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let point = text.iter().position(|byte| *byte == b'.');
+    let (whole, fraction) = point.map_or((text, &[][..]), |at| (&text[..at], &text[at + 1..]));
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     if whole.len() + fraction.len() == 0 || !is_number(whole) || !is_number(fraction) {
         return Err("not a decimal number");
     }
-    let whole = &whole[whole.iter().take_while(|digit| **digit == b'0').count()..];
-    if whole.len() > shape.whole {
+    let is_zero = |digit: &&u8| **digit == b'0';
+    let whole = &whole[whole.iter().take_while(is_zero).count()..];
+    let Some(zeros) = shape.whole.checked_sub(whole.len()) else {
         return Err("out of range");
-    }
+    };
     let (kept, lost) = fraction.split_at(fraction.len().min(shape.scale));
-    if lost.iter().any(|digit| *digit != b'0') {
+    if !lost.iter().all(|digit| is_zero(&digit)) {
         return Err("more decimals than the column has");
     }
-    let mut digits = vec![b'0'; shape.whole - whole.len()];
-    digits.extend_from_slice(whole);
-    digits.extend_from_slice(kept);
-    digits.resize(shape.whole + shape.scale, b'0');
-    let negative = negative && digits.iter().any(|digit| *digit != b'0');
+    let negative = negative && !(whole.is_empty() && kept.iter().all(|digit| is_zero(&digit)));
     if negative && unsigned {
         return Err("out of range");
     }
-    let start = out.len();
-    let mut rest = digits.as_slice();
+    let (start, mut before) = (out.len(), 0_usize);
     for group in shape.groups() {
-        let (now, next) = rest.split_at(group);
-        put(super::digits(now).unwrap_or_default(), group.div_ceil(2).min(4), out);
-        rest = next;
+        // The digits of this group that the text has: whole ones may lack at the front, the others at the end.
+        let (digits, from) = match before.checked_sub(shape.whole) {
+            None => (whole, before.saturating_sub(zeros)..(before + group).saturating_sub(zeros)),
+            Some(from) => (kept, from.min(kept.len())..(from + group).min(kept.len())),
+        };
+        let (is_fraction, count) = (before >= shape.whole, from.len());
+        let value = digits[from].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
+        let places = if is_fraction { POWERS[group - count] } else { 1 };
+        put(value * places, bytes(group), out);
+        before += group;
     }
     if negative {
         out[start..].iter_mut().for_each(|byte| *byte ^= 0xff);
     }
-    out[start] ^= 0x80;
+    if let Some(first) = out.get_mut(start) {
+        *first ^= 0x80;
+    }
     Ok(())
 }

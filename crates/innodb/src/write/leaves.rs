@@ -133,7 +133,7 @@ impl<'a> Leaves<'a> {
             self.value(value);
         }
         self.run.records += 1;
-        let hash = row.map_or_else(|| record.hash(), Row::hash);
+        let hash = row.map_or_else(|| record.hash(), |row| record.hash_with(row));
         self.run.sum = self.run.sum.wrapping_add(hash);
         Ok(())
     }

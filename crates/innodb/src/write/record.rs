@@ -1,6 +1,6 @@
 //! The record of a row in an index, and the node pointer to its page.
 
-use super::row;
+use super::row::{self, Row};
 use crate::chain::REFERENCE_BYTES;
 use crate::index::{IndexPage, RECORD_HEADER_BYTES};
 use crate::record::Extent;
@@ -43,14 +43,28 @@ pub(super) struct Away {
     pub(super) at: usize,
 }
 
+/// A number that two records with different fields hardly ever share. What a page has of its own in the header
+/// does not count.
+pub(crate) fn hash(bytes: &[u8], origin: usize) -> u64 {
+    let parts = [bytes.get(..origin - RECORD_HEADER_BYTES), bytes.get(origin..)];
+    let sums = parts.map(|part| row::hash(part.unwrap_or_default()));
+    row::mix(sums[0].rotate_left(29) ^ sums[1], row::SPREAD)
+}
+
+/// The number of [`Record::hash_with`] for a record with this hash.
+pub(crate) fn joint(row: &Row, record: u64) -> u64 {
+    row::mix(row.hash().rotate_left(17) ^ record, row::SPREAD)
+}
+
 impl Record {
-    /// A number that two entries with different fields hardly ever share. What a page has of its own in the
-    /// header does not count.
+    /// The hash of its bytes; see [`hash`].
     pub(crate) fn hash(&self) -> u64 {
-        let head = self.origin - RECORD_HEADER_BYTES;
-        let parts = [self.bytes.get(..head), self.bytes.get(self.origin..)];
-        let sums = parts.map(|part| row::hash(part.unwrap_or_default()));
-        (sums[0].rotate_left(29) ^ sums[1]).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        hash(&self.bytes, self.origin)
+    }
+
+    /// A number that changes with the row and with the record that was made of it.
+    pub(crate) fn hash_with(&self, row: &Row) -> u64 {
+        joint(row, self.hash())
     }
 
     /// Whether this record is in the page there, but for what a page has of its own in the header, and for

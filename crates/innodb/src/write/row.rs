@@ -4,10 +4,10 @@ use crate::table::Column;
 use crate::{Error, value};
 
 /// An odd number that spreads bits (2^64 by the golden ratio).
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(super) const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Folds the product of two numbers.
-fn mix(one: u64, other: u64) -> u64 {
+pub(super) fn mix(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     // The cast takes the low half.
     #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
