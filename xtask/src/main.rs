@@ -108,10 +108,15 @@ fn ci(arguments: &[String]) -> Result<()> {
     };
     run(cargo().args(["fmt", "--all", "--check"]))?;
     tidy::run()?;
-    setup::run(&["--all-servers".to_owned()])?;
-    run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-    audit::dependencies()?;
-    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    setup::run(&[])?;
+    std::thread::scope(|scope| {
+        // The servers come over the network while the compiler is at work.
+        let servers = scope.spawn(|| setup::run(&["--all-servers".to_owned()]));
+        run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+        audit::dependencies()?;
+        run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+        servers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
     fuzz::all(FUZZ_S)?;
     if let Some(since) = since {
         mutate::run(&["--in-diff".to_owned(), since])?;

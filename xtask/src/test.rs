@@ -1,12 +1,14 @@
 //! Runs all tests, and reports on which servers.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use sandbox::{Ability, Product};
+use serde_json::Value;
 
-use crate::{cargo, places, plugin, run as show_and_run, setup, shown, target};
+use crate::{cargo, places, plugin, root, run as show_and_run, setup, shown, target};
 
 /// If this is set, a test fails when it does not find a server, and does not skip it.
 const ALL_SERVERS: &str = "REMORA_TEST_ALL_SERVERS";
@@ -64,9 +66,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let found = |product: &Product| sandbox::find(&places, *product).ok();
     if own.is_empty() {
         // The engine was tested in the first server that can load it.
+        let program = built("plugin/queue")?;
         for product in Product::that_can(Ability::Queue).skip(1).filter(|product| found(product).is_some()) {
-            let mut engine = cargo();
-            engine.args(["test", "--package", "queue-plugin", "--test", "main"]);
+            let mut engine = Command::new(&program);
+            engine.current_dir(root().join("plugin/queue"));
             good &= counts.follow(engine.env(SKIPS, &skips).env(QUEUE_SERVER, product.id()))?;
         }
     }
@@ -84,6 +87,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         bail!("tests failed");
     }
     tried
+}
+
+/// The program with the integration tests of a package, as the run of all tests has built it. Cargo would
+/// build it anew for the package alone, because its dependencies then have fewer features.
+fn built(package: &str) -> Result<PathBuf> {
+    let mut list = cargo();
+    list.args(["test", "--workspace", "--no-run", "--quiet", "--message-format=json"]);
+    let output = list.stderr(Stdio::inherit()).output()?;
+    let manifest = root().join(package).join("Cargo.toml");
+    let program = String::from_utf8(output.stdout)?.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_it = message["manifest_path"] == *manifest.to_str()? && message["target"]["kind"][0] == "test";
+        is_it.then(|| message["executable"].as_str().map(PathBuf::from))?
+    });
+    program.with_context(|| format!("{package} has no tests"))
 }
 
 /// A line of the file of skipped tests, with or without a word for its kind.

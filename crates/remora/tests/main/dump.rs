@@ -52,17 +52,24 @@ struct Pair {
     folder: TempDir,
 }
 
+/// The options of every server.
+const OWN: [&str; 2] = ["--innodb-flush-log-at-trx-commit=0", "--event-scheduler=OFF"];
+
 impl Pair {
     fn new(from: Product, to: Product, options: &[&str]) -> Pair {
         tell(from);
         tell(to);
-        let own = ["--innodb-flush-log-at-trx-commit=0", "--event-scheduler=OFF"];
-        let options = [&own[..], options].concat();
+        let options = [&OWN[..], options].concat();
         Pair {
             from: start(from, &options),
             to: start(to, &options),
             folder: tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap(),
         }
+    }
+
+    /// Loads go into a new server from now on.
+    fn turn_to(&mut self, to: Product) {
+        self.to = start(to, &OWN);
     }
 
     fn is_mariadb(&self) -> bool {

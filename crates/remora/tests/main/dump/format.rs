@@ -47,19 +47,20 @@ fn many_tables(pair: &Pair, count: u32) {
 
 #[test]
 fn many_small_tables_share_files() {
-    on_products(&products(), |product| {
+    let products = products();
+    on_products(&products, |product| {
         let pair = Pair::new(product, product, &[]);
         many_tables(&pair, 260);
-        for (at, form) in [["tsv", "zstd"], ["csv", "gzip"], ["tsv", "none"]].into_iter().enumerate() {
-            let dump = format!("d{at}");
-            pair.dump(&["d", "-o", &dump, "--format", form[0], "--compress", form[1]]).exits(0);
-            let files = std::fs::read_dir(pair.path(&dump).join("together")).unwrap().count();
+        let packed = if product == products[0] { ["tsv", "zstd"] } else { ["csv", "gzip"] };
+        for (dump, form) in [("d0", packed), ("d1", ["tsv", "none"])] {
+            pair.dump(&["d", "-o", dump, "--format", form[0], "--compress", form[1]]).exits(0);
+            let files = std::fs::read_dir(pair.path(dump).join("together")).unwrap().count();
             assert_eq!(files, 2);
-            assert!(!pair.path(&dump).join("d.t7").exists() && pair.path(&dump).join("d.m").exists());
-            pair.run(&["dump", "--check", &dump]).exits(0);
-            pair.load(&[&dump]).exits(0);
+            assert!(!pair.path(dump).join("d.t7").exists() && pair.path(dump).join("d.m").exists());
+            pair.run(&["dump", "--check", dump]).exits(0);
+            pair.load(&[dump]).exits(0);
             assert_equal(&pair, "d");
-            pair.diff(&dump, &[]).exits(0);
+            pair.diff(dump, &[]).exits(0);
             pair.target().execute("DROP DATABASE d").unwrap();
         }
         // A part of the dump.
@@ -71,14 +72,14 @@ fn many_small_tables_share_files() {
         assert!(pair.diff("d0", &["--only", "d.t20?"]).exits(4).out.contains("`d`.`t205` has other values"));
         pair.target().execute("DROP DATABASE d").unwrap();
         // A changed byte in the middle of a file affects one table only.
-        let file = pair.path("d2/together/00000.tsv");
+        let file = pair.path("d1/together/00000.tsv");
         let mut bytes = std::fs::read(&file).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         std::fs::write(&file, &bytes).unwrap();
-        let ended = pair.run(&["dump", "--check", "d2"]).exits(4);
+        let ended = pair.run(&["dump", "--check", "d1"]).exits(4);
         assert_eq!(ended.out.lines().count(), 1, "{}", ended.out);
-        pair.load(&["d2"]).exits(4).says(&["00000.tsv", "BLAKE3"]);
+        pair.load(&["d1"]).exits(4).says(&["00000.tsv", "BLAKE3"]);
     });
 }
 

@@ -24,7 +24,7 @@ fn make(pair: &Pair) {
     ] {
         source.execute(statement).unwrap();
     }
-    for _ in 0..17 {
+    for _ in 0..16 {
         for statement in [
             "INSERT INTO far.plain (a, word, price) SELECT id, CONCAT('w', id, '-', REPEAT('y', 60)), id / 7 FROM far.plain",
             "INSERT INTO far.nokey SELECT a + 1, b FROM far.nokey",
@@ -34,7 +34,7 @@ fn make(pair: &Pair) {
     }
     for statement in [
         "INSERT INTO far.child SELECT id, 1, REPEAT('z', 190) FROM far.plain WHERE id < 90000",
-        "DELETE FROM far.plain WHERE id % 1000 = 7 AND id > 200000",
+        "DELETE FROM far.plain WHERE id % 1000 = 7 AND id > 100000",
         "ANALYZE TABLE far.plain, far.nokey, far.child",
     ] {
         source.rows(statement).unwrap();
