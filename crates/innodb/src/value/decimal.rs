@@ -104,7 +104,7 @@ pub(super) fn encode(text: &[u8], shape: Shape, unsigned: bool, out: &mut Vec<u8
     }
     let (start, mut before) = (out.len(), 0_usize);
     for group in shape.groups() {
-        // The digits of this group that the text has: whole ones may lack at the front, the others at the end.
+        // The digits of this group that the text has: whole ones may lack in front, the others at the end.
         let (digits, from) = match before.checked_sub(shape.whole) {
             None => (whole, before.saturating_sub(zeros)..(before + group).saturating_sub(zeros)),
             Some(from) => (kept, from.min(kept.len())..(from + group).min(kept.len())),

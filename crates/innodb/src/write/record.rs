@@ -43,8 +43,8 @@ pub(super) struct Away {
     pub(super) at: usize,
 }
 
-/// A number that two records with different fields hardly ever share. What a page has of its own in the header
-/// does not count.
+/// A number that two records with different fields hardly ever share. What a page has of its own in the
+/// header does not count.
 pub(crate) fn hash(bytes: &[u8], origin: usize) -> u64 {
     let parts = [bytes.get(..origin - RECORD_HEADER_BYTES), bytes.get(origin..)];
     let sums = parts.map(|part| row::hash(part.unwrap_or_default()));
