@@ -1,4 +1,8 @@
-//! The redo log, as far as it tells whether a server was shut down with everything in its files.
+//! The redo log: whether a server was shut down with everything in its files, and a copy of it that is proven
+//! byte by byte.
+//!
+//! A server that recovers takes the first mini-transaction that is not sound for the end of the log, and says
+//! nothing. So a copy must be proven before: a changed bit would undo everything after it.
 //!
 //! Facts: `log0log.h` and `mtr0types.h` of MariaDB's source; the format of MariaDB 10.8 and later.
 
@@ -16,6 +20,17 @@ const CHECKPOINT_HEAD: [u8; 3] = [0xFA, 0, 0];
 /// The formats, by the number at the beginning: MariaDB 10.8 and later, and those before.
 const CURRENT: u32 = 0x5068_7973;
 const EARLIER: [u32; 5] = [0, 1, 103, 104, 0x5048_5953];
+
+/// A greater first byte begins no length of a record.
+const LENGTH_MAX: u8 = 0xDF;
+/// Bytes after the records of a mini-transaction: the round, and a checksum.
+const END_BYTES: usize = 5;
+/// The round byte of what is written before the log begins anew.
+const FIRST_ROUND: u8 = 1;
+/// More bytes than a mini-transaction has.
+const MINI_BYTES_MAX: usize = 64 << 20;
+/// Who made the log.
+const CREATOR: &[u8] = b"remora";
 
 /// The state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,16 +99,142 @@ impl Log {
 
     /// Whether the log has a mini-transaction at `lsn`, whose bytes are `bytes`.
     fn is_written(&self, bytes: &[u8], lsn: u64) -> bool {
+        matches!(self.mini(bytes, lsn), Mini::Whole(_))
+    }
+
+    /// The mini-transaction at `lsn`, whose bytes `bytes` begin with.
+    fn mini(&self, bytes: &[u8], lsn: u64) -> Mini {
         let mut at = 0;
         // Records, each with its length, up to a byte that says in which round it was written.
         while let Some(&first) = bytes.get(at).filter(|&&first| first > 1) {
-            let Some(len) = record_bytes(first, &bytes[at + 1..]) else { return false };
-            at += len;
+            let rest = &bytes[at + 1..];
+            match record_bytes(first, rest) {
+                Some(len) => at += len,
+                None if rest.first().is_some_and(|&byte| byte > LENGTH_MAX) => return Mini::Wrong,
+                None => return Mini::Cut,
+            }
         }
+        let Some([end, sum @ ..]) = bytes.get(at..at + END_BYTES) else { return Mini::Cut };
         let round = (lsn - self.first).saturating_add(at as u64) / self.capacity;
-        let ends = bytes.get(at).is_some_and(|&end| u64::from(end) == (round + 1) & 1);
-        at > 0 && ends && bytes.get(at + 1..at + 5).is_some_and(|sum| u32_at(sum, 0) == crc(&bytes[..at]))
+        if at > 0 && u64::from(*end) == (round + 1) & 1 && u32_at(sum, 0) == crc(&bytes[..at]) {
+            Mini::Whole(at)
+        } else {
+            Mini::Wrong
+        }
     }
+}
+
+/// What is at a place of the log.
+enum Mini {
+    /// A mini-transaction with so many bytes of records, which are followed by its end.
+    Whole(usize),
+    /// The beginning of one, as far as can be seen.
+    Cut,
+    /// Something else.
+    Wrong,
+}
+
+/// Copies a log from its checkpoint on, and proves all of it. The copy is no ring: [`Chain::head`] comes
+/// first, the mini-transactions follow.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    log: Log,
+    /// Everything before this LSN is proven.
+    lsn: u64,
+    /// The bytes from there on that were taken.
+    rest: Vec<u8>,
+}
+
+impl Chain {
+    /// Begins at the checkpoint of a log.
+    #[must_use]
+    pub fn new(log: Log) -> Chain {
+        Chain { log, lsn: log.checkpoint, rest: Vec::new() }
+    }
+
+    /// The LSN before which everything is proven.
+    #[must_use]
+    pub fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    /// The LSN of the next byte to take.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.lsn + self.rest.len() as u64
+    }
+
+    /// Where the next byte is in the file, and how many bytes there are from it to the end of the file. After
+    /// these the log continues at [`START`].
+    #[must_use]
+    pub fn place(&self) -> (u64, u64) {
+        let at = (self.next() - self.log.first) % self.log.capacity;
+        (START as u64 + at, self.log.capacity - at)
+    }
+
+    /// Takes the next bytes of the log, which the server must have written for good: what it still writes
+    /// can't be told from damage. Appends the complete mini-transactions to `out`, as they are in the copy.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where something else is than a mini-transaction: damage, or the server has written
+    /// over it.
+    pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        self.rest.extend_from_slice(bytes);
+        let mut at = 0;
+        loop {
+            match self.log.mini(&self.rest[at..], self.lsn) {
+                Mini::Whole(len) => {
+                    let (records, end) = self.rest[at..at + len + END_BYTES].split_at(len);
+                    out.extend_from_slice(records);
+                    // The checksum is of the records alone.
+                    out.push(FIRST_ROUND);
+                    out.extend_from_slice(&end[1..]);
+                    at += len + END_BYTES;
+                    self.lsn += (len + END_BYTES) as u64;
+                }
+                Mini::Cut if self.rest.len() - at < MINI_BYTES_MAX => break,
+                _ => return Err(self.gap()),
+            }
+        }
+        self.rest.drain(..at);
+        Ok(())
+    }
+
+    /// Ends the copy at this LSN, which must be the end of a mini-transaction.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the copy does not end there.
+    pub fn end(self, lsn: u64) -> Result<(), Error> {
+        if self.lsn == lsn && self.rest.is_empty() { Ok(()) } else { Err(self.gap()) }
+    }
+
+    /// The first [`START`] bytes of the copy.
+    #[must_use]
+    pub fn head(&self) -> Vec<u8> {
+        let mut head = vec![0; START];
+        put(&mut head, 0, &CURRENT.to_be_bytes());
+        put(&mut head, 8, &self.log.checkpoint.to_be_bytes());
+        put(&mut head, 16, CREATOR);
+        let sum = crc(&head[..508]);
+        put(&mut head, 508, &sum.to_be_bytes());
+        let at = CHECKPOINTS[0];
+        put(&mut head, at, &self.log.checkpoint.to_be_bytes());
+        put(&mut head, at + 8, &self.log.end.to_be_bytes());
+        let sum = crc(&head[at..at + 60]);
+        put(&mut head, at + 60, &sum.to_be_bytes());
+        head
+    }
+
+    fn gap(&self) -> Error {
+        Error::Corrupt {
+            what: "the log has a gap, or the server has written over it".to_owned(),
+            place: format!("LSN {}", self.lsn),
+        }
+    }
+}
+
+fn put(head: &mut [u8], at: usize, bytes: &[u8]) {
+    head[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 /// Bytes of a record, including its first.
@@ -109,5 +250,5 @@ fn record_bytes(first: u8, rest: &[u8]) -> Option<usize> {
         low @ 0xC0..=0xDF => ((low & 0x1F) << 16 | byte(1)? << 8 | byte(2)?) + 0x4080,
         _ => return None,
     };
-    Some(1 + 15 + more + 1)
+    Some(16 + more)
 }

@@ -11,6 +11,8 @@ mod file;
 mod order;
 #[path = "main/property.rs"]
 mod property;
+#[path = "main/redo.rs"]
+mod redo;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/value.rs"]

@@ -3,6 +3,8 @@
 
 #[path = "main/random.rs"]
 mod random;
+#[path = "main/redo.rs"]
+mod redo;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/write.rs"]

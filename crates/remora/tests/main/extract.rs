@@ -113,6 +113,33 @@ fn a_server_that_runs_or_was_killed_is_refused() {
     }
 }
 
+/// A server makes a checkpoint when it starts; what is committed right after it is in the log alone.
+#[test]
+fn a_server_killed_after_its_first_change_is_refused() {
+    for product in mariadb() {
+        let folder = folder();
+        let table = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(2000), KEY (a(500)))";
+        let mut server = filled(product, &[table, "INSERT INTO t (a) SELECT seq FROM seq_1_to_1000"]);
+        for change in [
+            "INSERT INTO t (a) VALUES (REPEAT('x', 2000))",
+            "UPDATE t SET a = REPEAT('y', 1000) WHERE id = 500",
+            "DELETE FROM t WHERE id < 900",
+        ] {
+            server.stop().unwrap();
+            server.restart().unwrap();
+            execute(&mut session(&server), &[change]);
+            server.kill().unwrap();
+            let ended = run(folder.path(), &["extract", &data(&server), "app.t", "-o", "-"]);
+            assert!(
+                ended.code == 1 && ended.err.contains("not stopped but killed"),
+                "{change}: {}",
+                ended.err
+            );
+            server.restart().unwrap();
+        }
+    }
+}
+
 /// A row whose transaction is neither committed nor rolled back, and survives every recovery so.
 pub(crate) const UNSETTLED: [&str; 5] = [
     "CREATE TABLE t (id INT PRIMARY KEY)",

@@ -1,0 +1,160 @@
+//! The redo log, copied and proven.
+
+use innodb::Error;
+use innodb::redo::{Chain, Log, START};
+use proptest::prelude::*;
+
+fn crc(bytes: &[u8]) -> [u8; 4] {
+    u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).unwrap().to_be_bytes()
+}
+
+/// A record of so many bytes in all.
+fn record(len: usize) -> Vec<u8> {
+    // The type is that of a write. Up to 16 bytes, the number of those after the first is with it; else the
+    // number of those after the first 16 follows.
+    let mut record = match len {
+        0..17 => vec![0x30 | u8::try_from(len - 1).unwrap()],
+        17..144 => vec![0x30, u8::try_from(len - 16).unwrap()],
+        _ => {
+            let [high, low] = u16::try_from(len - 144).unwrap().to_be_bytes();
+            vec![0x30, 0x80 | high, low]
+        }
+    };
+    record.resize(len, 0xA5);
+    record
+}
+
+/// A log, as it is in its file, and as one text.
+struct Ring {
+    file: Vec<u8>,
+    text: Vec<u8>,
+    checkpoint: u64,
+}
+
+/// A log of mini-transactions with records of these lengths. It was begun at `first`; the checkpoint is so
+/// many bytes later.
+fn ring(capacity: usize, first: u64, later: u64, minis: &[Vec<usize>]) -> Ring {
+    let mut file = vec![0xEE; START + capacity];
+    file[..512].fill(0);
+    file[..4].copy_from_slice(&0x5068_7973_u32.to_be_bytes());
+    file[8..16].copy_from_slice(&first.to_be_bytes());
+    let sum = crc(&file[..508]);
+    file[508..512].copy_from_slice(&sum);
+    let checkpoint = first + later;
+    file[4096..8192 + 64].fill(0);
+    for at in [4096, 4104] {
+        file[at..at + 8].copy_from_slice(&checkpoint.to_be_bytes());
+    }
+    let sum = crc(&file[4096..4156]);
+    file[4156..4160].copy_from_slice(&sum);
+    let (mut text, mut at) = (Vec::new(), later);
+    for mini in minis {
+        let records = mini.iter().flat_map(|&len| record(len)).collect::<Vec<_>>();
+        let sum = crc(&records);
+        let round = (at + records.len() as u64) / capacity as u64;
+        let ends = |round: u64| [&[u8::from(round.is_multiple_of(2))], &sum[..]].concat();
+        for byte in records.iter().chain(&ends(round)) {
+            file[START + usize::try_from(at).unwrap() % capacity] = *byte;
+            at += 1;
+        }
+        text.extend_from_slice(&records);
+        text.extend_from_slice(&ends(0));
+    }
+    Ring { file, text, checkpoint }
+}
+
+impl Ring {
+    fn copy(&self) -> Chain {
+        Chain::new(Log::parse(&self.file[..START], self.file.len() as u64).unwrap())
+    }
+
+    /// Copies all of it, so many bytes at a time.
+    fn copied(&self, piece: usize) -> Result<(Vec<u8>, u64), Error> {
+        let (mut copy, mut out) = (self.copy(), Vec::new());
+        let mut left = self.text.len();
+        while left > 0 {
+            let (at, until_end) = copy.place();
+            let at = usize::try_from(at).unwrap();
+            let len = left.min(piece).min(usize::try_from(until_end).unwrap());
+            copy.take(&self.file[at..at + len], &mut out)?;
+            left -= len;
+        }
+        let lsn = copy.lsn();
+        copy.end(self.checkpoint + self.text.len() as u64)?;
+        Ok((out, lsn))
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_ring_becomes_a_straight_log(
+        minis in prop::collection::vec(prop::collection::vec(2_usize..700, 1..4), 1..30),
+        later in 0_u64..200_000,
+        spare in 0_usize..300,
+        piece in 1_usize..5000,
+    ) {
+        let len: usize = minis.iter().map(|mini| mini.iter().sum::<usize>() + 5).sum();
+        let ring = ring(len + spare, 12_288, later, &minis);
+        let (out, lsn) = ring.copied(piece).unwrap();
+        prop_assert!(out == ring.text);
+        prop_assert_eq!(lsn, ring.checkpoint + len as u64);
+        // The copy is a log too, and it can be copied.
+        let again = Ring { file: [ring.copy().head(), out].concat(), ..ring };
+        let (out, _) = again.copied(piece).unwrap();
+        prop_assert!(out == again.text);
+    }
+}
+
+#[test]
+fn no_changed_bit_and_no_missing_byte_is_overlooked() {
+    let ring = ring(900, 12_288, 700, &[vec![20, 3], vec![300], vec![2, 2], vec![17]]);
+    ring.copied(64).unwrap();
+    for at in 0..900 * 8 {
+        let mut file = ring.file.clone();
+        file[START + at / 8] ^= 1 << (at % 8);
+        let in_use = (at / 8 + 900 - 700) % 900 < ring.text.len();
+        let copied = Ring { file, text: ring.text.clone(), ..ring }.copied(64);
+        assert_eq!(copied.is_err(), in_use, "bit {at}");
+    }
+    for end in 0..ring.text.len() {
+        let cut = Ring { file: ring.file.clone(), text: ring.text[..end].to_vec(), ..ring };
+        let ends_there = [0, 28, 333, 342].contains(&end);
+        assert_eq!(cut.copied(64).is_ok(), ends_there, "{end}");
+    }
+}
+
+#[test]
+fn what_was_written_over_is_a_gap() {
+    let minis = vec![vec![90]; 12];
+    let ring = ring(1200, 12_288, 300, &minis);
+    let mut copy = ring.copy();
+    let mut out = Vec::new();
+    let (at, _) = copy.place();
+    let at = usize::try_from(at).unwrap();
+    copy.take(&ring.file[at..at + 500], &mut out).unwrap();
+    let proven = copy.lsn();
+    assert_eq!(proven, ring.checkpoint + 475);
+    // The server has begun the next round there.
+    let taken = copy.take(&record(90), &mut out);
+    let error = taken.and_then(|()| copy.end(proven + 95)).unwrap_err();
+    assert!(error.to_string().contains(&format!("LSN {proven}")), "{error}");
+}
+
+#[test]
+fn a_change_of_any_length_shows_that_the_log_goes_on() {
+    let first = 12_288_u64;
+    let mut head = vec![0xFA, 0, 0];
+    head.extend_from_slice(&first.to_be_bytes());
+    let sum = crc(&head);
+    head.push(1);
+    head.extend_from_slice(&sum);
+    for mini in (2..400).map(|len| vec![len]).chain([vec![2, 300], vec![20, 2], vec![9000]]) {
+        let records: Vec<u8> = mini.iter().flat_map(|&len| record(len)).collect();
+        let ring = ring(16_384, first, 0, &[mini]);
+        let log = Log::parse(&ring.file[..START], ring.file.len() as u64).unwrap();
+        let sum = crc(&records);
+        let tail = [&head[..], &records, &[1], &sum].concat();
+        assert!(!log.is_at_end(&tail), "{}", records.len());
+        assert!(log.is_at_end(&[&head[..], &records, &[1, 0, 0, 0, 0]].concat()));
+    }
+}
