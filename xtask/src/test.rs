@@ -95,6 +95,9 @@ fn built(package: &str) -> Result<PathBuf> {
     let mut list = cargo();
     list.args(["test", "--workspace", "--no-run", "--quiet", "--message-format=json"]);
     let output = list.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        bail!("the tests were not built");
+    }
     let manifest = root().join(package).join("Cargo.toml");
     let program = String::from_utf8(output.stdout)?.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;

@@ -1,6 +1,7 @@
 //! The manifest: everything that a dump consists of. A folder without one is not a dump.
 
 mod seal;
+mod source;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,10 +9,9 @@ use std::path::{Path, PathBuf};
 use codec::Codec;
 use disk::{Disk, Output};
 use serde::{Deserialize, Deserializer, Serialize};
-use server::Position;
 use server::catalogue::{Object, Origin, Table};
-use server::snapshot::Way;
-use server::{Flavour, Release, Version};
+
+pub use source::{Earlier, Source};
 
 use crate::file::DataFile;
 use crate::hash::Sum;
@@ -73,74 +73,6 @@ pub struct Manifest {
     pub tables: Vec<TableEntry>,
     /// What is on the server but not in the dump, a line for each.
     pub omitted: Vec<String>,
-}
-
-/// The server that a dump was made from.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Source {
-    /// `mariadb` or `mysql`.
-    pub flavour: String,
-    /// As the server shows it.
-    pub server_version: String,
-    /// Its host name.
-    pub host: String,
-    /// Its `server_id`.
-    pub server_id: u64,
-    /// Its `lower_case_table_names`.
-    pub lower_case_table_names: u8,
-    /// How all sessions got the same snapshot.
-    pub snapshot: Way,
-    /// The position of that state in the server's binary log.
-    pub position: Option<Position>,
-    /// For a replica, its position in the binary log of its source: columns of SHOW SLAVE STATUS, read soon
-    /// after that state; on MariaDB `gtid_slave_pos` of exactly that state, from which another replica can
-    /// start.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replica_of: Vec<(String, String)>,
-}
-
-impl Source {
-    /// A MariaDB server of which only the files are known: its host is empty then, and its number 0.
-    #[must_use]
-    pub fn of_files(server_version: String) -> Source {
-        Source {
-            flavour: "mariadb".to_owned(),
-            server_version,
-            host: String::new(),
-            server_id: 0,
-            lower_case_table_names: 0,
-            snapshot: Way::Stopped,
-            position: None,
-            replica_of: Vec::new(),
-        }
-    }
-
-    /// The family.
-    #[must_use]
-    pub fn flavour(&self) -> Flavour {
-        if self.flavour == "mariadb" { Flavour::MariaDb } else { Flavour::MySql }
-    }
-
-    /// The version as numbers.
-    #[must_use]
-    pub fn version(&self) -> Version {
-        Version::parse(&self.server_version)
-    }
-
-    /// The release; servers of one release print definitions in the same words.
-    #[must_use]
-    pub fn release(&self) -> Release {
-        Release::of(self.flavour(), self.version())
-    }
-}
-
-/// A state of the server before the one in [`Source`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Earlier {
-    /// How all sessions got the same snapshot.
-    pub snapshot: Way,
-    /// Its position in the server's binary log.
-    pub position: Option<Position>,
 }
 
 /// A table and its rows.

@@ -1,6 +1,8 @@
 //! Tables that are filled by files, on real servers.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+#[path = "main/beside.rs"]
+mod beside;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/redo.rs"]

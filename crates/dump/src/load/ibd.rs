@@ -44,7 +44,7 @@ impl Load<'_> {
         let done = self.ledger.read(session)?;
         let (mut physical, mut is_tried) = (self.request.physical, false);
         for entry in &self.manifest.tables {
-            // Also where no file will be written any more.
+            // This comes first, also when no more files are written.
             let is_empty = self.empty_again(session, entry, &done)?;
             if !is_empty || !physical || !is_large(entry) {
                 continue;

@@ -2,11 +2,9 @@
 
 use std::process::Command;
 
-use disk::RealDisk;
 use physical::Error;
-use progress::Silent;
 use sandbox::Sandbox;
-use server::{Session, TableName};
+use server::Session;
 
 use crate::support::{Copy, connect, definition, execute, file, products, quoted, rows, start};
 
@@ -164,7 +162,7 @@ fn every_table_is_what_insert_makes_of_it() {
 }
 
 /// What is left in the data folder of a database, but of tables that are known.
-fn strays(server: &Sandbox) -> Vec<String> {
+pub(crate) fn strays(server: &Sandbox) -> Vec<String> {
     let folder = server.data().join("a@002db");
     let names =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -395,108 +393,5 @@ fn the_binary_log_misses_rows_only_where_it_may() {
             execute(&mut session, "SET sql_log_bin = 0");
             execute(&mut session, "DROP TABLE `copy of t`");
         }
-    }
-}
-
-#[test]
-fn what_others_write_meanwhile_is_kept() {
-    for product in products() {
-        let server = start(product, &[]);
-        let (mut session, mut other) = (connect(&server), connect(&server));
-        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)");
-        let definition = definition(&mut session, "t");
-        let rows: Vec<_> = (1..9_u32)
-            .map(|id| {
-                let mut row = innodb::write::Row::default();
-                row.push(Some(&(id | 1 << 31).to_be_bytes()));
-                row.push(None);
-                row
-            })
-            .collect();
-        let mut slow = |row: usize| {
-            if row == 4 {
-                execute(&mut other, "INSERT INTO t VALUES (7, 7)");
-                let error = Copy::new("t", &definition).make(&mut other, &[]).unwrap_err();
-                assert!(error.to_string().contains("has rows"), "{error}");
-                let twice = Copy::new("T", &definition.replace("`t`", "`T`")).make(&mut other, &[]);
-                twice.unwrap();
-            }
-            Ok(())
-        };
-        let copy = Copy { piece: 2, ..Copy::new("t", &definition) };
-        let error = copy.make_but(&mut session, &rows, &mut slow).unwrap_err();
-        assert!(error.to_string().contains("somebody has written"), "{error}");
-        assert_eq!(session.value("SELECT GROUP_CONCAT(id) FROM t").unwrap().as_deref(), Some("7"));
-        assert_eq!(strays(&server), [""; 0]);
-    }
-}
-
-#[test]
-fn after_a_kill_the_next_run_finds_its_way() {
-    for product in products() {
-        let mut server = start(product, &[]);
-        let mut session = connect(&server);
-        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY a (a))");
-        execute(&mut session, "INSERT INTO t SELECT seq, seq FROM seq_1_to_9000");
-        let definition = definition(&mut session, "t");
-        let good = rows(&mut session, &server, "t");
-        execute(&mut session, "TRUNCATE TABLE t");
-        let mut killed = |row: usize| {
-            if row == 8000 {
-                server.kill().unwrap();
-            }
-            Ok(())
-        };
-        Copy::new("t", &definition).make_but(&mut session, &good, &mut killed).unwrap_err();
-        server.restart().unwrap();
-        let mut session = connect(&server);
-        assert_eq!(session.value("SELECT COUNT(*) FROM t").unwrap().as_deref(), Some("0"));
-        Copy::new("t", &definition).make(&mut session, &good).unwrap();
-        // Changes that come after it survive the next one.
-        execute(&mut session, "UPDATE t SET a = a + 100000");
-        execute(&mut session, "INSERT INTO t VALUES (100000, 1)");
-        server.kill().unwrap();
-        server.restart().unwrap();
-        let mut session = connect(&server);
-        let sum = session.strings("SELECT COUNT(*), SUM(a) FROM t").unwrap().remove(0);
-        assert_eq!(sum, [Some("9001".to_owned()), Some("940504501".to_owned())]);
-        assert_eq!(strays(&server), [""; 0]);
-    }
-}
-
-#[test]
-fn files_in_the_folder_of_another_server_stay() {
-    for product in products() {
-        let (server, other) = (start(product, &[]), start(product, &[]));
-        let mut session = connect(&server);
-        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY)");
-        execute(&mut session, "INSERT INTO t VALUES (1), (2)");
-        let rows = rows(&mut session, &server, "t");
-        execute(&mut session, "TRUNCATE TABLE t");
-        let definition = definition(&mut session, "t");
-        let mut files = Vec::new();
-        let mut look = |_| {
-            files = strays(&server);
-            Err(Error::Refused("this was only a look".to_owned()))
-        };
-        Copy::new("t", &definition).make_but(&mut session, &rows, &mut look).unwrap_err();
-        let name = files.into_iter().find(|name| name.ends_with(".ibd")).unwrap();
-        // On the other server a run into a table of that name was killed here.
-        let mut theirs = connect(&other);
-        execute(&mut theirs, "CREATE TABLE x (id INT PRIMARY KEY)");
-        let left = other.data().join("a@002db").join(&name);
-        std::fs::copy(file(&other, "x"), &left).unwrap();
-        // The session seems to be with a server whose data are there.
-        let own = std::mem::replace(&mut session.about.datadir, other.data().to_str().unwrap().to_owned());
-        let error = Copy::new("t", &definition).make(&mut session, &rows).unwrap_err();
-        assert!(error.to_string().contains("is not the data folder of this server"), "{error}");
-        let target = TableName { schema: "a-b".to_owned(), table: "t".to_owned() };
-        physical::write::sweep(&mut session, &RealDisk, &target, &Silent).unwrap();
-        assert!(left.exists());
-        // What is left in the server's own folder goes.
-        std::fs::copy(&left, server.data().join("a@002db").join(&name)).unwrap();
-        session.about.datadir = own;
-        physical::write::sweep(&mut session, &RealDisk, &target, &Silent).unwrap();
-        assert_eq!(strays(&server), [""; 0]);
     }
 }

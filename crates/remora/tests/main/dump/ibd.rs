@@ -97,6 +97,31 @@ fn a_load_by_files_that_was_killed_goes_on_in_any_way() {
 }
 
 #[test]
+fn a_table_whose_file_was_begun_is_emptied_even_when_no_more_files_are_written() {
+    let product =
+        products().into_iter().find(|product| product.family() == sandbox::Family::MariaDb).unwrap();
+    let pair = Pair::new(product, product, &["--log-bin", "--server-id=1"]);
+    make(&pair);
+    let folder = pair.to.data().join("far");
+    let mut running = pair.spawn(&pair.to, "load", &["far.dump", "--physical", "--no-binlog"]);
+    until("pages in a file", || {
+        running.must_run();
+        begun(&folder) > 4 << 20
+    });
+    running.kill();
+    // As if the file had been put in place, and the ledger not told.
+    let mut target = pair.target();
+    let ledger = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_remora'";
+    let ledger = target.value(ledger).unwrap().unwrap();
+    let place = target.value(&format!("SELECT MAX(`table`) FROM _remora.{ledger} WHERE chunk = -2")).unwrap();
+    let table = ["child", "nokey", "plain", "small"][place.unwrap().parse::<usize>().unwrap()];
+    target.execute(&format!("INSERT INTO far.{table} (a) VALUES (-1)")).unwrap();
+    let loaded = pair.load(&["far.dump", "--resume", "--physical"]).exits(0);
+    loaded.says(&["all rows go to the server", "binary log"]);
+    assert_equal(&pair, "far");
+}
+
+#[test]
 fn a_damaged_file_of_a_dump_leaves_no_row() {
     on_products(&products(), |product| {
         if product.family() == sandbox::Family::MySql {
