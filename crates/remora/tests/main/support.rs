@@ -267,8 +267,10 @@ impl Place {
     /// Waits until a session of this database waits to change the name of a table.
     #[track_caller]
     pub(crate) fn until_renaming(&self) -> String {
+        // Other statements wait here too, for a moment: other tests look at all tables of the server.
         let renaming = format!(
-            "FROM information_schema.processlist WHERE db = '{}' AND state = 'Waiting for table metadata lock'",
+            "FROM information_schema.processlist \
+             WHERE db = '{}' AND state = 'Waiting for table metadata lock' AND info LIKE 'RENAME %'",
             self.schema
         );
         self.until(&format!("SELECT COUNT(*) > 0 {renaming}"));
