@@ -9,7 +9,7 @@ mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use disk::Source;
@@ -174,7 +174,7 @@ pub fn backup(
     }
     let before = feed.stat().map_err(failed)?;
     let parent_file = chain.as_ref().and_then(Chain::newest);
-    let header = Header {
+    let mut header = Header {
         generation: loaded.next_generation(),
         parent: parent.unwrap_or(0),
         parent_content: parent_file.map_or([0; 32], |file| file.trailer.content),
@@ -190,7 +190,7 @@ pub fn backup(
     let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
     let damage = &loaded.damage;
-    let (chain, len) = (chain.as_ref(), before.len);
+    let (chain, len) = (chain.as_ref(), AtomicU64::new(before.len));
     let pipeline =
         Pipeline { repository, request, world, chain, changed, len, damage, met: Mutex::default() };
     let counts = match pipeline.run(feed, salvage, &mut writer) {
@@ -203,6 +203,15 @@ pub fn backup(
     if let Err(error) = feed.finish() {
         writer.leave();
         return Err(failed(error));
+    }
+    let grown = pipeline.len();
+    let note = feed.note();
+    if grown != header.len || note.is_some() {
+        let known_late = (grown, note.as_deref().unwrap_or(&request.note));
+        if let Err(error) = writer.begin_anew(&mut header, known_late) {
+            writer.leave();
+            return Err(error);
+        }
     }
     if let Err(error) = again::is_as_it_was(feed, &before, &counts.sample, (request, world)) {
         writer.leave();
@@ -237,7 +246,8 @@ struct Pipeline<'a> {
     chain: Option<&'a Chain>,
     /// What may have changed since the newest generation.
     changed: Option<&'a Changed>,
-    len: u64,
+    /// Bytes of the volume, as far as they are known.
+    len: AtomicU64,
     /// The known damage of the chain.
     damage: &'a Damage,
     /// The damage that was met.
@@ -272,6 +282,8 @@ impl Pipeline<'_> {
             // What was read before the failure is still written: the next run continues from there.
             match (written, reader.join()) {
                 (Err(Error::Worker) | Ok(_), Ok(Err(error))) => Err(error),
+                // It may have ended where it would have found out that there is more.
+                (Ok(_), Err(_)) => Err(Error::Worker),
                 (written, _) => written,
             }
         })
@@ -285,9 +297,12 @@ impl Pipeline<'_> {
         to_workers: &Sender<Job>,
     ) -> Result<(), Error> {
         let mut pace = Pace::new(self.request.rate, self.world.stop);
-        let mut announcer = Announcer::new(self.chain, self.plan(), self.len);
+        let mut announcer = Announcer::new(self.chain, self.plan());
         let mut spare = None;
-        for number in 0..chunks_of(self.len) {
+        for number in 0.. {
+            if number == chunks_of(self.len()) && !self.grows(feed)? {
+                break;
+            }
             let (prior, claimed, bytes) = match announcer.chunk(feed, self)? {
                 Announced::Same(content) => {
                     if to_workers.send(Job { number, what: What::Same(content) }).is_err() {
@@ -320,15 +335,33 @@ impl Pipeline<'_> {
         Ok(())
     }
 
+    /// Bytes of the volume, as far as they are known.
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Whether there is more to read than was known.
+    fn grows(&self, feed: &mut dyn Feed) -> Result<bool, Error> {
+        let failed = |source| Error::Source { name: self.request.name.to_owned(), source };
+        let (len, more) = (self.len(), feed.more().map_err(failed)?);
+        let Some(more) = more else { return Ok(false) };
+        if len % CHUNK as u64 != 0 || chunks_of(more) <= chunks_of(len) {
+            return Err(failed(io::Error::other("it grows by no whole chunk")));
+        }
+        self.len.store(more, Ordering::Release);
+        self.world.progress.phase("reading the rest", Some(more - len));
+        Ok(true)
+    }
+
     fn plan(&self) -> Option<Plan> {
         let (changed, newest) = (self.changed?, self.chain?.newest()?);
         let seed = newest.trailer.content.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        Some(Plan::new(changed, newest.header.len, self.len, seed ^ self.request.taken_s.cast_unsigned()))
+        Some(Plan::new(changed, newest.header.len, self.len(), seed ^ self.request.taken_s.cast_unsigned()))
     }
 
     fn failed(&self, chunk: u64, error: io::Error) -> Error {
         let source = if error.kind() == io::ErrorKind::UnexpectedEof && error.get_ref().is_none() {
-            io::Error::new(error.kind(), format!("it ends before its length of {} bytes", self.len))
+            io::Error::new(error.kind(), format!("it ends before its length of {} bytes", self.len()))
         } else {
             error
         };
@@ -342,7 +375,7 @@ impl Pipeline<'_> {
         give: Sender<Vec<u8>>,
     ) -> Result<Counts, Error> {
         let (mut next, mut counts) = (0, Counts::default());
-        let sample = again::Sample::new(self.request, self.len);
+        let sample = again::Sample::new(self.request, self.len());
         let mut waiting = BTreeMap::new();
         for one in done {
             let one = one?;
@@ -363,11 +396,11 @@ impl Pipeline<'_> {
                     // The reader may have read everything and need no more.
                     give.send(buffer).ok();
                 }
-                self.world.progress.read(bytes_of(next, self.len) as u64);
+                self.world.progress.read(bytes_of(next, self.len()) as u64);
                 next += 1;
             }
         }
-        if next == chunks_of(self.len) { Ok(counts) } else { Err(Error::Worker) }
+        if next == chunks_of(self.len()) { Ok(counts) } else { Err(Error::Worker) }
     }
 }
 

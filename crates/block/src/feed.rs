@@ -44,6 +44,20 @@ pub trait Feed: Send {
     /// Errors of reading it; `UnexpectedEof` when the volume ends too early.
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen>;
 
+    /// Called when everything that is known of the volume was read: its new length in bytes, if there is more
+    /// to read. Before that the length must be a whole number of chunks.
+    ///
+    /// # Errors
+    /// Errors of finding out; nothing of what was read is kept then.
+    fn more(&mut self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// The note to store in place of that of the request, which was known too early. It must not be longer.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
     /// Says, once everything was read, whether it can be trusted. If not, nothing of it is kept.
     ///
     /// # Errors

@@ -57,6 +57,12 @@ pub trait Upload: Write + Send {
     /// Errors of the store; the file does not exist then.
     fn finish(self: Box<Self>) -> io::Result<()>;
 
+    /// Replaces the first bytes, which were written before.
+    ///
+    /// # Errors
+    /// Errors of the store; the file is of no use then.
+    fn begin_anew(&mut self, bytes: &[u8]) -> io::Result<()>;
+
     /// Gives up, but keeps what was written for [`Store::leftover`].
     fn leave(self: Box<Self>);
 }
@@ -78,6 +84,10 @@ impl Folder {
 impl Upload for Output<'_> {
     fn finish(self: Box<Self>) -> io::Result<()> {
         Output::finish(*self)
+    }
+
+    fn begin_anew(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Output::begin_anew(self, bytes)
     }
 
     fn leave(self: Box<Self>) {

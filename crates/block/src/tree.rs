@@ -7,6 +7,7 @@
 
 mod files;
 mod format;
+mod grow;
 mod open;
 mod parts;
 mod read;
@@ -22,6 +23,7 @@ use std::path::{Component, Path, PathBuf};
 use disk::{Attributes, Entry, Extended, Kind, Tree};
 
 pub use files::Files;
+pub use grow::Growing;
 pub use read::Reader;
 pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};
@@ -65,7 +67,12 @@ pub struct Layout {
     pub nodes: Vec<Node>,
     /// The blocks of the map.
     map: Vec<Range<u64>>,
+    /// Where the later regions begin, if the volume grew while it was read: see [`Growing`].
+    grown: Option<Bases>,
 }
+
+/// The first blocks of the second and the third region of a volume that grew while it was read.
+type Bases = [u64; 2];
 
 /// Something that a tree can't hold, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,13 +175,14 @@ impl Layout {
             map = Vec::new();
             room.grow(&mut map, needed);
         }
-        Layout { nodes, map }
+        Layout { nodes, map, grown: None }
     }
 
     /// Length of the volume in bytes.
     #[must_use]
     pub fn volume_len(&self) -> u64 {
-        self.used().map(|range| range.end).max().unwrap_or(1) * BLOCK_U64
+        let header_last = u64::from(self.grown.is_some());
+        (self.used().map(|range| range.end).max().unwrap_or(1) + header_last) * BLOCK_U64
     }
 
     /// Total bytes of all files.
@@ -190,8 +198,14 @@ impl Layout {
     /// The parts of the volume, with their places in bytes: header and map, and all files.
     pub fn parts(&self) -> impl Iterator<Item = (Range<u64>, Part<'_>)> {
         let map = format::map(&self.nodes);
-        let header = format::header(&self.map, &map);
-        let mut own = vec![(0..BLOCK_U64, Part::Bytes(header))];
+        let header = format::header(&self.map, &map, self.grown);
+        let mut own = match self.grown {
+            None => vec![(0..BLOCK_U64, Part::Bytes(header))],
+            Some(_) => {
+                let end = self.volume_len();
+                vec![(0..BLOCK_U64, Part::Bytes(format::stub())), (end - BLOCK_U64..end, Part::Bytes(header))]
+            }
+        };
         for (place, offset) in places(&self.map, map.len() as u64) {
             let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             let bytes = map.get(index(offset)..index(offset + (place.end - place.start)));

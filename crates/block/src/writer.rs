@@ -20,7 +20,9 @@ pub(crate) struct Writer<'a> {
     offset: u64,
     index: Vec<u8>,
     trailer: Trailer,
-    content: ContentHasher,
+    /// The contents of the chunks.
+    content: Vec<Hash>,
+    len: u64,
 }
 
 impl<'a> Writer<'a> {
@@ -46,13 +48,14 @@ impl<'a> Writer<'a> {
             header: bytes,
             index: Vec::new(),
             trailer,
-            content: ContentHasher::new(header.len),
+            content: Vec::new(),
+            len: header.len,
         })
     }
 
     /// Adds the content of the next chunk, changed or not. It must be called for every chunk, in order.
     pub(crate) fn content(&mut self, content: &Hash) {
-        self.content.add(content);
+        self.content.push(*content);
     }
 
     /// Adds the changes of a chunk. Groups whose file is 0 are in `bytes`, at their offset there; they are
@@ -90,6 +93,20 @@ impl<'a> Writer<'a> {
         Ok(record)
     }
 
+    /// Replaces length and note of the header. The new note must not be longer; it is filled up with blanks.
+    pub(crate) fn begin_anew(&mut self, header: &mut Header, (len, note): (u64, &str)) -> Result<(), Error> {
+        let room = header.note.len();
+        (header.len, header.note) = (len, format!("{note:room$}"));
+        let bytes = header.encode();
+        let failed = Error::store(&self.shown);
+        if bytes.len() != self.header.len() {
+            return Err(failed(std::io::Error::other("the note is too long")));
+        }
+        self.out.flush().and_then(|()| self.out.get_mut().begin_anew(&bytes)).map_err(failed)?;
+        (self.header, self.len) = (bytes, len);
+        Ok(())
+    }
+
     /// Gives up, but leaves what was written so far for the next run.
     pub(crate) fn leave(self) {
         // What can't be written now will simply be missing.
@@ -102,7 +119,9 @@ impl<'a> Writer<'a> {
     pub(crate) fn finish(mut self) -> Result<(u64, [u8; 32]), Error> {
         self.trailer.index_offset = self.offset;
         self.trailer.index_count = (self.index.len() / IndexEntry::BYTES) as u64;
-        self.trailer.content = self.content.finish();
+        let mut content = ContentHasher::new(self.len);
+        self.content.iter().for_each(|chunk| content.add(chunk));
+        self.trailer.content = content.finish();
         let covered = self.trailer.encode_covered();
         let mut hasher = blake3::Hasher::new();
         [&self.header, &self.index, &covered].into_iter().for_each(|part| {

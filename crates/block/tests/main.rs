@@ -17,6 +17,8 @@ mod fault;
 mod forged;
 #[path = "main/format.rs"]
 mod format;
+#[path = "main/grow.rs"]
+mod grow;
 #[path = "main/heal.rs"]
 mod heal;
 #[path = "main/model.rs"]

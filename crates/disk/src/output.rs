@@ -33,6 +33,15 @@ impl<'disk> Output<'disk> {
         Ok(Output { disk, sink: Some(sink), partial, name: name.to_owned() })
     }
 
+    /// Replaces the first bytes, which were written before.
+    ///
+    /// # Errors
+    /// Errors of writing.
+    pub fn begin_anew(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.flush()?;
+        self.disk.volume(&self.partial)?.write_at(0, bytes)
+    }
+
     /// Makes the file complete and durable under its name.
     ///
     /// # Errors

@@ -28,8 +28,6 @@ pub(super) enum Announced {
 pub(super) struct Announcer<'a> {
     walk: Option<Walk<'a>>,
     plan: Option<Plan>,
-    /// Bytes of the volume.
-    len: u64,
     /// The next chunk to announce.
     next: u64,
     /// Chunks that were announced but not read yet.
@@ -38,14 +36,14 @@ pub(super) struct Announcer<'a> {
 }
 
 impl<'a> Announcer<'a> {
-    pub(super) fn new(chain: Option<&'a Chain>, plan: Option<Plan>, len: u64) -> Announcer<'a> {
+    pub(super) fn new(chain: Option<&'a Chain>, plan: Option<Plan>) -> Announcer<'a> {
         let walk = chain.map(Chain::walk);
-        Announcer { walk, plan, len, next: 0, reading: 0, announced: VecDeque::new() }
+        Announcer { walk, plan, next: 0, reading: 0, announced: VecDeque::new() }
     }
 
     /// The next chunk; if it will be read, it is ready.
     pub(super) fn chunk(&mut self, feed: &mut dyn Feed, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
-        while self.next < chunks_of(self.len)
+        while self.next < chunks_of(pipeline.len())
             && (self.reading <= feed.ahead() || self.announced.is_empty())
             && self.announced.len() < ANNOUNCED_MAX
         {
@@ -79,7 +77,7 @@ impl<'a> Announcer<'a> {
             Look::Proof(claimed) => (Want::All(known), Some(claimed)),
             Look::All | Look::Not => (Want::All(known), None),
         };
-        let all = bytes_of(number, self.len);
+        let all = bytes_of(number, pipeline.len());
         let bytes = match &want {
             Want::All(_) => all,
             Want::Blocks(blocks) => blocks.iter().filter(|wanted| **wanted).count() * BLOCK,

@@ -8,13 +8,16 @@ use std::path::{Component, Path, PathBuf};
 
 use disk::{Attributes, Extended, Kind};
 
-use super::{Layout, Node, blocks_of, places};
+use super::{Bases, Layout, Node, blocks_of, places};
 use crate::format::BLOCK;
 
 const MAGIC: &[u8; 8] = b"remotree";
 /// The version without extended attributes and hard links, which all earlier layouts had.
 const PLAIN: u32 = 1;
 const VERSION: u32 = 2;
+/// The version of a volume that grew while it was read: its header is the last block, its first block has
+/// nothing but this version.
+const GROWN: u32 = 3;
 /// The most bytes of a map: some million files.
 const MAP_MAX: u64 = 1 << 30;
 /// Bytes of a header before the parts of the map.
@@ -29,14 +32,23 @@ const LINK: u8 = 2;
 const NAME: u8 = 3;
 
 /// The header of a volume whose map is in these blocks.
-pub(super) fn header(parts: &[Range<u64>], map: &[u8]) -> Vec<u8> {
+pub(super) fn header(parts: &[Range<u64>], map: &[u8], grown: Option<Bases>) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    put_u32(&mut out, VERSION);
+    put_u32(&mut out, if grown.is_some() { GROWN } else { VERSION });
     put_u32(&mut out, u32::try_from(parts.len()).unwrap_or(u32::MAX));
     put_u64(&mut out, map.len() as u64);
     out.extend_from_slice(blake3::hash(map).as_bytes());
     out.resize(FRONT, 0);
+    grown.into_iter().flatten().for_each(|base| put_u64(&mut out, base));
     put_blocks(&mut out, parts);
+    out.resize(BLOCK, 0);
+    out
+}
+
+/// The first block of a volume whose header is its last block.
+pub(super) fn stub() -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    put_u32(&mut out, GROWN);
     out.resize(BLOCK, 0);
     out
 }
@@ -103,25 +115,27 @@ pub(super) struct Front {
     len: u64,
     hash: [u8; 32],
     version: u32,
+    grown: Option<Bases>,
 }
 
 impl Front {
-    /// Reads the first block of a volume.
+    /// Reads the header of a volume.
     pub(super) fn decode(block: &[u8]) -> Result<Front, &'static str> {
         let mut input = In(block.strip_prefix(MAGIC).ok_or("it is no tree of files")?);
         let version = input.u32()?;
-        if version != PLAIN && version != VERSION {
+        if ![PLAIN, VERSION, GROWN].contains(&version) {
             return Err("it is of a newer version of remora");
         }
         let count = input.u32()? as usize;
         let (len, hash) = (input.u64()?, input.array()?);
         input.take(FRONT - 56)?;
+        let grown = if version == GROWN { Some([input.u64()?, input.u64()?]) } else { None };
         let parts = input.blocks(count)?;
         let room: u64 = parts.iter().map(|range| range.end - range.start).sum();
         if room != blocks_of(len) || count > MAP_PARTS_MAX || len > MAP_MAX {
             return Err("the map has not the room it needs");
         }
-        Ok(Front { parts, len, hash, version })
+        Ok(Front { parts, len, hash, version, grown })
     }
 
     /// The places of the map's bytes in the volume.
@@ -169,10 +183,11 @@ impl Front {
         if nodes.iter().filter_map(|node| node.same_as.as_deref()).any(|path| !files.contains(path)) {
             return Err("another name of nothing");
         }
-        let layout = Layout { nodes, map: self.parts };
+        let layout = Layout { nodes, map: self.parts, grown: self.grown };
         let mut used: Vec<&Range<u64>> = layout.used().collect();
         used.sort_by_key(|range| range.start);
-        let mut next = 1;
+        // The header is the first block or the last one.
+        let (mut next, blocks) = (1, blocks.saturating_sub(u64::from(layout.grown.is_some())));
         for range in used {
             if range.start < next || range.end > blocks {
                 return Err("two things lie in one place, or behind the end");

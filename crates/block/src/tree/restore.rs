@@ -9,7 +9,7 @@ use std::sync::Arc;
 use disk::extended::{ACCESS_LIST, mode_without_list};
 use disk::{Attributes, Disk, Kind, Output, Stat, Tree, Volume};
 
-use super::format::Front;
+use super::format::{self, Front};
 use super::open::OpenFiles;
 use super::parts::{FilePart, Parts};
 use super::{Layout, Node};
@@ -52,7 +52,15 @@ pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) 
     };
     let first = bytes(chain, copies, std::iter::once((0..BLOCK as u64, 0)))?;
     first.whole()?;
-    let front = Front::decode(&first.bytes).map_err(corrupt)?;
+    let header = if first.bytes == format::stub() {
+        let end = chain.len();
+        let last = bytes(chain, copies, std::iter::once((end.saturating_sub(BLOCK as u64)..end, 0)))?;
+        last.whole()?;
+        last
+    } else {
+        first
+    };
+    let front = Front::decode(&header.bytes).map_err(corrupt)?;
     let blocks = chain.len() / BLOCK as u64;
     if front.places().any(|(place, _)| place.end > chain.len()) {
         return Err(corrupt("it lies behind the end"));

@@ -31,7 +31,8 @@ fn nodes(lens: &[Option<u64>]) -> Vec<Node> {
 
 fn decoded(layout: &Layout) -> Result<Layout, &'static str> {
     let map = format::map(&layout.nodes);
-    format::Front::decode(&format::header(&layout.map, &map))?.layout(&map, layout.volume_len() / BLOCK_U64)
+    format::Front::decode(&format::header(&layout.map, &map, layout.grown))?
+        .layout(&map, layout.volume_len() / BLOCK_U64)
 }
 
 fn lens() -> impl Strategy<Value = Vec<Option<u64>>> {
@@ -65,7 +66,7 @@ proptest! {
         let mut map = format::map(&layout.nodes);
         let at = at % map.len();
         map.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = from);
-        let header = format::header(&layout.map, &map);
+        let header = format::header(&layout.map, &map, layout.grown);
         let read = format::Front::decode(&header).and_then(|front| front.layout(&map, layout.volume_len() / BLOCK_U64));
         if let Ok(read) = read {
             for node in &read.nodes {
@@ -121,7 +122,11 @@ fn what_is_compressed_or_lies_in_the_list_itself_may_always_have_changed() {
 #[test]
 fn paths_that_no_tree_has_are_refused() {
     let bad = |node: Node| {
-        let layout = Layout { nodes: vec![folder(""), folder("a"), file("a/f", 0), node], map: Vec::new() };
+        let layout = Layout {
+            nodes: vec![folder(""), folder("a"), file("a/f", 0), node],
+            map: Vec::new(),
+            grown: None,
+        };
         let layout = Layout::new(layout.nodes, None);
         decoded(&layout).unwrap_err()
     };

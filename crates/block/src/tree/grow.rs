@@ -1,0 +1,102 @@
+//! A layout that is completed while its volume is read.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use disk::Kind;
+
+use super::{BLOCK_U64, Bases, Layout, Node, Room, blocks_of, format, front};
+use crate::format::CHUNK_BLOCKS;
+
+const CHUNK_BLOCKS_U64: u64 = CHUNK_BLOCKS as u64;
+
+/// Gives blocks to files that become known one group after the other, while the groups before are read in the
+/// order of the volume.
+///
+/// The volume has three regions, a group in each, and ends with its header, because only then all files are
+/// known. There is room between the regions, so that a group can grow from one generation to the next without
+/// moving the files behind it.
+pub struct Growing<'a> {
+    before: BTreeMap<&'a Path, &'a Node>,
+    /// Where the regions began before.
+    bases_before: Option<Bases>,
+    /// The first blocks of the regions, as far as they are known.
+    bases: Vec<u64>,
+    /// The end of the last region that has its files.
+    end: u64,
+}
+
+impl<'a> Growing<'a> {
+    /// Begins without files. `before`: the layout of the generation before.
+    #[must_use]
+    pub fn new(before: Option<&'a Layout>) -> Growing<'a> {
+        let nodes = before.into_iter().flat_map(|before| &before.nodes);
+        Growing {
+            before: nodes.map(|node| (&*node.path, node)).collect(),
+            bases_before: before.and_then(|before| before.grown),
+            // The first block says that the header is the last one.
+            bases: vec![1],
+            end: 1,
+        }
+    }
+
+    /// Gives blocks to the files of the next group: those that they had before, if these are in the same
+    /// region. Returns the end of the volume as far as it is known, in bytes; the next group begins there.
+    pub fn add(&mut self, nodes: &mut [Node]) -> u64 {
+        let number = self.bases.len() - 1;
+        let start = self.bases.last().copied().unwrap_or(1);
+        let before = self.bases_before.map(|[second, third]| [1, second, third]);
+        let region = match before {
+            // What was made in another way has one region.
+            None if number == 0 => 0..u64::MAX,
+            Some(bases) if bases.get(number) == Some(&start) => {
+                start..bases.get(number + 1).copied().unwrap_or(u64::MAX)
+            }
+            _ => start..start,
+        };
+        let is_in = |range: &Range<u64>| range.start >= region.start && range.end <= region.end;
+        for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
+            let old = self.before.get(&*node.path).filter(|old| old.kind == Kind::File);
+            if let Some(old) = old.filter(|old| old.blocks.iter().all(is_in)) {
+                node.blocks = front(&old.blocks, blocks_of(node.len));
+            }
+        }
+        // What is before the region is full.
+        let taken = 1..start;
+        let used = nodes.iter().flat_map(|node| &node.blocks);
+        let mut room = Room::around(used.chain(Some(&taken).filter(|taken| !taken.is_empty())));
+        for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
+            room.grow(&mut node.blocks, blocks_of(node.len));
+        }
+        self.end = nodes
+            .iter()
+            .flat_map(|node| &node.blocks)
+            .map(|range| range.end)
+            .max()
+            .unwrap_or(start)
+            .max(start);
+        let stays = before.and_then(|bases| bases.get(number + 1).copied()).filter(|base| *base >= self.end);
+        let spare = (self.end - start) / 4 + CHUNK_BLOCKS_U64;
+        let next = stays.unwrap_or_else(|| (self.end + spare).next_multiple_of(CHUNK_BLOCKS_U64));
+        self.bases.push(next);
+        next * BLOCK_U64
+    }
+
+    /// The first block of the volume, which is known from the beginning.
+    #[must_use]
+    pub fn first_block() -> Vec<u8> {
+        format::stub()
+    }
+
+    /// The layout of all files, which have their blocks, and of the folders and links. It has the third group
+    /// in it, whether that has files or not.
+    #[must_use]
+    pub fn finish(self, nodes: Vec<Node>) -> Layout {
+        let bases = [1, 2].map(|number| self.bases.get(number).copied().unwrap_or(self.end));
+        let mut map = Vec::new();
+        let taken = 1..self.end.max(bases[1]);
+        Room::around(std::iter::once(&taken)).grow(&mut map, blocks_of(format::map(&nodes).len() as u64));
+        Layout { nodes, map, grown: Some(bases) }
+    }
+}
