@@ -265,12 +265,13 @@ impl State {
         self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn stat(&self, node: usize) -> io::Result<Stat> {
-        let node = self.nodes.get(node).ok_or_else(power_lost)?;
+    fn stat(&self, number: usize) -> io::Result<Stat> {
+        let node = self.nodes.get(number).ok_or_else(power_lost)?;
         Ok(Stat {
             len: node.bytes.len() as u64,
             modified_ns: if node.back_dated { 0 } else { node.version },
             changed_ns: node.version,
+            inode: number as u64 + 1,
             regular: !node.folder,
             block_device: false,
         })

@@ -60,6 +60,9 @@ pub struct Stat {
     /// Time of the last change of content or metadata, nanoseconds since the epoch. Unlike the modification
     /// time, programs can't set it. 0 if unknown.
     pub changed_ns: i128,
+    /// Number of the file in its file system. No other file gets the number while this one is open or has a
+    /// name. 0 if unknown.
+    pub inode: u64,
     /// True for a regular file.
     pub regular: bool,
     /// True for a block device. For it and for regular files `len` says how much can be read; for others it

@@ -56,6 +56,7 @@ fn stat_of(metadata: &std::fs::Metadata) -> Stat {
         len: metadata.len(),
         modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
         changed_ns: i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec()),
+        inode: metadata.ino(),
         regular: metadata.is_file(),
         block_device: metadata.file_type().is_block_device(),
     }

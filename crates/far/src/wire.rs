@@ -9,7 +9,7 @@ use block::{BLOCK, CHUNK};
 use disk::{Attributes, Entry, Extent, Kind, Stat};
 
 /// Version of the protocol. Both sides come from the same build, so there is no negotiation.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The beginning of a greeting.
 pub(crate) const MAGIC: &[u8; 8] = b"remofar\n";
 /// Blocks of a chunk.
@@ -103,7 +103,7 @@ impl Out {
         let mut out = self.u64(stat.len);
         out.0.extend_from_slice(&stat.modified_ns.to_le_bytes());
         out.0.extend_from_slice(&stat.changed_ns.to_le_bytes());
-        out.u8(u8::from(stat.regular)).u8(u8::from(stat.block_device))
+        out.u64(stat.inode).u8(u8::from(stat.regular)).u8(u8::from(stat.block_device))
     }
 
     pub(crate) fn attributes(self, attributes: &Attributes) -> Out {
@@ -195,6 +195,7 @@ impl<'a> In<'a> {
             len: self.u64()?,
             modified_ns: i128::from_le_bytes(self.array()?),
             changed_ns: i128::from_le_bytes(self.array()?),
+            inode: self.u64()?,
             regular: self.u8()? != 0,
             block_device: self.u8()? != 0,
         })

@@ -79,6 +79,18 @@ impl Log {
         Ok(Log { first, capacity, checkpoint, end })
     }
 
+    /// The LSN of the last checkpoint: the data files are complete up to it.
+    #[must_use]
+    pub fn checkpoint(&self) -> u64 {
+        self.checkpoint
+    }
+
+    /// The number of bytes that the log has before the server writes over them.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// The offset of the last checkpoint in the file; after the last byte of the file the log continues at
     /// [`START`].
     #[must_use]

@@ -31,6 +31,14 @@ pub enum Error {
     /// There is nothing to read, or something necessary is missing.
     #[error("{0}")]
     Missing(String),
+    /// The redo log of a running server can't be copied; what happened, and what to do.
+    #[error("{}: {what}", .path.display())]
+    Log {
+        /// Its path.
+        path: PathBuf,
+        /// What happened, and what to do.
+        what: String,
+    },
     /// A file has changed since it was opened.
     #[error("{} changed while it was read: a server is running on it", .0.display())]
     Changed(PathBuf),

@@ -5,15 +5,19 @@
 //! crate `innodb` knows what the bytes mean.
 //!
 //! [`write::write`] goes the other way: it turns rows into a file and lets a server import it.
+//!
+//! [`follow::Follow`] copies the redo log of a running server.
 
 mod definition;
 mod deleted;
 mod describe;
 mod error;
 mod file;
+pub mod follow;
 mod line;
 mod name;
 mod pipeline;
+mod position;
 mod read;
 mod sort;
 mod source;
@@ -26,6 +30,7 @@ pub use file::File;
 pub use innodb::table::Table;
 pub use line::Format;
 pub use name::decode as table_name;
+pub use position::Position;
 pub use read::{Counts, Rows};
 pub use source::{Source, TableFiles};
 pub use state::{Doubt, Verdict};

@@ -3,6 +3,8 @@
 
 #[path = "main/beside.rs"]
 mod beside;
+#[path = "main/follow.rs"]
+mod follow;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/redo.rs"]

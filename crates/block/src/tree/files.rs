@@ -257,6 +257,7 @@ fn stat(node: &Node) -> Stat {
         len: node.len,
         modified_ns: node.attributes.modified_ns,
         changed_ns: 0,
+        inode: 0,
         regular: node.kind == Kind::File,
         block_device: false,
     }

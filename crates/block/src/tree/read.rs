@@ -83,7 +83,14 @@ fn shorter(path: &Path) -> io::Error {
 
 impl Source for Reader {
     fn stat(&self) -> io::Result<Stat> {
-        Ok(Stat { len: self.len, modified_ns: 0, changed_ns: 0, regular: true, block_device: false })
+        Ok(Stat {
+            len: self.len,
+            modified_ns: 0,
+            changed_ns: 0,
+            inode: 0,
+            regular: true,
+            block_device: false,
+        })
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {

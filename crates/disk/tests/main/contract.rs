@@ -53,7 +53,9 @@ fn contract(disk: &dyn Disk, folder: &Path) {
     assert_eq!(text, "world");
 
     disk.create(&two).unwrap().write_all(b"old").unwrap();
+    assert_ne!(disk.stat(&two).unwrap().inode, before.inode);
     disk.rename(&one, &two).unwrap();
+    assert_eq!(disk.stat(&two).unwrap().inode, before.inode, "a file keeps its number when it gets a name");
     disk.sync_folder(folder).unwrap();
     assert_eq!(disk.stat(&two).unwrap().len, 11, "rename replaces what had the name");
     assert!(disk.stat(&one).is_err());

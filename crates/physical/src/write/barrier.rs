@@ -7,6 +7,7 @@
 use server::Session;
 
 use crate::Error;
+use crate::position::Position;
 
 /// Whether the server makes a checkpoint when it is told to.
 pub(super) fn is_there(session: &mut Session) -> Result<bool, Error> {
@@ -15,20 +16,13 @@ pub(super) fn is_there(session: &mut Session) -> Result<bool, Error> {
 
 /// Makes a checkpoint, and proves that it covers everything up to now.
 pub(super) fn pass(session: &mut Session) -> Result<(), Error> {
-    let now = status(session, "Innodb_lsn_current")?;
+    let now = Position::read(session)?.current;
     session.execute("SET GLOBAL innodb_log_checkpoint_now = 1")?;
-    let last = status(session, "Innodb_lsn_last_checkpoint")?;
+    let last = Position::read(session)?.checkpoint;
     if last >= now {
         return Ok(());
     }
     Err(Error::Rejected(format!(
         "the server's last checkpoint is at {last}, before {now}, after it was told to make one"
     )))
-}
-
-fn status(session: &mut Session, name: &str) -> Result<u64, Error> {
-    let row = session.strings(&format!("SHOW GLOBAL STATUS LIKE '{name}'"))?.into_iter().next();
-    let value = row.and_then(|row| row.into_iter().nth(1)).flatten();
-    let number = value.and_then(|value| value.parse().ok());
-    number.ok_or_else(|| Error::Rejected(format!("the server does not tell {name}")))
 }

@@ -1,0 +1,246 @@
+//! The redo log of a running server, copied while the server writes it.
+//!
+//! A copy of the data files that is read while a server changes them shows each page at another moment. The
+//! redo log from a checkpoint on makes one moment of them: the checkpoint must have been the last one
+//! before the first page was read, and the log must have no gap up to the end, which is at or after the
+//! last change of every page. [`Follow::begin`] takes that checkpoint, [`Follow::step`] reads what the
+//! server has written since, and [`Follow::finish`] ends the copy. Every mini-transaction is proven on the
+//! way.
+//!
+//! Facts: `log0log.cc`, `log0log.h` and `srv0srv.cc` of MariaDB's source, 10.8 and later.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use disk::{Disk, Source, Stat};
+use innodb::Error::Corrupt;
+use innodb::redo::{Chain, Log, START};
+use server::Session;
+
+use crate::Error;
+use crate::error::io;
+use crate::position::Position;
+
+/// Bytes that are read at a time.
+const PIECE: u64 = 1 << 20;
+/// How close the server may come to bytes that are being read. It writes whole blocks of up to 4096 bytes,
+/// so it may write that much beyond the LSN that it tells; the rest is for what later versions do.
+const MARGIN: u64 = 1 << 16;
+
+/// A redo log that is being copied.
+pub struct Follow {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Box<dyn Source>,
+    /// The file's state when it was opened.
+    opened: Stat,
+    log: Log,
+    chain: Chain,
+    spool: Box<dyn Write + Send>,
+    /// Bytes in the spool.
+    bytes: u64,
+    read: Vec<u8>,
+    proven: Vec<u8>,
+}
+
+/// A log that was copied. The file `ib_logfile0` of the copy is `head` and then all bytes of the spool. It
+/// needs nothing behind them.
+#[derive(Clone, Debug)]
+pub struct Spooled {
+    /// The first bytes of the file: the header and one checkpoint.
+    pub head: Vec<u8>,
+    /// The number of bytes in the spool.
+    pub bytes: u64,
+    /// The LSN at which recovery begins.
+    pub checkpoint: u64,
+    /// The LSN of the end: a server that recovers says `End of log at LSN=` and this number.
+    pub end: u64,
+}
+
+impl Spooled {
+    /// The length of the file, in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.head.len() as u64 + self.bytes
+    }
+
+    /// The least `innodb_log_file_size`, in bytes, with which a server recovers without trouble. With less,
+    /// it may say that `Crash recovery is broken due to insufficient innodb_log_file_size`.
+    ///
+    /// The server wants its log to reach back to the checkpoint while it recovers: no further than 0.9 *
+    /// (0.9 * (size - 12288) - 48 pages), which is `max_checkpoint_age` in `log_t::set_capacity`. A third
+    /// more than the log and 4 MiB is more than that, also with pages of 64 KiB, and leaves room for what
+    /// recovery itself writes.
+    #[must_use]
+    pub fn log_size(&self) -> u64 {
+        let needed = self.file_bytes() + self.file_bytes() / 3 + (4 << 20);
+        // The server's least is 4 MiB.
+        needed.next_multiple_of(1 << 20).max(4 << 20)
+    }
+}
+
+impl Follow {
+    /// Opens the log of a running server, `ib_logfile0`, and takes its last checkpoint. Call it before the
+    /// first page of a data file is read. What is copied goes to `spool`.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::File`] for a log that is not of MariaDB 10.8 or later, or is encrypted
+    /// or damaged.
+    pub fn begin(disk: Arc<dyn Disk>, log: PathBuf, spool: Box<dyn Write + Send>) -> Result<Follow, Error> {
+        let (file, path) = (open(disk.as_ref(), &log)?, log);
+        let opened = file.stat().map_err(io(&path))?;
+        let mut head = vec![0; START];
+        let filled = file.read_full_at(0, &mut head).map_err(io(&path))?;
+        head.truncate(filled);
+        // If the server writes a checkpoint just now, it is read in part and does not count. Then it is the
+        // one before, which the server has not yet begun to write over, or `step` refuses.
+        let log = Log::parse(&head, opened.len).map_err(|error| Error::from(error).of(&path))?;
+        let (read, proven) = (Vec::new(), Vec::new());
+        Ok(Follow { disk, path, file, opened, log, chain: Chain::new(log), spool, bytes: 0, read, proven })
+    }
+
+    /// The LSN of the checkpoint at which the copy begins.
+    #[must_use]
+    pub fn checkpoint(&self) -> u64 {
+        self.log.checkpoint()
+    }
+
+    /// The LSN up to which the log was read.
+    #[must_use]
+    pub fn lsn(&self) -> u64 {
+        self.chain.next()
+    }
+
+    /// The LSN up to which the log is proven and in the spool. The same as [`Follow::lsn`], unless that is
+    /// within a mini-transaction.
+    #[must_use]
+    pub fn proven(&self) -> u64 {
+        self.chain.lsn()
+    }
+
+    /// The number of bytes that the server writes before it writes over the first of them.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.log.capacity()
+    }
+
+    /// How much of the log is not read yet when the server is at the LSN `current`, as a share of what it
+    /// has room for. From 1 on it is lost.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+    pub fn behind(&self, current: u64) -> f64 {
+        current.saturating_sub(self.lsn()) as f64 / self.capacity() as f64
+    }
+
+    /// Reads the log up to the LSN `flushed` (`Innodb_lsn_flushed`), and nothing beyond it: the server
+    /// writes its last block again and again until the block is full. `current` asks for
+    /// `Innodb_lsn_current`; it is called after each read.
+    ///
+    /// # Errors
+    /// [`Error::Log`] if the server was faster, or has another file now; [`Error::File`] for a log that is
+    /// damaged; [`Error::Output`] from the spool; errors of `current` and of the disk. After an error there
+    /// is no copy.
+    pub fn step(
+        &mut self,
+        flushed: u64,
+        current: &mut dyn FnMut() -> Result<u64, Error>,
+    ) -> Result<(), Error> {
+        while self.lsn() < flushed {
+            self.piece(flushed, current)?;
+        }
+        self.is_same_file()
+    }
+
+    /// Reads up to [`PIECE`] bytes; one more at most than are left in the file.
+    fn piece(&mut self, flushed: u64, current: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error> {
+        let from = self.lsn();
+        let (at, until_end) = self.chain.place();
+        let len = (flushed - from).min(until_end).min(PIECE);
+        self.read.resize(usize::try_from(len).unwrap_or(0), 0);
+        let filled = self.file.read_full_at(at, &mut self.read).map_err(io(&self.path))?;
+        // The server has written nothing over what was read if it has not come round by now. The order
+        // matters: before the read nothing would be proven.
+        let now = current()?;
+        // A file that lost its name is not written any more, so what is in it may be of an earlier round.
+        self.is_same_file()?;
+        if filled < self.read.len() {
+            return Err(self.lost("it is shorter than it was; make the copy again".to_owned()));
+        }
+        if now.saturating_sub(from) >= self.capacity().saturating_sub(MARGIN) {
+            return Err(self.lost(format!(
+                "the server writes its redo log faster than it can be read: it was at LSN {now} when the log was read \
+                 from LSN {from} on, and writes over what is older than {} bytes. Make innodb_log_file_size larger, or \
+                 make the copy at a quieter time",
+                self.capacity()
+            )));
+        }
+        self.proven.clear();
+        if self.chain.take(&self.read, &mut self.proven).is_err() {
+            let place = format!("LSN {}", self.proven());
+            let what = "the redo log is damaged there, or was read wrongly; make the copy again".to_owned();
+            return Err(Error::File { path: self.path.clone(), source: Corrupt { what, place } });
+        }
+        self.spool.write_all(&self.proven).map_err(Error::Output)?;
+        self.bytes += self.proven.len() as u64;
+        Ok(())
+    }
+
+    /// The same with a session of the server: reads all that the server has flushed by now, and returns
+    /// where the server was before it was read.
+    ///
+    /// # Errors
+    /// Those of [`Follow::step`], and errors of the server.
+    pub fn catch_up(&mut self, session: &mut Session) -> Result<Position, Error> {
+        let position = Position::read(session)?;
+        self.step(position.flushed, &mut || Ok(Position::read(session)?.current))?;
+        Ok(position)
+    }
+
+    /// Ends the copy at the LSN `end`, up to which it was read: `Innodb_lsn_flushed`, asked for under
+    /// `BACKUP STAGE BLOCK_COMMIT` after `FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS`, and after the last page
+    /// was read.
+    ///
+    /// That LSN is always the end of a mini-transaction, also while threads of the server go on writing.
+    /// The server writes its log up to `get_lsn()`, which it reads while it holds the log's latch alone,
+    /// and a mini-transaction is appended whole while its thread shares that latch (`log_t::write_buf`,
+    /// `mtr_t::commit`). `flushed_to_disk_lsn` becomes such an LSN after the write. And no page on the disk
+    /// has a later change than that LSN: the log is flushed before the page is written.
+    ///
+    /// # Errors
+    /// [`Error::Log`] if the copy does not end there, [`Error::Output`] from the spool.
+    pub fn finish(mut self, end: u64) -> Result<Spooled, Error> {
+        let (head, read, whole) = (self.chain.head(), self.lsn(), self.proven());
+        if self.chain.clone().end(end).is_err() {
+            return Err(self.lost(format!(
+                "the copy must end at LSN {end}, but it was read up to LSN {read} and is whole up to LSN {whole}; make \
+                 the copy again"
+            )));
+        }
+        self.spool.flush().map_err(Error::Output)?;
+        Ok(Spooled { head, bytes: self.bytes, checkpoint: self.checkpoint(), end })
+    }
+
+    /// Whether the file that was opened still is the server's log. `SET GLOBAL innodb_log_file_size` gives
+    /// the name to a new file, and nothing is written to this one any more.
+    fn is_same_file(&self) -> Result<(), Error> {
+        let named = self.disk.stat(&self.path).map_err(io(&self.path))?;
+        let open = self.file.stat().map_err(io(&self.path))?;
+        if named.inode != self.opened.inode || open.len != self.opened.len {
+            return Err(self.lost(
+                "the server has another redo log now, as after SET GLOBAL innodb_log_file_size; make the copy again"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn lost(&self, what: String) -> Error {
+        Error::Log { path: self.path.clone(), what }
+    }
+}
+
+/// Opens the log for reading.
+fn open(disk: &dyn Disk, path: &std::path::Path) -> Result<Box<dyn Source>, Error> {
+    disk.open(path).map_err(io(path))
+}
