@@ -204,14 +204,10 @@ pub fn backup(
         writer.leave();
         return Err(failed(error));
     }
-    let grown = pipeline.len();
     let note = feed.note();
-    if grown != header.len || note.is_some() {
-        let known_late = (grown, note.as_deref().unwrap_or(&request.note));
-        if let Err(error) = writer.begin_anew(&mut header, known_late) {
-            writer.leave();
-            return Err(error);
-        }
+    if let Err(error) = writer.begin_anew(&mut header, (pipeline.len(), note.as_deref())) {
+        writer.leave();
+        return Err(error);
     }
     if let Err(error) = again::is_as_it_was(feed, &before, &counts.sample, (request, world)) {
         writer.leave();
@@ -312,7 +308,9 @@ impl Pipeline<'_> {
                 }
                 Announced::Read { prior, claimed, bytes } => (prior, claimed, bytes),
             };
-            pace.wait()?;
+            if !feed.is_urgent() {
+                pace.wait()?;
+            }
             let mut buffer = match spare.take() {
                 Some(buffer) => buffer,
                 None => take.recv().map_err(|_| Error::Worker)?,

@@ -53,6 +53,11 @@ pub trait Feed: Send {
         Ok(None)
     }
 
+    /// Whether somebody waits until it was read, so that no rate should be kept.
+    fn is_urgent(&self) -> bool {
+        false
+    }
+
     /// The note to store in place of that of the request, which was known too early. It must not be longer.
     fn note(&self) -> Option<String> {
         None

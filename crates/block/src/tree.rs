@@ -92,6 +92,18 @@ pub struct Left {
 /// # Errors
 /// Errors of reading the folders.
 pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left>)> {
+    list_seen(tree, top, |_, _| ())
+}
+
+/// The same as [`list`], and calls a function for each entry with its path relative to the top.
+///
+/// # Errors
+/// Those of [`list`].
+pub fn list_seen(
+    tree: &dyn Tree,
+    top: &Path,
+    mut see: impl FnMut(&Path, &Entry),
+) -> std::io::Result<(Vec<Node>, Vec<Left>)> {
     let own = tree.entry(top)?;
     let device = own.device;
     // Each with its inode number, if it has other names too.
@@ -107,6 +119,7 @@ pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
             }
             let path = folder.join(&entry.name);
+            see(&path, &entry);
             if folder.as_os_str().is_empty() && is_own(&entry.name) {
                 continue;
             }
@@ -254,9 +267,17 @@ fn keep_names(nodes: &mut [Node], old: &BTreeMap<&Path, &Node>) {
 }
 
 impl Node {
-    fn of(path: PathBuf, entry: Entry) -> Node {
+    /// What is at a path, relative to the top, without blocks.
+    #[must_use]
+    pub fn of(path: PathBuf, entry: Entry) -> Node {
         let Entry { kind, len, attributes, extended, .. } = entry;
         Node { path, kind, len, attributes, extended, same_as: None, blocks: Vec::new() }
+    }
+
+    /// The same with another length in bytes.
+    #[must_use]
+    pub fn with_len(self, len: u64) -> Node {
+        Node { len, ..self }
     }
 
     /// Turns it into a hard link to a file.

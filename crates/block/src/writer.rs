@@ -93,8 +93,17 @@ impl<'a> Writer<'a> {
         Ok(record)
     }
 
-    /// Replaces length and note of the header. The new note must not be longer; it is filled up with blanks.
-    pub(crate) fn begin_anew(&mut self, header: &mut Header, (len, note): (u64, &str)) -> Result<(), Error> {
+    /// Replaces length and note of the header by what is known at the end. The new note must not be longer; it
+    /// is filled up with blanks.
+    pub(crate) fn begin_anew(
+        &mut self,
+        header: &mut Header,
+        (len, note): (u64, Option<&str>),
+    ) -> Result<(), Error> {
+        if len == header.len && note.is_none() {
+            return Ok(());
+        }
+        let note = note.unwrap_or(&header.note);
         let room = header.note.len();
         (header.len, header.note) = (len, format!("{note:room$}"));
         let bytes = header.encode();

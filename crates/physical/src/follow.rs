@@ -28,6 +28,9 @@ const PIECE: u64 = 1 << 20;
 /// so it may write that much beyond the LSN that it tells; the rest is for what later versions do.
 const MARGIN: u64 = 1 << 16;
 
+/// The length of [`Spooled::head`], in bytes.
+pub const HEAD_BYTES: u64 = START as u64;
+
 /// A redo log that is being copied.
 pub struct Follow {
     disk: Arc<dyn Disk>,

@@ -17,7 +17,7 @@ pub mod follow;
 mod line;
 mod name;
 mod pipeline;
-mod position;
+pub mod position;
 mod read;
 mod sort;
 mod source;

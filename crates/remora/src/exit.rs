@@ -109,6 +109,7 @@ impl Exit {
                 return match error {
                     block::Error::Corrupt { .. } => Exit::Damaged,
                     block::Error::Busy(_) => Exit::Busy,
+                    block::Error::Source { source, .. } if is_held(source) => Exit::Busy,
                     block::Error::Stopped => stopped(),
                     _ => Exit::Failed,
                 };
@@ -188,6 +189,11 @@ pub(crate) fn damage(text: impl Into<String>) -> anyhow::Error {
 /// Somebody else holds something that we need.
 #[derive(Debug)]
 pub(crate) struct Held(pub(crate) String);
+
+/// Whether something could not be read because somebody else holds the lock.
+fn is_held(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Held>())
+}
 
 impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

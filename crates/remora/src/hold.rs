@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use server::{Attempt, Hold, HoldMode, Obstacle, Session, Target};
+use server::{Attempt, Hold, HoldMode, Obstacle, Position, Session, Target};
 
 use crate::exit::Held;
 
@@ -79,10 +79,15 @@ fn tell(found: &Obstacle, last: &Obstacle, note: &dyn Fn(&str)) {
 /// # Errors
 /// Errors of the server.
 pub(crate) fn position(hold: &mut Hold) -> Result<Value, server::Error> {
-    let position = hold.position()?.unwrap_or_default();
-    let source: Vec<_> = hold.source_position()?.into_iter().map(|(_, value)| value).collect();
+    Ok(noted(hold.position()?, hold.source_position()?))
+}
+
+/// A position, and how far a replica has applied its source's log, as they are noted in a backup.
+pub(crate) fn noted(position: Option<Position>, source: Vec<(String, String)>) -> Value {
+    let position = position.unwrap_or_default();
+    let source: Vec<_> = source.into_iter().map(|(_, value)| value).collect();
     let source = source.join(" ");
-    Ok(json!({"file": position.file, "offset": position.offset, "gtid": position.gtid, "source": source}))
+    json!({"file": position.file, "offset": position.offset, "gtid": position.gtid, "source": source})
 }
 
 /// The same for people; none on a server without a binary log.

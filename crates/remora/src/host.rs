@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +10,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use block::tree::{Layout, Reader};
+use block::tree::{Layout, Part, Reader};
 use block::{Feed, Scan};
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, RealDisk, Tree};
@@ -155,6 +156,27 @@ impl Machine {
                 Box::new(host.connection.scan_tree(layout, top).map_err(|error| self.explain(error))?)
             }
         })
+    }
+
+    /// Reads parts of a volume of `len` bytes, in order, from files below `top`. Those that are `paged` are
+    /// pages that a server may be writing.
+    pub(crate) fn scan_parts(
+        &self,
+        len: u64,
+        parts: &[(Range<u64>, Part<'_>)],
+        top: &Path,
+        paged: &dyn Fn(&Path) -> bool,
+    ) -> io::Result<Box<dyn Feed>> {
+        let _ = paged;
+        let Machine::Here = self else { return Err(io::Error::other("not yet")) };
+        let mut reader = Reader::new(Arc::new(RealDisk), len);
+        for (place, part) in parts {
+            match part {
+                Part::Bytes(bytes) => reader.add_bytes(place.start, bytes.clone()),
+                Part::File(path, offset) => reader.add_file(place.clone(), top.join(path), *offset),
+            }
+        }
+        Ok(Box::new(Scan::new(Box::new(reader))))
     }
 
     /// Reads a file or device in order.

@@ -3,6 +3,7 @@
 mod belongs;
 mod file_system;
 mod folder;
+pub(crate) mod hot;
 mod lvm;
 pub(crate) mod server;
 pub(crate) mod snapshot;
@@ -186,6 +187,11 @@ impl Source {
         }
         .map(Some)
         .map_err(|error| self.failed(error))
+    }
+
+    /// Whether it is a server.
+    pub(crate) fn is_server(&self) -> bool {
+        self.kind == Kind::Mysql
     }
 
     /// Whether `room` can be set for its snapshots.

@@ -34,6 +34,8 @@ mod extract_dump;
 mod form;
 #[path = "main/galera.rs"]
 mod galera;
+#[path = "main/hot.rs"]
+mod hot;
 #[path = "main/ibd.rs"]
 mod ibd;
 #[path = "main/lock.rs"]

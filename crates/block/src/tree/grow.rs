@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 
 use disk::Kind;
 
@@ -17,8 +17,9 @@ const CHUNK_BLOCKS_U64: u64 = CHUNK_BLOCKS as u64;
 /// The volume has three regions, a group in each, and ends with its header, because only then all files are
 /// known. There is room between the regions, so that a group can grow from one generation to the next without
 /// moving the files behind it.
-pub struct Growing<'a> {
-    before: BTreeMap<&'a Path, &'a Node>,
+pub struct Growing {
+    /// The blocks that files had before.
+    before: BTreeMap<PathBuf, Vec<Range<u64>>>,
     /// Where the regions began before.
     bases_before: Option<Bases>,
     /// The first blocks of the regions, as far as they are known.
@@ -27,13 +28,14 @@ pub struct Growing<'a> {
     end: u64,
 }
 
-impl<'a> Growing<'a> {
+impl Growing {
     /// Begins without files. `before`: the layout of the generation before.
     #[must_use]
-    pub fn new(before: Option<&'a Layout>) -> Growing<'a> {
+    pub fn new(before: Option<&Layout>) -> Growing {
         let nodes = before.into_iter().flat_map(|before| &before.nodes);
+        let files = nodes.filter(|node| node.kind == Kind::File && node.same_as.is_none());
         Growing {
-            before: nodes.map(|node| (&*node.path, node)).collect(),
+            before: files.map(|node| (node.path.clone(), node.blocks.clone())).collect(),
             bases_before: before.and_then(|before| before.grown),
             // The first block says that the header is the last one.
             bases: vec![1],
@@ -57,10 +59,8 @@ impl<'a> Growing<'a> {
         };
         let is_in = |range: &Range<u64>| range.start >= region.start && range.end <= region.end;
         for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
-            let old = self.before.get(&*node.path).filter(|old| old.kind == Kind::File);
-            if let Some(old) = old.filter(|old| old.blocks.iter().all(is_in)) {
-                node.blocks = front(&old.blocks, blocks_of(node.len));
-            }
+            let old = self.before.get(&node.path).filter(|old| old.iter().all(is_in));
+            node.blocks = old.map(|old| front(old, blocks_of(node.len))).unwrap_or_default();
         }
         // What is before the region is full.
         let taken = 1..start;

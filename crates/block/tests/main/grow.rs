@@ -18,11 +18,11 @@ fn repository(folder: &Path) -> Repository {
     Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.join("repo"))))
 }
 
-/// Reads the files of a folder in three groups, by the first letter of their names; what is in a group becomes
-/// known only when the group before it was read.
+/// Reads the files of a folder in three groups, by the first letter of their names; what is in a group
+/// becomes known only when the group before it was read.
 struct Groups<'a> {
     top: &'a Path,
-    growing: Option<Growing<'a>>,
+    growing: Option<Growing>,
     nodes: Vec<Node>,
     scan: Scan,
     /// The group that is read.
@@ -92,7 +92,14 @@ impl<'a> Groups<'a> {
 
 impl Feed for Groups<'_> {
     fn stat(&mut self) -> io::Result<Stat> {
-        Ok(Stat { len: self.len, modified_ns: 0, changed_ns: 0, regular: true, block_device: false })
+        Ok(Stat {
+            len: self.len,
+            modified_ns: 0,
+            changed_ns: 0,
+            inode: 0,
+            regular: true,
+            block_device: false,
+        })
     }
 
     fn ahead(&self) -> u64 {

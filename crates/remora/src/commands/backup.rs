@@ -102,6 +102,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 
+    /// How to copy a server (mysql:): from a snapshot of its file system, or file by file while it runs
+    /// [default: a snapshot where one can be made]
+    #[arg(long, value_enum, value_name = "WAY")]
+    way: Option<Way>,
+
     /// How many seconds to try for the lock of a server (mysql:)
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u32,
@@ -128,6 +133,15 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
+/// How a server is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Way {
+    /// From a snapshot of LVM, btrfs or XFS
+    Snapshot,
+    /// File by file: on any file system, MariaDB 10.8 and later
+    Copy,
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=3600.0).contains(seconds));
     seconds.ok_or_else(|| "write a number of seconds up to 3600, such as 10 or 0.5".to_owned())
@@ -146,6 +160,14 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return Err(exit::usage(format!(
             "{source} is read without a snapshot: --lock and --track are only for snapshots"
         )));
+    }
+    if let (Some(_), Some(source)) =
+        (arguments.way, arguments.sources.iter().find(|source| !source.is_server()))
+    {
+        return Err(exit::usage(format!("{source}: --way is for mysql: only")));
+    }
+    if arguments.way == Some(Way::Copy) && (arguments.track || arguments.lock.is_some()) {
+        return Err(exit::usage("--track and --lock are for snapshots, not for --way copy"));
     }
     if arguments.nice {
         // The I/O scheduler also uses this priority.

@@ -15,6 +15,7 @@ use serde_json::Value;
 use server::{HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
+use crate::exit::Held;
 use crate::hold::{self, Waiting};
 use crate::host::Machine;
 use crate::report::Report;
@@ -45,7 +46,7 @@ pub(crate) struct Login<'a> {
 
 impl Login<'_> {
     /// Connects to the server on a machine.
-    fn connect(&self, machine: &Machine) -> io::Result<(Target, Session)> {
+    pub(super) fn connect(&self, machine: &Machine) -> io::Result<(Target, Session)> {
         let sockets = machine.sockets();
         let all: Vec<ServerArgs> = match sockets.is_empty() {
             true => vec![self.server.clone()],
@@ -111,6 +112,15 @@ impl std::ops::DerefMut for Inner {
     }
 }
 
+/// Whether a snapshot of a server's data can be made.
+pub(crate) fn has_snapshots(machine: &Machine, login: &Login<'_>) -> io::Result<bool> {
+    let (_, mut session) = login.connect(machine)?;
+    let named = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
+    let data = resolve(machine, slice::from_ref(&named))?.pop().unwrap_or_default();
+    let place = FileSystem::of(machine, &data)?;
+    Ok(["btrfs", "xfs"].contains(&&*place.kind) || LogicalVolume::is_one(machine, &place.source))
+}
+
 impl<'a> ServerSnapshot<'a> {
     /// Finds the server's data, and a way to make a snapshot of them. `room` as for a logical volume.
     pub(crate) fn find(
@@ -139,8 +149,8 @@ impl<'a> ServerSnapshot<'a> {
             Inner::Folder(beside(machine, &data, Still::Clone)?.holding(still))
         } else {
             return Err(io::Error::other(format!(
-                "its data folder {} lies on {} on {}, of which no snapshot can be made; move it to LVM, btrfs or XFS, or \
-                 dump the server with 'remora dump'",
+                "its data folder {} lies on {} on {}, of which no snapshot can be made; leave --way out, and it is copied \
+                 without one",
                 data.display(),
                 place.kind,
                 place.source.display(),
@@ -182,7 +192,10 @@ impl Snapshot for ServerSnapshot<'_> {
         let (pause, note) = (|time| self.login.pause(time), |text: &str| self.login.report.note(text));
         let waiting = Waiting { wait: self.login.wait, pause: &pause, note: &note };
         let held = hold::take(session, &mode, &target, &waiting);
-        let mut held = held.map_err(io::Error::other)?;
+        let mut held = held.map_err(|error| match error.downcast::<Held>() {
+            Ok(held) => io::Error::other(held),
+            Err(error) => io::Error::other(error),
+        })?;
         let began = Instant::now();
         held.flush_logs().map_err(io::Error::other)?;
         let mut position = hold::position(&mut held).map_err(io::Error::other)?;

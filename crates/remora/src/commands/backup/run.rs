@@ -5,16 +5,18 @@ use std::io;
 use std::time::Instant;
 
 use block::backup::{Changed, Request, Summary};
+use block::tree::layout_of;
 use block::{Error, Generation, Repository, World};
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
-use super::{Arguments, tell};
+use super::{Arguments, Way, tell};
 use crate::exit::Exit;
 use crate::hold;
 use crate::host::{Call, Machine};
 use crate::report::Report;
-use crate::volume::server::Login;
+use crate::volume::hot::{HotCopy, HotFeed};
+use crate::volume::server::{self, Login};
 use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
 use crate::{calendar, commands, repository, shown};
@@ -97,6 +99,9 @@ impl Run<'_> {
     /// Reads the source, or a snapshot of it that is created, and then removed or kept.
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<(Summary, usize), Error> {
         let mut repository = repository::named(&self.arguments.to, self.name);
+        if self.is_copied(machine)? {
+            return self.copy(&mut repository, machine).map(|summary| (summary, 0));
+        }
         let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
         else {
             let (summary, whole) = self.store(&repository, None, None, machine)?;
@@ -137,6 +142,45 @@ impl Run<'_> {
         let ((summary, whole), damages) = made?;
         *clean &= whole;
         Ok((summary, damages))
+    }
+
+    /// Whether the source is a server that is copied file by file.
+    fn is_copied(&self, machine: &Machine) -> Result<bool, Error> {
+        let chosen = self.arguments.way;
+        if !self.source.is_server() || chosen == Some(Way::Snapshot) || self.arguments.track {
+            return Ok(false);
+        }
+        let can = || server::has_snapshots(machine, self.login).map_err(|error| self.source.failed(error));
+        Ok(chosen == Some(Way::Copy) || !can()?)
+    }
+
+    /// Copies a server file by file, while it runs.
+    fn copy(&self, repository: &mut Repository, machine: &Machine) -> Result<Summary, Error> {
+        let failed = |error| self.source.failed(error);
+        let found = HotCopy::find(machine, self.login).map_err(failed)?;
+        repository.hold()?;
+        let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
+        // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
+        let before = newest.filter(repository::is_tree);
+        let before = before.and_then(|newest| layout_of(repository, Some(newest.number)).ok());
+        let shown = self.source.to_string();
+        let note = json!({"source": shown, "host": machine.name(), "tree": true});
+        let mut feed = found.begin(machine, &self.arguments.to, before.as_ref(), note).map_err(failed)?;
+        let request = Request {
+            taken_s: calendar::now_s(),
+            note: HotFeed::room_for_note(),
+            full: self.arguments.full,
+            jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
+            rate: self.arguments.rate,
+            // What changes meanwhile is in the redo log.
+            is_still: true,
+            ..Request::new(&shown)
+        };
+        let made = block::backup(repository, &mut feed, &request, self.world);
+        made.map_err(|error| match error {
+            Error::Source { name, source } => Error::Source { name, source: machine.explain(source) },
+            error => error,
+        })
     }
 
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {

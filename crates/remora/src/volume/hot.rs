@@ -1,0 +1,536 @@
+//! A running server that is copied file by file, on any file system: no snapshot is needed.
+//!
+//! Pages are read while the server writes them. The redo log is followed from the last checkpoint before the
+//! first page was read, so a server that starts on the copy brings all pages to the moment at which the log
+//! was cut. What the log does not cover is read while the server stands still in one way or another
+//! (`BACKUP STAGE`), and the log is cut while nobody commits: the copy has exactly what is committed at the
+//! position of the binary log that is noted.
+//!
+//! The copy is a volume of three regions ([`Growing`]): what is read while the server works; what is read
+//! while nobody changes definitions, among it every table that DDL has touched meanwhile; and what was put
+//! aside while nobody committed.
+
+mod file;
+mod log;
+mod spool;
+mod stage;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::tree::{self, Growing, Layout, Node, Part, Reader};
+use block::{BLOCK, CHUNK, Feed, Scan, Seen, Want};
+use disk::{Kind, RealDisk, Stat};
+use progress::Progress;
+use serde_json::{Value, json};
+use server::{Flavour, Session, Version};
+
+use self::file::{Names, When};
+use self::log::LogReader;
+use self::spool::Spool;
+use self::stage::Stages;
+use super::belongs::{self, Reach, setting};
+use super::server::Login;
+use crate::hold;
+use crate::host::Machine;
+use crate::stop;
+
+/// The first version with the redo log that can be followed.
+const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };
+/// Engines whose tables are copied rightly, or have nothing in the data folder.
+const ENGINES: [&str; 12] = [
+    "InnoDB",
+    "Aria",
+    "MyISAM",
+    "MRG_MyISAM",
+    "CSV",
+    "ARCHIVE",
+    "MEMORY",
+    "BLACKHOLE",
+    "SEQUENCE",
+    "FEDERATED",
+    "SPIDER",
+    "PERFORMANCE_SCHEMA",
+];
+/// Where a page has the number of its tablespace.
+const SPACE_ID: u64 = 34;
+/// Blanks in place of a note that is known later.
+const NOTE_ROOM: usize = 16 << 10;
+/// How long pages wait for the log before they look again.
+const WAIT_FOR_LOG: Duration = Duration::from_millis(20);
+
+/// A server that can be copied in this way.
+pub(crate) struct HotCopy<'a> {
+    login: &'a Login<'a>,
+    data: PathBuf,
+    names: Names,
+    /// What the user should know about things that the copy lacks.
+    lacks: Vec<String>,
+}
+
+impl<'a> HotCopy<'a> {
+    /// Finds the server's data. Fails with a reason if they can't be copied rightly.
+    pub(crate) fn find(machine: &Machine, login: &'a Login<'a>) -> io::Result<HotCopy<'a>> {
+        let (_, mut session) = login.connect(machine)?;
+        let named = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
+        let data = belongs::resolve(machine, &[named])?.pop().unwrap_or_default();
+        refuse(&mut session)?;
+        let reach = Reach::Folders(&[&*data]);
+        let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
+        if belongs::check_links(machine, &data, &data, &reach)? {
+            return Err(io::Error::other(format!(
+                "{} has links in it, and a file that has two names can't be copied while it is written",
+                data.display()
+            )));
+        }
+        let names = Names::of(&mut session, &data)?;
+        Ok(HotCopy { login, data, names, lacks })
+    }
+
+    /// Begins a copy. What is put aside goes to a file without a name in `room`. `before`: where the files
+    /// were in the generation before.
+    pub(crate) fn begin(
+        self,
+        machine: &'a Machine,
+        room: &Path,
+        before: Option<&Layout>,
+        note: Value,
+    ) -> io::Result<HotFeed<'a>> {
+        self.lacks.iter().for_each(|line| self.login.report.note(line));
+        let (_, session) = self.login.connect(machine)?;
+        let stages = Stages::start(session, self.login.wait)?;
+        let (_, session) = self.login.connect(machine)?;
+        let redo = Spool::new(room)?;
+        let log = LogReader::begin(machine, &self.data.join(file::REDO), &redo, session)?;
+        let mut feed = HotFeed {
+            machine,
+            login: self.login,
+            data: self.data,
+            names: self.names,
+            stages: Some(stages),
+            log: Some(log),
+            redo,
+            aside: Spool::new(room)?,
+            growing: Growing::new(before),
+            early: BTreeMap::new(),
+            nodes: Vec::new(),
+            kept: Vec::new(),
+            feed: Box::new(Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)))),
+            len: 0,
+            region: 0,
+            note,
+        };
+        feed.read_pages()?;
+        Ok(feed)
+    }
+}
+
+/// Fails for a server of which a copy made in this way would not be right.
+fn refuse(session: &mut Session) -> io::Result<()> {
+    let about = &session.about;
+    let no = |why: String| Err(io::Error::other(format!("{why}; dump the server with 'remora dump'")));
+    if about.flavour != Flavour::MariaDb || about.version < FIRST {
+        return no(format!(
+            "no snapshot can be made of its file system, and only MariaDB 10.8 and later can be copied without one, not {}",
+            about.version_text
+        ));
+    }
+    if about.galera {
+        return no("a member of a Galera cluster can't be copied while it runs".to_owned());
+    }
+    for (name, wanted) in [("innodb_page_size", "16384"), ("innodb_encrypt_log", "OFF")] {
+        let value = setting(session, name)?.unwrap_or_default();
+        if value != wanted {
+            return no(format!("a server with {name}={value} can't be copied while it runs"));
+        }
+    }
+    let known = ENGINES.map(|engine| session.quote(engine)).join(", ");
+    let query = format!(
+        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE engine NOT IN ({known}) AND \
+         table_type NOT LIKE 'SYSTEM VIEW' LIMIT 1"
+    );
+    let found = session.strings(&query).map_err(io::Error::other)?;
+    if let Some([Some(schema), Some(table), Some(engine)]) = found.first().map(Vec::as_slice) {
+        return no(format!(
+            "{schema}.{table} is of ENGINE={engine}, which can't be copied while the server runs"
+        ));
+    }
+    Ok(())
+}
+
+/// A file as it was when its pages were listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Early {
+    inode: u64,
+    modified_ns: i128,
+    /// The number of its tablespace; none in a new file that the server has not written yet.
+    space: u32,
+}
+
+/// The copy, while it is made.
+pub(crate) struct HotFeed<'a> {
+    machine: &'a Machine,
+    login: &'a Login<'a>,
+    data: PathBuf,
+    names: Names,
+    stages: Option<Stages>,
+    log: Option<LogReader>,
+    /// The redo log.
+    redo: Spool,
+    /// What was read while nobody committed.
+    aside: Spool,
+    growing: Growing,
+    early: BTreeMap<PathBuf, Early>,
+    /// The files of the first region.
+    nodes: Vec<Node>,
+    /// Everything that is in the copy, as far as it is known.
+    kept: Vec<Node>,
+    /// Reads the region that is being read.
+    feed: Box<dyn Feed>,
+    len: u64,
+    region: usize,
+    note: Value,
+}
+
+impl HotFeed<'_> {
+    /// The note for the beginning, with room for what is known at the end.
+    pub(crate) fn room_for_note() -> String {
+        format!("{:NOTE_ROOM$}", "{}")
+    }
+
+    /// The files of the data folder, and what is known of each.
+    fn list(&self) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
+        let mut seen = BTreeMap::new();
+        let (nodes, left) = tree::list_seen(&*self.machine.tree(), &self.data, |path, entry| {
+            let (inode, modified_ns) = (entry.inode, entry.attributes.modified_ns);
+            seen.insert(path.to_owned(), Early { inode, modified_ns, space: 0 });
+        })?;
+        if let Some(left) = left.iter().find(|left| !left.of_no_use) {
+            return Err(io::Error::other(format!("{}: {}", self.data.join(&left.path).display(), left.what)));
+        }
+        if let Some(node) = nodes.iter().find(|node| node.same_as.is_some()) {
+            return Err(io::Error::other(format!(
+                "{} has a second name",
+                self.data.join(&node.path).display()
+            )));
+        }
+        Ok((nodes, seen))
+    }
+
+    /// The number of a file's tablespace; none if the file is gone or empty.
+    fn space(&self, path: &Path) -> io::Result<Option<u32>> {
+        let mut number = [0; 4];
+        let read = self
+            .machine
+            .disk()
+            .open(&self.data.join(path))
+            .and_then(|file| file.read_full_at(SPACE_ID, &mut number));
+        match read {
+            Ok(4) => Ok(Some(u32::from_be_bytes(number))),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first region: what is read while the server works.
+    fn read_pages(&mut self) -> io::Result<()> {
+        let (nodes, seen) = self.list()?;
+        let newest = nodes
+            .iter()
+            .filter(|node| self.names.when(&node.path) == When::Log)
+            .map(|node| node.path.clone())
+            .max();
+        for node in nodes.into_iter().filter(|node| node.kind == Kind::File) {
+            let Some(mut early) = seen.get(&node.path).copied() else { continue };
+            match self.names.when(&node.path) {
+                When::Pages => {
+                    let Some(space) = self.space(&node.path)? else { continue };
+                    early.space = space;
+                }
+                // The newest part of the binary log is still written.
+                When::Log if Some(&node.path) != newest.as_ref() => {}
+                _ => continue,
+            }
+            self.early.insert(node.path.clone(), early);
+            self.nodes.push(node);
+        }
+        let mut nodes = std::mem::take(&mut self.nodes);
+        self.len = self.growing.add(&mut nodes);
+        let mut parts = parts_of(&nodes);
+        parts.push((0..BLOCK as u64, Part::Bytes(Growing::first_block())));
+        self.feed = self.scan(&parts)?;
+        drop(parts);
+        self.nodes = nodes;
+        Ok(())
+    }
+
+    /// Reads parts of the volume from files of the data folder.
+    fn scan(&self, parts: &[(Range<u64>, Part<'_>)]) -> io::Result<Box<dyn Feed>> {
+        let paged = |path: &Path| self.names.when(path) == When::Pages;
+        self.machine.scan_parts(self.len, parts, &self.data, &paged)
+    }
+
+    /// The second region: stops DDL, and reads what was not read before, or has become another file since.
+    fn read_unlogged(&mut self) -> io::Result<()> {
+        self.stages()?.block_ddl()?;
+        let mut ddl = String::new();
+        match self.machine.disk().open(&self.data.join(file::DDL)) {
+            Ok(mut file) => file.read_to_string(&mut ddl).map(drop)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let named = file::named_in(&ddl);
+        let (nodes, seen) = self.list()?;
+        let early: BTreeMap<PathBuf, Node> =
+            std::mem::take(&mut self.nodes).into_iter().map(|node| (node.path.clone(), node)).collect();
+        let mut anew = Vec::new();
+        for mut node in nodes {
+            if node.kind != Kind::File {
+                self.kept.push(node);
+                continue;
+            }
+            let when = self.names.when(&node.path);
+            match when {
+                When::Pages | When::Log => {
+                    let known = early.get(&node.path).zip(self.early.get(&node.path));
+                    let now = seen.get(&node.path).copied();
+                    let same = match known.zip(now) {
+                        Some(((_, then), now)) => {
+                            !file::is_named(&named, &node.path)
+                                && self.is_same(&node.path, *then, now, when)?
+                        }
+                        None => false,
+                    };
+                    if let Some((read, _)) = known.filter(|_| same) {
+                        // What is behind its end by now is in the redo log.
+                        (node.len, node.blocks) = (read.len, read.blocks.clone());
+                        self.kept.push(node);
+                    } else if when == When::Pages {
+                        anew.push(node);
+                    }
+                }
+                When::NoDdl => anew.push(node),
+                When::NoCommit | When::Never => {}
+            }
+        }
+        self.len = self.growing.add(&mut anew);
+        let parts = parts_of(&anew);
+        self.feed = self.scan(&parts)?;
+        drop(parts);
+        self.kept.append(&mut anew);
+        Ok(())
+    }
+
+    /// Whether the file of this name still is the one that was read.
+    fn is_same(&self, path: &Path, then: Early, now: Early, when: When) -> io::Result<bool> {
+        if then.inode != now.inode {
+            return Ok(false);
+        }
+        // Whoever makes another file of it writes to it.
+        if when == When::Log || then.modified_ns == now.modified_ns {
+            return Ok(true);
+        }
+        Ok(then.space != 0 && self.space(path)? == Some(then.space) || self.is_system(path))
+    }
+
+    /// Whether it is the system tablespace, whose number is 0.
+    fn is_system(&self, path: &Path) -> bool {
+        path.extension().is_none_or(|end| end != "ibd") && self.names.when(path) == When::Pages
+    }
+
+    /// The third region: stops commits, puts aside what is left, cuts the redo log, and lets the server go on.
+    fn read_rest(&mut self) -> io::Result<()> {
+        self.stages()?.block_commit()?;
+        // From here on it must not be read beyond the end, which is not known yet.
+        let log = self.log.take().ok_or_else(ended)?.stop()?;
+        let mut rest = self.put_aside()?;
+        let logs = self.stages()?.binary_logs()?;
+        let (position, end) = self.stages()?.position()?;
+        let Some(stages) = self.stages.take() else { return Err(ended()) };
+        let waited = stages.end()?;
+        // The server only adds to its binary log, so the rest of it can be read now.
+        self.put_logs_aside(&logs, &mut rest)?;
+        let log = log.finish(end)?;
+        self.redo.put_first(&log.head)?;
+        let mut files: Vec<Node> = rest.iter().map(|(node, _)| node.clone()).collect();
+        let redo = self.machine.tree().entry(&self.data.join(file::REDO))?;
+        files.push(Node::of(file::REDO.into(), redo).with_len(log.file_bytes()));
+        self.growing.add(&mut files);
+        let offsets: BTreeMap<PathBuf, u64> =
+            rest.into_iter().map(|(node, offset)| (node.path, offset)).collect();
+        self.kept.extend(files.iter().cloned());
+        let mut all = std::mem::take(&mut self.kept);
+        all.sort_by(|one, other| one.path.cmp(&other.path));
+        let layout = std::mem::replace(&mut self.growing, Growing::new(None)).finish(all);
+        self.len = layout.volume_len();
+        let mut reader = Reader::new(Arc::new(RealDisk), self.len);
+        for (place, part) in layout.parts() {
+            if let Part::Bytes(bytes) = part {
+                reader.add_bytes(place.start, bytes);
+            }
+        }
+        for node in &files {
+            let (path, from) = match offsets.get(&node.path) {
+                Some(offset) => (self.aside.path(), *offset),
+                None => (self.redo.path(), 0),
+            };
+            for (place, offset) in node.places() {
+                reader.add_file(place, path.clone(), from + offset);
+            }
+        }
+        self.feed = Box::new(Scan::new(Box::new(reader)));
+        let (ddl_s, commits_s) = (waited.ddl.as_secs_f64(), waited.commits.as_secs_f64());
+        self.tell(&position, ddl_s, commits_s);
+        self.note["way"] = "copy".into();
+        self.note["position"] = position;
+        self.note["position"]["lock"] = "backup-stage".into();
+        self.note["position"]["seconds_held"] = commits_s.into();
+        self.note["position"]["seconds_without_ddl"] = ddl_s.into();
+        self.note["log"] = json!({"from": log.checkpoint, "to": log.end, "size": log.log_size()});
+        if self.note.to_string().len() > NOTE_ROOM {
+            return Err(io::Error::other("the server's position is too long to be noted"));
+        }
+        Ok(())
+    }
+
+    fn tell(&self, position: &Value, ddl_s: f64, commits_s: f64) {
+        let report = &self.login.report;
+        report.note(&format!(
+            "commits waited for {commits_s:.3} s, DDL and tables without transactions for {ddl_s:.3} s"
+        ));
+        if let Some(text) = hold::shown(position) {
+            report.note(&text);
+        }
+    }
+
+    /// Reads what may change until nobody commits: Aria's control file first and its logs last, so that
+    /// nothing that is read between them is newer than the logs. Returns each file with its place.
+    fn put_aside(&mut self) -> io::Result<Vec<(Node, u64)>> {
+        let (mut nodes, _) = self.list()?;
+        nodes.retain(|node| node.kind == Kind::File && self.names.when(&node.path) == When::NoCommit);
+        nodes.sort_by_key(|node| {
+            let name = node.path.to_string_lossy();
+            (name != "aria_log_control", name.starts_with("aria_log."))
+        });
+        let mut rest = Vec::new();
+        for mut node in nodes {
+            let file = match self.machine.disk().open(&self.data.join(&node.path)) {
+                Ok(file) => file,
+                // The ALTER TABLE that made it has failed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && file::is_altered(&node.path) => {
+                    continue;
+                }
+                Err(error) => return Err(named(&self.data.join(&node.path), error)),
+            };
+            let (offset, len) =
+                self.aside.add(file).map_err(|error| named(&self.data.join(&node.path), error))?;
+            node.len = len;
+            rest.push((node, offset));
+        }
+        Ok(rest)
+    }
+
+    /// Reads the parts of the binary log that were not read before, up to the end that the server told.
+    fn put_logs_aside(&mut self, logs: &[(String, u64)], rest: &mut Vec<(Node, u64)>) -> io::Result<()> {
+        for (name, len) in logs {
+            let Some(path) = self.names.binary_log(name) else { continue };
+            if self.kept.iter().any(|node| node.path == path && node.len == *len) {
+                continue;
+            }
+            self.kept.retain(|node| node.path != path);
+            let whole = self.data.join(&path);
+            let entry = self.machine.tree().entry(&whole).map_err(|error| named(&whole, error))?;
+            let file = self.machine.disk().open(&whole).map_err(|error| named(&whole, error))?;
+            let (offset, read) = self.aside.add(file.take(*len)).map_err(|error| named(&whole, error))?;
+            if read != *len {
+                return Err(named(&whole, io::Error::other("is shorter than the server says")));
+            }
+            rest.push((Node::of(path, entry).with_len(*len), offset));
+        }
+        Ok(())
+    }
+
+    fn stages(&mut self) -> io::Result<&mut Stages> {
+        self.stages.as_mut().ok_or_else(ended)
+    }
+
+    /// Waits while much of the redo log is unread; fails if it can't be followed any more.
+    fn wait_for_log(&mut self) -> io::Result<()> {
+        let began = Instant::now();
+        while let Some(log) = &self.log {
+            if log.has_failed() {
+                let failed = self.log.take().map(LogReader::stop);
+                return Err(failed.and_then(Result::err).unwrap_or_else(ended));
+            }
+            // The log may be read through the connection that waits here, so that must go on.
+            if !log.is_late()
+                || began.elapsed() > Duration::from_secs(1)
+                || !stop::pause(WAIT_FOR_LOG, &self.login.stop)
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ended() -> io::Error {
+    io::Error::other("the copy had ended before")
+}
+
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The places of files in the volume.
+fn parts_of(nodes: &[Node]) -> Vec<(Range<u64>, Part<'_>)> {
+    let files = nodes
+        .iter()
+        .flat_map(|node| node.places().map(|(place, offset)| (place, Part::File(&node.path, offset))));
+    files.collect()
+}
+
+impl Feed for HotFeed<'_> {
+    fn stat(&mut self) -> io::Result<Stat> {
+        let mut stat = self.feed.stat()?;
+        stat.len = self.len;
+        Ok(stat)
+    }
+
+    fn ahead(&self) -> u64 {
+        self.feed.ahead()
+    }
+
+    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+        self.feed.expect(number, bytes, want)
+    }
+
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+        self.wait_for_log()?;
+        self.feed.read(buffer)
+    }
+
+    fn more(&mut self) -> io::Result<Option<u64>> {
+        debug_assert!(self.len.is_multiple_of(CHUNK as u64) || self.region == 2);
+        match self.region {
+            0 => self.read_unlogged()?,
+            1 => self.read_rest()?,
+            _ => return Ok(None),
+        }
+        self.region += 1;
+        Ok(Some(self.len))
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.region == 1
+    }
+
+    fn note(&self) -> Option<String> {
+        Some(self.note.to_string())
+    }
+}

@@ -1,0 +1,89 @@
+//! Follows the redo log in a thread of its own, while pages are read.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use physical::follow::{Follow, HEAD_BYTES, Spooled};
+use physical::position::Position;
+use server::Session;
+
+use super::spool::Spool;
+use crate::host::Machine;
+
+/// How often the log is read.
+const STEP: Duration = Duration::from_millis(50);
+/// The share of the log that may be unread before pages wait for it.
+const BEHIND_MAX: f64 = 0.7;
+
+/// A log that is followed.
+pub(super) struct LogReader {
+    thread: JoinHandle<io::Result<(Follow, Session)>>,
+    /// Dropped when the thread shall end.
+    stop: Sender<()>,
+    /// Whether pages should wait, because much of the log is unread.
+    late: Arc<AtomicBool>,
+}
+
+impl LogReader {
+    /// Takes the last checkpoint, and follows the log from there.
+    pub(super) fn begin(
+        machine: &Machine,
+        path: &Path,
+        spool: &Spool,
+        session: Session,
+    ) -> io::Result<LogReader> {
+        let follow = Follow::begin(machine.disk(), path.to_owned(), Box::new(spool.writer(HEAD_BYTES)?));
+        let (mut follow, mut session) = (follow.map_err(io::Error::other)?, session);
+        let (stop, stopped) = bounded::<()>(1);
+        let late = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&late);
+        let thread = std::thread::Builder::new().name("redo".to_owned()).spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(STEP) {
+                let now = Position::read(&mut session).map_err(io::Error::other)?;
+                tells.store(follow.behind(now.current) > BEHIND_MAX, Ordering::Release);
+                follow.catch_up(&mut session).map_err(io::Error::other)?;
+            }
+            Ok((follow, session))
+        })?;
+        Ok(LogReader { thread, stop, late })
+    }
+
+    /// Whether it can't be followed any more; [`LogReader::stop`] says why.
+    pub(super) fn has_failed(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Whether so much of the log is unread that pages should wait.
+    pub(super) fn is_late(&self) -> bool {
+        self.late.load(Ordering::Acquire)
+    }
+
+    /// Ends the thread. Nothing of the log is read then until [`Stopped::finish`].
+    pub(super) fn stop(self) -> io::Result<Stopped> {
+        drop(self.stop);
+        let (follow, session) =
+            self.thread.join().map_err(|_| io::Error::other("a thread ended early"))??;
+        Ok(Stopped { follow, session })
+    }
+}
+
+/// A log that is read as far as some LSN.
+pub(super) struct Stopped {
+    follow: Follow,
+    session: Session,
+}
+
+impl Stopped {
+    /// Reads up to the LSN `end`, and proves that the log is whole.
+    pub(super) fn finish(mut self, end: u64) -> io::Result<Spooled> {
+        let Stopped { follow, session } = &mut self;
+        let mut current = || Ok(Position::read(session)?.current);
+        follow.step(end, &mut current).map_err(io::Error::other)?;
+        self.follow.finish(end).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,45 @@
+//! What was read while the server stood still, until it can be stored.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// A file without a name: nothing is left of it, however the run ends.
+pub(super) struct Spool {
+    file: File,
+    len: u64,
+}
+
+impl Spool {
+    /// An empty one on the file system of this folder.
+    pub(super) fn new(folder: &Path) -> io::Result<Spool> {
+        Ok(Spool { file: tempfile::tempfile_in(folder)?, len: 0 })
+    }
+
+    /// Another way to write to it, from byte `at` on.
+    pub(super) fn writer(&self, at: u64) -> io::Result<File> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(at))?;
+        Ok(file)
+    }
+
+    /// Adds bytes; returns where they begin, and how many they are.
+    pub(super) fn add(&mut self, mut from: impl Read) -> io::Result<(u64, u64)> {
+        let start = self.len;
+        let count = io::copy(&mut from, &mut self.file)?;
+        self.len += count;
+        Ok((start, count))
+    }
+
+    /// Replaces its first bytes.
+    pub(super) fn put_first(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(bytes)
+    }
+
+    /// A path that leads to it in this process.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+}

@@ -1,0 +1,348 @@
+//! `remora backup mysql: --way copy`: servers that are copied file by file while they work.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ::server::Session;
+use sandbox::{Family, Product, Sandbox, Settings};
+use tempfile::TempDir;
+
+use crate::support::{Ended, Running, connect, places, products, remora, start, tell, until};
+
+/// A server and a folder for its backups.
+struct Scene {
+    product: Product,
+    server: Sandbox,
+    folder: TempDir,
+}
+
+/// Engines of the tables that grow by a row with each transaction.
+const ENGINES: [&str; 4] = ["InnoDB", "InnoDB", "MyISAM", "Aria"];
+
+impl Scene {
+    fn new(product: Product, more: &[&str]) -> Scene {
+        tell(product);
+        let options = [&["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=8M"], more].concat();
+        let server = start(product, &options);
+        let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+        let mut session = connect(server.socket());
+        session.execute("CREATE DATABASE app").unwrap();
+        for (number, engine) in ENGINES.iter().enumerate() {
+            let columns = "(id INT PRIMARY KEY, pad VARCHAR(2000) NOT NULL)";
+            session.execute(&format!("CREATE TABLE app.w{number} {columns} ENGINE={engine}")).unwrap();
+        }
+        Scene { product, server, folder }
+    }
+
+    /// Rows that make the copy take a while.
+    fn fill(&self, rows: u32) {
+        let mut session = connect(self.server.socket());
+        session.execute("CREATE TABLE app.big (id INT PRIMARY KEY, pad VARCHAR(255) NOT NULL)").unwrap();
+        let rows = format!("SELECT seq, REPEAT(MD5(seq), 7) FROM seq_1_to_{rows}");
+        session.execute("USE app").unwrap();
+        session.execute(&format!("INSERT INTO big {rows}")).unwrap();
+    }
+
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        let socket = self.server.socket().to_str().unwrap();
+        let line = ["backup", "mysql:", "--socket", socket, "--no-defaults", "-uroot", "--to", "repo"];
+        [&line, more].concat()
+    }
+
+    fn backup(&self, more: &[&str]) -> Ended {
+        self.run(&self.arguments(more))
+    }
+
+    fn begin(&self, more: &[&str]) -> Running {
+        let mut command = remora(self.folder.path());
+        command.args(self.arguments(more)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::new(command.spawn().unwrap())
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        Ended::of(&remora(self.folder.path()).args(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Restores the newest generation, and starts a server on it.
+    fn back(&self) -> Sandbox {
+        let to = self.folder.path().join("back");
+        if to.exists() {
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+        self.run(&["restore", "repo", "--to", "back"]).exits(0);
+        let installation = sandbox::find(&places(), self.product).unwrap();
+        let options = ["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=96M"].map(str::to_owned);
+        let settings = Settings { data: Some(to), options: options.to_vec(), ..Settings::default() };
+        Sandbox::start(&installation, &places(), &settings).unwrap()
+    }
+
+    /// The numbers of the last transactions in the newest generation, by domain.
+    fn position(&self) -> BTreeMap<u32, u64> {
+        let listed = self.run(&["list", "repo", "--json"]).exits(0).out;
+        let line = listed.lines().rfind(|line| line.contains("\"gtid\"")).unwrap();
+        let (_, rest) = line.split_once("\"gtid\":\"").unwrap();
+        let gtid = rest.split('"').next().unwrap();
+        let parts = gtid.split(',').map(|gtid| {
+            let mut numbers = gtid.split('-');
+            let domain = numbers.next().unwrap().parse().unwrap();
+            (domain, numbers.nth(1).unwrap().parse().unwrap())
+        });
+        parts.collect()
+    }
+
+    /// The copy has exactly the rows that were committed at its position, and its tables are sound.
+    #[track_caller]
+    fn is_exact(&self) {
+        let position = self.position();
+        let back = self.back();
+        let mut session = connect(back.socket());
+        for number in 0..ENGINES.len() {
+            let wanted = position.get(&domain(number)).copied().unwrap_or(0);
+            let query = format!("SELECT CONCAT_WS(' ', COUNT(*), IFNULL(MAX(id), 0)) FROM app.w{number}");
+            let found = session.value(&query).unwrap().unwrap();
+            assert_eq!(found, format!("{wanted} {wanted}"), "table {number} at {position:?}");
+        }
+        sound(&mut session);
+        let line = ["verify", "repo", "--boot", "--work", ".", "--server", self.product.id()];
+        self.run(&line).exits(0).says(&["all sound"]);
+    }
+}
+
+fn domain(number: usize) -> u32 {
+    u32::try_from(number).unwrap() + 11
+}
+
+/// All tables pass CHECK TABLE.
+#[track_caller]
+fn sound(session: &mut Session) {
+    let query = "SELECT CONCAT('`', table_schema, '`.`', table_name, '`') FROM information_schema.tables \
+                 WHERE table_schema = 'app' AND table_type = 'BASE TABLE'";
+    for table in session.strings(query).unwrap() {
+        let table = table[0].clone().unwrap();
+        for row in session.strings(&format!("CHECK TABLE {table} EXTENDED")).unwrap() {
+            let cells: Vec<String> = row.into_iter().map(Option::unwrap_or_default).collect();
+            let (kind, text) = (&cells[2], &cells[3]);
+            assert!(kind == "status" && text == "OK", "{table}: {kind}: {text}");
+        }
+    }
+}
+
+/// Adds rows to a table, each in a transaction whose number is the row's, until it is over.
+fn write(server: &Sandbox, number: usize, over: &AtomicBool) {
+    let mut session = connect(server.socket());
+    session.execute(&format!("SET SESSION gtid_domain_id = {}", domain(number))).unwrap();
+    let from = session.value(&format!("SELECT IFNULL(MAX(id), 0) FROM app.w{number}")).unwrap().unwrap();
+    let mut id: u64 = from.parse().unwrap();
+    while !over.load(Ordering::Relaxed) {
+        id += 1;
+        let sql = format!("INSERT INTO app.w{number} VALUES ({id}, REPEAT('{id} ', 100))");
+        session.execute(&sql).unwrap();
+    }
+}
+
+/// Changes definitions, until it is over. Each table has no rows or a hundred.
+fn define(server: &Sandbox, over: &AtomicBool, done: &AtomicU64) {
+    let mut session = connect(server.socket());
+    session.execute("USE app").unwrap();
+    let rows = "SELECT seq, REPEAT('x', 200) FROM seq_1_to_100";
+    let columns = "(id INT PRIMARY KEY, pad VARCHAR(255)) ENGINE";
+    let mut turn = 0;
+    while !over.load(Ordering::Relaxed) {
+        turn += 1;
+        let engine = ["InnoDB", "MyISAM", "Aria"][turn % 3];
+        for sql in [
+            format!("CREATE OR REPLACE TABLE x1 {columns}={engine}"),
+            format!("INSERT INTO x1 {rows}"),
+            format!("CREATE OR REPLACE TABLE x2 {columns}=InnoDB PARTITION BY HASH(id) PARTITIONS 3"),
+            format!("INSERT INTO x2 {rows}"),
+            "RENAME TABLE x1 TO x3, x2 TO x1, x3 TO x2".to_owned(),
+            "ALTER TABLE x1 ADD COLUMN more INT, ALGORITHM=COPY".to_owned(),
+            "ALTER TABLE x2 ENGINE=InnoDB".to_owned(),
+            "ALTER TABLE x2 ADD KEY (pad)".to_owned(),
+            "CREATE OR REPLACE TABLE `odd #name-é` LIKE x2".to_owned(),
+            format!("INSERT INTO `odd #name-é` {rows}"),
+            "TRUNCATE TABLE x1".to_owned(),
+            "OPTIMIZE TABLE x2".to_owned(),
+            "DROP TABLE x2".to_owned(),
+        ] {
+            // OPTIMIZE gives rows.
+            session.strings(&sql).unwrap();
+            done.fetch_add(1, Ordering::Relaxed);
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
+/// Runs something while four writers and DDL are at work.
+fn under_load(scene: &Scene, act: impl FnOnce(&AtomicU64)) {
+    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..ENGINES.len() {
+            let (server, over) = (&scene.server, &over);
+            scope.spawn(move || write(server, number, over));
+        }
+        scope.spawn(|| define(&scene.server, &over, &done));
+        let stops = Stops(&over);
+        until("definitions change", || done.load(Ordering::Relaxed) > 3);
+        act(&done);
+        drop(stops);
+    });
+}
+
+/// Ends the load however a test ends.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn servers() -> Vec<Product> {
+    products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()
+}
+
+#[test]
+fn a_copy_has_what_was_committed_at_its_position() {
+    let copies: u32 = std::env::var("REMORA_HOT_COPIES").map_or(2, |text| text.parse().unwrap());
+    for product in servers() {
+        let scene = Scene::new(product, &[]);
+        scene.fill(20_000);
+        for number in 1..=copies {
+            // What is read while the server works takes longer than anything that is done to definitions.
+            under_load(&scene, |_| {
+                let name = format!("@{number} (");
+                scene.backup(&["--rate", "30M"]).exits(0).says(&[
+                    &name,
+                    "commits waited for",
+                    "binary log position",
+                ]);
+            });
+            scene.is_exact();
+        }
+    }
+}
+
+#[test]
+fn what_did_not_change_is_not_stored_again() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    scene.fill(20_000);
+    let first = scene.backup(&[]).exits(0);
+    assert!(first.err.contains("mysql@1 (full)"), "{}", first.err);
+    connect(scene.server.socket()).execute("INSERT INTO app.w0 VALUES (1, 'x')").unwrap();
+    scene.backup(&[]).exits(0).says(&["mysql@2 (changes to 1)"]);
+    let bytes = |number: u32| {
+        std::fs::metadata(scene.folder.path().join(format!("repo/mysql/{number:06}.blk"))).unwrap().len()
+    };
+    assert!(bytes(2) * 5 < bytes(1), "{} and {}", bytes(1), bytes(2));
+    let back = scene.back();
+    let mut session = connect(back.socket());
+    assert_eq!(session.value("SELECT COUNT(*) FROM app.w0").unwrap().unwrap(), "1");
+    assert_eq!(session.value("SELECT COUNT(*) FROM app.big").unwrap().unwrap(), "20000");
+}
+
+#[test]
+fn a_copy_that_is_killed_holds_nobody_and_leaves_nothing() {
+    for product in servers() {
+        let scene = Scene::new(product, &[]);
+        scene.fill(20_000);
+        scene.backup(&[]).exits(0);
+        let mut session = connect(scene.server.socket());
+        session.execute("SET SESSION lock_wait_timeout = 20").unwrap();
+        let mut running = scene.begin(&["--rate", "2M"]);
+        until("the server knows of a backup", || {
+            running.must_run();
+            scene.server.data().join("ddl.log").exists()
+        });
+        running.kill();
+        // Another backup may begin, and definitions may change.
+        until("the server knows that it is over", || session.execute("BACKUP STAGE START").is_ok());
+        session.execute("BACKUP STAGE END").unwrap();
+        session.execute("ALTER TABLE app.w0 ADD COLUMN more INT").unwrap();
+        assert_eq!(scene.run(&["list", "repo"]).exits(0).out.matches("mysql@").count(), 1);
+        scene.backup(&[]).exits(0).says(&["mysql@2 (changes to 1)"]);
+        scene.is_exact();
+    }
+}
+
+#[test]
+fn a_server_that_ends_while_it_is_copied_is_told() {
+    let mut scene = Scene::new(Product::MariaDb1011, &[]);
+    scene.fill(20_000);
+    let mut running = scene.begin(&["--rate", "2M"]);
+    until("the server knows of a backup", || {
+        running.must_run();
+        scene.server.data().join("ddl.log").exists()
+    });
+    scene.server.kill().unwrap();
+    let ended = running.end();
+    assert_ne!(ended.code, 0);
+    ended.says(&["no backup was made"]);
+    assert!(!scene.folder.path().join("repo/mysql/000001.blk").exists());
+}
+
+#[test]
+fn who_blocks_a_copy_is_named() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let mut holder = connect(scene.server.socket());
+    holder.execute("BACKUP STAGE START").unwrap();
+    scene.backup(&["--wait", "1"]).exits(11).says(&[
+        "another backup of the server",
+        "--wait",
+        "no backup was made",
+    ]);
+    holder.execute("BACKUP STAGE END").unwrap();
+    // What DDL waits for: a transaction that has read the table.
+    let mut reader = connect(scene.server.socket());
+    reader.execute("LOCK TABLES app.w2 WRITE").unwrap();
+    scene.backup(&["--wait", "1"]).exits(11).says(&["blocked by"]);
+    reader.execute("UNLOCK TABLES").unwrap();
+    // Nothing is left that would keep anybody from anything.
+    holder.execute("CREATE TABLE app.fresh (id INT)").unwrap();
+    scene.backup(&["--wait", "5"]).exits(0);
+}
+
+#[test]
+fn what_can_not_be_copied_rightly_is_refused() {
+    let refused = |scene: &Scene, why: &[&str]| {
+        let ended = scene.backup(&["--way", "copy"]).exits(1).says(why);
+        assert!(ended.err.contains("no backup was made"), "{}", ended.err);
+        assert!(!scene.folder.path().join("repo/mysql/000001.blk").exists());
+    };
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let elsewhere = scene.folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mut session = connect(scene.server.socket());
+    let sql = format!("CREATE TABLE app.away (id INT) DATA DIRECTORY='{}'", elsewhere.display());
+    session.execute(&sql).unwrap();
+    refused(&scene, &["app/away.isl", "not in the data folder"]);
+    session.execute("DROP TABLE app.away").unwrap();
+    scene.backup(&["--way", "snapshot"]).exits(1);
+    scene.backup(&["--way", "copy", "--track"]).exits(2).says(&["--track"]);
+    scene.backup(&["--way", "copy"]).exits(0);
+    if products().contains(&Product::MySql56) {
+        tell(Product::MySql56);
+        let server = start(Product::MySql56, &[]);
+        let folder = tempfile::tempdir().unwrap();
+        let socket = server.socket().to_str().unwrap();
+        let line = [
+            "backup",
+            "mysql:",
+            "--socket",
+            socket,
+            "--no-defaults",
+            "-uroot",
+            "--to",
+            "repo",
+            "--way",
+            "copy",
+        ];
+        let ended = Ended::of(&remora(folder.path()).args(line).output().unwrap());
+        ended.exits(1).says(&["MariaDB 10.8 and later", "5.6"]);
+        assert!(!Path::new("repo").exists());
+    }
+}
