@@ -374,7 +374,6 @@ fn what_is_flushed_ends_with_a_mini_transaction() {
         let until = follow.checkpoint() + 3 * follow.capacity();
         let read = load(&server, &mut follow, until, definition);
         assert!(read > 20, "{product}: {read}");
-        eprintln!("{product} {read} {until}");
     }
 }
 
