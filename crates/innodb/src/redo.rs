@@ -15,6 +15,8 @@ pub const START: usize = 12_288;
 const CHECKPOINTS: [usize; 2] = [4096, 8192];
 /// Bytes of the checkpoint record, with its end.
 const CHECKPOINT_BYTES: u64 = 16;
+/// More than a server writes in its life.
+const LSN_MAX: u64 = 1 << 62;
 /// Type and empty page number of a checkpoint record; an LSN, an end byte and a checksum follow.
 const CHECKPOINT_HEAD: [u8; 3] = [0xFA, 0, 0];
 /// The formats, by the number at the beginning: MariaDB 10.8 and later, and those before.
@@ -73,7 +75,7 @@ impl Log {
         let (checkpoint, end) = newest.ok_or_else(|| corrupt("there is no checkpoint", CHECKPOINTS[0]))?;
         let first = u64_at(head, 8);
         let capacity = len.saturating_sub(START as u64);
-        if capacity < CHECKPOINT_BYTES || checkpoint < first || end < checkpoint {
+        if capacity < CHECKPOINT_BYTES || checkpoint < first || end < checkpoint || end > LSN_MAX {
             return Err(corrupt("its checkpoint is not in it", CHECKPOINTS[0]));
         }
         Ok(Log { first, capacity, checkpoint, end })

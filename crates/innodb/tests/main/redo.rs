@@ -124,6 +124,74 @@ fn no_changed_bit_and_no_missing_byte_is_overlooked() {
 }
 
 #[test]
+fn mtr_across_wrap() {
+    // The end of the file is at each byte of the second one: in its records, and within its end.
+    let minis = [vec![20, 3], vec![40, 2], vec![300]];
+    let bytes = 28 + 47 + 305;
+    for before in 28..=75 {
+        let capacity = 1000;
+        let ring = ring(capacity, 12_288, capacity as u64 - before, &minis);
+        for piece in [1, 7, 64, 5000] {
+            let (out, lsn) = ring.copied(piece).unwrap();
+            assert!(out == ring.text, "{before}");
+            assert_eq!(lsn, ring.checkpoint + bytes);
+        }
+    }
+}
+
+#[test]
+fn header_vectors() {
+    let good = ring(900, 12_288, 700, &[vec![20]]).file;
+    let len = good.len() as u64;
+    let parse = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut head = good[..START].to_vec();
+        change(&mut head);
+        Log::parse(&head, len).map(|log| log.checkpoint())
+    };
+    let signed = |head: &mut Vec<u8>, from: usize, to: usize| {
+        let sum = crc(&head[from..to]);
+        head[to..to + 4].copy_from_slice(&sum);
+    };
+    let checkpoint = |head: &mut Vec<u8>, at: usize, lsn: u64, end: u64| {
+        head[at..at + 60].fill(0);
+        head[at..at + 8].copy_from_slice(&lsn.to_be_bytes());
+        head[at + 8..at + 16].copy_from_slice(&end.to_be_bytes());
+        signed(head, at, at + 60);
+    };
+    assert_eq!(parse(&|_| ()), Ok(12_988));
+    // The newer of two checkpoints, wherever it is; one that is only half there does not count.
+    assert_eq!(parse(&|head| checkpoint(head, 8192, 13_000, 13_100)), Ok(13_000));
+    assert_eq!(parse(&|head| checkpoint(head, 8192, 12_500, 13_900)), Ok(12_988));
+    let torn = |head: &mut Vec<u8>| {
+        checkpoint(head, 8192, 13_000, 13_100);
+        head[8192 + 7] ^= 1;
+    };
+    assert_eq!(parse(&torn), Ok(12_988));
+    // None, or one that can't be.
+    let refused = |change: &dyn Fn(&mut Vec<u8>)| parse(change).unwrap_err().to_string();
+    assert!(refused(&|head| head[4096] ^= 1).contains("no checkpoint"));
+    assert!(refused(&|head| checkpoint(head, 4096, 12_287, 12_987)).contains("not in it"));
+    assert!(refused(&|head| checkpoint(head, 4096, 12_988, 12_987)).contains("not in it"));
+    assert!(refused(&|head| checkpoint(head, 4096, 12_988, u64::MAX)).contains("not in it"));
+    // Every bit of the header is proven.
+    for bit in 0..512 * 8 {
+        assert!(parse(&|head| head[bit / 8] ^= 1 << (bit % 8)).is_err(), "{bit}");
+    }
+    // Other formats: encrypted, and those before 10.8.
+    let format = |format: u32| {
+        refused(&|head| {
+            head[..4].copy_from_slice(&format.to_be_bytes());
+            signed(head, 0, 508);
+        })
+    };
+    assert!(format(0xF09F_979D).contains("encrypted"));
+    assert!(format(0x5048_5953).contains("before MariaDB 10.8"));
+    for cut in [0, 3, 4, 100, 511, 512, 4096, 4159] {
+        assert!(refused(&|head| head.truncate(cut)).len() > 4, "{cut}");
+    }
+}
+
+#[test]
 fn what_was_written_over_is_a_gap() {
     let minis = vec![vec![90]; 12];
     let ring = ring(1200, 12_288, 300, &minis);
