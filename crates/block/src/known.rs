@@ -12,6 +12,9 @@ const NEWEST_MAGIC: [u8; 8] = *b"remonew\n";
 /// Lists the damage that the last verification has found.
 const DAMAGE: &str = "damage.note";
 const DAMAGE_MAGIC: [u8; 8] = *b"remodmg\n";
+/// Lists the generations on which a server was started.
+const BOOTED: &str = "booted.note";
+const BOOTED_MAGIC: [u8; 8] = *b"remoboo\n";
 /// Replaces a group's offset when the record itself is damaged.
 const RECORD: u64 = u64::MAX;
 
@@ -111,4 +114,42 @@ impl Damage {
         };
         Ok(Damage::new(triples.iter().map(bad)))
     }
+}
+
+/// What was found when servers were started on generations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Booted(BTreeMap<u64, (u64, bool)>);
+
+impl Booted {
+    /// Whether a generation with this number and content was sound when a server was started on it. `None`:
+    /// nobody has tried.
+    pub(crate) fn of(&self, generation: u64, content: &[u8; 32]) -> Option<bool> {
+        self.0.get(&generation).filter(|(known, _)| *known == begin_of(content)).map(|(_, sound)| *sound)
+    }
+
+    /// Adds what was found.
+    pub(crate) fn add(&mut self, generation: u64, content: &[u8; 32], sound: bool) {
+        self.0.insert(generation, (begin_of(content), sound));
+    }
+
+    /// Writes the list and replaces the former one.
+    pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
+        let numbers =
+            self.0.iter().flat_map(|(number, (content, sound))| [*number, *content, u64::from(*sound)]);
+        numbers::write(store, BOOTED, &BOOTED_MAGIC, numbers)
+    }
+
+    /// Reads the list. One that is damaged counts as empty: then nothing is known.
+    pub(crate) fn read(store: &dyn Store) -> Result<Booted, Error> {
+        let numbers = numbers::read(store, BOOTED, &BOOTED_MAGIC)?.flatten().unwrap_or_default();
+        let (triples, _) = numbers.as_chunks::<3>();
+        Ok(Booted(
+            triples.iter().map(|[number, content, sound]| (*number, (*content, *sound == 1))).collect(),
+        ))
+    }
+}
+
+/// Enough of a hash to tell a generation from a later one of the same number.
+fn begin_of(content: &[u8; 32]) -> u64 {
+    content.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

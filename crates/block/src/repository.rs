@@ -10,7 +10,7 @@ use crate::Error;
 use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
-use crate::known::{Damage, Newest};
+use crate::known::{Booted, Damage, Newest};
 use crate::store::Store;
 
 /// The lock of the single run that writes.
@@ -51,6 +51,9 @@ pub struct Generation {
     /// Whether everything that it builds on exists. Only [`verify()`](crate::verify()) tells whether the
     /// blocks are undamaged.
     pub is_whole: bool,
+    /// Whether it was sound when a server was started on it after it was made; `None` if nobody has tried. See
+    /// [`Repository::note_boot`].
+    pub booted: Option<bool>,
 }
 
 /// The contents of a repository.
@@ -166,6 +169,21 @@ impl Repository {
         let shown = self.store.shown("");
         let guard = self.store.lock(WRITER, Share::Exclusive).map_err(Error::store(&shown))?;
         guard.ok_or(Error::Busy(shown)).map(Some)
+    }
+
+    /// Notes what was found when a server was started on a generation.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is no such generation, [`Error::Busy`] while another run writes, and errors of
+    /// the store.
+    pub fn note_boot(&self, generation: u64, is_sound: bool) -> Result<(), Error> {
+        let _alone = self.writing()?;
+        let loaded = self.load()?;
+        let missing = || Error::Missing(format!("there is no generation {generation}"));
+        let file = loaded.generations.get(&generation).ok_or_else(missing)?;
+        let mut booted = Booted::read(self.store())?;
+        booted.add(generation, &file.trailer.content, is_sound);
+        booted.write(self.store())
     }
 
     /// Keeps files from being removed. `None` if the repository can't be written to anyway.
@@ -288,6 +306,7 @@ impl Repository {
     /// When the store can't be read. Unusable files are part of the answer.
     pub fn list(&self) -> Result<Listing, Error> {
         let loaded = self.load()?;
+        let booted = Booted::read(self.store())?;
         let tell = |file: &Arc<File>| Generation {
             number: file.header.generation,
             parent: file.header.parent,
@@ -300,6 +319,7 @@ impl Repository {
             file: file.shown.clone(),
             note: file.header.note.clone(),
             is_whole: Chain::new(&loaded.generations, file.header.generation).is_ok(),
+            booted: booted.of(file.header.generation, &file.trailer.content),
         };
         Ok(Listing {
             generations: loaded.generations.values().map(tell).collect(),

@@ -31,8 +31,10 @@ const END_BYTES: usize = 5;
 const FIRST_ROUND: u8 = 1;
 /// More bytes than a mini-transaction has.
 const MINI_BYTES_MAX: usize = 64 << 20;
-/// Who made the log.
-const CREATOR: &[u8] = b"remora";
+/// Who made the log, if it is a copy.
+pub const CREATOR: &[u8] = b"remora";
+/// Where that is in the header, with zeros behind it.
+const CREATOR_AT: std::ops::Range<usize> = 16..48;
 
 /// The state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,13 @@ pub struct Log {
     checkpoint: u64,
     /// The LSN that the checkpoint gives as its end.
     end: u64,
+}
+
+/// Who made the log whose first bytes these are, such as `MariaDB 10.11.19`.
+#[must_use]
+pub fn creator(head: &[u8]) -> &[u8] {
+    let name = head.get(CREATOR_AT).unwrap_or_default();
+    name.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 impl Log {
@@ -228,7 +237,7 @@ impl Chain {
         let mut head = vec![0; START];
         put(&mut head, 0, &CURRENT.to_be_bytes());
         put(&mut head, 8, &self.log.checkpoint.to_be_bytes());
-        put(&mut head, 16, CREATOR);
+        put(&mut head, CREATOR_AT.start, CREATOR);
         let sum = crc(&head[..508]);
         put(&mut head, 508, &sum.to_be_bytes());
         let at = CHECKPOINTS[0];

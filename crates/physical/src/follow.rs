@@ -68,19 +68,32 @@ impl Spooled {
         self.head.len() as u64 + self.bytes
     }
 
-    /// The least `innodb_log_file_size`, in bytes, with which a server recovers without trouble. With less,
-    /// it may say that `Crash recovery is broken due to insufficient innodb_log_file_size`.
-    ///
-    /// The server wants its log to reach back to the checkpoint while it recovers: no further than 0.9 *
-    /// (0.9 * (size - 12288) - 48 pages), which is `max_checkpoint_age` in `log_t::set_capacity`. A third
-    /// more than the log and 4 MiB is more than that, also with pages of 64 KiB, and leaves room for what
-    /// recovery itself writes.
+    /// The least `innodb_log_file_size` for a server on the copy, see [`log_size`].
     #[must_use]
     pub fn log_size(&self) -> u64 {
-        let needed = self.file_bytes() + self.file_bytes() / 3 + (4 << 20);
-        // The server's least is 4 MiB.
-        needed.next_multiple_of(1 << 20).max(4 << 20)
+        log_size(self.file_bytes())
     }
+}
+
+/// The least `innodb_log_file_size`, in bytes, with which a server recovers without trouble by a copied log of
+/// `file_bytes` bytes. With less, it may say that `Crash recovery is broken due to insufficient
+/// innodb_log_file_size`.
+///
+/// The server wants its log to reach back to the checkpoint while it recovers: no further than 0.9 * (0.9 *
+/// (size - 12288) - 48 pages), which is `max_checkpoint_age` in `log_t::set_capacity`. A third more than the
+/// log and 4 MiB is more than that, also with pages of 64 KiB, and leaves room for what recovery itself
+/// writes.
+#[must_use]
+pub fn log_size(file_bytes: u64) -> u64 {
+    let needed = file_bytes + file_bytes / 3 + (4 << 20);
+    // The server's least is 4 MiB.
+    needed.next_multiple_of(1 << 20).max(4 << 20)
+}
+
+/// Whether a redo log, of which these are the first bytes, is a copy that was made here.
+#[must_use]
+pub fn is_copy(head: &[u8]) -> bool {
+    innodb::redo::creator(head) == innodb::redo::CREATOR
 }
 
 impl Follow {

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
 use block::{World, tree};
 use disk::{Disk, RealDisk, Source};
+use physical::follow::{self, is_copy};
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
@@ -197,8 +198,8 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
         "--event-scheduler=OFF".to_owned(),
         format!("--innodb-page-size={}", page_size(data)?),
     ];
-    if let Ok(log) = fs::metadata(data.join("ib_logfile0")) {
-        fitting.push(format!("--innodb-log-file-size={}", log.len()));
+    if let Some(size) = log_size(data) {
+        fitting.push(format!("--innodb-log-file-size={size}"));
     }
     // The binary log tells whether a prepared transaction was committed.
     match log {
@@ -208,6 +209,15 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
     fitting.extend(wanted.options.iter().cloned());
     let settings = Settings { data: Some(data.to_owned()), options: fitting, ..Settings::default() };
     Ok(Sandbox::start(&installation, &places, &settings)?)
+}
+
+/// The size of the redo log with which a server recovers the data.
+fn log_size(data: &Path) -> Option<u64> {
+    let file = RealDisk.open(&data.join("ib_logfile0")).ok()?;
+    let len = file.stat().ok()?.len;
+    let mut head = [0; 64];
+    let read = file.read_full_at(0, &mut head).ok()?;
+    Some(if is_copy(&head[..read]) { follow::log_size(len) } else { len })
 }
 
 /// The version of the server for which the data were last upgraded; empty if nothing tells.

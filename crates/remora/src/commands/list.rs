@@ -88,7 +88,7 @@ fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
             "message_type": "generation", "name": name, "generation": generation.number, "parent": generation.parent,
             "taken": calendar::machine(generation.taken_s), "bytes": generation.len, "blocks": generation.blocks,
             "bytes_stored": generation.stored, "file": generation.file, "file_bytes": generation.file_bytes,
-            "note": note,
+            "note": note, "booted": generation.booted,
         }))?;
         return Ok(());
     }
@@ -116,6 +116,11 @@ fn known(generation: &Generation) -> &'static str {
     match note.get("proven") {
         Some(proof) if proof.get("checked") == proof.get("tables") => "  proven",
         Some(_) => "  booted",
-        None => "",
+        None => match generation.booted {
+            Some(true) => "  proven",
+            Some(false) => "  NOT SOUND",
+            None if note.get("way").is_some_and(|way| way == "copy") => "  never recovered",
+            None => "",
+        },
     }
 }

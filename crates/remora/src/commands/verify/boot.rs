@@ -5,11 +5,11 @@ use std::time::Instant;
 use std::{fs, iter};
 
 use anyhow::{Context, Result};
-use block::World;
 use block::restore::Request;
+use block::{Repository, World};
 use progress::{Progress, count};
 use sandbox::Sandbox;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Arguments;
 use crate::boot::binary_log::{self, BinaryLog, Position};
@@ -38,11 +38,13 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
     let log = BinaryLog::find(&data)?;
+    let log_end = log_end(&named.repository, restored.generation)?;
     let mut found = Found { seconds_to_recovery: None, position: None, checked: Checked::default() };
     match boot::start(&data, log.as_ref(), wanted) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
             found.look(&server, log.as_ref(), (&stop, report))?;
+            found.checked.damages.extend(log_end.and_then(|end| too_short(&server, end)));
         }
         Err(error) => found.checked.damages = why_not(error)?,
     }
@@ -50,6 +52,10 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     drop(files);
     let Found { seconds_to_recovery: recovered_s, position, checked: Checked { tables, damages, .. } } =
         found;
+    // What is found counts, even if it can't be noted.
+    if let Err(error) = named.repository.note_boot(restored.generation, damages.is_empty()) {
+        report.warn(&format!("this could not be noted in the repository: {error}"));
+    }
     for damage in &damages {
         if report.is_json() {
             report.message(&json!({"message_type": "damage", "name": named.name, "what": damage}))?;
@@ -79,6 +85,25 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         });
     }
     Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })
+}
+
+/// Where the redo log of a generation ends, if it was copied while the server ran.
+fn log_end(repository: &Repository, generation: u64) -> Result<Option<u64>> {
+    let all = repository.list()?.generations;
+    let note = all.iter().find(|found| found.number == generation).map(|found| &*found.note);
+    let note: Value = note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
+    Ok(note.pointer("/log/to").and_then(Value::as_u64))
+}
+
+/// A server takes the first place of its log that is not sound for the end, and says nothing.
+fn too_short(server: &Sandbox, end: u64) -> Option<String> {
+    let said = fs::read(server.error_log()).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let at = said.lines().rev().find_map(|line| line.split_once("End of log at LSN=")).map(|(_, rest)| rest);
+    let digits: String = at?.chars().take_while(char::is_ascii_digit).collect();
+    (digits != end.to_string()).then(|| {
+        format!("the redo log was copied up to LSN {end}, but the server read it up to LSN {digits} only")
+    })
 }
 
 /// What a server that was started on a generation has found.
