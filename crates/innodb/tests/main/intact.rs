@@ -215,6 +215,9 @@ fn a_first_page_that_was_not_written_yet_leaves_every_form_possible() {
         let count = u32::try_from(16_384 / bytes).unwrap();
         let mut pages: Vec<_> = (3 * count..4 * count).map(|number| zip(page(number, 0, bytes))).collect();
         assert_eq!(format.is_intact(3, &pages.concat()), Ok(true));
+        let mut none = pages.clone();
+        put(&mut none[0], 0, 0xDEAD_BEEF);
+        assert_eq!(format.is_intact(3, &none.concat()), Ok(false), "this could be anything");
         if count > 2 {
             pages[1].fill(0);
         }
