@@ -8,6 +8,7 @@
 mod files;
 mod format;
 mod open;
+mod pages;
 mod parts;
 mod read;
 mod recent;
@@ -22,6 +23,7 @@ use std::path::{Component, Path, PathBuf};
 use disk::{Attributes, Entry, Extended, Kind, Tree};
 
 pub use files::Files;
+pub use pages::{BadPage, Check};
 pub use read::Reader;
 pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};

@@ -21,6 +21,8 @@ mod format;
 mod heal;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/pages.rs"]
+mod pages;
 #[path = "main/real.rs"]
 mod real;
 #[path = "main/tree.rs"]

@@ -47,7 +47,6 @@ impl Read for Direct {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(self.position, buffer)?;
         self.position += count as u64;
-
         Ok(count)
     }
 }
