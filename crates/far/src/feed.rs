@@ -1,9 +1,9 @@
 //! Reads a volume of the other machine, in order.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use block::tree::{Layout, Part};
 use block::{BLOCK, Blocks, CHUNK, Feed, Seen, Want};
@@ -48,6 +48,15 @@ impl Connection {
     /// # Errors
     /// When the connection ends.
     pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
+        self.scan_pages(layout, top, &BTreeSet::new())
+    }
+
+    /// The same, where a server writes some of the files meanwhile: `paged` are their paths relative to the
+    /// top, see [`block::tree::Reader::add_pages`]. Their pages are checked there, by [`crate::Intact`].
+    ///
+    /// # Errors
+    /// When the connection ends.
+    pub fn scan_pages(&self, layout: &Layout, top: &Path, paged: &BTreeSet<PathBuf>) -> io::Result<FarFeed> {
         let handle = self.handle(&Request::Join(layout.volume_len()))?;
         {
             let mut wire = self.lock();
@@ -59,8 +68,9 @@ impl Connection {
                         }
                     }
                     Part::File(path, offset) => {
+                        let add = if paged.contains(path) { Request::AddPages } else { Request::AddFile };
                         let len = place.end - place.start;
-                        wire.tell(&Request::AddFile(handle, place.start, len, offset, top.join(path)))?;
+                        wire.tell(&add(handle, place.start, len, offset, top.join(path)))?;
                     }
                 }
             }

@@ -134,7 +134,7 @@ impl Format {
             Form::Old(compressed) => Ok(is_page(number, page) && is_old(compressed, page)?),
             Form::Zip => Ok(is_page(number, page) && is_zip(page)),
             Form::Unknown => {
-                // A later file of the system tablespace that begins with zeros does not tell its first number.
+                // A later file of the system tablespace that begins with zeros does not tell its number.
                 let is_here = is_page(number, page) || self.first.is_none() && u32_at(page, 34) == 0;
                 let is_whole = is_here && (is_full(page) || is_old(true, page)?);
                 Ok(is_whole || is_zip_of_any_size(number, page))

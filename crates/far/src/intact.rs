@@ -1,0 +1,72 @@
+//! Checks the pages of InnoDB's files, on whichever side reads them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use block::tree::{BadPage, Check};
+use innodb::Error;
+use innodb::intact::Format;
+
+/// Knows how the pages of InnoDB's files are made, by the first page of each.
+#[derive(Debug, Default)]
+pub struct Intact {
+    /// What the first pages of files have told.
+    formats: Mutex<BTreeMap<PathBuf, Format>>,
+}
+
+/// Whether a path, relative to a server's data folder, has the customary name of a file with pages: a table,
+/// a file of the system tablespace, an undo log. A server may be told other names for the latter two.
+#[must_use]
+pub fn has_pages(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let numbered = |prefix: &[u8]| {
+        let number = name.strip_prefix(prefix).filter(|number| !number.is_empty());
+        number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+    };
+    path.extension() == Some(OsStr::new("ibd"))
+        || path.components().count() == 1 && (numbered(b"ibdata") || numbered(b"undo"))
+}
+
+impl Check for Intact {
+    fn first_bad(
+        &self,
+        path: &Path,
+        first: &dyn Fn() -> io::Result<Vec<u8>>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> io::Result<Option<BadPage>> {
+        let known = self.formats.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
+        if let Some(format) = known
+            && format.first_bad(offset, bytes).is_ok_and(|bad| bad.is_none())
+        {
+            return Ok(None);
+        }
+        // The file may be another one of the same name by now.
+        let first = first()?;
+        let found = Format::of_first_page(&first).and_then(|format| {
+            let first_whole = format.first_bad(0, first.get(..format.page_bytes()).unwrap_or_default())?;
+            let bad = format.first_bad(offset, bytes)?;
+            Ok((format, first_whole.is_none(), bad))
+        });
+        match found {
+            Ok((format, sound, bad)) => {
+                // As long as the first page is zeros, it may still become anything.
+                if sound && format.is_known() {
+                    let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+                    formats.insert(path.to_owned(), format);
+                }
+                let page = |offset| BadPage { number: offset / format.page_bytes() as u64, offset };
+                Ok(bad.map(page))
+            }
+            // It may be torn.
+            Err(Error::Corrupt { .. }) => Ok(Some(BadPage { number: 0, offset: 0 })),
+            Err(error) => {
+                let text = format!("{}: {error}", path.display());
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
+        }
+    }
+}
