@@ -9,6 +9,7 @@ mod files;
 mod format;
 mod grow;
 mod open;
+mod pages;
 mod parts;
 mod read;
 mod recent;
@@ -24,6 +25,7 @@ use disk::{Attributes, Entry, Extended, Kind, Tree};
 
 pub use files::Files;
 pub use grow::Growing;
+pub use pages::{BadPage, Check};
 pub use read::Reader;
 pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};

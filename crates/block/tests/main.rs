@@ -23,6 +23,8 @@ mod grow;
 mod heal;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/pages.rs"]
+mod pages;
 #[path = "main/real.rs"]
 mod real;
 #[path = "main/tree.rs"]

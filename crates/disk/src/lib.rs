@@ -240,6 +240,16 @@ pub trait Disk: Send + Sync {
     /// `NotFound` when it does not exist; otherwise errors of the operating system.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>>;
 
+    /// Opens an existing file for reading around the page cache, for files that others write in this way: the
+    /// cache may have an older state of them. Where that is not possible it is the same as [`Disk::open`].
+    /// Reads leave the cache as it is, so they have no need of a [`Visit`].
+    ///
+    /// # Errors
+    /// Those of [`Disk::open`].
+    fn open_direct(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+        self.open(path)
+    }
+
     /// Creates a new file for writing, readable only by its owner.
     ///
     /// # Errors

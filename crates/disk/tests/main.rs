@@ -5,3 +5,5 @@
 mod contract;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/direct.rs"]
+mod direct;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use block::tree::{Layout, Part};
@@ -48,10 +49,26 @@ impl Connection {
     /// # Errors
     /// When the connection ends.
     pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
-        let handle = self.handle(&Request::Join(layout.volume_len()))?;
+        self.scan_parts(layout.volume_len(), layout.parts(), top, &|_| false)
+    }
+
+    /// Reads parts of a volume of `len` bytes, in order; paths are relative to `top`. Those that are `paged` are
+    /// written by a server meanwhile, see [`block::tree::Reader::add_pages`]; their pages are checked there, by
+    /// [`crate::Intact`].
+    ///
+    /// # Errors
+    /// When the connection ends.
+    pub fn scan_parts<'a>(
+        &self,
+        len: u64,
+        parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
+        top: &Path,
+        paged: &dyn Fn(&Path) -> bool,
+    ) -> io::Result<FarFeed> {
+        let handle = self.handle(&Request::Join(len))?;
         {
             let mut wire = self.lock();
-            for (place, what) in layout.parts() {
+            for (place, what) in parts {
                 match what {
                     Part::Bytes(bytes) => {
                         for (piece, at) in bytes.chunks(CHUNK).zip((place.start..).step_by(CHUNK)) {
@@ -59,8 +76,9 @@ impl Connection {
                         }
                     }
                     Part::File(path, offset) => {
+                        let add = if paged(path) { Request::AddPages } else { Request::AddFile };
                         let len = place.end - place.start;
-                        wire.tell(&Request::AddFile(handle, place.start, len, offset, top.join(path)))?;
+                        wire.tell(&add(handle, place.start, len, offset, top.join(path)))?;
                     }
                 }
             }

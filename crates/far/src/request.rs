@@ -79,6 +79,9 @@ pub enum Request {
     AddBytes(Handle, u64, Vec<u8>),
     /// Adds this many bytes of a file to it at an offset, from an offset in the file on: like `Write`.
     AddFile(Handle, u64, u64, u64, PathBuf),
+    /// The same for a file with pages that a server writes meanwhile: each is checked, and read again if it
+    /// is torn.
+    AddPages(Handle, u64, u64, u64, PathBuf),
     /// The entry at a path: an entry.
     Entry(PathBuf),
     /// Begins to record writes to a folder's file system, which `Sync` then makes durable at once: a handle,
@@ -140,6 +143,9 @@ impl Request {
             Request::AddFile(handle, at, len, offset, path) => {
                 (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
             }
+            Request::AddPages(handle, at, len, offset, path) => {
+                (43, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
+            }
             Request::Entry(path) => (32, out.path(path)),
             Request::Batch(folder) => (33, out.path(folder)),
             Request::SetExtended(path, name, value) => {
@@ -193,6 +199,7 @@ impl Request {
             40 => Request::SetExtended(input.path()?, input.text()?, input.rest().to_vec()),
             41 => Request::MakeHardLink(input.path()?, input.path()?),
             42 => Request::Clone(input.cloning()?),
+            43 => Request::AddPages(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;

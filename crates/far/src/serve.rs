@@ -13,6 +13,7 @@ use disk::{Batch, Disk, Kind, Sink, Source, Tree, Volume};
 use crate::clone::{Cloned, Cloning};
 use crate::connection::Greeting;
 use crate::feed;
+use crate::intact::Intact;
 use crate::request::{NO_BATCH, Request};
 use crate::wire::{self, Out, Ran, corrupt};
 
@@ -224,6 +225,10 @@ impl Session<'_> {
                 Some(end) => self.joined(handle).map(|joined| joined.add_file(at..end, path, offset)),
                 None => Err(corrupt("a place that can't be")),
             },
+            Request::AddPages(handle, at, len, offset, path) => match at.checked_add(len) {
+                Some(end) => self.joined(handle).map(|joined| joined.add_pages(at..end, path, offset)),
+                None => Err(corrupt("a place that can't be")),
+            },
             Request::Close(handle) => {
                 self.open.remove(&handle);
                 Ok(())
@@ -273,8 +278,8 @@ impl Session<'_> {
                 return Ok(batch.map_or_else(|| Out::default().u32(NO_BATCH).0, |batch| self.opened(batch)));
             }
             Request::Join(len) => {
-                let joined = Open::Joined(Reader::new(self.machine.disk(), len));
-                return Ok(self.opened(joined));
+                let joined = Reader::checked(self.machine.disk(), len, Arc::new(Intact::default()));
+                return Ok(self.opened(Open::Joined(joined)));
             }
             Request::MakeLink(path, target) => self.machine.tree().make_link(&path, &target),
             Request::SetAttributes(path, link, attributes) => {

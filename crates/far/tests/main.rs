@@ -8,6 +8,8 @@ mod backup;
 mod file;
 #[path = "main/frame.rs"]
 mod frame;
+#[path = "main/pages.rs"]
+mod pages;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/tree.rs"]

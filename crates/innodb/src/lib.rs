@@ -15,6 +15,7 @@ mod error;
 pub mod export;
 pub mod index;
 pub mod instant;
+pub mod intact;
 pub mod leaf;
 pub mod order;
 pub mod page;

@@ -18,8 +18,11 @@ pub const DATA: usize = 38;
 /// Start of the trailer that all pages have.
 pub const TRAILER: usize = PAGE_BYTES - 8;
 
+/// Where page 0 has the properties of its tablespace, as bits.
+pub(crate) const FLAGS: usize = DATA + 16;
+
 /// Replaces the checksum when checksums are switched off.
-const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
+pub(crate) const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
 
 /// The bytes of a page.
 pub type Page = [u8; PAGE_BYTES];
@@ -117,7 +120,7 @@ pub fn next(page: &Page) -> u32 {
 
 /// Its purpose.
 #[must_use]
-pub fn kind(page: &Page) -> Kind {
+pub fn kind(page: &[u8]) -> Kind {
     Kind(u16_at(page, 24))
 }
 
@@ -161,24 +164,31 @@ impl Sums {
         Ok(())
     }
 
-    /// Whether the checksum matches.
-    fn is_whole(self, page: &Page) -> bool {
+    /// Whether the checksum matches. A page may have any length.
+    pub(crate) fn is_whole(self, page: &[u8]) -> bool {
         match self {
-            Sums::Full => u32_at(page, PAGE_BYTES - 4) == crc(&page[..PAGE_BYTES - 4]),
+            Sums::Full => {
+                page.split_last_chunk().is_some_and(|(rest, sum)| u32::from_be_bytes(*sum) == crc(rest))
+            }
             Sums::Old => {
-                let (front, back) = (u32_at(page, 0), u32_at(page, TRAILER));
+                let Some((covered, [b0, b1, b2, b3, end @ ..])) = page.split_last_chunk::<8>() else {
+                    return false;
+                };
+                let (front, back) = (u32_at(page, 0), u32::from_be_bytes([*b0, *b1, *b2, *b3]));
                 // The low half of the LSN is stored twice.
-                if u32_at(page, 20) != u32_at(page, TRAILER + 4) {
+                if page.get(20..24) != Some(end) {
                     return false;
                 }
                 if front == NO_CHECKSUM && back == NO_CHECKSUM {
                     return true;
                 }
+                let part = |range| covered.get(range).unwrap_or_default();
                 // MySQL 5.6 may have its checksum only in the header, and the LSN's high half in the trailer.
-                let crc = crc(&page[4..26]) ^ crc(&page[DATA..TRAILER]);
+                let (head, rest) = (part(4..26), part(DATA..covered.len()));
+                let crc = crc(head) ^ crc(rest);
                 front == crc && back == crc || {
-                    let old = fold(&page[..26]);
-                    let new = fold(&page[4..26]).wrapping_add(fold(&page[DATA..TRAILER]));
+                    let old = fold(part(0..26));
+                    let new = fold(head).wrapping_add(fold(rest));
                     front == new && (back == old || back == u32_at(page, 16))
                 }
             }

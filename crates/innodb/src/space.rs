@@ -4,7 +4,7 @@
 
 use crate::Error;
 use crate::page::{
-    self, DATA, Kind, NO_PAGE, PAGE_BYTES, Page, Pages, Sums, corrupt, u16_at, u32_at, u64_at,
+    self, DATA, FLAGS, Kind, NO_PAGE, PAGE_BYTES, Page, Pages, Sums, corrupt, u16_at, u32_at, u64_at,
 };
 
 /// Pages of an extent.
@@ -45,7 +45,7 @@ impl Space {
     /// [`Error::Corrupt`]; [`Error::Unsupported`] for page sizes other than 16 KiB, and for page-compressed
     /// or encrypted tables.
     pub fn parse(first: &Page) -> Result<Space, Error> {
-        let flags = u32_at(first, DATA + 16);
+        let flags = u32_at(first, FLAGS);
         let sums = if flags & 0x10 != 0 { Sums::Full } else { Sums::Old };
         let space = Space {
             id: u32_at(first, DATA),

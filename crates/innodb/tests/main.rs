@@ -7,6 +7,8 @@ mod definition;
 mod export;
 #[path = "main/file.rs"]
 mod file;
+#[path = "main/intact.rs"]
+mod intact;
 #[path = "main/order.rs"]
 mod order;
 #[path = "main/property.rs"]

@@ -163,20 +163,21 @@ impl Machine {
     pub(crate) fn scan_parts(
         &self,
         len: u64,
-        parts: &[(Range<u64>, Part<'_>)],
+        parts: Vec<(Range<u64>, Part<'_>)>,
         top: &Path,
         paged: &dyn Fn(&Path) -> bool,
     ) -> io::Result<Box<dyn Feed>> {
-        let _ = paged;
-        let Machine::Here = self else { return Err(io::Error::other("not yet")) };
-        let mut reader = Reader::new(Arc::new(RealDisk), len);
-        for (place, part) in parts {
-            match part {
-                Part::Bytes(bytes) => reader.add_bytes(place.start, bytes.clone()),
-                Part::File(path, offset) => reader.add_file(place.clone(), top.join(path), *offset),
+        let parts = parts.into_iter();
+        Ok(match self {
+            Machine::Here => {
+                let reader = Reader::checked(Arc::new(RealDisk), len, Arc::new(far::Intact::default()));
+                Box::new(Scan::new(Box::new(reader.with(parts, top, paged))))
             }
-        }
-        Ok(Box::new(Scan::new(Box::new(reader))))
+            Machine::There(host) => {
+                let feed = host.connection.scan_parts(len, parts, top, paged);
+                Box::new(feed.map_err(|error| self.explain(error))?)
+            }
+        })
     }
 
     /// Reads a file or device in order.

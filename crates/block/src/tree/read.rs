@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use disk::{Disk, Source, Stat};
 
-use super::Layout;
 use super::open::OpenFiles;
+use super::pages::{Check, Pages};
 use super::parts::{FilePart, Parts};
+use super::{Layout, Part};
 
 /// A volume made of files and bytes at their places, with zeros between them.
 pub struct Reader {
@@ -17,6 +18,7 @@ pub struct Reader {
     len: u64,
     parts: Parts<What>,
     open: OpenFiles<dyn Source>,
+    check: Option<Arc<dyn Check>>,
     position: u64,
 }
 
@@ -24,26 +26,46 @@ pub struct Reader {
 enum What {
     Bytes(Vec<u8>),
     File(FilePart),
+    /// Of a file that is read around the page cache, and whose pages are checked.
+    Pages(FilePart),
 }
 
 impl Reader {
     /// A volume of `len` bytes, all zeros.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, len: u64) -> Reader {
-        Reader { disk, len, parts: Parts::new(), open: OpenFiles::new(), position: 0 }
+        Reader { disk, len, parts: Parts::new(), open: OpenFiles::new(), check: None, position: 0 }
+    }
+
+    /// The same, for files whose pages can be checked.
+    #[must_use]
+    pub fn checked(disk: Arc<dyn Disk>, len: u64, check: Arc<dyn Check>) -> Reader {
+        Reader { check: Some(check), ..Reader::new(disk, len) }
     }
 
     /// The volume of a layout, with the files below `top`.
     #[must_use]
     pub fn of(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Reader {
-        let mut reader = Reader::new(disk, layout.volume_len());
-        for (place, what) in layout.parts() {
+        Reader::new(disk, layout.volume_len()).with(layout.parts(), top, &|_| false)
+    }
+
+    /// Adds parts; paths are relative to `top`. Those that are `paged` are written by a server meanwhile, see
+    /// [`Reader::add_pages`].
+    #[must_use]
+    pub fn with<'a>(
+        mut self,
+        parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
+        top: &Path,
+        paged: &dyn Fn(&Path) -> bool,
+    ) -> Reader {
+        for (place, what) in parts {
             match what {
-                super::Part::Bytes(bytes) => reader.add_bytes(place.start, bytes),
-                super::Part::File(path, offset) => reader.add_file(place, top.join(path), offset),
+                Part::Bytes(bytes) => self.add_bytes(place.start, bytes),
+                Part::File(path, offset) if paged(path) => self.add_pages(place, top.join(path), offset),
+                Part::File(path, offset) => self.add_file(place, top.join(path), offset),
             }
         }
-        reader
+        self
     }
 
     /// Adds bytes at a free place.
@@ -56,8 +78,32 @@ impl Reader {
         self.parts.add(place, What::File(FilePart { path, offset }));
     }
 
+    /// Adds a part of a file that a server writes meanwhile. It is read around the page cache; each page is
+    /// checked, and read again if it is torn. What the file no longer has is zeros, also if it is gone: a
+    /// server may cut and remove its files. Without a check, reading it is an error.
+    pub fn add_pages(&mut self, place: Range<u64>, path: PathBuf, offset: u64) {
+        self.parts.add(place, What::Pages(FilePart { path, offset }));
+    }
+
     fn file(&self, path: &Path) -> io::Result<Arc<dyn Source>> {
         self.open.get(path, |path| self.disk.open(path))
+    }
+
+    /// A file whose pages are checked; none if it is gone.
+    fn paged(&self, path: &Path) -> io::Result<Option<Arc<dyn Source>>> {
+        match self.open.get(path, |path| self.disk.open_direct(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => file.map(Some),
+        }
+    }
+
+    fn read_pages(&self, path: &Path, offset: u64, target: &mut [u8]) -> io::Result<()> {
+        let check = self.check.as_deref();
+        let check = check.ok_or_else(|| io::Error::other("nobody knows how to check these pages"))?;
+        match self.paged(path)? {
+            Some(file) => Pages { path, file, check }.read(offset, target),
+            None => Ok(()),
+        }
     }
 
     /// Calls a function for each file that overlaps a range: with the file, the range in it, and the start of
@@ -68,10 +114,13 @@ impl Reader {
         mut act: impl FnMut(&dyn Source, Range<u64>, u64) -> io::Result<()>,
     ) -> io::Result<()> {
         for (place, what, within) in self.parts.touched(range) {
-            if let What::File(FilePart { path, offset }) = what {
-                let start = offset + within;
-                act(&*self.file(path)?, start..start + (place.end - place.start), place.start)?;
-            }
+            let (file, offset) = match what {
+                What::File(FilePart { path, offset }) => (Some(self.file(path)?), offset),
+                What::Pages(FilePart { path, offset }) => (self.paged(path)?, offset),
+                What::Bytes(_) => continue,
+            };
+            let start = offset + within;
+            file.map_or(Ok(()), |file| act(&*file, start..start + (place.end - place.start), place.start))?;
         }
         Ok(())
     }
@@ -110,6 +159,7 @@ impl Source for Reader {
                         return Err(shorter(path));
                     }
                 }
+                What::Pages(FilePart { path, offset }) => self.read_pages(path, offset + within, target)?,
             }
         }
         Ok(count)
@@ -134,14 +184,18 @@ impl Source for Reader {
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
         for (place, what, within) in self.parts.touched(at..self.len) {
-            let What::File(FilePart { path, offset }) = what else { return Ok(Some(place.start)) };
+            let (path, file, offset) = match what {
+                What::Bytes(_) => return Ok(Some(place.start)),
+                What::File(FilePart { path, offset }) => (path, Some(self.file(path)?), offset),
+                What::Pages(FilePart { path, offset }) => (path, self.paged(path)?, offset),
+            };
+            let Some(file) = file else { continue };
             let (start, end) = (offset + within, offset + within + (place.end - place.start));
-            let file = self.file(path)?;
             match file.skip_hole(start)? {
                 Some(data) if data < end => return Ok(Some(place.start + (data - start))),
                 Some(_) => {}
                 // After the end of a file there is no data either.
-                None if file.stat()?.len < end => return Err(shorter(path)),
+                None if matches!(what, What::File(_)) && file.stat()?.len < end => return Err(shorter(path)),
                 None => {}
             }
         }

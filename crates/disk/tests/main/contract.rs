@@ -65,6 +65,7 @@ fn contract(disk: &dyn Disk, folder: &Path) {
     grown_and_cut(disk, &folder.join("log"));
     folders(disk, folder);
     volume(disk, &two);
+    direct(disk, &folder.join("direct"));
     lock(disk, &folder.join("lock"));
     disk.make_folder(folder).unwrap();
     assert!(disk.list(folder).unwrap().contains(&"two".into()));
@@ -106,6 +107,34 @@ fn folders(disk: &dyn Disk, folder: &Path) {
     disk.remove(&two.join("b")).unwrap();
     disk.remove_folder(&two).unwrap();
     assert!(disk.list(&two).is_err());
+}
+
+/// Any part of a file can be read around the cache, whatever its length is.
+fn direct(disk: &dyn Disk, name: &Path) {
+    assert_eq!(disk.open_direct(name).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
+    let bytes: Vec<u8> = (0..(2_usize << 20) + 5003).map(|at| (at % 251).to_le_bytes()[0]).collect();
+    let mut sink = disk.create(name).unwrap();
+    sink.write_all(&bytes).unwrap();
+    sink.sync().unwrap();
+    let mut file = disk.open_direct(name).unwrap();
+    assert_eq!(file.stat().unwrap(), disk.stat(name).unwrap());
+    let ends = [0, 1, 511, 4096, 4097, 16_384, 1 << 20, (1 << 20) + 1, bytes.len() - 5003, bytes.len() - 1];
+    for (at, len) in ends.iter().flat_map(|at| ends.map(|len| (*at, len))) {
+        let mut buffer = vec![0; len];
+        let count = file.read_full_at(at as u64, &mut buffer).unwrap();
+        assert_eq!(count, len.min(bytes.len() - at), "{len} bytes at {at}");
+        assert!(buffer[..count] == bytes[at..at + count], "{len} bytes at {at}");
+    }
+    for at in [0, 1, 4096, 5000] {
+        assert_eq!(file.read_at((bytes.len() + at) as u64, &mut [0; 9]).unwrap(), 0);
+    }
+    file.seek(SeekFrom::End(-3)).unwrap();
+    let mut end = Vec::new();
+    file.read_to_end(&mut end).unwrap();
+    assert!(end == bytes[bytes.len() - 3..]);
+    disk.append(name, 10).unwrap();
+    assert_eq!(file.read_full_at(7, &mut [0; 100]).unwrap(), 3, "it was cut meanwhile");
+    disk.remove(name).unwrap();
 }
 
 /// A file of five bytes, read and written in place.

@@ -68,6 +68,8 @@ fn request() -> impl Strategy<Value = Request> {
         ),
         (0u32.., 0u64.., 0u64.., 0u64.., path())
             .prop_map(|(handle, at, len, offset, path)| Request::AddFile(handle, at, len, offset, path)),
+        (0u32.., 0u64.., 0u64.., 0u64.., path())
+            .prop_map(|(handle, at, len, offset, path)| Request::AddPages(handle, at, len, offset, path)),
     ]
 }
 

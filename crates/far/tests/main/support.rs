@@ -1,8 +1,9 @@
 //! Two sides in one process.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::Shutdown;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,12 +39,57 @@ impl Machine for Memory {
     }
 }
 
-/// This machine, and how often a single file or folder of it was synced.
+/// This machine, how often a single file or folder of it was synced, and how many direct reads are torn yet.
 #[derive(Clone, Default)]
-pub(crate) struct Real(pub(crate) Arc<AtomicU64>);
+pub(crate) struct Real(pub(crate) Arc<AtomicU64>, pub(crate) Arc<AtomicU64>);
 
 /// Its disk.
-struct Counted(Arc<AtomicU64>);
+struct Counted(Arc<AtomicU64>, Arc<AtomicU64>);
+
+/// A file of which the byte at [`TORN`] is wrong in some reads.
+struct Torn(Box<dyn Source>, Arc<AtomicU64>);
+
+pub(crate) const TORN: u64 = 50_000;
+
+impl Source for Torn {
+    fn stat(&self) -> io::Result<Stat> {
+        self.0.stat()
+    }
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read_at(at, buffer)?;
+        let place = TORN.checked_sub(at).and_then(|place| usize::try_from(place).ok());
+        if let Some(byte) = place.and_then(|place| buffer.get_mut(place))
+            && self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        {
+            *byte ^= 1;
+        }
+        Ok(count)
+    }
+    fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
+        self.0.absent(at, len)
+    }
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
+        self.0.skip_hole(at)
+    }
+    fn prefetch(&self, at: u64, len: u64) {
+        self.0.prefetch(at, len);
+    }
+    fn forget(&self, at: u64, len: u64) {
+        self.0.forget(at, len);
+    }
+}
+
+impl Read for Torn {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Seek for Torn {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
 
 /// A file of it.
 struct CountedFile<T: ?Sized>(Arc<AtomicU64>, Box<T>);
@@ -51,6 +97,9 @@ struct CountedFile<T: ?Sized>(Arc<AtomicU64>, Box<T>);
 impl Disk for Counted {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
         RealDisk.open(path)
+    }
+    fn open_direct(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+        Ok(Box::new(Torn(RealDisk.open_direct(path)?, Arc::clone(&self.1))))
     }
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         Ok(Box::new(CountedFile(Arc::clone(&self.0), RealDisk.create(path)?)))
@@ -131,7 +180,7 @@ impl Volume for CountedFile<dyn Volume> {
 
 impl Machine for Real {
     fn disk(&self) -> Arc<dyn Disk> {
-        Arc::new(Counted(Arc::clone(&self.0)))
+        Arc::new(Counted(Arc::clone(&self.0), Arc::clone(&self.1)))
     }
 
     fn tree(&self) -> &dyn Tree {

@@ -263,14 +263,13 @@ impl HotFeed<'_> {
         self.len = self.growing.add(&mut nodes);
         let mut parts = parts_of(&nodes);
         parts.push((0..BLOCK as u64, Part::Bytes(Growing::first_block())));
-        self.feed = self.scan(&parts)?;
-        drop(parts);
+        self.feed = self.scan(parts)?;
         self.nodes = nodes;
         Ok(())
     }
 
     /// Reads parts of the volume from files of the data folder.
-    fn scan(&self, parts: &[(Range<u64>, Part<'_>)]) -> io::Result<Box<dyn Feed>> {
+    fn scan(&self, parts: Vec<(Range<u64>, Part<'_>)>) -> io::Result<Box<dyn Feed>> {
         let paged = |path: &Path| self.names.when(path) == When::Pages;
         self.machine.scan_parts(self.len, parts, &self.data, &paged)
     }
@@ -320,8 +319,7 @@ impl HotFeed<'_> {
         }
         self.len = self.growing.add(&mut anew);
         let parts = parts_of(&anew);
-        self.feed = self.scan(&parts)?;
-        drop(parts);
+        self.feed = self.scan(parts)?;
         self.kept.append(&mut anew);
         Ok(())
     }

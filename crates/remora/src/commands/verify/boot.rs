@@ -100,7 +100,8 @@ fn too_short(server: &Sandbox, end: u64) -> Option<String> {
     let said = fs::read(server.error_log()).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let at = said.lines().rev().find_map(|line| line.split_once("End of log at LSN=")).map(|(_, rest)| rest);
-    let digits: String = at?.chars().take_while(char::is_ascii_digit).collect();
+    let Some(at) = at else { return Some("the server did not say where its redo log ends".to_owned()) };
+    let digits: String = at.chars().take_while(char::is_ascii_digit).collect();
     (digits != end.to_string()).then(|| {
         format!("the redo log was copied up to LSN {end}, but the server read it up to LSN {digits} only")
     })

@@ -81,8 +81,8 @@ impl Names {
         {
             return When::Never;
         }
-        let undo = at_top
-            && name.strip_prefix("undo").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        let number = name.strip_prefix("undo").filter(|number| at_top && !number.is_empty());
+        let undo = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
         if end == "ibd" || undo || self.system.contains(path) {
             return When::Pages;
         }

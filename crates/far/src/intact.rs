@@ -1,0 +1,58 @@
+//! Checks the pages of InnoDB's files, on whichever side reads them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use block::tree::{BadPage, Check};
+use innodb::Error;
+use innodb::intact::Format;
+
+/// Knows how the pages of InnoDB's files are made, by the first page of each.
+#[derive(Debug, Default)]
+pub struct Intact {
+    /// What the first pages of files have told.
+    formats: Mutex<BTreeMap<PathBuf, Format>>,
+}
+
+impl Check for Intact {
+    fn first_bad(
+        &self,
+        path: &Path,
+        first: &dyn Fn() -> io::Result<Vec<u8>>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> io::Result<Option<BadPage>> {
+        let known = self.formats.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
+        if let Some(format) = known
+            && format.first_bad(offset, bytes).is_ok_and(|bad| bad.is_none())
+        {
+            return Ok(None);
+        }
+        // The file may be another one of the same name by now.
+        let first = first()?;
+        let found = Format::of_first_page(&first).and_then(|format| {
+            let first_whole = format.first_bad(0, first.get(..format.page_bytes()).unwrap_or_default())?;
+            let bad = format.first_bad(offset, bytes)?;
+            Ok((format, first_whole.is_none(), bad))
+        });
+        match found {
+            Ok((format, sound, bad)) => {
+                // As long as the first page is zeros, it may still become anything.
+                if sound && format.is_known() {
+                    let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+                    formats.insert(path.to_owned(), format);
+                }
+                let page = |offset| BadPage { number: offset / format.page_bytes() as u64, offset };
+                Ok(bad.map(page))
+            }
+            // It may be torn.
+            Err(Error::Corrupt { .. }) => Ok(Some(BadPage { number: 0, offset: 0 })),
+            Err(error) => {
+                let text = format!("{}: {error}", path.display());
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
+        }
+    }
+}

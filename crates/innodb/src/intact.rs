@@ -1,0 +1,244 @@
+//! Whether pages are intact as they lie in a file, in every form that a tablespace may have.
+//!
+//! Tables are read from fewer forms, see [`crate::space`]; this is for copies of whole files. A server that
+//! runs may be writing a page while somebody reads it: its checksum tells.
+//!
+//! Facts: `fsp0types.h`, `fil0fil.h`, `buf0buf.cc` (`buf_page_is_corrupted()`), `page0zip.cc`
+//! (`page_zip_verify_checksum()`) and `fil0pagecompress.cc` of MariaDB's source, and which pages its backup
+//! program checks (`fil_cur.cc`).
+
+use std::ops::Range;
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use crate::Error;
+use crate::page::{
+    self, DATA, FLAGS, Kind, NO_CHECKSUM, PAGE_BYTES, Sums, corrupt, crc, u16_at, u32_at, u64_at,
+};
+
+/// Pages of the system tablespace that are copies of pages which the server was about to write. The server
+/// looks at them only when it recovers, and passes over those that are torn.
+const DOUBLEWRITE: Range<u32> = 64..192;
+/// Marks the type of a compressed page where checksums are full; the other bits are its length in 256 bytes.
+const COMPRESSED: u16 = 0x8000;
+/// The type of a compressed page in the older form.
+const OLD_COMPRESSED: Kind = Kind(34_354);
+/// Where the payload of such a page begins, behind its length.
+const OLD_PAYLOAD: usize = DATA + 2;
+/// The number of zlib among the ways to compress pages; the others are 2 to 6.
+const ZLIB: u64 = 1;
+const OTHER_METHODS: Range<u64> = 2..7;
+/// Behind the extents of page 0 is what a tablespace says about its encryption: this, and how, as a byte.
+const ENCRYPTION: &[u8] = b"s\x0e\x0cREt";
+/// The smallest page of `ROW_FORMAT=COMPRESSED`.
+const ZIP_BYTES_MIN: usize = 1024;
+
+/// The form of a tablespace's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Each has a checksum over all its bytes; it may be compressed.
+    Full,
+    /// Checksums in header and trailer; pages are compressed one by one if this says so.
+    Old(bool),
+    /// `ROW_FORMAT=COMPRESSED`.
+    Zip,
+    /// The first page does not tell: any of these.
+    Unknown,
+}
+
+/// How the pages of a file are, by its first page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    form: Form,
+    page_bytes: usize,
+    /// The number of the file's first page in its tablespace, which may have several files; none if it is
+    /// not known.
+    first: Option<u32>,
+    /// Whether it is the first file of the system tablespace.
+    has_doublewrite: bool,
+}
+
+impl Format {
+    /// Recognises the form by the first 16 KiB of a file, or all of it if that is less.
+    ///
+    /// Two kinds of files do not tell: a new one, whose first page is zeros as long as the server has not
+    /// written it, and the second and later files of the system tablespace. In these a page may have any of
+    /// the forms.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for encrypted tablespaces and for pages of 32 and 64 KiB; [`Error::Corrupt`] if
+    /// this is not the first page of a tablespace, which it may be when it is read again.
+    pub fn of_first_page(page: &[u8]) -> Result<Format, Error> {
+        let unknown =
+            Format { form: Form::Unknown, page_bytes: PAGE_BYTES, first: None, has_doublewrite: false };
+        if is_zeros(page) {
+            return Ok(unknown);
+        }
+        let (first, spaces) = (u32_at(page, 4), (u32_at(page, 34), u32_at(page, DATA)));
+        match (first, spaces.0) {
+            (0, _) => {}
+            (first, 0) => return Ok(Format { first: Some(first), ..unknown }),
+            (first, _) => return Err(corrupt(0, 4, format!("page {first} is where page 0 should be"))),
+        }
+        let flags = u32_at(page, FLAGS);
+        let full = flags & 0x10 != 0;
+        let logical = match if full { flags & 15 } else { flags >> 6 & 15 } {
+            0 if !full => PAGE_BYTES,
+            size @ 3..=5 if full || size < 5 => 512 << size,
+            6 | 7 => return Err(Error::unsupported("its pages have more than 16 KiB")),
+            _ => return Err(corrupt(0, FLAGS, format!("no tablespace has the flags {flags:#x}"))),
+        };
+        let (form, page_bytes) = match flags >> 1 & 15 {
+            _ if full => (Form::Full, logical),
+            0 => (Form::Old(flags >> 16 & 1 != 0), logical),
+            zip @ 1..=5 if (ZIP_BYTES_MIN >> 1) << zip <= logical => (Form::Zip, (ZIP_BYTES_MIN >> 1) << zip),
+            _ => return Err(corrupt(0, FLAGS, format!("no tablespace has the flags {flags:#x}"))),
+        };
+        let extents = crate::space::DESCRIPTORS + crate::space::DESCRIPTOR_BYTES * page_bytes / 64;
+        let encryption = page.get(extents..).and_then(|rest| rest.strip_prefix(ENCRYPTION));
+        if encryption.and_then(<[u8]>::first).is_some_and(|&scheme| scheme != 0) {
+            return Err(Error::unsupported(
+                "it is encrypted; only the server can tell whether it is damaged",
+            ));
+        }
+        Ok(Format { form, page_bytes, first: Some(0), has_doublewrite: spaces == (0, 0) })
+    }
+
+    /// Bytes of a page in the file.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Whether the first page told the form.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.form != Form::Unknown
+    }
+
+    /// Whether a page is as the server wrote it, or zeros because it never did. `number` counts the pages of
+    /// the file from 0, and `page` has [`Format::page_bytes`] bytes.
+    ///
+    /// Not all bytes have a checksum: those behind the end of a compressed page have none, nor have bytes 26
+    /// to 37 in the older form.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a page that only the server can check.
+    pub fn is_intact(&self, number: u32, page: &[u8]) -> Result<bool, Error> {
+        if is_zeros(page) || self.has_doublewrite && DOUBLEWRITE.contains(&number) {
+            return Ok(true);
+        }
+        let number = self.first.unwrap_or(0).wrapping_add(number);
+        match self.form {
+            Form::Full => Ok(is_page(number, page) && is_full(page)),
+            Form::Old(compressed) => Ok(is_page(number, page) && is_old(compressed, page)?),
+            Form::Zip => Ok(is_page(number, page) && is_zip(page)),
+            Form::Unknown => {
+                // A later file of the system tablespace that begins with zeros does not tell its number.
+                let is_here = is_page(number, page) || self.first.is_none() && u32_at(page, 34) == 0;
+                let is_whole = is_here && (is_full(page) || is_old(true, page)?);
+                Ok(is_whole || is_zip_of_any_size(number, page))
+            }
+        }
+    }
+
+    /// The offset of the first page that is not intact, among the whole pages of a part of a file that begins
+    /// at `offset`.
+    ///
+    /// # Errors
+    /// Those of [`Format::is_intact`].
+    pub fn first_bad(&self, offset: u64, bytes: &[u8]) -> Result<Option<u64>, Error> {
+        let size = self.page_bytes as u64;
+        let start = offset.next_multiple_of(size);
+        let whole = usize::try_from(start - offset).ok().and_then(|skip| bytes.get(skip..));
+        for (page, place) in whole.unwrap_or_default().chunks_exact(self.page_bytes).zip(start / size..) {
+            // No file has more pages than there are numbers.
+            if !self.is_intact(u32::try_from(place).unwrap_or(u32::MAX), page)? {
+                return Ok(Some(place * size));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn is_zeros(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| *word == [0; 16]) && rest.iter().all(|&byte| byte == 0)
+}
+
+fn is_page(number: u32, page: &[u8]) -> bool {
+    u32_at(page, 4) == number
+}
+
+/// `buf_page_full_crc32_size()`: what lies behind the end of a compressed page does not count.
+fn is_full(page: &[u8]) -> bool {
+    let kind = u16_at(page, 24);
+    let len = match kind & COMPRESSED {
+        0 => page.len(),
+        _ => usize::from(kind & !COMPRESSED) << 8,
+    };
+    page.get(..len).is_some_and(|page| Sums::Full.is_whole(page))
+}
+
+/// The older form. A compressed page has no checksum of its own: the one in it is right when it is unpacked.
+fn is_old(compressed: bool, page: &[u8]) -> Result<bool, Error> {
+    if !compressed || page::kind(page) != OLD_COMPRESSED {
+        return Ok(Sums::Old.is_whole(page));
+    }
+    let len = usize::from(u16_at(page, DATA));
+    let payload = page.get(OLD_PAYLOAD..).and_then(|rest| rest.get(..len));
+    let Some(payload) = payload.filter(|_| u32_at(page, 0) == NO_CHECKSUM) else { return Ok(false) };
+    match u64_at(page, 26) {
+        ZLIB => {}
+        method if OTHER_METHODS.contains(&method) => {
+            let what = "it has PAGE_COMPRESSED=1 and innodb_checksum_algorithm=crc32, and is compressed with \
+                        another method than zlib: only the server can tell whether it is damaged. ALTER TABLE \
+                        ... FORCE gives it checksums, if innodb_checksum_algorithm is full_crc32";
+            return Err(Error::unsupported(what));
+        }
+        _ => return Ok(false),
+    }
+    let mut unpacked = vec![0; page.len()];
+    let mut stream = Decompress::new(true);
+    let ended = stream.decompress(payload, &mut unpacked, FlushDecompress::Finish);
+    let lens = (stream.total_in(), stream.total_out());
+    let whole =
+        matches!(ended, Ok(Status::StreamEnd)) && lens == (payload.len() as u64, unpacked.len() as u64);
+    Ok(whole && u32_at(&unpacked, 4) == u32_at(page, 4) && Sums::Old.is_whole(&unpacked))
+}
+
+/// A page of `ROW_FORMAT=COMPRESSED`: three ranges have checksums, CRC-32C or Adler-32 that begins with 0.
+fn is_zip(page: &[u8]) -> bool {
+    let stored = u32_at(page, 0);
+    let ranges = [page.get(4..16), page.get(24..26), page.get(34..)].map(Option::unwrap_or_default);
+    stored == NO_CHECKSUM
+        || stored == ranges.into_iter().fold(0, |sum, range| sum ^ crc(range))
+        || stored == ranges.into_iter().fold(0, adler)
+}
+
+/// Whether 16 KiB are pages of `ROW_FORMAT=COMPRESSED`, where `number` counts 16 KiB.
+fn is_zip_of_any_size(number: u32, bytes: &[u8]) -> bool {
+    (0..5).any(|power| {
+        let size = PAGE_BYTES >> power;
+        let first = number << power;
+        // Without any checksum it can't be told what they are.
+        bytes.chunks(size).zip(first..).all(|(page, number)| {
+            is_zeros(page) || is_page(number, page) && u32_at(page, 0) != NO_CHECKSUM && is_zip(page)
+        })
+    })
+}
+
+/// Adler-32 of more bytes (RFC 1950).
+fn adler(sum: u32, bytes: &[u8]) -> u32 {
+    const BASE: u32 = 65_521;
+    let (mut low, mut high) = (sum & 0xffff, sum >> 16);
+    // So many bytes do not overflow.
+    for piece in bytes.chunks(5552) {
+        for &byte in piece {
+            low += u32::from(byte);
+            high += low;
+        }
+        (low, high) = (low % BASE, high % BASE);
+    }
+    high << 16 | low
+}
