@@ -400,7 +400,7 @@ fn what_is_flushed_ends_with_a_mini_transaction() {
         let server = start(product, &["--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=2"]);
         execute(&mut connect(&server), TABLE);
         let mut follow = Spool::default().follow(&log(&server));
-        let until = follow.checkpoint() + 3 * follow.capacity();
+        let until = follow.checkpoint() + 2 * follow.capacity();
         let read = load(&server, &mut follow, until, definition);
         assert!(read > 20, "{product}: {read}");
     }
@@ -452,7 +452,7 @@ fn small_log_size_boots() {
         let mut follow = spool.follow(&log(&server));
         server.restart().unwrap();
         let mut session = connect(&server);
-        let until = follow.checkpoint() + 4 * follow.capacity();
+        let until = follow.checkpoint() + 3 * follow.capacity();
         let read = load(&server, &mut follow, until, change);
         assert!(read > 20, "{product}: {read}");
         // A change that is not committed.
