@@ -45,6 +45,8 @@ pub struct Follow {
     bytes: u64,
     read: Vec<u8>,
     proven: Vec<u8>,
+    /// After an error nobody knows what is in the spool.
+    has_failed: bool,
 }
 
 /// A log that was copied. The file `ib_logfile0` of the copy is `head` and then all bytes of the spool. It
@@ -112,8 +114,19 @@ impl Follow {
         // If the server writes a checkpoint just now, it is read in part and does not count. Then it is the
         // one before, which the server has not yet begun to write over, or `step` refuses.
         let log = Log::parse(&head, opened.len).map_err(|error| Error::from(error).of(&path))?;
-        let (read, proven) = (Vec::new(), Vec::new());
-        Ok(Follow { disk, path, file, opened, log, chain: Chain::new(log), spool, bytes: 0, read, proven })
+        Ok(Follow {
+            disk,
+            path,
+            file,
+            opened,
+            log,
+            chain: Chain::new(log),
+            spool,
+            bytes: 0,
+            read: Vec::new(),
+            proven: Vec::new(),
+            has_failed: false,
+        })
     }
 
     /// The LSN of the checkpoint at which the copy begins.
@@ -162,13 +175,23 @@ impl Follow {
         flushed: u64,
         current: &mut dyn FnMut() -> Result<u64, Error>,
     ) -> Result<(), Error> {
+        let read = self.read_until(flushed, current);
+        self.has_failed |= read.is_err();
+        read
+    }
+
+    fn read_until(
+        &mut self,
+        flushed: u64,
+        current: &mut dyn FnMut() -> Result<u64, Error>,
+    ) -> Result<(), Error> {
         while self.lsn() < flushed {
             self.piece(flushed, current)?;
         }
         self.is_same_file()
     }
 
-    /// Reads up to [`PIECE`] bytes; one more at most than are left in the file.
+    /// Reads up to [`PIECE`] bytes; after the last byte of the file the log goes on at its beginning.
     fn piece(&mut self, flushed: u64, current: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error> {
         let from = self.lsn();
         let (at, until_end) = self.chain.place();
@@ -224,8 +247,11 @@ impl Follow {
     /// has a later change than that LSN: the log is flushed before the page is written.
     ///
     /// # Errors
-    /// [`Error::Log`] if the copy does not end there, [`Error::Output`] from the spool.
+    /// [`Error::Log`] if the copy does not end there or a step failed, [`Error::Output`] from the spool.
     pub fn finish(mut self, end: u64) -> Result<Spooled, Error> {
+        if self.has_failed {
+            return Err(self.lost("it was not copied to the end; make the copy again".to_owned()));
+        }
         let (head, read, whole) = (self.chain.head(), self.lsn(), self.proven());
         if self.chain.clone().end(end).is_err() {
             return Err(self.lost(format!(

@@ -188,6 +188,33 @@ fn cut_mtr_refused() {
     until(earlier).finish(earlier).unwrap();
 }
 
+/// A spool that is full for a moment.
+struct Full(bool);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_full = std::mem::take(&mut self.0);
+        if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn after_an_error_there_is_no_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = KILLED.write(folder.path());
+    let mut follow = Follow::begin(Arc::new(RealDisk), path, Box::new(Full(true))).unwrap();
+    let refused = follow.step(KILLED.end(), &mut || Ok(KILLED.end())).unwrap_err();
+    assert!(matches!(refused, Error::Output(_)), "{refused}");
+    // There is room again.
+    follow.step(KILLED.end(), &mut || Ok(KILLED.end())).unwrap();
+    let refused = follow.finish(KILLED.end()).unwrap_err();
+    assert!(refused.to_string().contains("not copied to the end"), "{refused}");
+}
+
 #[test]
 fn overrun_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -346,9 +373,11 @@ fn load(server: &Sandbox, follow: &mut Follow, until: u64, statement: fn(u32, u3
                     if over.load(Ordering::Relaxed) || take.lock().unwrap().recv().is_err() {
                         return;
                     }
-                    let done = session.execute(&statement(writer, number)).map_err(|error| error.to_string());
-                    // What the server rolls back is in the log too.
-                    assert!(done.as_ref().err().is_none_or(|error| error.contains("Deadlock")), "{done:?}");
+                    // What the server rolls back is in the log too: deadlocks, and waits on a slow machine.
+                    if let Err(error) = session.execute(&statement(writer, number)) {
+                        let error = error.to_string();
+                        assert!(["1205", "1213", "1467"].iter().any(|code| error.contains(code)), "{error}");
+                    }
                 }
             });
         }
@@ -371,7 +400,7 @@ fn what_is_flushed_ends_with_a_mini_transaction() {
         let server = start(product, &["--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=2"]);
         execute(&mut connect(&server), TABLE);
         let mut follow = Spool::default().follow(&log(&server));
-        let until = follow.checkpoint() + 3 * follow.capacity();
+        let until = follow.checkpoint() + 2 * follow.capacity();
         let read = load(&server, &mut follow, until, definition);
         assert!(read > 20, "{product}: {read}");
     }
@@ -423,7 +452,7 @@ fn small_log_size_boots() {
         let mut follow = spool.follow(&log(&server));
         server.restart().unwrap();
         let mut session = connect(&server);
-        let until = follow.checkpoint() + 4 * follow.capacity();
+        let until = follow.checkpoint() + 3 * follow.capacity();
         let read = load(&server, &mut follow, until, change);
         assert!(read > 20, "{product}: {read}");
         // A change that is not committed.
