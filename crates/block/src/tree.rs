@@ -18,6 +18,7 @@ mod track;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
@@ -112,13 +113,18 @@ pub fn list_seen(
     let mut nodes = vec![(Node::of(PathBuf::new(), own), None)];
     let (mut left, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
-        for entry in tree.entries(&top.join(&folder))? {
+        let entries = match tree.entries(&top.join(&folder)) {
+            // It was removed since the folder above was read.
+            Err(error) if error.kind() == ErrorKind::NotFound && folder != Path::new("") => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             // The name may come from another machine.
             let mut parts = Path::new(&entry.name).components();
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == entry.name)
             {
                 let text = format!("{}: a name that no file has: {:?}", folder.display(), entry.name);
-                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+                return Err(std::io::Error::new(ErrorKind::InvalidData, text));
             }
             let path = folder.join(&entry.name);
             see(&path, &entry);

@@ -62,7 +62,7 @@ pub struct Entry {
 /// Operations on folders, for backup and restore.
 pub trait Tree: Send + Sync {
     /// The entries of a folder, sorted by the bytes of their names. Links are not followed, except for the
-    /// folder itself.
+    /// folder itself. What is removed meanwhile may be missing.
     ///
     /// # Errors
     /// `NotFound` when the folder does not exist; otherwise errors of the operating system.
@@ -128,7 +128,12 @@ impl Tree for RealDisk {
         let (mut entries, mut buffer) = (Vec::new(), extended::buffer());
         for found in std::fs::read_dir(folder)? {
             let found = found?;
-            entries.push(describe(found.file_name(), &found.path(), &found.metadata()?, &mut buffer)?);
+            let metadata = found.metadata();
+            match metadata.and_then(|known| describe(found.file_name(), &found.path(), &known, &mut buffer)) {
+                // It was removed since the folder was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                entry => entries.push(entry?),
+            }
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)

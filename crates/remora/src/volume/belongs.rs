@@ -95,7 +95,12 @@ pub(super) fn check_links(machine: &Machine, top: &Path, data: &Path, reach: &Re
     let device = tree.entry(top)?.device;
     let (mut links, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
-        for entry in tree.entries(&top.join(&folder))? {
+        let entries = match tree.entries(&top.join(&folder)) {
+            // Its database was dropped since the folder above was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != Path::new("") => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             let path = folder.join(&entry.name);
             match entry.kind {
                 Kind::Folder if entry.device != device => {

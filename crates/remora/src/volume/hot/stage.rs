@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use server::{HoldMode, Obstacle, Session};
+use server::{HoldMode, Session};
 
 use crate::exit::Held;
 use crate::hold;
@@ -88,10 +88,12 @@ impl Stages {
         }
         let blocked = self.session.obstacle(&HoldMode::BackupStage).map_err(io::Error::other)?;
         let seconds = self.wait.as_secs();
-        let line = match blocked == Obstacle::default() && stage.ends_with("START") {
-            true => format!(
-                "another backup of the server runs, and did not end within {seconds} s; --wait waits longer"
-            ),
+        // A backup that only has begun holds nothing that the server tells of.
+        let is_unseen = blocked.blocker.is_none() && blocked.locked.is_empty();
+        let line = match is_unseen && stage.ends_with("START") {
+            true => {
+                format!("another backup of the server did not end within {seconds} s; --wait waits longer")
+            }
             false => format!(
                 "the server did not come to {stage} within {seconds} s, blocked by {blocked}; --wait waits longer"
             ),
