@@ -3,6 +3,8 @@
 
 #[path = "main/beside.rs"]
 mod beside;
+#[path = "main/intact.rs"]
+mod intact;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/redo.rs"]
