@@ -33,14 +33,17 @@ impl Check for Intact {
         // The file may be another one of the same name by now.
         let first = first()?;
         let found = Format::of_first_page(&first).and_then(|format| {
-            let first_whole = format.first_bad(0, first.get(..format.page_bytes()).unwrap_or_default())?;
-            let bad = format.first_bad(offset, bytes)?;
-            Ok((format, first_whole.is_none(), bad))
+            let whole = first.get(..format.page_bytes()).unwrap_or_default();
+            Ok(match format.first_bad(0, whole)? {
+                // What it tells is not to be trusted either.
+                Some(_) => None,
+                None => Some((format, format.first_bad(offset, bytes)?)),
+            })
         });
         match found {
-            Ok((format, sound, bad)) => {
+            Ok(Some((format, bad))) => {
                 // As long as the first page is zeros, it may still become anything.
-                if sound && format.is_known() {
+                if format.is_known() {
                     let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
                     formats.insert(path.to_owned(), format);
                 }
@@ -48,7 +51,7 @@ impl Check for Intact {
                 Ok(bad.map(page))
             }
             // It may be torn.
-            Err(Error::Corrupt { .. }) => Ok(Some(BadPage { number: 0, offset: 0 })),
+            Ok(None) | Err(Error::Corrupt { .. }) => Ok(Some(BadPage { number: 0, offset: 0 })),
             Err(error) => {
                 let text = format!("{}: {error}", path.display());
                 Err(io::Error::new(io::ErrorKind::Unsupported, text))

@@ -5,6 +5,8 @@
 mod beside;
 #[path = "main/follow.rs"]
 mod follow;
+#[path = "main/intact.rs"]
+mod intact;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/redo.rs"]

@@ -47,6 +47,14 @@ pub struct Obstacle {
 /// At most this many tables or connections are listed.
 const NAMED: usize = 3;
 
+impl Obstacle {
+    /// Whether the server tells of somebody or something that may be in the way.
+    #[must_use]
+    pub fn is_seen(&self) -> bool {
+        self.blocker.is_some() || !self.locked.is_empty()
+    }
+}
+
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Obstacle { blocker, locked, idle } = self;

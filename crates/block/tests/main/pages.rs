@@ -131,6 +131,18 @@ fn a_file_that_was_cut_or_is_gone_is_zeros() {
 }
 
 #[test]
+fn undo_truncated() {
+    let disk = FaultDisk::default();
+    disk.put(Path::new(FILE), &file());
+    torn(&disk);
+    // It is cut while a torn page of it is read again.
+    let cut = disk.volume(Path::new(FILE)).unwrap();
+    let check = Same::new(move |_| cut.set_len(2 * BLOCK as u64).unwrap());
+    let bytes = read(&reader(&disk, check)).unwrap();
+    assert!(bytes[..2 * BLOCK] == file()[..2 * BLOCK] && bytes[2 * BLOCK..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn pages_that_nobody_can_check_are_refused() {
     let disk = FaultDisk::default();
     disk.put(Path::new(FILE), &file());

@@ -116,9 +116,14 @@ fn a_first_page_may_be_torn_and_a_file_may_become_another_one() {
     let mut torn = page(0);
     torn[9000] ^= 1;
     assert_eq!(check(&torn, 0, &torn), Some(other));
-    assert_eq!(check(&torn, BLOCK, &page(1)), None);
+    assert_eq!(check(&torn, BLOCK, &page(1)), Some(other));
     // As long as the first page is zeros, it is not known what comes.
     assert_eq!(check(&[0; BLOCK], BLOCK, &page(1)), None);
+    let mut without = page(1);
+    without[..4].copy_from_slice(&[0xde, 0xad, 0xbe, 0xef]);
+    without[BLOCK - 8..].copy_from_slice(&[0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0]);
+    assert_eq!(check(&[0; BLOCK], BLOCK, &without), None);
+    assert_eq!(check(&page(0), BLOCK, &without), Some(BadPage { number: 1, offset: BLOCK as u64 }));
     assert_eq!(check(&page(0), BLOCK, &page(1)), None);
     // It is known now, and need not be read again.
     let unread = || Err(std::io::ErrorKind::Other.into());

@@ -89,8 +89,7 @@ impl Stages {
         let blocked = self.session.obstacle(&HoldMode::BackupStage).map_err(io::Error::other)?;
         let seconds = self.wait.as_secs();
         // A backup that only has begun holds nothing that the server tells of.
-        let is_unseen = blocked.blocker.is_none() && blocked.locked.is_empty();
-        let line = match is_unseen && stage.ends_with("START") {
+        let line = match !blocked.is_seen() && stage.ends_with("START") {
             true => {
                 format!("another backup of the server did not end within {seconds} s; --wait waits longer")
             }
