@@ -114,10 +114,15 @@ fn ci(arguments: &[String]) -> Result<()> {
         let servers = scope.spawn(|| setup::run(&["--all-servers".to_owned()]));
         run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
         audit::dependencies()?;
-        run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
         servers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    fuzz::all(FUZZ_S)?;
+    let size = std::thread::scope(|scope| {
+        // It is compiled into a folder of its own, and most of the rest takes one core.
+        let size = scope.spawn(audit::size);
+        run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+        fuzz::all(FUZZ_S)?;
+        size.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
     if let Some(since) = since {
         mutate::run(&["--in-diff".to_owned(), since])?;
     }
@@ -125,7 +130,6 @@ fn ci(arguments: &[String]) -> Result<()> {
         None => guest::tests(&[])?,
         Some(why) => format!("guest tests left out: {why}"),
     };
-    let size = audit::size()?;
     test::run(&["--all-servers".to_owned()])?;
     println!("{guest}\n{size}");
     Ok(())

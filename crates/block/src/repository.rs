@@ -51,8 +51,8 @@ pub struct Generation {
     /// Whether everything that it builds on exists. Only [`verify()`](crate::verify()) tells whether the
     /// blocks are undamaged.
     pub is_whole: bool,
-    /// Whether it was sound when a server was started on it after it was made; `None` if nobody has tried. See
-    /// [`Repository::note_boot`].
+    /// Whether it was sound when a server was started on it after it was made; `None` if nobody has tried.
+    /// See [`Repository::note_boot`].
     pub booted: Option<bool>,
 }
 
@@ -174,8 +174,8 @@ impl Repository {
     /// Notes what was found when a server was started on a generation.
     ///
     /// # Errors
-    /// [`Error::Missing`] if there is no such generation, [`Error::Busy`] while another run writes, and errors of
-    /// the store.
+    /// [`Error::Missing`] if there is no such generation, [`Error::Busy`] while another run writes, and errors
+    /// of the store.
     pub fn note_boot(&self, generation: u64, is_sound: bool) -> Result<(), Error> {
         let _alone = self.writing()?;
         let loaded = self.load()?;

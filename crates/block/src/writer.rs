@@ -93,8 +93,8 @@ impl<'a> Writer<'a> {
         Ok(record)
     }
 
-    /// Replaces length and note of the header by what is known at the end. The new note must not be longer; it
-    /// is filled up with blanks.
+    /// Replaces length and note of the header by what is known at the end. The new note must not be longer;
+    /// it is filled up with blanks.
     pub(crate) fn begin_anew(
         &mut self,
         header: &mut Header,

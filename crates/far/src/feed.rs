@@ -52,9 +52,9 @@ impl Connection {
         self.scan_parts(layout.volume_len(), layout.parts(), top, &|_| false)
     }
 
-    /// Reads parts of a volume of `len` bytes, in order; paths are relative to `top`. Those that are `paged` are
-    /// written by a server meanwhile, see [`block::tree::Reader::add_pages`]; their pages are checked there, by
-    /// [`crate::Intact`].
+    /// Reads parts of a volume of `len` bytes, in order; paths are relative to `top`. Those that are `paged`
+    /// are written by a server meanwhile, see [`block::tree::Reader::add_pages`]; their pages are checked
+    /// there, by [`crate::Intact`].
     ///
     /// # Errors
     /// When the connection ends.

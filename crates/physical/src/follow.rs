@@ -77,8 +77,8 @@ impl Spooled {
     }
 }
 
-/// The least `innodb_log_file_size`, in bytes, with which a server recovers without trouble by a copied log of
-/// `file_bytes` bytes. With less, it may say that `Crash recovery is broken due to insufficient
+/// The least `innodb_log_file_size`, in bytes, with which a server recovers without trouble by a copied log
+/// of `file_bytes` bytes. With less, it may say that `Crash recovery is broken due to insufficient
 /// innodb_log_file_size`.
 ///
 /// The server wants its log to reach back to the checkpoint while it recovers: no further than 0.9 * (0.9 *

@@ -10,7 +10,7 @@ use server::Session;
 use crate::support::{connect, execute, products, start};
 
 /// Changed bits to look for in each file.
-const FLIPS: usize = 300;
+const FLIPS: usize = 60;
 
 /// How a file's pages may be, as far as the test tells it on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

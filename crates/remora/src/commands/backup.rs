@@ -27,6 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora backup file:/vm/disk.img --to /backup        full the first time, then what changed
   remora backup mysql: --to /backup                   a server that runs, under its own lock
   remora backup mysql:/run/mysqld/second.sock --to /backup
+  remora backup mysql: --to /backup --way copy --prove   without a snapshot: any file system
   remora backup mysql:ssh://root@db1 --to /backup --track
   remora backup lvm:ssh://root@db1/dev/vg/data --to /backup --name db1 --nice
   remora backup btrfs:/srv/files --to /backup
@@ -117,11 +118,12 @@ pub(crate) struct Arguments {
     still: f64,
 
     /// Start a server on a copy of the snapshot and check its tables before storing it: the default for
-    /// mysql: on btrfs and XFS. If that can't be done the exit code is 3
+    /// mysql: on btrfs and XFS. With --way copy it is started on this machine, on the restored generation,
+    /// and all tables are checked. If that can't be done the exit code is 3
     #[arg(long, conflicts_with = "no_prove")]
     prove: bool,
 
-    /// Don't start a server on a copy of the snapshot
+    /// Don't start a server on a copy, and don't ask for it
     #[arg(long)]
     no_prove: bool,
 

@@ -11,11 +11,12 @@ use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
 use clap::Args;
 use progress::Progress;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
 use crate::report::{self, Report};
+use crate::repository::Named;
 use crate::volume::Place;
 use crate::{commands, repository, shown};
 
@@ -105,6 +106,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let restored = restored.map_err(|error| advise(error, keep_going))?;
     tell_losses(&restored, report)?;
     tell(&named.name, &restored, &target, began.elapsed().as_secs_f64(), report)?;
+    tell_of_copy(&named, restored.generation, report)?;
     Ok(match (restored.is_proven, restored.bent.is_empty()) {
         (false, _) => Exit::Damaged,
         (true, false) => Exit::Partial,
@@ -143,6 +145,25 @@ fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
     if !restored.is_proven && restored.losses.is_empty() {
         report
             .warn("no block is known to be lost, but it is not proven that the whole is what was backed up");
+    }
+    Ok(())
+}
+
+/// Says what the first server on a copy of a running one must do.
+fn tell_of_copy(named: &Named, generation: u64, report: &Report) -> Result<()> {
+    let all = named.repository.list()?.generations;
+    let Some(found) = all.iter().find(|found| found.number == generation) else { return Ok(()) };
+    let note: Value = serde_json::from_str(&found.note).unwrap_or_default();
+    let Some(size) = note.pointer("/log/size").and_then(Value::as_u64) else { return Ok(()) };
+    let size = size >> 20;
+    report.note(&format!(
+        "it was copied while the server ran: a server that starts on it recovers it first, and needs \
+         --innodb-log-file-size={size}M or more for that"
+    ));
+    match found.booted {
+        Some(true) => {}
+        Some(false) => report.warn("a server that was started on this generation found it NOT SOUND"),
+        None => report.note("no server has recovered this generation yet: 'remora verify --boot' tries it"),
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `remora verify`
 
-mod boot;
+pub(crate) mod boot;
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -341,7 +341,8 @@ impl HotFeed<'_> {
         path.extension().is_none_or(|end| end != "ibd") && self.names.when(path) == When::Pages
     }
 
-    /// The third region: stops commits, puts aside what is left, cuts the redo log, and lets the server go on.
+    /// The third region: stops commits, puts aside what is left, cuts the redo log, and lets the server go
+    /// on.
     fn read_rest(&mut self) -> io::Result<()> {
         self.stages()?.block_commit()?;
         // From here on it must not be read beyond the end, which is not known yet.
@@ -397,12 +398,12 @@ impl HotFeed<'_> {
     }
 
     fn tell(&self, position: &Value, ddl_s: f64, commits_s: f64) {
-        let report = &self.login.report;
+        let (report, source) = (&self.login.report, self.note["source"].as_str().unwrap_or_default());
         report.note(&format!(
-            "commits waited for {commits_s:.3} s, DDL and tables without transactions for {ddl_s:.3} s"
+            "{source}: commits waited for {commits_s:.3} s, DDL and tables without transactions for {ddl_s:.3} s"
         ));
         if let Some(text) = hold::shown(position) {
-            report.note(&text);
+            report.note(&format!("{source}: {text}"));
         }
     }
 

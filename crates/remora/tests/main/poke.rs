@@ -13,7 +13,7 @@ use server::{Environment, Error, Overrides, Session, Target};
 use crate::support::{Ended, connect, copy_program, places, products, remora, skipped, start, tell, until};
 
 /// How often a value is stored on each server while clients work; `REMORA_POKES` overrides it.
-const POKES: usize = 80;
+const POKES: usize = 40;
 
 fn mariadb() -> impl Iterator<Item = Product> {
     products().into_iter().filter(|product| product.family() == Family::MariaDb)

@@ -11,7 +11,11 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use super::run::{Proof, Run};
+use crate::boot::Wanted;
+use crate::commands;
+use crate::commands::verify::boot::boot;
 use crate::host::{Call, Machine};
+use crate::repository::{self, Named};
 use crate::trial::{self, Trial, Tried};
 use crate::volume::snapshot::Snapshot;
 
@@ -106,6 +110,32 @@ impl Run<'_> {
                 Some(Error::Stopped) => Unknown::Stopped,
                 _ => Unknown::Because(format!("{error:#}")),
             }
+        })
+    }
+
+    /// Starts a server on a generation that was copied while the original ran. Returns how much is wrong.
+    /// False if it was requested and not done.
+    pub(super) fn prove_copy(&self, generation: u64, clean: &mut bool) -> usize {
+        let to = self.arguments.to.join(self.name);
+        let what = format!("{}@{generation}", self.name);
+        if !self.arguments.prove {
+            self.report.note(&format!(
+                "{what} is not proven, because no server has recovered it yet: 'remora verify --boot {}' or --prove",
+                to.display()
+            ));
+            return 0;
+        }
+        let named = Named {
+            name: self.name.to_owned(),
+            repository: repository::named(&self.arguments.to, self.name),
+        };
+        let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
+        let wanted = Wanted { data_folder: None, product: None, options: &[], work: None };
+        let request = block::restore::Request::new(Some(generation), jobs);
+        boot(&named, request, wanted, (self.world.stop, self.report)).unwrap_or_else(|error| {
+            *clean = false;
+            self.report.warn(&format!("{what} is not proven: {error:#}"));
+            0
         })
     }
 

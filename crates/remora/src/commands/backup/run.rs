@@ -38,6 +38,15 @@ pub(super) struct Proof {
     pub(super) damages: Vec<String>,
 }
 
+/// A new generation.
+struct Made {
+    summary: Summary,
+    /// How much a server that was started on it has found wrong.
+    unsound: usize,
+    /// Whether it was copied while the server ran.
+    is_copy: bool,
+}
+
 impl Run<'_> {
     /// Returns [`Exit::Partial`] when not everything is backed up, or when the work after it failed;
     /// [`Exit::Damaged`] if the repository is damaged, or if a server that was started on the backup finds it
@@ -55,10 +64,13 @@ impl Run<'_> {
             |_| "--after failed".to_owned(),
             |machine| hook(machine, self.arguments.after.as_deref()),
         );
-        let (summary, unsound) = made?;
+        let Made { summary, mut unsound, is_copy } = made?;
         tell(&self.source.to_string(), self.name, &summary, began.elapsed().as_secs_f64(), self.report);
         for damage in &summary.damages {
             self.report.warn(&format!("{}: {damage}", self.name));
+        }
+        if is_copy && !self.arguments.no_prove {
+            unsound += self.prove_copy(summary.generation, &mut clean);
         }
         if unsound > 0 {
             let stored = format!("{}@{}", self.name, summary.generation);
@@ -97,16 +109,17 @@ impl Run<'_> {
     }
 
     /// Reads the source, or a snapshot of it that is created, and then removed or kept.
-    fn still(&self, machine: &Machine, clean: &mut bool) -> Result<(Summary, usize), Error> {
+    fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Made, Error> {
         let mut repository = repository::named(&self.arguments.to, self.name);
         if self.is_copied(machine)? {
-            return self.copy(&mut repository, machine).map(|summary| (summary, 0));
+            let made = self.copy(&mut repository, machine);
+            return made.map(|summary| Made { summary, unsound: 0, is_copy: true });
         }
         let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
         else {
             let (summary, whole) = self.store(&repository, None, None, machine)?;
             *clean &= whole;
-            return Ok((summary, 0));
+            return Ok(Made { summary, unsound: 0, is_copy: false });
         };
         repository.hold()?;
         let failed = |source| Error::Store { name: self.arguments.to.display().to_string(), source };
@@ -139,9 +152,9 @@ impl Run<'_> {
             Some(stamp) => snapshot.keep(machine, stamp),
             None => snapshot.remove(machine),
         });
-        let ((summary, whole), damages) = made?;
+        let ((summary, whole), unsound) = made?;
         *clean &= whole;
-        Ok((summary, damages))
+        Ok(Made { summary, unsound, is_copy: false })
     }
 
     /// Whether the source is a server that is copied file by file.

@@ -16,11 +16,11 @@ use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};
 use crate::exit::Exit;
 use crate::report::Report;
+use crate::repository::Named;
 use crate::sound::{self, Checked};
 use crate::{commands, repository};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    let began = Instant::now();
     let text = arguments.repository.to_string_lossy();
     let (named, generation) = repository::one(&text)?;
     let stop = commands::stop_flag(report)?;
@@ -30,10 +30,22 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         options: &arguments.server_option,
         work: arguments.work.as_deref(),
     };
-    let work = wanted.work_folder()?;
     let request = Request::new(generation, arguments.jobs.unwrap_or_else(commands::cores));
-    let world = World { stop: &stop, progress: report };
-    let (restored, files) = boot::files(&named, work.path(), request, world)?;
+    let damages = boot(&named, request, wanted, (&stop, report))?;
+    Ok(if damages == 0 { Exit::Done } else { Exit::Damaged })
+}
+
+/// Restores a generation, starts a server on it, and says and notes what is found. Returns how much is wrong.
+pub(crate) fn boot(
+    named: &Named,
+    request: Request,
+    wanted: Wanted<'_>,
+    (stop, report): (&AtomicBool, &Report),
+) -> Result<usize> {
+    let began = Instant::now();
+    let work = wanted.work_folder()?;
+    let world = World { stop, progress: report };
+    let (restored, files) = boot::files(named, work.path(), request, world)?;
     let data = boot::data(&files, wanted)?;
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
@@ -43,48 +55,21 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     match boot::start(&data, log.as_ref(), wanted) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
-            found.look(&server, log.as_ref(), (&stop, report))?;
-            found.checked.damages.extend(log_end.and_then(|end| too_short(&server, end)));
+            found.look(&server, log.as_ref(), (stop, report))?;
+            let said = fs::read(server.error_log()).unwrap_or_default();
+            let said = String::from_utf8_lossy(&said);
+            found.checked.damages.extend(log_end.and_then(|end| too_short(&said, end)));
         }
         Err(error) => found.checked.damages = why_not(error)?,
     }
     report.end();
     drop(files);
-    let Found { seconds_to_recovery: recovered_s, position, checked: Checked { tables, damages, .. } } =
-        found;
     // What is found counts, even if it can't be noted.
-    if let Err(error) = named.repository.note_boot(restored.generation, damages.is_empty()) {
+    if let Err(error) = named.repository.note_boot(restored.generation, found.checked.damages.is_empty()) {
         report.warn(&format!("this could not be noted in the repository: {error}"));
     }
-    for damage in &damages {
-        if report.is_json() {
-            report.message(&json!({"message_type": "damage", "name": named.name, "what": damage}))?;
-        } else {
-            report.data(damage)?;
-        }
-    }
-    let seconds = began.elapsed().as_secs_f64();
-    if report.is_json() {
-        let (file, offset) = position.clone().unzip();
-        report.message(&json!({
-            "message_type": "summary", "name": named.name, "generation": restored.generation, "tables": tables,
-            "damages": damages.len(), "binlog_file": file, "binlog_offset": offset,
-            "seconds_to_recovery": recovered_s, "seconds": seconds,
-        }))?;
-    } else {
-        let place = position
-            .map_or_else(String::new, |(file, offset)| format!("; binary log position {file} {offset}"));
-        let sound = if damages.is_empty() { "all sound".to_owned() } else { count(damages.len(), "problem") };
-        let what = format!("{}@{}", named.name, restored.generation);
-        report.note(&match recovered_s {
-            Some(recovered_s) => format!(
-                "{what} has been booted: restored and recovered in {recovered_s:.1} s, {} checked, {sound}{place}",
-                count(tables, "table")
-            ),
-            None => format!("{what} could not be booted: {sound}"),
-        });
-    }
-    Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })
+    found.tell((&named.name, restored.generation), began.elapsed().as_secs_f64(), report)?;
+    Ok(found.checked.damages.len())
 }
 
 /// Where the redo log of a generation ends, if it was copied while the server ran.
@@ -95,10 +80,9 @@ fn log_end(repository: &Repository, generation: u64) -> Result<Option<u64>> {
     Ok(note.pointer("/log/to").and_then(Value::as_u64))
 }
 
-/// A server takes the first place of its log that is not sound for the end, and says nothing.
-fn too_short(server: &Sandbox, end: u64) -> Option<String> {
-    let said = fs::read(server.error_log()).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+/// What is wrong if a server, by what it said, did not read its log up to `end`: it takes the first place
+/// that is not sound for the end.
+fn too_short(said: &str, end: u64) -> Option<String> {
     let at = said.lines().rev().find_map(|line| line.split_once("End of log at LSN=")).map(|(_, rest)| rest);
     let Some(at) = at else { return Some("the server did not say where its redo log ends".to_owned()) };
     let digits: String = at.chars().take_while(char::is_ascii_digit).collect();
@@ -116,6 +100,39 @@ struct Found {
 }
 
 impl Found {
+    fn tell(&self, (name, generation): (&str, u64), seconds: f64, report: &Report) -> Result<()> {
+        let Found { seconds_to_recovery: recovered_s, position, checked: Checked { tables, damages, .. } } =
+            self;
+        for damage in damages {
+            if report.is_json() {
+                report.message(&json!({"message_type": "damage", "name": name, "what": damage}))?;
+            } else {
+                report.data(damage)?;
+            }
+        }
+        if report.is_json() {
+            let (file, offset) = position.clone().unzip();
+            report.message(&json!({
+                "message_type": "summary", "name": name, "generation": generation, "tables": tables,
+                "damages": damages.len(), "binlog_file": file, "binlog_offset": offset,
+                "seconds_to_recovery": recovered_s, "seconds": seconds,
+            }))?;
+            return Ok(());
+        }
+        let place = position
+            .as_ref()
+            .map_or_else(String::new, |(file, offset)| format!("; binary log position {file} {offset}"));
+        let sound = if damages.is_empty() { "all sound".to_owned() } else { count(damages.len(), "problem") };
+        report.note(&match recovered_s {
+            Some(recovered_s) => format!(
+                "{name}@{generation} has been booted: restored and recovered in {recovered_s:.1} s, {} checked, {sound}{place}",
+                count(*tables, "table")
+            ),
+            None => format!("{name}@{generation} could not be booted: {sound}"),
+        });
+        Ok(())
+    }
+
     fn look(
         &mut self,
         server: &Sandbox,
@@ -146,4 +163,21 @@ fn why_not(error: anyhow::Error) -> Result<Vec<String>> {
         return Err(error);
     }
     Ok(iter::once(sound::NO_START.to_owned()).chain(said).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::too_short;
+
+    #[test]
+    fn a_log_must_be_read_up_to_its_end() {
+        let said = "2026-11-23 [Note] InnoDB: Starting crash recovery from checkpoint LSN=12\n\
+                    2026-11-23 [Note] InnoDB: End of log at LSN=3456\n2026-11-23 [Note] ready";
+        assert_eq!(too_short(said, 3456), None);
+        for (said, end, wrong) in
+            [(said, 3457, "up to LSN 3456 only"), (said, 345, "3456"), ("", 1, "did not say")]
+        {
+            assert!(too_short(said, end).is_some_and(|text| text.contains(wrong)), "{end}");
+        }
+    }
 }
