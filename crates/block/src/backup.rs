@@ -308,8 +308,9 @@ impl Pipeline<'_> {
                 }
                 Announced::Read { prior, claimed, bytes } => (prior, claimed, bytes),
             };
-            if !feed.is_urgent() {
-                pace.wait()?;
+            match feed.is_urgent() {
+                true => pace.go_on()?,
+                false => pace.wait()?,
             }
             let mut buffer = match spare.take() {
                 Some(buffer) => buffer,

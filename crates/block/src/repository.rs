@@ -174,8 +174,8 @@ impl Repository {
     /// Notes what was found when a server was started on a generation.
     ///
     /// # Errors
-    /// [`Error::Missing`] if there is no such generation, [`Error::Busy`] while another run writes, and errors
-    /// of the store.
+    /// [`Error::Missing`] if there is no such generation, [`Error::Busy`] while another run writes, and
+    /// errors of the store.
     pub fn note_boot(&self, generation: u64, is_sound: bool) -> Result<(), Error> {
         let _alone = self.writing()?;
         let loaded = self.load()?;

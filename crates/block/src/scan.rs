@@ -139,13 +139,16 @@ impl<'a> Pace<'a> {
         Pace { rate, stop, due: Instant::now() }
     }
 
+    /// Fails when the run must stop.
+    pub(crate) fn go_on(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+    }
+
     /// Returns when more may be read; fails when the run must stop.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let never = crossbeam_channel::never::<()>();
         loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(Error::Stopped);
-            }
+            self.go_on()?;
             let left = self.due.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());

@@ -5,6 +5,7 @@ use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
 
@@ -51,6 +52,9 @@ pub struct Entry {
     pub device: u64,
     /// Its inode number: hard links to one file have the same.
     pub inode: u64,
+    /// When it was made, nanoseconds since the epoch: with the inode number it tells a file from another one
+    /// that has its number now. 0 if the file system does not tell.
+    pub born_ns: i128,
     /// How many hard links it has.
     pub links: u64,
     /// Owner, permissions and time.
@@ -191,6 +195,10 @@ pub(crate) fn set_times(path: &Path, modified_ns: i128) -> io::Result<()> {
     Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
+fn nanoseconds(time: SystemTime) -> Option<i128> {
+    time.duration_since(SystemTime::UNIX_EPOCH).ok().and_then(|since| since.as_nanos().try_into().ok())
+}
+
 pub(crate) fn describe(
     name: OsString,
     path: &Path,
@@ -217,6 +225,7 @@ pub(crate) fn describe(
         kind,
         device: metadata.dev(),
         inode: metadata.ino(),
+        born_ns: metadata.created().ok().and_then(nanoseconds).unwrap_or(0),
         links: metadata.nlink(),
         attributes: Attributes {
             mode: metadata.permissions().mode() & 0o7777,

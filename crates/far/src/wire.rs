@@ -121,7 +121,10 @@ impl Out {
             Kind::Other => out.u8(3),
         };
         let out = out.u64(entry.len).u64(entry.device).u64(entry.inode).u64(entry.links);
-        let out = out.attributes(&entry.attributes).u64(entry.extended.len() as u64);
+        let out = out
+            .rest(&entry.born_ns.to_le_bytes())
+            .attributes(&entry.attributes)
+            .u64(entry.extended.len() as u64);
         entry.extended.iter().fold(out, |out, (name, value)| out.bytes(name.as_bytes()).bytes(value))
     }
 
@@ -215,10 +218,11 @@ impl<'a> In<'a> {
             _ => Kind::Other,
         };
         let (len, device, inode, links) = (self.u64()?, self.u64()?, self.u64()?, self.u64()?);
-        let (attributes, count) = (self.attributes()?, self.u64()?);
+        let (born_ns, attributes, count) =
+            (i128::from_le_bytes(self.array()?), self.attributes()?, self.u64()?);
         let one = |input: &mut In<'a>| Ok((input.text()?, input.bytes()?.to_vec()));
         let extended = (0..count).map(|_| one(self)).collect::<io::Result<_>>()?;
-        Ok(Entry { name, kind, len, device, inode, links, attributes, extended })
+        Ok(Entry { name, kind, len, device, inode, born_ns, links, attributes, extended })
     }
 
     pub(crate) fn extent(&mut self) -> io::Result<Extent> {

@@ -284,5 +284,6 @@ impl Follow {
 
 /// Opens the log for reading.
 fn open(disk: &dyn Disk, path: &std::path::Path) -> Result<Box<dyn Source>, Error> {
-    disk.open(path).map_err(io(path))
+    // The server may write it around the page cache.
+    disk.open_direct(path).map_err(io(path))
 }

@@ -10,12 +10,14 @@
 //! while nobody changes definitions, among it every table that DDL has touched meanwhile; and what was put
 //! aside while nobody committed.
 
+mod aside;
 mod file;
 mod log;
+mod refuse;
 mod spool;
 mod stage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -27,7 +29,6 @@ use block::{BLOCK, CHUNK, Feed, Scan, Seen, Want};
 use disk::{Kind, RealDisk, Stat};
 use progress::Progress;
 use serde_json::{Value, json};
-use server::{Flavour, Session, Version};
 
 use self::file::{Names, When};
 use self::log::LogReader;
@@ -39,23 +40,6 @@ use crate::hold;
 use crate::host::Machine;
 use crate::stop;
 
-/// The first version with the redo log that can be followed.
-const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };
-/// Engines whose tables are copied rightly, or have nothing in the data folder.
-const ENGINES: [&str; 12] = [
-    "InnoDB",
-    "Aria",
-    "MyISAM",
-    "MRG_MyISAM",
-    "CSV",
-    "ARCHIVE",
-    "MEMORY",
-    "BLACKHOLE",
-    "SEQUENCE",
-    "FEDERATED",
-    "SPIDER",
-    "PERFORMANCE_SCHEMA",
-];
 /// Where a page has the number of its tablespace.
 const SPACE_ID: u64 = 34;
 /// Blanks in place of a note that is known later.
@@ -78,7 +62,7 @@ impl<'a> HotCopy<'a> {
         let (_, mut session) = login.connect(machine)?;
         let named = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
         let data = belongs::resolve(machine, &[named])?.pop().unwrap_or_default();
-        refuse(&mut session)?;
+        refuse::server(&mut session, machine, &data)?;
         let reach = Reach::Folders(&[&*data]);
         let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
         if belongs::check_links(machine, &data, &data, &reach)? {
@@ -87,7 +71,7 @@ impl<'a> HotCopy<'a> {
                 data.display()
             )));
         }
-        let names = Names::of(&mut session, &data)?;
+        let names = Names::of(&mut session, machine, &data)?;
         Ok(HotCopy { login, data, names, lacks })
     }
 
@@ -119,6 +103,7 @@ impl<'a> HotCopy<'a> {
             early: BTreeMap::new(),
             nodes: Vec::new(),
             kept: Vec::new(),
+            folders: BTreeSet::from([PathBuf::new()]),
             feed: Box::new(Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)))),
             len: 0,
             region: 0,
@@ -129,43 +114,12 @@ impl<'a> HotCopy<'a> {
     }
 }
 
-/// Fails for a server of which a copy made in this way would not be right.
-fn refuse(session: &mut Session) -> io::Result<()> {
-    let about = &session.about;
-    let no = |why: String| Err(io::Error::other(format!("{why}; dump the server with 'remora dump'")));
-    if about.flavour != Flavour::MariaDb || about.version < FIRST {
-        return no(format!(
-            "no snapshot can be made of its file system, and only MariaDB 10.8 and later can be copied without one, not {}",
-            about.version_text
-        ));
-    }
-    if about.galera {
-        return no("a member of a Galera cluster can't be copied while it runs".to_owned());
-    }
-    for (name, wanted) in [("innodb_page_size", "16384"), ("innodb_encrypt_log", "OFF")] {
-        let value = setting(session, name)?.unwrap_or_default();
-        if value != wanted {
-            return no(format!("a server with {name}={value} can't be copied while it runs"));
-        }
-    }
-    let known = ENGINES.map(|engine| session.quote(engine)).join(", ");
-    let query = format!(
-        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE engine NOT IN ({known}) AND \
-         table_type NOT LIKE 'SYSTEM VIEW' LIMIT 1"
-    );
-    let found = session.strings(&query).map_err(io::Error::other)?;
-    if let Some([Some(schema), Some(table), Some(engine)]) = found.first().map(Vec::as_slice) {
-        return no(format!(
-            "{schema}.{table} is of ENGINE={engine}, which can't be copied while the server runs"
-        ));
-    }
-    Ok(())
-}
-
 /// A file as it was when its pages were listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Early {
     inode: u64,
+    /// When it was made: another file may have its inode number now. 0 if that is unknown.
+    born_ns: i128,
     modified_ns: i128,
     /// The number of its tablespace; none in a new file that the server has not written yet.
     space: u32,
@@ -189,6 +143,8 @@ pub(crate) struct HotFeed<'a> {
     nodes: Vec<Node>,
     /// Everything that is in the copy, as far as it is known.
     kept: Vec<Node>,
+    /// The folders with files that are read while nobody commits.
+    folders: BTreeSet<PathBuf>,
     /// Reads the region that is being read.
     feed: Box<dyn Feed>,
     len: u64,
@@ -206,8 +162,9 @@ impl HotFeed<'_> {
     fn list(&self) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
         let mut seen = BTreeMap::new();
         let (nodes, left) = tree::list_seen(&*self.machine.tree(), &self.data, |path, entry| {
-            let (inode, modified_ns) = (entry.inode, entry.attributes.modified_ns);
-            seen.insert(path.to_owned(), Early { inode, modified_ns, space: 0 });
+            let (inode, born_ns) = (entry.inode, entry.born_ns);
+            let modified_ns = entry.attributes.modified_ns;
+            seen.insert(path.to_owned(), Early { inode, born_ns, modified_ns, space: 0 });
         })?;
         if let Some(left) = left.iter().find(|left| !left.of_no_use) {
             return Err(io::Error::other(format!("{}: {}", self.data.join(&left.path).display(), left.what)));
@@ -285,6 +242,14 @@ impl HotFeed<'_> {
         }
         let named = file::named_in(&ddl);
         let (nodes, seen) = self.list()?;
+        // What was refused in the beginning may have been made since.
+        if let Some(node) = nodes.iter().find(|node| file::leads_away(node)) {
+            return Err(io::Error::other(format!(
+                "{} was made while the server was copied, and leads to another place",
+                self.data.join(&node.path).display()
+            )));
+        }
+        self.stages()?.check(refuse::engines)?;
         let early: BTreeMap<PathBuf, Node> =
             std::mem::take(&mut self.nodes).into_iter().map(|node| (node.path.clone(), node)).collect();
         let mut anew = Vec::new();
@@ -314,7 +279,9 @@ impl HotFeed<'_> {
                     }
                 }
                 When::NoDdl => anew.push(node),
-                When::NoCommit | When::Never => {}
+                // A table's files stay in their folder.
+                When::NoCommit => self.folders.extend(node.path.parent().map(Path::to_owned)),
+                When::Never => {}
             }
         }
         self.len = self.growing.add(&mut anew);
@@ -326,14 +293,23 @@ impl HotFeed<'_> {
 
     /// Whether the file of this name still is the one that was read.
     fn is_same(&self, path: &Path, then: Early, now: Early, when: When) -> io::Result<bool> {
-        if then.inode != now.inode {
+        if (then.inode, then.born_ns) != (now.inode, now.born_ns) {
+            // The redo log says that the number is deleted, so recovery would do nothing to the new file.
+            if when == When::Pages && then.space != 0 && self.space(path)? == Some(then.space) {
+                return Err(io::Error::other(format!(
+                    "{} was replaced by ALTER TABLE ... IMPORT TABLESPACE while the server was copied; make the copy again",
+                    self.data.join(path).display()
+                )));
+            }
             return Ok(false);
         }
         // Whoever makes another file of it writes to it.
         if when == When::Log || then.modified_ns == now.modified_ns {
-            return Ok(true);
+            return Ok(then.modified_ns == now.modified_ns);
         }
-        Ok(then.space != 0 && self.space(path)? == Some(then.space) || self.is_system(path))
+        // Without a birth time, a table that was imported meanwhile could have everything else in common.
+        Ok(then.born_ns != 0 && then.space != 0 && self.space(path)? == Some(then.space)
+            || self.is_system(path))
     }
 
     /// Whether it is the system tablespace, whose number is 0.
@@ -348,17 +324,22 @@ impl HotFeed<'_> {
         // From here on it must not be read beyond the end, which is not known yet.
         let log = self.log.take().ok_or_else(ended)?.stop()?;
         let mut rest = self.put_aside()?;
-        let logs = self.stages()?.binary_logs()?;
         let (position, end) = self.stages()?.position()?;
+        // They are opened now: later they may be purged.
+        let logs = self.stages()?.binary_logs()?;
+        let logs = self.open_logs(logs, position["file"].as_str().unwrap_or_default())?;
+        let fresh = self.fresh()?;
         let Some(stages) = self.stages.take() else { return Err(ended()) };
         let waited = stages.end()?;
-        // The server only adds to its binary log, so the rest of it can be read now.
-        self.put_logs_aside(&logs, &mut rest)?;
+        // First, because the server may write over it.
         let log = log.finish(end)?;
         self.redo.put_first(&log.head)?;
+        // The server only adds to its binary log, so the rest of it can be read now.
+        self.put_logs_aside(logs, &mut rest)?;
         let mut files: Vec<Node> = rest.iter().map(|(node, _)| node.clone()).collect();
         let redo = self.machine.tree().entry(&self.data.join(file::REDO))?;
         files.push(Node::of(file::REDO.into(), redo).with_len(log.file_bytes()));
+        files.extend(fresh);
         self.growing.add(&mut files);
         let offsets: BTreeMap<PathBuf, u64> =
             rest.into_iter().map(|(node, offset)| (node.path, offset)).collect();
@@ -376,7 +357,8 @@ impl HotFeed<'_> {
         for node in &files {
             let (path, from) = match offsets.get(&node.path) {
                 Some(offset) => (self.aside.path(), *offset),
-                None => (self.redo.path(), 0),
+                None if node.path == Path::new(file::REDO) => (self.redo.path(), 0),
+                None => continue,
             };
             for (place, offset) in node.places() {
                 reader.add_file(place, path.clone(), from + offset);
@@ -405,53 +387,6 @@ impl HotFeed<'_> {
         if let Some(text) = hold::shown(position) {
             report.note(&format!("{source}: {text}"));
         }
-    }
-
-    /// Reads what may change until nobody commits: Aria's control file first and its logs last, so that
-    /// nothing that is read between them is newer than the logs. Returns each file with its place.
-    fn put_aside(&mut self) -> io::Result<Vec<(Node, u64)>> {
-        let (mut nodes, _) = self.list()?;
-        nodes.retain(|node| node.kind == Kind::File && self.names.when(&node.path) == When::NoCommit);
-        nodes.sort_by_key(|node| {
-            let name = node.path.to_string_lossy();
-            (name != "aria_log_control", name.starts_with("aria_log."))
-        });
-        let mut rest = Vec::new();
-        for mut node in nodes {
-            let file = match self.machine.disk().open(&self.data.join(&node.path)) {
-                Ok(file) => file,
-                // The ALTER TABLE that made it has failed.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && file::is_altered(&node.path) => {
-                    continue;
-                }
-                Err(error) => return Err(named(&self.data.join(&node.path), error)),
-            };
-            let (offset, len) =
-                self.aside.add(file).map_err(|error| named(&self.data.join(&node.path), error))?;
-            node.len = len;
-            rest.push((node, offset));
-        }
-        Ok(rest)
-    }
-
-    /// Reads the parts of the binary log that were not read before, up to the end that the server told.
-    fn put_logs_aside(&mut self, logs: &[(String, u64)], rest: &mut Vec<(Node, u64)>) -> io::Result<()> {
-        for (name, len) in logs {
-            let Some(path) = self.names.binary_log(name) else { continue };
-            if self.kept.iter().any(|node| node.path == path && node.len == *len) {
-                continue;
-            }
-            self.kept.retain(|node| node.path != path);
-            let whole = self.data.join(&path);
-            let entry = self.machine.tree().entry(&whole).map_err(|error| named(&whole, error))?;
-            let file = self.machine.disk().open(&whole).map_err(|error| named(&whole, error))?;
-            let (offset, read) = self.aside.add(file.take(*len)).map_err(|error| named(&whole, error))?;
-            if read != *len {
-                return Err(named(&whole, io::Error::other("is shorter than the server says")));
-            }
-            rest.push((Node::of(path, entry).with_len(*len), offset));
-        }
-        Ok(())
     }
 
     fn stages(&mut self) -> io::Result<&mut Stages> {
@@ -511,6 +446,9 @@ impl Feed for HotFeed<'_> {
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
         self.wait_for_log()?;
+        if let Some(stages) = &mut self.stages {
+            stages.stay()?;
+        }
         self.feed.read(buffer)
     }
 

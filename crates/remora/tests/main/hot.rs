@@ -211,7 +211,13 @@ fn servers() -> Vec<Product> {
 fn a_copy_has_what_was_committed_at_its_position() {
     let copies: u32 = std::env::var("REMORA_HOT_COPIES").map_or(1, |text| text.parse().unwrap());
     for product in servers() {
-        let scene = Scene::new(product, &[]);
+        // When the server flushes its log must not matter.
+        let flush = match product {
+            Product::MariaDb1011 => "--innodb-flush-log-at-trx-commit=2",
+            Product::MariaDb114 => "--innodb-flush-log-at-trx-commit=0",
+            _ => "--innodb-flush-log-at-trx-commit=1",
+        };
+        let scene = Scene::new(product, &[flush]);
         scene.fill(20_000);
         for number in 1..=copies {
             // What is read while the server works takes longer than anything that is done to definitions.
@@ -418,4 +424,23 @@ fn a_server_on_another_machine_is_copied_over_ssh() {
         });
         scene.is_exact();
     }
+}
+
+#[test]
+fn what_happens_to_tables_while_they_are_copied_is_seen() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let mut session = connect(scene.server.socket());
+    session.execute("USE app").unwrap();
+    scene.fill(20_000);
+    // A table in another place is refused, also if it is made meanwhile.
+    let elsewhere = scene.folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mut running = scene.begin(&["--rate", "2M"]);
+    until("the server knows of a backup", || {
+        running.must_run();
+        scene.server.data().join("ddl.log").exists()
+    });
+    let sql = format!("CREATE TABLE away (id INT) DATA DIRECTORY='{}'", elsewhere.display());
+    session.execute(&sql).unwrap();
+    running.end().exits(1).says(&["app/away.isl", "leads to another place", "no backup was made"]);
 }

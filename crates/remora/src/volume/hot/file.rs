@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use block::tree::Node;
+use disk::Kind;
 use server::Session;
 
-use crate::volume::belongs::setting;
+use crate::host::Machine;
+use crate::volume::belongs::{self, setting};
 
 /// The redo log.
 pub(super) const REDO: &str = "ib_logfile0";
@@ -14,9 +18,9 @@ pub(super) const REDO: &str = "ib_logfile0";
 pub(super) const DDL: &str = "ddl.log";
 
 /// Extensions of files that only change with their table's rows or definition, of engines without a log.
-const UNLOGGED: [&str; 17] = [
+const UNLOGGED: [&str; 16] = [
     "frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "isl", "BAK", "TMD",
-    "ARN", "cfg",
+    "ARN",
 ];
 /// Files that a server makes anew, or that are of no use in a copy.
 const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"];
@@ -49,23 +53,26 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(session: &mut Session, data: &Path) -> std::io::Result<Names> {
+    pub(super) fn of(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<Names> {
         let mut said =
             |name: &str| setting(session, name).map(|value| value.filter(|value| !value.is_empty()));
-        let inside = |path: PathBuf| {
-            let path = data.join(path);
-            path.strip_prefix(data).map(Path::to_owned).ok()
+        // The data folder is known without links, and these may have some.
+        let inside = |path: PathBuf| -> io::Result<Option<PathBuf>> {
+            let path = belongs::resolve(machine, &[data.join(path)])?.pop().unwrap_or_default();
+            Ok(path.strip_prefix(data).map(Path::to_owned).ok())
         };
-        let home = PathBuf::from(said("innodb_data_home_dir")?.unwrap_or_default());
+        let of = |value: Option<String>| value.map_or(Ok(None), |value| inside(value.into()));
         let files = said("innodb_data_file_path")?.unwrap_or_else(|| "ibdata1".to_owned());
         let files = files.split(';').filter_map(|file| file.split(':').next());
-        let system = files.filter_map(|file| inside(home.join(file))).collect();
-        let binary_log = said("log_bin_basename")?.map(PathBuf::from).and_then(inside);
+        let mut system = BTreeSet::new();
+        for file in files {
+            system.extend(inside(file.into())?);
+        }
         let mut told = BTreeSet::new();
         for name in ["log_error", "slow_query_log_file", "general_log_file", "innodb_buffer_pool_filename"] {
-            told.extend(said(name)?.map(PathBuf::from).and_then(inside));
+            told.extend(of(said(name)?)?);
         }
-        let relay_log = said("relay_log_basename")?.map(PathBuf::from).and_then(inside);
+        let (binary_log, relay_log) = (of(said("log_bin_basename")?)?, of(said("relay_log_basename")?)?);
         Ok(Names { system, binary_log, relay_log, told })
     }
 
@@ -76,8 +83,11 @@ impl Names {
         let at_top = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
         if self.told.contains(path)
             || at_top && (name.starts_with("ib_logfile") || name.starts_with("ibtmp") || name == DDL)
-            || at_top && (OF_NO_USE.contains(&end) || ["relay-log.info", "master.info"].contains(&name))
-            || self.relay_log.as_ref().is_some_and(|base| is_part(base, path))
+            || at_top && OF_NO_USE.contains(&end)
+            || at_top && end == "info" && ["master", "relay-log", "multi-master"].iter().any(|of| name.starts_with(of))
+            || self.relay_log.as_ref().is_some_and(|base| is_relayed(base, path))
+            // A table that is exported has one for as long as it is.
+            || end == "cfg"
         {
             return When::Never;
         }
@@ -93,7 +103,7 @@ impl Names {
             return When::Log;
         }
         // Tables with statistics and logs may change until nobody commits, and what is altered may go.
-        let of_server = path.parent() == Some(Path::new("mysql"));
+        let of_server = path.parent() == Some(Path::new("mysql")) && end != "frm";
         if UNLOGGED.contains(&end) && !of_server && !is_altered(path) { When::NoDdl } else { When::NoCommit }
     }
 
@@ -103,11 +113,21 @@ impl Names {
     }
 }
 
+/// The same for the relay logs of all connections: `base-NAME.000001`.
+fn is_relayed(base: &Path, path: &Path) -> bool {
+    let (name, stem) = (base.file_name().and_then(OsStr::to_str), path.file_stem().and_then(OsStr::to_str));
+    let rest = name.zip(stem).and_then(|(name, stem)| stem.strip_prefix(name));
+    base.parent() == path.parent() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Whether this is a link, or says that a table is in another place.
+pub(super) fn leads_away(node: &Node) -> bool {
+    matches!(node.kind, Kind::Link(_)) || node.path.extension().is_some_and(|end| end == "isl")
+}
+
 /// Whether a file is one of `base.000001`, `base.index` and so on.
 fn is_part(base: &Path, path: &Path) -> bool {
-    base.parent() == path.parent()
-        && path.file_stem() == base.file_name()
-        && path.extension().is_some_and(|_| true)
+    base.parent() == path.parent() && path.file_stem() == base.file_name() && path.extension().is_some()
 }
 
 /// Whether this is a table that an ALTER TABLE makes; it may be gone at any time.
@@ -144,4 +164,81 @@ pub(super) fn is_named(named: &BTreeSet<(String, String)>, path: &Path) -> bool 
     // The files of partitions have the table's name, # and more.
     let table = stem.split_once('#').map_or(stem, |(table, _)| table);
     [stem, table, ""].into_iter().any(|name| named.contains(&(schema.to_owned(), name.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_copied_when_that_is_right() {
+        let names = Names {
+            system: BTreeSet::from(["ibdata1".into(), "more/ibdata2".into()]),
+            binary_log: Some("binlog".into()),
+            relay_log: Some("relay-bin".into()),
+            told: BTreeSet::from(["host.err".into(), "slow.log".into()]),
+        };
+        let of = |when: When, paths: &[&str]| {
+            paths.iter().for_each(|path| assert_eq!(names.when(Path::new(path)), when, "{path}"));
+        };
+        of(
+            When::Pages,
+            &[
+                "ibdata1",
+                "more/ibdata2",
+                "undo001",
+                "d/t.ibd",
+                "d/t#P#p0.ibd",
+                "mysql/gtid_slave_pos.ibd",
+                "d/#sql-x.ibd",
+            ],
+        );
+        of(When::Log, &["binlog.000001", "binlog.123456"]);
+        of(
+            When::NoDdl,
+            &["d/t.frm", "d/t.MYD", "d/db.opt", "d/t.par", "d/t.TRG", "mysql/user.frm", "d/t.ARZ"],
+        );
+        of(
+            When::NoCommit,
+            &["aria_log_control", "aria_log.00000001", "d/t.MAD", "mysql/general_log.CSV", "binlog.index"],
+        );
+        of(
+            When::NoCommit,
+            &["ddl_recovery.log", "d/#sql-x.frm", "tc.log", "mariadb_upgrade_info", "undo", "undo_x"],
+        );
+        of(
+            When::Never,
+            &[
+                "ib_logfile0",
+                "ibtmp1",
+                "ddl.log",
+                "host.pid",
+                "host.err",
+                "slow.log",
+                "relay-bin.000002",
+                "master.info",
+            ],
+        );
+        // A table may be called like anything at the top.
+        of(When::NoDdl, &["d/ibtmp1.frm", "d/undo001.MYD"]);
+    }
+
+    #[test]
+    fn tables_that_ddl_has_touched_are_known_by_their_files() {
+        let line = |old: [&str; 2], new: [&str; 2]| {
+            format!(
+                "2026-11-23 10:00:00\tALTER\tInnoDB\t0\t{}\t{}\tid\tInnoDB\t0\t{}\t{}\tid\n",
+                old[0], old[1], new[0], new[1]
+            )
+        };
+        let ddl =
+            line(["d", "t"], ["e", "u"]) + &line(["f", "a@0023b"], ["", ""]) + "2026\tDROP\t\t0\tgone\t\t\n";
+        let named = named_in(&ddl);
+        for touched in ["d/t.ibd", "d/t#P#p0.ibd", "e/u.frm", "f/a@0023b.ibd", "gone/x.ibd", "gone/y.frm"] {
+            assert!(is_named(&named, Path::new(touched)), "{touched}");
+        }
+        for other in ["d/u.ibd", "e/t.ibd", "d/tt.ibd", "f/a.ibd", "ibdata1"] {
+            assert!(!is_named(&named, Path::new(other)), "{other}");
+        }
+    }
 }

@@ -24,6 +24,11 @@ impl Spool {
         Ok(file)
     }
 
+    /// How many bytes were added.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Adds bytes; returns where they begin, and how many they are.
     pub(super) fn add(&mut self, mut from: impl Read) -> io::Result<(u64, u64)> {
         let start = self.len;

@@ -9,10 +9,20 @@ use server::{HoldMode, Session};
 use crate::exit::Held;
 use crate::hold;
 
+/// How long the session may be idle, in seconds.
+const IDLE_S: u64 = 60;
+/// How long commits wait for the server to flush its redo log. It does so once a second if not told
+/// otherwise.
+const FLUSH_MAX: Duration = Duration::from_secs(5);
+/// How often to look whether it has.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// A backup that the server knows of. If the session ends, the server ends the backup.
 pub(super) struct Stages {
     session: Session,
     wait: Duration,
+    /// When the server was last asked something.
+    asked: Instant,
     /// When DDL was stopped, and when commits were.
     stopped: [Option<Instant>; 2],
 }
@@ -26,13 +36,25 @@ pub(super) struct Waited {
 impl Stages {
     /// Tells the server that a backup begins; from now on it keeps a list of DDL.
     pub(super) fn start(mut session: Session, wait: Duration) -> io::Result<Stages> {
-        let seconds = wait.as_secs().max(1);
-        session.execute(&format!("SET SESSION lock_wait_timeout = {seconds}")).map_err(io::Error::other)?;
-        // Reading may take long, and the idle session must not be ended meanwhile.
-        session.execute("SET SESSION wait_timeout = 2592000").map_err(io::Error::other)?;
-        let mut stages = Stages { session, wait, stopped: [None; 2] };
+        // If this machine vanishes, the server soon ends the session, and with it the backup.
+        session.execute(&format!("SET SESSION wait_timeout = {IDLE_S}")).map_err(io::Error::other)?;
+        let mut stages = Stages { session, wait, asked: Instant::now(), stopped: [None; 2] };
         stages.go("BACKUP STAGE START")?;
         Ok(stages)
+    }
+
+    /// Keeps the session from being ended while it is idle. To be called often.
+    pub(super) fn stay(&mut self) -> io::Result<()> {
+        if self.asked.elapsed().as_secs() >= IDLE_S / 6 {
+            self.session.execute("DO 1").map_err(io::Error::other)?;
+            self.asked = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Calls a function with the session.
+    pub(super) fn check(&mut self, act: impl FnOnce(&mut Session) -> io::Result<()>) -> io::Result<()> {
+        act(&mut self.session)
     }
 
     /// Stops DDL, and writes to tables without transactions.
@@ -52,10 +74,33 @@ impl Stages {
     pub(super) fn position(&mut self) -> io::Result<(Value, u64)> {
         let position = self.session.position().map_err(io::Error::other)?;
         let source = self.session.source_position().map_err(io::Error::other)?;
+        let committed =
+            physical::position::Position::read(&mut self.session).map_err(io::Error::other)?.current;
         // Without this the last transaction may be one that only the binary log has.
         self.session.execute("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(io::Error::other)?;
-        let log = physical::position::Position::read(&mut self.session).map_err(io::Error::other)?;
-        Ok((hold::noted(position, source), log.flushed))
+        Ok((hold::noted(position, source), self.flushed(committed)?))
+    }
+
+    /// The end of the redo log on the disk, once that is at or after this LSN. With
+    /// `innodb_flush_log_at_trx_commit` 0 or 2, `FLUSH ENGINE LOGS` does not bring the log to the disk: the
+    /// server does so by itself, once in `innodb_flush_log_at_timeout` seconds.
+    fn flushed(&mut self, lsn: u64) -> io::Result<u64> {
+        let began = Instant::now();
+        loop {
+            let log = physical::position::Position::read(&mut self.session).map_err(io::Error::other)?;
+            if log.flushed >= lsn {
+                return Ok(log.flushed);
+            }
+            if began.elapsed() > FLUSH_MAX {
+                return Err(io::Error::other(format!(
+                    "the server did not flush its redo log up to LSN {lsn} within {} s; set \
+                     innodb_flush_log_at_trx_commit=1 while it is copied",
+                    FLUSH_MAX.as_secs()
+                )));
+            }
+            // Nobody sends on this channel: it is a wait that ends by itself.
+            crossbeam_channel::never::<()>().recv_timeout(LOOK_AGAIN).ok();
+        }
     }
 
     /// The files of the binary log with their lengths.
@@ -82,6 +127,11 @@ impl Stages {
     }
 
     fn go(&mut self, stage: &str) -> io::Result<()> {
+        // All that stops others together gets the time of one.
+        let left = self.stopped[0].map_or(self.wait, |since| self.wait.saturating_sub(since.elapsed()));
+        let limit = format!("SET SESSION lock_wait_timeout = {}", left.as_secs().max(1));
+        self.session.execute(&limit).map_err(io::Error::other)?;
+        self.asked = Instant::now();
         let Err(error) = self.session.execute(stage) else { return Ok(()) };
         if !error.is_retryable() {
             return Err(io::Error::other(error));

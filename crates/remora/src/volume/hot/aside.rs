@@ -1,0 +1,157 @@
+//! What is read while nobody commits, or just after that, and put aside until it is stored.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use block::tree::Node;
+use block::{BLOCK, CHUNK, Seen, Want};
+use disk::{Kind, Source};
+
+use super::file::{self, When};
+use super::{HotFeed, named, parts_of};
+
+/// Bytes of a new tablespace (`FIL_IBD_FILE_INITIAL_SIZE`, 4 pages).
+const NEW_BYTES: u64 = 64 << 10;
+
+/// A part of the binary log, as long as it was while nobody committed.
+pub(super) struct OpenLog {
+    node: Node,
+    file: Box<dyn Source>,
+}
+
+impl HotFeed<'_> {
+    /// Reads what may change until nobody commits. Returns each file with its place.
+    pub(super) fn put_aside(&mut self) -> io::Result<Vec<(Node, u64)>> {
+        let mut nodes = Vec::new();
+        for folder in std::mem::take(&mut self.folders) {
+            for entry in self.machine.tree().entries(&self.data.join(&folder))? {
+                let path = folder.join(&entry.name);
+                if entry.kind == Kind::File && self.names.when(&path) == When::NoCommit {
+                    nodes.push(Node::of(path, entry));
+                }
+            }
+        }
+        // Aria's control file first and its logs last, so that nothing between them is newer than the logs.
+        nodes.sort_by_key(|node| {
+            let name = node.path.to_string_lossy();
+            let digits = name.strip_prefix("aria_log.").unwrap_or("x");
+            (name != "aria_log_control", digits.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+        let (altered, rest): (Vec<Node>, Vec<Node>) =
+            nodes.into_iter().partition(|node| file::is_altered(&node.path));
+        let mut rest = self.put_together(rest)?;
+        for node in altered {
+            match self.machine.disk().open(&self.data.join(&node.path)) {
+                Ok(file) => {
+                    let (offset, len) = self.aside.add(file)?;
+                    rest.push((node.with_len(len), offset));
+                }
+                // The ALTER TABLE that made it has failed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(named(&self.data.join(&node.path), error)),
+            }
+        }
+        Ok(rest)
+    }
+
+    /// Reads whole files, one after the other, as one volume: on another machine that takes few questions.
+    fn put_together(&mut self, mut nodes: Vec<Node>) -> io::Result<Vec<(Node, u64)>> {
+        let mut next = 0;
+        for node in &mut nodes {
+            let end = next + node.len.div_ceil(BLOCK as u64);
+            node.blocks.extend((next < end).then_some(next..end));
+            next = end;
+        }
+        let len = next * BLOCK as u64;
+        let mut feed = self.machine.scan_parts(len, parts_of(&nodes), &self.data, &|_| false)?;
+        let (start, count) = (self.aside.len(), len.div_ceil(CHUNK as u64));
+        let bytes =
+            |number: u64| usize::try_from(len - number * CHUNK as u64).map_or(CHUNK, |left| left.min(CHUNK));
+        let (mut announced, mut buffer) = (0, Vec::new());
+        for number in 0..count {
+            while announced < count && announced <= number + feed.ahead() {
+                feed.expect(announced, bytes(announced), Want::All(None))?;
+                announced += 1;
+            }
+            if self.login.stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("stopped"));
+            }
+            match feed.read(&mut buffer)? {
+                Seen::Hole => self.aside.add(io::repeat(0).take(bytes(number) as u64))?,
+                _ => self.aside.add(buffer.get(..bytes(number)).unwrap_or_default())?,
+            };
+        }
+        let place = |mut node: Node| {
+            let block = node.blocks.first().map_or(0, |range| range.start);
+            node.blocks.clear();
+            (node, start + block * BLOCK as u64)
+        };
+        Ok(nodes.into_iter().map(place).collect())
+    }
+
+    /// Tablespaces that were made since DDL was stopped: an ALTER TABLE that had begun before may make one. A
+    /// server does not recover without such a file, but it needs only the name: the redo log has all pages.
+    pub(super) fn fresh(&self) -> io::Result<Vec<Node>> {
+        let known: BTreeSet<&Path> = self.kept.iter().map(|node| &*node.path).collect();
+        let mut fresh = Vec::new();
+        for folder in self.kept.iter().filter(|node| node.kind == Kind::Folder) {
+            for name in self.machine.disk().list(&self.data.join(&folder.path))? {
+                let path = folder.path.join(name);
+                if self.names.when(&path) != When::Pages || known.contains(&*path) {
+                    continue;
+                }
+                match self.machine.tree().entry(&self.data.join(&path)) {
+                    Ok(entry) => {
+                        let len = entry.len.max(NEW_BYTES);
+                        fresh.push(Node::of(path, entry).with_len(len));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(named(&self.data.join(&path), error)),
+                }
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Opens the parts of the binary log that were not read before, by their names and lengths. `last` is the
+    /// one that is being written.
+    pub(super) fn open_logs(&mut self, logs: Vec<(String, u64)>, last: &str) -> io::Result<Vec<OpenLog>> {
+        if logs.last().map_or("", |(name, _)| name) != last {
+            return Err(io::Error::other(
+                "the server began another binary log just then; make the copy again",
+            ));
+        }
+        let mut open = Vec::new();
+        for (name, len) in logs {
+            let Some(path) = self.names.binary_log(&name) else { continue };
+            if self.kept.iter().any(|node| node.path == path && node.len == len) {
+                continue;
+            }
+            self.kept.retain(|node| node.path != path);
+            let whole = self.data.join(&path);
+            let entry = self.machine.tree().entry(&whole).map_err(|error| named(&whole, error))?;
+            let file = self.machine.disk().open(&whole).map_err(|error| named(&whole, error))?;
+            open.push(OpenLog { node: Node::of(path, entry).with_len(len), file });
+        }
+        Ok(open)
+    }
+
+    /// Reads them up to the lengths that the server told.
+    pub(super) fn put_logs_aside(
+        &mut self,
+        logs: Vec<OpenLog>,
+        rest: &mut Vec<(Node, u64)>,
+    ) -> io::Result<()> {
+        for OpenLog { node, file } in logs {
+            let whole = self.data.join(&node.path);
+            let (offset, read) = self.aside.add(file.take(node.len)).map_err(|error| named(&whole, error))?;
+            if read != node.len {
+                return Err(named(&whole, io::Error::other("is shorter than the server says")));
+            }
+            rest.push((node, offset));
+        }
+        Ok(())
+    }
+}
