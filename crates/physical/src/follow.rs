@@ -9,6 +9,7 @@
 //!
 //! Facts: `log0log.cc`, `log0log.h` and `srv0srv.cc` of MariaDB's source, 10.8 and later.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ pub struct Spooled {
     pub checkpoint: u64,
     /// The LSN of the end: a server that recovers says `End of log at LSN=` and this number.
     pub end: u64,
+    /// The numbers of tablespaces that it deletes, see [`Chain::deleted`].
+    pub deleted: BTreeSet<u32>,
 }
 
 impl Spooled {
@@ -260,7 +263,8 @@ impl Follow {
             )));
         }
         self.spool.flush().map_err(Error::Output)?;
-        Ok(Spooled { head, bytes: self.bytes, checkpoint: self.checkpoint(), end })
+        let deleted = self.chain.deleted().clone();
+        Ok(Spooled { head, bytes: self.bytes, checkpoint: self.checkpoint(), end, deleted })
     }
 
     /// Whether the file that was opened still is the server's log. `SET GLOBAL innodb_log_file_size` gives

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use block::tree::{self, Growing, Layout, Node, Part, Reader};
 use block::{BLOCK, CHUNK, Feed, Scan, Seen, Want};
 use disk::{Kind, RealDisk, Stat};
+use physical::follow::Spooled;
 use progress::Progress;
 use serde_json::{Value, json};
 
@@ -103,6 +104,7 @@ impl<'a> HotCopy<'a> {
             early: BTreeMap::new(),
             nodes: Vec::new(),
             kept: Vec::new(),
+            spaces: BTreeMap::new(),
             folders: BTreeSet::from([PathBuf::new()]),
             feed: Box::new(Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)))),
             len: 0,
@@ -143,6 +145,8 @@ pub(crate) struct HotFeed<'a> {
     nodes: Vec<Node>,
     /// Everything that is in the copy, as far as it is known.
     kept: Vec<Node>,
+    /// The tablespaces in the copy, by their numbers.
+    spaces: BTreeMap<u32, PathBuf>,
     /// The folders with files that are read while nobody commits.
     folders: BTreeSet<PathBuf>,
     /// Reads the region that is being read.
@@ -271,10 +275,13 @@ impl HotFeed<'_> {
                         None => false,
                     };
                     if let Some((read, _)) = known.filter(|_| same) {
+                        self.spaces
+                            .extend(self.early.get(&node.path).map(|early| (early.space, node.path.clone())));
                         // What is behind its end by now is in the redo log.
                         (node.len, node.blocks) = (read.len, read.blocks.clone());
                         self.kept.push(node);
                     } else if when == When::Pages {
+                        self.spaces.extend(self.space(&node.path)?.map(|space| (space, node.path.clone())));
                         anew.push(node);
                     }
                 }
@@ -294,13 +301,6 @@ impl HotFeed<'_> {
     /// Whether the file of this name still is the one that was read.
     fn is_same(&self, path: &Path, then: Early, now: Early, when: When) -> io::Result<bool> {
         if (then.inode, then.born_ns) != (now.inode, now.born_ns) {
-            // The redo log says that the number is deleted, so recovery would do nothing to the new file.
-            if when == When::Pages && then.space != 0 && self.space(path)? == Some(then.space) {
-                return Err(io::Error::other(format!(
-                    "{} was replaced by ALTER TABLE ... IMPORT TABLESPACE while the server was copied; make the copy again",
-                    self.data.join(path).display()
-                )));
-            }
             return Ok(false);
         }
         // Whoever makes another file of it writes to it.
@@ -333,6 +333,7 @@ impl HotFeed<'_> {
         let waited = stages.end()?;
         // First, because the server may write over it.
         let log = log.finish(end)?;
+        self.refuse_imported(&log)?;
         self.redo.put_first(&log.head)?;
         // The server only adds to its binary log, so the rest of it can be read now.
         self.put_logs_aside(logs, &mut rest)?;
@@ -377,6 +378,19 @@ impl HotFeed<'_> {
             return Err(io::Error::other("the server's position is too long to be noted"));
         }
         Ok(())
+    }
+
+    /// Recovery does nothing to a tablespace that the log deletes. One that is there nevertheless was
+    /// discarded and imported, which the log does not tell.
+    fn refuse_imported(&self, log: &Spooled) -> io::Result<()> {
+        match log.deleted.iter().find_map(|space| self.spaces.get(space)) {
+            None => Ok(()),
+            Some(path) => Err(io::Error::other(format!(
+                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; SET GLOBAL \
+                 innodb_log_checkpoint_now=1, and copy the server again",
+                self.data.join(path).display()
+            ))),
+        }
     }
 
     fn tell(&self, position: &Value, ddl_s: f64, commits_s: f64) {

@@ -426,8 +426,44 @@ fn a_server_on_another_machine_is_copied_over_ssh() {
     }
 }
 
+/// The server says nothing of an IMPORT to a backup, and recovery does nothing to a table whose discarding is
+/// in the log.
 #[test]
-fn what_happens_to_tables_while_they_are_copied_is_seen() {
+fn a_table_that_is_imported_while_it_is_copied_is_refused() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let mut session = connect(scene.server.socket());
+    session.execute("USE app").unwrap();
+    for table in ["a_old", "z_new"] {
+        let columns = "(id INT PRIMARY KEY, text VARCHAR(100)) STATS_PERSISTENT=0";
+        session.execute(&format!("CREATE TABLE {table} {columns}")).unwrap();
+        session.execute(&format!("INSERT INTO {table} SELECT seq, '{table}' FROM seq_1_to_500")).unwrap();
+    }
+    scene.fill(20_000);
+    let mut running = scene.begin(&["--rate", "2M"]);
+    until("the server knows of a backup", || {
+        running.must_run();
+        scene.server.data().join("ddl.log").exists()
+    });
+    let data = scene.server.data().join("app");
+    let copy = scene.folder.path().join("z_new.ibd");
+    session.execute("FLUSH TABLES z_new FOR EXPORT").unwrap();
+    std::fs::copy(data.join("z_new.ibd"), &copy).unwrap();
+    session.execute("UNLOCK TABLES").unwrap();
+    session.execute("ALTER TABLE a_old DISCARD TABLESPACE").unwrap();
+    std::fs::copy(copy, data.join("a_old.ibd")).unwrap();
+    session.strings("ALTER TABLE a_old IMPORT TABLESPACE").unwrap();
+    session.execute("INSERT INTO a_old VALUES (1000, 'later')").unwrap();
+    running.end().exits(1).says(&["app/a_old.ibd was put in place by", "no backup was made"]);
+    // From the next checkpoint on it is a table like any other.
+    session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").unwrap();
+    scene.backup(&[]).exits(0);
+    let back = scene.back();
+    let rows = "SELECT CONCAT_WS(' ', COUNT(*), SUM(text = 'z_new'), MAX(id)) FROM app.a_old";
+    assert_eq!(connect(back.socket()).value(rows).unwrap().unwrap(), "501 500 1000");
+}
+
+#[test]
+fn a_table_that_is_made_in_another_place_meanwhile_is_refused() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     let mut session = connect(scene.server.socket());
     session.execute("USE app").unwrap();
