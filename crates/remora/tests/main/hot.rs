@@ -25,7 +25,7 @@ const ENGINES: [&str; 4] = ["InnoDB", "InnoDB", "MyISAM", "Aria"];
 impl Scene {
     fn new(product: Product, more: &[&str]) -> Scene {
         tell(product);
-        let options = [&["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=8M"], more].concat();
+        let options = [&["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"], more].concat();
         let server = start(product, &options);
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
         let mut session = connect(server.socket());
