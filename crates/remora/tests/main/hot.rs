@@ -403,7 +403,7 @@ fn another_redo_log_ends_a_copy() {
         running.must_run();
         scene.server.data().join("ddl.log").exists()
     });
-    connect(scene.server.socket()).execute("SET GLOBAL innodb_log_file_size = 16777216").unwrap();
+    connect(scene.server.socket()).execute("SET GLOBAL innodb_log_file_size = 33554432").unwrap();
     running.end().exits(1).says(&["another redo log", "no backup was made"]);
 }
 
