@@ -70,7 +70,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 
 /// Builds the engine for every server here that can load it.
 pub(crate) fn build_all() -> Result<()> {
-    compile_all(&chosen(&[])?).map(drop)
+    compile_all(chosen(&[])?, false).map(drop)
 }
 
 /// Where the engine's tests look for a library built with AddressSanitizer.
@@ -94,10 +94,9 @@ pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
 /// Builds the engine and puts it beside the other plugins, where `remora sandbox start --plugins` looks: in a
 /// folder named after its server.
 pub(crate) fn build_beside(arguments: &[String], others: &[PathBuf]) -> Result<()> {
-    let servers = chosen(arguments)?;
-    for (server, library) in servers.iter().zip(compile_all(&servers)?) {
+    for (product, library) in compile_all(chosen(arguments)?, !arguments.is_empty())? {
         for other in others {
-            let folder = other.with_file_name(server.product.id());
+            let folder = other.with_file_name(product.id());
             std::fs::create_dir_all(&folder)?;
             let beside = folder.join(LIBRARY);
             std::fs::copy(&library, &beside).with_context(|| beside.display().to_string())?;
@@ -107,15 +106,38 @@ pub(crate) fn build_beside(arguments: &[String], others: &[PathBuf]) -> Result<(
 }
 
 /// Builds the engine for several servers in parallel: for each the compiler takes a minute and one processor.
-fn compile_all(servers: &[Installation]) -> Result<Vec<PathBuf>> {
+/// Unless `all` are wanted, a server is left out if the archive does not have its source; the first one must
+/// have it.
+fn compile_all(servers: Vec<Installation>, all: bool) -> Result<Vec<(Product, PathBuf)>> {
     // Installing and fetching happen one after the other.
     setup::run_for_plugin()?;
-    servers.iter().try_for_each(|server| Headers::of(server).map(drop))?;
+    let mut able = Vec::new();
+    for server in servers {
+        match Headers::of(&server) {
+            Ok(_) => able.push(server),
+            Err(error) if error.is::<NoSource>() && !all && !able.is_empty() => {
+                println!("no ENGINE=QUEUE for {}: {error}", server.product);
+                // One for an earlier release would not be loaded.
+                drop(std::fs::remove_file(library(server.product)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
     std::thread::scope(|scope| {
-        let running: Vec<_> =
-            servers.iter().map(|server| scope.spawn(|| compile(server, "plugin", &[]))).collect();
-        running.into_iter().map(|one| one.join().map_err(|_| anyhow!("the build panicked"))?).collect()
+        let running: Vec<_> = able
+            .iter()
+            .map(|server| (server.product, scope.spawn(|| compile(server, "plugin", &[]))))
+            .collect();
+        let end = |(product, one): (_, std::thread::ScopedJoinHandle<'_, _>)| {
+            Ok((product, one.join().map_err(|_| anyhow!("the build panicked"))??))
+        };
+        running.into_iter().map(end).collect()
     })
+}
+
+/// Where the engine for a server is, if it could be built.
+pub(crate) fn library(product: Product) -> PathBuf {
+    target().join("plugin").join(product.id()).join(LIBRARY)
 }
 
 /// Builds the engine for a server, in a folder of the target folder.
@@ -186,7 +208,7 @@ impl Headers {
     /// The headers for a server; they are fetched once.
     fn of(server: &Installation) -> Result<Headers> {
         let cache = places()?.cache.join("server-source");
-        // `11.8.6-MariaDB-0+deb13u1` is in Debian's package 1:11.8.6-0+deb13u1.
+        // `11.8.9-MariaDB-0+deb13u1` is in Debian's package 1:11.8.9+ds-0+deb13u1.
         let (version, build) = server.version.split_once("-MariaDB-").with_context(|| {
             format!("{} is {}, which is not of Debian", server.daemon.display(), server.version)
         })?;
@@ -209,9 +231,17 @@ impl Headers {
         if !there {
             let new = public.with_added_extension("new");
             drop(std::fs::remove_dir_all(&new));
-            let named =
-                ["libmariadbd-dev", "libmariadb-dev"].map(|name| format!("{name}=1:{version}-{build}"));
-            archive.unpack(&named.each_ref().map(String::as_str), &new)?;
+            for name in ["libmariadbd-dev", "libmariadb-dev"] {
+                let known = archive.versions(name)?;
+                let same = |package: &&String| {
+                    let (_, revision) = package.rsplit_once('-').unwrap_or_default();
+                    (upstream(package), revision) == (version, build)
+                };
+                let package = known.iter().find(same);
+                let package =
+                    package.with_context(|| format!("the archive has no {name} {version}-{build}"))?;
+                archive.unpack(&[&format!("{name}={package}")], &new)?;
+            }
             let probes = private.join("include/probes_mysql_nodtrace.h.in");
             std::fs::create_dir_all(new.join("generated"))?;
             std::fs::copy(&probes, new.join(PROBES)).with_context(|| probes.display().to_string())?;
@@ -258,15 +288,33 @@ fn fetch(archive: &Archive, cache: &Path, version: &str) -> Result<PathBuf> {
     packages.sort_by_key(|package| upstream(package) != version);
     for package in packages.iter().filter(|package| series(upstream(package)) == series(version)) {
         // The archive may list a source that it does not have: then try the next one.
-        if archive.unpack_source("mariadb", package, &PARTS, cache).is_ok() {
-            return Ok(cache.join(format!("mariadb-{}", upstream(package))));
+        match archive.unpack_source("mariadb", package, &PARTS, cache) {
+            Ok(()) => break,
+            Err(error) => println!("{package}: {error}"),
         }
     }
-    bail!("no source of MariaDB {} in the archive; unpack one into {}", series(version), cache.display())
+    source(cache, version)
+        .ok_or_else(|| NoSource { series: series(version).to_owned(), cache: cache.to_owned() }.into())
 }
 
-/// `10.11.18` from `1:10.11.18-0+deb12u1`.
+/// The archive lists no source of a series, or lists one that it does not have.
+#[derive(Debug)]
+struct NoSource {
+    series: String,
+    cache: PathBuf,
+}
+
+impl std::fmt::Display for NoSource {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NoSource { series, cache } = self;
+        write!(to, "no source of MariaDB {series} in the archive; unpack one into {}", cache.display())
+    }
+}
+
+impl std::error::Error for NoSource {}
+
+/// `11.8.9` from `1:11.8.9+ds-0+deb13u1`: what Debian has left out of a source makes it no other version.
 fn upstream(package: &str) -> &str {
     let package = package.split_once(':').map_or(package, |(_, rest)| rest);
-    package.split('-').next().unwrap_or(package)
+    package.split(['-', '+']).next().unwrap_or(package)
 }

@@ -306,7 +306,8 @@ impl Repository {
     /// When the store can't be read. Unusable files are part of the answer.
     pub fn list(&self) -> Result<Listing, Error> {
         let loaded = self.load()?;
-        let booted = Booted::read(self.store())?;
+        // Without that note, the generations are as good as they were.
+        let booted = Booted::read(self.store()).unwrap_or_default();
         let tell = |file: &Arc<File>| Generation {
             number: file.header.generation,
             parent: file.header.parent,

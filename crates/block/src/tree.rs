@@ -248,6 +248,18 @@ pub enum Part<'a> {
     File(&'a Path, u64),
 }
 
+/// What others may do to a file while it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Care {
+    /// Nothing: that it is gone or shorter than it was is an error.
+    Still,
+    /// Remove it. What the file no longer has is zeros.
+    Passing,
+    /// Write pages of it, cut it and remove it: a server works with it. It is read around the page cache;
+    /// each page is checked, and read again if it is torn. What the file no longer has is zeros.
+    Pages,
+}
+
 /// Among hard links to one file, makes the one the file that had its blocks before.
 fn keep_names(nodes: &mut [Node], old: &BTreeMap<&Path, &Node>) {
     let had = |path: &Path| old.get(path).is_some_and(|old| old.kind == Kind::File && old.same_as.is_none());

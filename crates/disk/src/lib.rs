@@ -70,6 +70,14 @@ pub struct Stat {
     pub block_device: bool,
 }
 
+impl Stat {
+    /// A volume of `len` bytes that is no file: of it nothing else is known.
+    #[must_use]
+    pub fn of_volume(len: u64) -> Stat {
+        Stat { len, modified_ns: 0, changed_ns: 0, inode: 0, regular: true, block_device: false }
+    }
+}
+
 /// The position after a seek. `len` is called only if the length matters.
 ///
 /// # Errors

@@ -6,13 +6,13 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use block::tree::{Layout, Part};
+use block::tree::{Care, Layout, Part};
 use block::{BLOCK, Blocks, CHUNK, Feed, Seen, Want};
 use disk::Stat;
 
 use crate::connection::Connection;
 use crate::file;
-use crate::request::{self, Request};
+use crate::request::{self, FilePart, Request};
 use crate::wire::{self, BLOCKS, In, Out, corrupt};
 
 /// Chunks that are announced before the first of them is read: enough that the far side never waits for the
@@ -49,12 +49,11 @@ impl Connection {
     /// # Errors
     /// When the connection ends.
     pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
-        self.scan_parts(layout.volume_len(), layout.parts(), top, &|_| false)
+        self.scan_parts(layout.volume_len(), layout.parts(), top, &|_| Care::Still)
     }
 
-    /// Reads parts of a volume of `len` bytes, in order; paths are relative to `top`. Those that are `paged`
-    /// are written by a server meanwhile, see [`block::tree::Reader::add_pages`]; their pages are checked
-    /// there, by [`crate::Intact`].
+    /// Reads parts of a volume of `len` bytes, in order; paths are relative to `top`. `care`: what others do
+    /// meanwhile to a file. Pages are checked there, by [`crate::Intact`].
     ///
     /// # Errors
     /// When the connection ends.
@@ -63,7 +62,7 @@ impl Connection {
         len: u64,
         parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
         top: &Path,
-        paged: &dyn Fn(&Path) -> bool,
+        care: &dyn Fn(&Path) -> Care,
     ) -> io::Result<FarFeed> {
         let handle = self.handle(&Request::Join(len))?;
         {
@@ -76,9 +75,8 @@ impl Connection {
                         }
                     }
                     Part::File(path, offset) => {
-                        let add = if paged(path) { Request::AddPages } else { Request::AddFile };
-                        let len = place.end - place.start;
-                        wire.tell(&add(handle, place.start, len, offset, top.join(path)))?;
+                        let part = FilePart { at: place.start, len: place.end - place.start, offset };
+                        wire.tell(&Request::AddFile(handle, part, care(path), top.join(path)))?;
                     }
                 }
             }

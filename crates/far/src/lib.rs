@@ -28,7 +28,7 @@ pub use connection::{Connection, Greeting};
 pub use feed::FarFeed;
 pub use file::FarDisk;
 pub use intact::Intact;
-pub use request::{Handle, Request};
+pub use request::{FilePart, Handle, Request};
 pub use script::script;
 pub use serve::{Machine, serve};
 pub use still::Still;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use block::tree::Care;
 use block::{Blocks, Want};
 use disk::Attributes;
 
@@ -15,6 +16,29 @@ pub type Handle = u32;
 
 /// No handle: each file must be synced.
 pub(crate) const NO_BATCH: Handle = 0;
+
+/// A part of a file in a volume, all in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilePart {
+    /// Where it begins in the volume.
+    pub at: u64,
+    /// How long it is.
+    pub len: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+}
+
+/// How [`Care`] is written.
+const CARES: [(u8, Care); 3] = [(0, Care::Still), (1, Care::Passing), (2, Care::Pages)];
+
+fn care_number(care: Care) -> u8 {
+    CARES.iter().find(|(_, known)| *known == care).map_or(0, |(number, _)| *number)
+}
+
+fn care(number: u8) -> io::Result<Care> {
+    let found = CARES.iter().find(|(known, _)| *known == number);
+    found.map(|(_, care)| *care).ok_or_else(|| corrupt("a care that is not known"))
+}
 
 /// A request of the near side. After the colon: its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,11 +101,8 @@ pub enum Request {
     Join(u64),
     /// Adds bytes to it at an offset: like `Write`.
     AddBytes(Handle, u64, Vec<u8>),
-    /// Adds this many bytes of a file to it at an offset, from an offset in the file on: like `Write`.
-    AddFile(Handle, u64, u64, u64, PathBuf),
-    /// The same for a file with pages that a server writes meanwhile: each is checked, and read again if it
-    /// is torn.
-    AddPages(Handle, u64, u64, u64, PathBuf),
+    /// Adds a part of a file to it: like `Write`.
+    AddFile(Handle, FilePart, Care, PathBuf),
     /// The entry at a path: an entry.
     Entry(PathBuf),
     /// Begins to record writes to a folder's file system, which `Sync` then makes durable at once: a handle,
@@ -140,11 +161,8 @@ impl Request {
             Request::Extents(path) => (28, out.path(path)),
             Request::Join(len) => (29, out.u64(*len)),
             Request::AddBytes(handle, at, bytes) => (30, out.u32(*handle).u64(*at).rest(bytes)),
-            Request::AddFile(handle, at, len, offset, path) => {
-                (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
-            }
-            Request::AddPages(handle, at, len, offset, path) => {
-                (43, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
+            Request::AddFile(handle, FilePart { at, len, offset }, care, path) => {
+                (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).u8(care_number(*care)).path(path))
             }
             Request::Entry(path) => (32, out.path(path)),
             Request::Batch(folder) => (33, out.path(folder)),
@@ -193,13 +211,16 @@ impl Request {
             28 => Request::Extents(input.path()?),
             29 => Request::Join(input.u64()?),
             30 => Request::AddBytes(input.u32()?, input.u64()?, input.rest().to_vec()),
-            31 => Request::AddFile(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
+            31 => {
+                let handle = input.u32()?;
+                let part = FilePart { at: input.u64()?, len: input.u64()?, offset: input.u64()? };
+                Request::AddFile(handle, part, care(input.u8()?)?, input.path()?)
+            }
             32 => Request::Entry(input.path()?),
             33 => Request::Batch(input.path()?),
             40 => Request::SetExtended(input.path()?, input.text()?, input.rest().to_vec()),
             41 => Request::MakeHardLink(input.path()?, input.path()?),
             42 => Request::Clone(input.cloning()?),
-            43 => Request::AddPages(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;

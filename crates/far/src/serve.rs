@@ -14,7 +14,7 @@ use crate::clone::{Cloned, Cloning};
 use crate::connection::Greeting;
 use crate::feed;
 use crate::intact::Intact;
-use crate::request::{NO_BATCH, Request};
+use crate::request::{FilePart, NO_BATCH, Request};
 use crate::wire::{self, Out, Ran, corrupt};
 
 /// The most waiting requests: more than are ever announced.
@@ -221,12 +221,8 @@ impl Session<'_> {
                 Some(_) => self.joined(handle).map(|joined| joined.add_bytes(at, bytes)),
                 None => Err(corrupt("a place that can't be")),
             },
-            Request::AddFile(handle, at, len, offset, path) => match at.checked_add(len) {
-                Some(end) => self.joined(handle).map(|joined| joined.add_file(at..end, path, offset)),
-                None => Err(corrupt("a place that can't be")),
-            },
-            Request::AddPages(handle, at, len, offset, path) => match at.checked_add(len) {
-                Some(end) => self.joined(handle).map(|joined| joined.add_pages(at..end, path, offset)),
+            Request::AddFile(handle, FilePart { at, len, offset }, care, path) => match at.checked_add(len) {
+                Some(end) => self.joined(handle).map(|joined| joined.add_file(at..end, path, offset, care)),
                 None => Err(corrupt("a place that can't be")),
             },
             Request::Close(handle) => {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use block::tree::{Layout, Part, Reader};
+use block::tree::{Care, Layout, Part, Reader};
 use block::{Feed, Scan};
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, RealDisk, Tree};
@@ -158,23 +158,23 @@ impl Machine {
         })
     }
 
-    /// Reads parts of a volume of `len` bytes, in order, from files below `top`. Those that are `paged` are
-    /// pages that a server may be writing.
+    /// Reads parts of a volume of `len` bytes, in order, from files below `top`. `care`: what others do
+    /// meanwhile to a file.
     pub(crate) fn scan_parts(
         &self,
         len: u64,
         parts: Vec<(Range<u64>, Part<'_>)>,
         top: &Path,
-        paged: &dyn Fn(&Path) -> bool,
+        care: &dyn Fn(&Path) -> Care,
     ) -> io::Result<Box<dyn Feed>> {
         let parts = parts.into_iter();
         Ok(match self {
             Machine::Here => {
                 let reader = Reader::checked(Arc::new(RealDisk), len, Arc::new(far::Intact::default()));
-                Box::new(Scan::new(Box::new(reader.with(parts, top, paged))))
+                Box::new(Scan::new(Box::new(reader.with(parts, top, care))))
             }
             Machine::There(host) => {
-                let feed = host.connection.scan_parts(len, parts, top, paged);
+                let feed = host.connection.scan_parts(len, parts, top, care);
                 Box::new(feed.map_err(|error| self.explain(error))?)
             }
         })

@@ -161,9 +161,21 @@ impl Archive {
     ///
     /// [`Error::Fetch`] when the lists can't be read.
     pub fn source_versions(&self, package: &str) -> Result<Vec<String>, Error> {
+        self.listed("showsrc", package)
+    }
+
+    /// The versions of a package in the lists, such as `1:11.8.9+ds-0+deb13u1`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fetch`] when the lists can't be read.
+    pub fn versions(&self, package: &str) -> Result<Vec<String>, Error> {
+        self.listed("show", package)
+    }
+
+    fn listed(&self, verb: &str, package: &str) -> Result<Vec<String>, Error> {
         let configuration = self.folder.join("apt.conf").display().to_string();
-        let listed =
-            run(self.product, &self.folder, "apt-cache", &["-c", &configuration, "showsrc", package])?;
+        let listed = run(self.product, &self.folder, "apt-cache", &["-c", &configuration, verb, package])?;
         let mut versions: Vec<String> =
             listed.lines().filter_map(|line| line.strip_prefix("Version: ")).map(str::to_owned).collect();
         versions.dedup();
@@ -185,13 +197,14 @@ impl Archive {
     ) -> Result<(), Error> {
         self.apt(&["source", "--download-only", "-qq", &format!("{package}={version}")])?;
         folder::create(into)?;
-        for file in client::files(&self.folder, ".orig.tar.gz")? {
+        let of = |end| client::files(&self.folder, end);
+        for file in of(".orig.tar.gz")?.into_iter().chain(of(".orig.tar.xz")?) {
             let name = file.display().to_string();
             run(
                 self.product,
                 into,
                 "tar",
-                &[&["-xzf", &name, "--no-same-owner", "--wildcards"], wanted].concat(),
+                &[&["-xf", &name, "--no-same-owner", "--wildcards"], wanted].concat(),
             )?;
             folder::remove_file(&file)?;
         }

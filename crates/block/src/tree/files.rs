@@ -253,14 +253,8 @@ impl Seek for OpenFile {
 }
 
 fn stat(node: &Node) -> Stat {
-    Stat {
-        len: node.len,
-        modified_ns: node.attributes.modified_ns,
-        changed_ns: 0,
-        inode: 0,
-        regular: node.kind == Kind::File,
-        block_device: false,
-    }
+    let modified_ns = node.attributes.modified_ns;
+    Stat { modified_ns, regular: node.kind == Kind::File, ..Stat::of_volume(node.len) }
 }
 
 fn refused<T>() -> io::Result<T> {

@@ -10,7 +10,7 @@ use disk::{Disk, Source, Stat};
 use super::open::OpenFiles;
 use super::pages::{Check, Pages};
 use super::parts::{FilePart, Parts};
-use super::{Layout, Part};
+use super::{Care, Layout, Part};
 
 /// A volume made of files and bytes at their places, with zeros between them.
 pub struct Reader {
@@ -25,9 +25,7 @@ pub struct Reader {
 /// The contents of a part.
 enum What {
     Bytes(Vec<u8>),
-    File(FilePart),
-    /// Of a file that is read around the page cache, and whose pages are checked.
-    Pages(FilePart),
+    File(FilePart, Care),
 }
 
 impl Reader {
@@ -46,23 +44,21 @@ impl Reader {
     /// The volume of a layout, with the files below `top`.
     #[must_use]
     pub fn of(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Reader {
-        Reader::new(disk, layout.volume_len()).with(layout.parts(), top, &|_| false)
+        Reader::new(disk, layout.volume_len()).with(layout.parts(), top, &|_| Care::Still)
     }
 
-    /// Adds parts; paths are relative to `top`. Those that are `paged` are written by a server meanwhile, see
-    /// [`Reader::add_pages`].
+    /// Adds parts; paths are relative to `top`. `care`: what others do meanwhile to a file.
     #[must_use]
     pub fn with<'a>(
         mut self,
         parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
         top: &Path,
-        paged: &dyn Fn(&Path) -> bool,
+        care: &dyn Fn(&Path) -> Care,
     ) -> Reader {
         for (place, what) in parts {
             match what {
                 Part::Bytes(bytes) => self.add_bytes(place.start, bytes),
-                Part::File(path, offset) if paged(path) => self.add_pages(place, top.join(path), offset),
-                Part::File(path, offset) => self.add_file(place, top.join(path), offset),
+                Part::File(path, offset) => self.add_file(place, top.join(path), offset, care(path)),
             }
         }
         self
@@ -73,37 +69,37 @@ impl Reader {
         self.parts.add(at..at + bytes.len() as u64, What::Bytes(bytes));
     }
 
-    /// Adds a part of a file, from `offset` on, at a free place.
-    pub fn add_file(&mut self, place: Range<u64>, path: PathBuf, offset: u64) {
-        self.parts.add(place, What::File(FilePart { path, offset }));
+    /// Adds a part of a file, from `offset` on, at a free place. Without a check, pages are an error when
+    /// they are read.
+    pub fn add_file(&mut self, place: Range<u64>, path: PathBuf, offset: u64, care: Care) {
+        self.parts.add(place, What::File(FilePart { path, offset }, care));
     }
 
-    /// Adds a part of a file that a server writes meanwhile. It is read around the page cache; each page is
-    /// checked, and read again if it is torn. What the file no longer has is zeros, also if it is gone: a
-    /// server may cut and remove its files. Without a check, reading it is an error.
-    pub fn add_pages(&mut self, place: Range<u64>, path: PathBuf, offset: u64) {
-        self.parts.add(place, What::Pages(FilePart { path, offset }));
-    }
-
-    fn file(&self, path: &Path) -> io::Result<Arc<dyn Source>> {
-        self.open.get(path, |path| self.disk.open(path))
-    }
-
-    /// A file whose pages are checked; none if it is gone.
-    fn paged(&self, path: &Path) -> io::Result<Option<Arc<dyn Source>>> {
-        match self.open.get(path, |path| self.disk.open_direct(path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+    /// The file; none if it is gone and may be.
+    fn file(&self, path: &Path, care: Care) -> io::Result<Option<Arc<dyn Source>>> {
+        let opened = self.open.get(path, |path| match care {
+            Care::Still | Care::Passing => self.disk.open(path),
+            Care::Pages => self.disk.open_direct(path),
+        });
+        match opened {
+            Err(error) if care != Care::Still && error.kind() == io::ErrorKind::NotFound => Ok(None),
             file => file.map(Some),
         }
     }
 
-    fn read_pages(&self, path: &Path, offset: u64, target: &mut [u8]) -> io::Result<()> {
-        let check = self.check.as_deref();
-        let check = check.ok_or_else(|| io::Error::other("nobody knows how to check these pages"))?;
-        match self.paged(path)? {
-            Some(file) => Pages { path, file, check }.read(offset, target),
-            None => Ok(()),
+    fn read_file(&self, path: &Path, care: Care, offset: u64, target: &mut [u8]) -> io::Result<()> {
+        let Some(file) = self.file(path, care)? else { return Ok(()) };
+        if care == Care::Pages {
+            let check = self.check.as_deref();
+            let check = check.ok_or_else(|| io::Error::other("nobody knows how to check these pages"))?;
+            return Pages { path, file, check }.read(offset, target);
         }
+        let filled = file.read_full_at(offset, target)?;
+        if filled < target.len() && care == Care::Still {
+            return Err(shorter(path));
+        }
+        target.get_mut(filled..).unwrap_or_default().fill(0);
+        Ok(())
     }
 
     /// Calls a function for each file that overlaps a range: with the file, the range in it, and the start of
@@ -114,13 +110,10 @@ impl Reader {
         mut act: impl FnMut(&dyn Source, Range<u64>, u64) -> io::Result<()>,
     ) -> io::Result<()> {
         for (place, what, within) in self.parts.touched(range) {
-            let (file, offset) = match what {
-                What::File(FilePart { path, offset }) => (Some(self.file(path)?), offset),
-                What::Pages(FilePart { path, offset }) => (self.paged(path)?, offset),
-                What::Bytes(_) => continue,
-            };
+            let What::File(FilePart { path, offset }, care) = what else { continue };
+            let Some(file) = self.file(path, *care)? else { continue };
             let start = offset + within;
-            file.map_or(Ok(()), |file| act(&*file, start..start + (place.end - place.start), place.start))?;
+            act(&*file, start..start + (place.end - place.start), place.start)?;
         }
         Ok(())
     }
@@ -132,14 +125,7 @@ fn shorter(path: &Path) -> io::Error {
 
 impl Source for Reader {
     fn stat(&self) -> io::Result<Stat> {
-        Ok(Stat {
-            len: self.len,
-            modified_ns: 0,
-            changed_ns: 0,
-            inode: 0,
-            regular: true,
-            block_device: false,
-        })
+        Ok(Stat::of_volume(self.len))
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -154,12 +140,9 @@ impl Source for Reader {
                     let from = bytes.get(usize::try_from(within).unwrap_or(usize::MAX)..).unwrap_or_default();
                     target.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                 }
-                What::File(FilePart { path, offset }) => {
-                    if self.file(path)?.read_full_at(offset + within, target)? != target.len() {
-                        return Err(shorter(path));
-                    }
+                What::File(FilePart { path, offset }, care) => {
+                    self.read_file(path, *care, offset + within, target)?;
                 }
-                What::Pages(FilePart { path, offset }) => self.read_pages(path, offset + within, target)?,
             }
         }
         Ok(count)
@@ -184,18 +167,14 @@ impl Source for Reader {
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
         for (place, what, within) in self.parts.touched(at..self.len) {
-            let (path, file, offset) = match what {
-                What::Bytes(_) => return Ok(Some(place.start)),
-                What::File(FilePart { path, offset }) => (path, Some(self.file(path)?), offset),
-                What::Pages(FilePart { path, offset }) => (path, self.paged(path)?, offset),
-            };
-            let Some(file) = file else { continue };
+            let What::File(FilePart { path, offset }, care) = what else { return Ok(Some(place.start)) };
+            let Some(file) = self.file(path, *care)? else { continue };
             let (start, end) = (offset + within, offset + within + (place.end - place.start));
             match file.skip_hole(start)? {
                 Some(data) if data < end => return Ok(Some(place.start + (data - start))),
                 Some(_) => {}
                 // After the end of a file there is no data either.
-                None if matches!(what, What::File(_)) && file.stat()?.len < end => return Err(shorter(path)),
+                None if *care == Care::Still && file.stat()?.len < end => return Err(shorter(path)),
                 None => {}
             }
         }

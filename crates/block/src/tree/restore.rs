@@ -365,14 +365,7 @@ impl Target {
 
 impl Volume for Target {
     fn stat(&self) -> io::Result<Stat> {
-        Ok(Stat {
-            len: self.len,
-            modified_ns: 0,
-            changed_ns: 0,
-            inode: 0,
-            regular: true,
-            block_device: false,
-        })
+        Ok(Stat::of_volume(self.len))
     }
 
     fn read_at(&self, _at: u64, _buffer: &mut [u8]) -> io::Result<usize> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::backup::{Request, Summary};
-use block::tree::{self, Growing, Layout, Node, Reader};
+use block::tree::{self, Care, Growing, Layout, Node, Reader};
 use block::{BLOCK, Error, Feed, Folder, Repository, Scan, Seen, Want, backup, restore};
 use disk::{Disk, RealDisk, Stat};
 
@@ -82,7 +82,7 @@ impl<'a> Groups<'a> {
             reader.add_bytes(0, Growing::first_block());
         }
         for (place, path, at) in files {
-            reader.add_file(place, self.top.join(path), at);
+            reader.add_file(place, self.top.join(path), at, Care::Still);
         }
         self.scan = Scan::new(Box::new(reader));
         self.at += 1;
@@ -92,14 +92,7 @@ impl<'a> Groups<'a> {
 
 impl Feed for Groups<'_> {
     fn stat(&mut self) -> io::Result<Stat> {
-        Ok(Stat {
-            len: self.len,
-            modified_ns: 0,
-            changed_ns: 0,
-            inode: 0,
-            regular: true,
-            block_device: false,
-        })
+        Ok(Stat::of_volume(self.len))
     }
 
     fn ahead(&self) -> u64 {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use block::tree::{self, BadPage, Check, Layout, Reader};
+use block::tree::{self, BadPage, Care, Check, Layout, Reader};
 use block::{BLOCK, Scan, backup, restore};
 use disk::faults::FaultDisk;
 use disk::{Disk, RealDisk, Source};
@@ -53,7 +53,7 @@ fn file() -> Vec<u8> {
 fn reader(disk: &FaultDisk, check: Arc<dyn Check>) -> Reader {
     let len = file().len() as u64;
     let mut reader = Reader::checked(Arc::new(disk.clone()), len + BLOCK as u64, check);
-    reader.add_pages(BLOCK as u64..BLOCK as u64 + len, FILE.into(), 0);
+    reader.add_file(BLOCK as u64..BLOCK as u64 + len, FILE.into(), 0, Care::Pages);
     reader
 }
 
@@ -123,11 +123,28 @@ fn a_file_that_was_cut_or_is_gone_is_zeros() {
 
     disk.put(Path::new(FILE), &[]);
     assert_eq!(reader(&disk, Same::new(|_| {})).skip_hole(0).unwrap(), None);
-    // Other files must be as long as they were.
-    let mut other = Reader::new(Arc::new(disk), 2 * BLOCK as u64);
-    other.add_file(0..2 * BLOCK as u64, FILE.into(), 0);
-    assert_eq!(other.skip_hole(0).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-    assert_eq!(other.read_at(0, &mut [0]).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    // Files that are to stand still must be as long as they were; others may go.
+    let of = |care| {
+        let mut other = Reader::new(Arc::new(disk.clone()), 2 * BLOCK as u64);
+        other.add_file(0..2 * BLOCK as u64, FILE.into(), 0, care);
+        other
+    };
+    let still = of(Care::Still);
+    assert_eq!(still.skip_hole(0).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(still.read_at(0, &mut [0]).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    let half = [7; BLOCK];
+    for content in [None, Some(&half)] {
+        match content {
+            None => disk.remove(Path::new(FILE)).unwrap(),
+            Some(bytes) => disk.put(Path::new(FILE), bytes),
+        }
+        let passing = of(Care::Passing);
+        assert_eq!(passing.skip_hole(0).unwrap(), content.map(|_| 0));
+        let mut bytes = [1; 2 * BLOCK];
+        assert_eq!(passing.read_at(0, &mut bytes).unwrap(), bytes.len());
+        let found = content.map_or([0; BLOCK], |bytes| *bytes);
+        assert!(bytes[..BLOCK] == found && bytes[BLOCK..].iter().all(|byte| *byte == 0));
+    }
 }
 
 #[test]
@@ -147,7 +164,7 @@ fn pages_that_nobody_can_check_are_refused() {
     let disk = FaultDisk::default();
     disk.put(Path::new(FILE), &file());
     let mut reader = Reader::new(Arc::new(disk), BLOCK as u64);
-    reader.add_pages(0..BLOCK as u64, FILE.into(), 0);
+    reader.add_file(0..BLOCK as u64, FILE.into(), 0, Care::Pages);
     assert!(reader.read_at(0, &mut [0; BLOCK]).unwrap_err().to_string().contains("check"));
 }
 
@@ -176,7 +193,7 @@ fn only_paged_files_are_checked_and_read_around_the_cache() {
         Reader::checked(Arc::new(RealDisk), layout.volume_len(), check.clone()).with(
             layout.parts(),
             &top,
-            &|path| paged.contains(path),
+            &|path| if paged.contains(path) { Care::Pages } else { Care::Still },
         )
     };
     let mut bytes = vec![0; usize::try_from(layout.volume_len()).unwrap()];

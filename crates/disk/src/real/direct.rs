@@ -3,6 +3,7 @@
 //! A program that writes around the cache leaves pages in it as they were when somebody last read them. A
 //! direct read goes to the disk; the kernel writes there first what is newer in the cache.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -17,6 +18,11 @@ use crate::{Resident, Source, Stat};
 const ALIGNED: usize = 4096;
 /// The most bytes that are read at once.
 const PIECE: usize = 1 << 20;
+
+thread_local! {
+    /// What a thread reads into: new memory for each read would have to be zeroed each time.
+    static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A file that is read around the page cache.
 struct Direct {
@@ -66,15 +72,17 @@ impl Source for Direct {
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let skip = usize::try_from(at % ALIGNED as u64).unwrap_or(0);
         let count = buffer.len().saturating_add(skip).min(PIECE).next_multiple_of(ALIGNED);
-        // There is an aligned place within the first `ALIGNED` bytes of any memory.
-        let mut memory = vec![0; count + ALIGNED];
-        let place = memory.as_ptr().align_offset(ALIGNED);
-        let aligned = memory.get_mut(place..).and_then(|rest| rest.get_mut(..count)).unwrap_or_default();
-        let count = self.inner.file.read_at(aligned, at - skip as u64)?;
-        let found = aligned.get(skip..count).unwrap_or_default();
-        let found = found.get(..buffer.len()).unwrap_or(found);
-        buffer.get_mut(..found.len()).unwrap_or_default().copy_from_slice(found);
-        Ok(found.len())
+        MEMORY.with_borrow_mut(|memory| {
+            memory.resize(memory.len().max(count + ALIGNED), 0);
+            // There is an aligned place within the first `ALIGNED` bytes of any memory.
+            let place = memory.as_ptr().align_offset(ALIGNED);
+            let aligned = memory.get_mut(place..).and_then(|rest| rest.get_mut(..count)).unwrap_or_default();
+            let count = self.inner.file.read_at(aligned, at - skip as u64)?;
+            let found = aligned.get(skip..count).unwrap_or_default();
+            let found = found.get(..buffer.len()).unwrap_or(found);
+            buffer.get_mut(..found.len()).unwrap_or_default().copy_from_slice(found);
+            Ok(found.len())
+        })
     }
 
     fn is_written_to(&self) -> Option<bool> {

@@ -5,14 +5,19 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use block::Want;
+use block::tree::Care;
 use disk::Attributes;
-use far::{Cloning, Connection, Request, Still};
+use far::{Cloning, Connection, FilePart, Request, Still};
 use proptest::prelude::*;
 
 fn path() -> impl Strategy<Value = PathBuf> {
     proptest::collection::vec(1u8.., 0..20).prop_map(|bytes| {
         PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes))
     })
+}
+
+fn care() -> impl Strategy<Value = Care> {
+    prop_oneof![Just(Care::Still), Just(Care::Passing), Just(Care::Pages)]
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -66,10 +71,9 @@ fn request() -> impl Strategy<Value = Request> {
                 Request::Clone(Cloning { from, to, first, lock: lock.into(), still })
             }
         ),
-        (0u32.., 0u64.., 0u64.., 0u64.., path())
-            .prop_map(|(handle, at, len, offset, path)| Request::AddFile(handle, at, len, offset, path)),
-        (0u32.., 0u64.., 0u64.., 0u64.., path())
-            .prop_map(|(handle, at, len, offset, path)| Request::AddPages(handle, at, len, offset, path)),
+        (0u32.., 0u64.., 0u64.., 0u64.., care(), path()).prop_map(|(handle, at, len, offset, care, path)| {
+            Request::AddFile(handle, FilePart { at, len, offset }, care, path)
+        }),
     ]
 }
 

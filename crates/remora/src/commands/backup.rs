@@ -135,6 +135,13 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
+impl Arguments {
+    /// Whether there is an option that only means something with a snapshot.
+    fn needs_snapshot(&self) -> bool {
+        self.track || self.lock.is_some() || self.snapshot_size.is_some()
+    }
+}
+
 /// How a server is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Way {
@@ -168,8 +175,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     {
         return Err(exit::usage(format!("{source}: --way is for mysql: only")));
     }
-    if arguments.way == Some(Way::Copy) && (arguments.track || arguments.lock.is_some()) {
-        return Err(exit::usage("--track and --lock are for snapshots, not for --way copy"));
+    if arguments.way == Some(Way::Copy) && arguments.needs_snapshot() {
+        return Err(exit::usage("--track, --lock and --snapshot-size are for snapshots, not for --way copy"));
     }
     if arguments.nice {
         // The I/O scheduler also uses this priority.

@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let restored = restored.map_err(|error| advise(error, keep_going))?;
     tell_losses(&restored, report)?;
     tell(&named.name, &restored, &target, began.elapsed().as_secs_f64(), report)?;
-    tell_of_copy(&named, restored.generation, report)?;
+    tell_of_copy(&named, restored.generation, report);
     Ok(match (restored.is_proven, restored.bent.is_empty()) {
         (false, _) => Exit::Damaged,
         (true, false) => Exit::Partial,
@@ -150,22 +150,22 @@ fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
 }
 
 /// Says what the first server on a copy of a running one must do.
-fn tell_of_copy(named: &Named, generation: u64, report: &Report) -> Result<()> {
-    let all = named.repository.list()?.generations;
-    let Some(found) = all.iter().find(|found| found.number == generation) else { return Ok(()) };
+fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
+    // The restore is done, whatever else is wrong with the repository.
+    let Ok(all) = named.repository.list() else { return };
+    let Some(found) = all.generations.iter().find(|found| found.number == generation) else { return };
     let note: Value = serde_json::from_str(&found.note).unwrap_or_default();
-    let Some(size) = note.pointer("/log/size").and_then(Value::as_u64) else { return Ok(()) };
+    let Some(size) = note.pointer("/log/size").and_then(Value::as_u64) else { return };
     let size = size >> 20;
     report.note(&format!(
-        "it was copied while the server ran: a server that starts on it recovers it first, and needs \
-         --innodb-log-file-size={size}M or more for that"
+        "it was copied while the server ran: a server that starts on it recovers it first; for that, give it \
+         --innodb-log-file-size={size}M or more"
     ));
     match found.booted {
         Some(true) => {}
         Some(false) => report.warn("a server that was started on this generation found it NOT SOUND"),
         None => report.note("no server has recovered this generation yet: 'remora verify --boot' tries it"),
     }
-    Ok(())
 }
 
 fn tell(name: &str, restored: &Summary, target: &str, seconds: f64, report: &Report) -> Result<()> {

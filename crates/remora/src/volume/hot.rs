@@ -13,6 +13,7 @@
 mod aside;
 mod file;
 mod log;
+mod queue;
 mod refuse;
 mod spool;
 mod stage;
@@ -24,19 +25,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::tree::{self, Growing, Layout, Node, Part, Reader};
-use block::{BLOCK, CHUNK, Feed, Scan, Seen, Want};
+use block::tree::{self, Care, Growing, Layout, Node, Part, Reader};
+use block::{BLOCK, Feed, Scan, Seen, Want};
 use disk::{Kind, RealDisk, Stat};
 use physical::follow::Spooled;
 use progress::Progress;
 use serde_json::{Value, json};
 
+use self::aside::Aside;
 use self::file::{Names, When};
-use self::log::LogReader;
+use self::log::{LogReader, Stopped};
 use self::spool::Spool;
 use self::stage::Stages;
-use super::belongs::{self, Reach, setting};
-use super::server::Login;
+use super::belongs::{self, Reach};
+use super::server::{Login, data_folder};
 use crate::hold;
 use crate::host::Machine;
 use crate::stop;
@@ -51,6 +53,7 @@ const WAIT_FOR_LOG: Duration = Duration::from_millis(20);
 /// A server that can be copied in this way.
 pub(crate) struct HotCopy<'a> {
     login: &'a Login<'a>,
+    session: ::server::Session,
     data: PathBuf,
     names: Names,
     /// What the user should know about things that the copy lacks.
@@ -61,8 +64,7 @@ impl<'a> HotCopy<'a> {
     /// Finds the server's data. Fails with a reason if they can't be copied rightly.
     pub(crate) fn find(machine: &Machine, login: &'a Login<'a>) -> io::Result<HotCopy<'a>> {
         let (_, mut session) = login.connect(machine)?;
-        let named = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
-        let data = belongs::resolve(machine, &[named])?.pop().unwrap_or_default();
+        let (_, data) = data_folder(&mut session, machine)?;
         refuse::server(&mut session, machine, &data)?;
         let reach = Reach::Folders(&[&*data]);
         let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
@@ -73,7 +75,7 @@ impl<'a> HotCopy<'a> {
             )));
         }
         let names = Names::of(&mut session, machine, &data)?;
-        Ok(HotCopy { login, data, names, lacks })
+        Ok(HotCopy { login, session, data, names, lacks })
     }
 
     /// Begins a copy. What is put aside goes to a file without a name in `room`. `before`: where the files
@@ -86,8 +88,7 @@ impl<'a> HotCopy<'a> {
         note: Value,
     ) -> io::Result<HotFeed<'a>> {
         self.lacks.iter().for_each(|line| self.login.report.note(line));
-        let (_, session) = self.login.connect(machine)?;
-        let stages = Stages::start(session, self.login.wait)?;
+        let stages = Stages::start(self.session, self.login.wait)?;
         let (_, session) = self.login.connect(machine)?;
         let redo = Spool::new(room)?;
         let log = LogReader::begin(machine, &self.data.join(file::REDO), &redo, session)?;
@@ -102,10 +103,10 @@ impl<'a> HotCopy<'a> {
             aside: Spool::new(room)?,
             growing: Growing::new(before),
             early: BTreeMap::new(),
-            nodes: Vec::new(),
             kept: Vec::new(),
             spaces: BTreeMap::new(),
             folders: BTreeSet::from([PathBuf::new()]),
+            queues: Vec::new(),
             feed: Box::new(Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)))),
             len: 0,
             region: 0,
@@ -140,15 +141,16 @@ pub(crate) struct HotFeed<'a> {
     /// What was read while nobody committed.
     aside: Spool,
     growing: Growing,
-    early: BTreeMap<PathBuf, Early>,
     /// The files of the first region.
-    nodes: Vec<Node>,
+    early: BTreeMap<PathBuf, (Node, Early)>,
     /// Everything that is in the copy, as far as it is known.
     kept: Vec<Node>,
     /// The tablespaces in the copy, by their numbers.
     spaces: BTreeMap<u32, PathBuf>,
     /// The folders with files that are read while nobody commits.
     folders: BTreeSet<PathBuf>,
+    /// The folders of queues.
+    queues: Vec<PathBuf>,
     /// Reads the region that is being read.
     feed: Box<dyn Feed>,
     len: u64,
@@ -201,38 +203,38 @@ impl HotFeed<'_> {
     /// The first region: what is read while the server works.
     fn read_pages(&mut self) -> io::Result<()> {
         let (nodes, seen) = self.list()?;
-        let newest = nodes
-            .iter()
-            .filter(|node| self.names.when(&node.path) == When::Log)
-            .map(|node| node.path.clone())
-            .max();
+        let growing = file::newest(nodes.iter().filter(|node| self.names.when(&node.path) == When::Closed));
+        let (mut read, mut early) = (Vec::new(), Vec::new());
         for node in nodes.into_iter().filter(|node| node.kind == Kind::File) {
-            let Some(mut early) = seen.get(&node.path).copied() else { continue };
+            let Some(mut known) = seen.get(&node.path).copied() else { continue };
             match self.names.when(&node.path) {
                 When::Pages => {
                     let Some(space) = self.space(&node.path)? else { continue };
-                    early.space = space;
+                    known.space = space;
                 }
-                // The newest part of the binary log is still written.
-                When::Log if Some(&node.path) != newest.as_ref() => {}
+                When::Closed if !growing.contains(&node.path) => {}
                 _ => continue,
             }
-            self.early.insert(node.path.clone(), early);
-            self.nodes.push(node);
+            read.push(node);
+            early.push(known);
         }
-        let mut nodes = std::mem::take(&mut self.nodes);
-        self.len = self.growing.add(&mut nodes);
-        let mut parts = parts_of(&nodes);
+        self.len = self.growing.add(&mut read);
+        let mut parts = parts_of(&read);
         parts.push((0..BLOCK as u64, Part::Bytes(Growing::first_block())));
         self.feed = self.scan(parts)?;
-        self.nodes = nodes;
+        self.early =
+            read.into_iter().zip(early).map(|(node, early)| (node.path.clone(), (node, early))).collect();
         Ok(())
     }
 
     /// Reads parts of the volume from files of the data folder.
     fn scan(&self, parts: Vec<(Range<u64>, Part<'_>)>) -> io::Result<Box<dyn Feed>> {
-        let paged = |path: &Path| self.names.when(path) == When::Pages;
-        self.machine.scan_parts(self.len, parts, &self.data, &paged)
+        let care = |path: &Path| match self.names.when(path) {
+            When::Pages => Care::Pages,
+            When::Closed => Care::Passing,
+            _ => Care::Still,
+        };
+        self.machine.scan_parts(self.len, parts, &self.data, &care)
     }
 
     /// The second region: stops DDL, and reads what was not read before, or has become another file since.
@@ -253,30 +255,30 @@ impl HotFeed<'_> {
                 self.data.join(&node.path).display()
             )));
         }
-        self.stages()?.check(refuse::engines)?;
-        let early: BTreeMap<PathBuf, Node> =
-            std::mem::take(&mut self.nodes).into_iter().map(|node| (node.path.clone(), node)).collect();
+        refuse::engines(self.stages()?.session())?;
+        let early = std::mem::take(&mut self.early);
         let mut anew = Vec::new();
         for mut node in nodes {
             if node.kind != Kind::File {
+                self.queues.extend(file::is_queue(&node.path).then(|| node.path.clone()));
                 self.kept.push(node);
                 continue;
             }
             let when = self.names.when(&node.path);
             match when {
-                When::Pages | When::Log => {
-                    let known = early.get(&node.path).zip(self.early.get(&node.path));
-                    let now = seen.get(&node.path).copied();
-                    let same = match known.zip(now) {
+                When::Pages | When::Closed => {
+                    let known = early.get(&node.path).zip(seen.get(&node.path));
+                    let same = match known {
                         Some(((_, then), now)) => {
                             !file::is_named(&named, &node.path)
-                                && self.is_same(&node.path, *then, now, when)?
+                                && self.is_same(&node.path, *then, *now, when)?
                         }
                         None => false,
                     };
-                    if let Some((read, _)) = known.filter(|_| same) {
-                        self.spaces
-                            .extend(self.early.get(&node.path).map(|early| (early.space, node.path.clone())));
+                    if let Some(((read, then), _)) = known.filter(|_| same) {
+                        if when == When::Pages {
+                            self.spaces.insert(then.space, node.path.clone());
+                        }
                         // What is behind its end by now is in the redo log.
                         (node.len, node.blocks) = (read.len, read.blocks.clone());
                         self.kept.push(node);
@@ -304,7 +306,7 @@ impl HotFeed<'_> {
             return Ok(false);
         }
         // Whoever makes another file of it writes to it.
-        if when == When::Log || then.modified_ns == now.modified_ns {
+        if when == When::Closed || then.modified_ns == now.modified_ns {
             return Ok(then.modified_ns == now.modified_ns);
         }
         // Without a birth time, a table that was imported meanwhile could have everything else in common.
@@ -324,48 +326,18 @@ impl HotFeed<'_> {
         // From here on it must not be read beyond the end, which is not known yet.
         let log = self.log.take().ok_or_else(ended)?.stop()?;
         let mut rest = self.put_aside()?;
+        let queues = self.open_queues(&mut rest)?;
         let (position, end) = self.stages()?.position()?;
         // They are opened now: later they may be purged.
         let logs = self.stages()?.binary_logs()?;
         let logs = self.open_logs(logs, position["file"].as_str().unwrap_or_default())?;
         let fresh = self.fresh()?;
-        let Some(stages) = self.stages.take() else { return Err(ended()) };
-        let waited = stages.end()?;
+        let waited = self.stages.take().ok_or_else(ended)?.end()?;
         // First, because the server may write over it.
-        let log = log.finish(end)?;
-        self.refuse_imported(&log)?;
-        self.redo.put_first(&log.head)?;
-        // The server only adds to its binary log, so the rest of it can be read now.
-        self.put_logs_aside(logs, &mut rest)?;
-        let mut files: Vec<Node> = rest.iter().map(|(node, _)| node.clone()).collect();
-        let redo = self.machine.tree().entry(&self.data.join(file::REDO))?;
-        files.push(Node::of(file::REDO.into(), redo).with_len(log.file_bytes()));
-        files.extend(fresh);
-        self.growing.add(&mut files);
-        let offsets: BTreeMap<PathBuf, u64> =
-            rest.into_iter().map(|(node, offset)| (node.path, offset)).collect();
-        self.kept.extend(files.iter().cloned());
-        let mut all = std::mem::take(&mut self.kept);
-        all.sort_by(|one, other| one.path.cmp(&other.path));
-        let layout = std::mem::replace(&mut self.growing, Growing::new(None)).finish(all);
-        self.len = layout.volume_len();
-        let mut reader = Reader::new(Arc::new(RealDisk), self.len);
-        for (place, part) in layout.parts() {
-            if let Part::Bytes(bytes) = part {
-                reader.add_bytes(place.start, bytes);
-            }
-        }
-        for node in &files {
-            let (path, from) = match offsets.get(&node.path) {
-                Some(offset) => (self.aside.path(), *offset),
-                None if node.path == Path::new(file::REDO) => (self.redo.path(), 0),
-                None => continue,
-            };
-            for (place, offset) in node.places() {
-                reader.add_file(place, path.clone(), from + offset);
-            }
-        }
-        self.feed = Box::new(Scan::new(Box::new(reader)));
+        let log = self.end_log(log, end)?;
+        // To these files the server only adds.
+        self.put_tails_aside(queues.into_iter().chain(logs), &mut rest)?;
+        self.lay_out(&rest, fresh, &log)?;
         let (ddl_s, commits_s) = (waited.ddl.as_secs_f64(), waited.commits.as_secs_f64());
         self.tell(&position, ddl_s, commits_s);
         self.note["way"] = "copy".into();
@@ -377,6 +349,47 @@ impl HotFeed<'_> {
         if self.note.to_string().len() > NOTE_ROOM {
             return Err(io::Error::other("the server's position is too long to be noted"));
         }
+        Ok(())
+    }
+
+    /// Reads the redo log up to its end.
+    fn end_log(&mut self, log: Stopped, end: u64) -> io::Result<Spooled> {
+        let log = log.finish(end)?;
+        self.refuse_imported(&log)?;
+        self.redo.put_first(&log.head)?;
+        Ok(log)
+    }
+
+    /// Gives places to the files of the third region, and begins to read it. Of the `fresh` ones only the
+    /// names are known.
+    fn lay_out(&mut self, rest: &[Aside], fresh: Vec<Node>, log: &Spooled) -> io::Result<()> {
+        let redo = self.machine.tree().entry(&self.data.join(file::REDO))?;
+        let redo = Node::of(file::REDO.into(), redo).with_len(log.file_bytes());
+        let (redo_path, aside_path) = (self.redo.path(), self.aside.path());
+        // Where the bytes of each file are.
+        let mut from = vec![(&redo_path, 0)];
+        from.extend(rest.iter().map(|aside| (&aside_path, aside.offset)));
+        let mut files = vec![redo];
+        files.extend(rest.iter().map(|aside| aside.node.clone()));
+        files.extend(fresh);
+        self.growing.add(&mut files);
+        let mut all = std::mem::take(&mut self.kept);
+        all.extend(files.iter().cloned());
+        all.sort_by(|one, other| one.path.cmp(&other.path));
+        let layout = std::mem::replace(&mut self.growing, Growing::new(None)).finish(all);
+        self.len = layout.volume_len();
+        let mut reader = Reader::new(Arc::new(RealDisk), self.len);
+        for (place, part) in layout.parts() {
+            if let Part::Bytes(bytes) = part {
+                reader.add_bytes(place.start, bytes);
+            }
+        }
+        for (node, (path, start)) in files.iter().zip(from) {
+            for (place, offset) in node.places() {
+                reader.add_file(place, path.clone(), start + offset, Care::Still);
+            }
+        }
+        self.feed = Box::new(Scan::new(Box::new(reader)));
         Ok(())
     }
 
@@ -467,7 +480,6 @@ impl Feed for HotFeed<'_> {
     }
 
     fn more(&mut self) -> io::Result<Option<u64>> {
-        debug_assert!(self.len.is_multiple_of(CHUNK as u64) || self.region == 2);
         match self.region {
             0 => self.read_unlogged()?,
             1 => self.read_rest()?,

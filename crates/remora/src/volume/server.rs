@@ -112,13 +112,38 @@ impl std::ops::DerefMut for Inner {
     }
 }
 
+/// A server's data folder: as the server calls it, and without links.
+pub(super) fn data_folder(session: &mut Session, machine: &Machine) -> io::Result<(PathBuf, PathBuf)> {
+    let named = PathBuf::from(setting(session, "datadir")?.unwrap_or_default());
+    let data = resolve(machine, slice::from_ref(&named))?.pop().unwrap_or_default();
+    Ok((named, data))
+}
+
+/// How a snapshot of a file system is made.
+#[derive(Clone, Copy)]
+enum Means {
+    Volume,
+    Subvolume,
+    Clone,
+}
+
+impl Means {
+    /// None if no snapshot of it can be made.
+    fn of(machine: &Machine, place: &FileSystem) -> Option<Means> {
+        match &*place.kind {
+            "btrfs" => Some(Means::Subvolume),
+            _ if LogicalVolume::is_one(machine, &place.source) => Some(Means::Volume),
+            "xfs" => Some(Means::Clone),
+            _ => None,
+        }
+    }
+}
+
 /// Whether a snapshot of a server's data can be made.
 pub(crate) fn has_snapshots(machine: &Machine, login: &Login<'_>) -> io::Result<bool> {
     let (_, mut session) = login.connect(machine)?;
-    let named = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
-    let data = resolve(machine, slice::from_ref(&named))?.pop().unwrap_or_default();
-    let place = FileSystem::of(machine, &data)?;
-    Ok(["btrfs", "xfs"].contains(&&*place.kind) || LogicalVolume::is_one(machine, &place.source))
+    let (_, data) = data_folder(&mut session, machine)?;
+    Ok(Means::of(machine, &FileSystem::of(machine, &data)?).is_some())
 }
 
 impl<'a> ServerSnapshot<'a> {
@@ -129,32 +154,26 @@ impl<'a> ServerSnapshot<'a> {
         room: Option<u64>,
     ) -> io::Result<ServerSnapshot<'a>> {
         let (_, mut session) = login.connect(machine)?;
-        let named = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
-        let data = resolve(machine, slice::from_ref(&named))?.pop().unwrap_or_default();
+        let (named, data) = data_folder(&mut session, machine)?;
         let place = FileSystem::of(machine, &data)?;
         let process = start::process(&mut session, machine, &data);
-        let on_volume = place.kind != "btrfs" && LogicalVolume::is_one(machine, &place.source);
         let folders = [&*data];
-        let reach = if on_volume { Reach::Volume(&place.device) } else { Reach::Folders(&folders) };
-        let inner = if on_volume {
-            Inner::Volume(LogicalVolume::find(machine, &place.source, room)?)
-        } else if place.kind == "btrfs" {
-            Inner::Folder(beside(machine, &data, Still::Subvolume)?)
-        } else if place.kind == "xfs" {
-            let process = match &process {
-                Ok(process) => *process,
-                Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
-            };
-            let still = far::Still { process, bound: login.still };
-            Inner::Folder(beside(machine, &data, Still::Clone)?.holding(still))
-        } else {
-            return Err(io::Error::other(format!(
-                "its data folder {} lies on {} on {}, of which no snapshot can be made; leave --way out, and it is copied \
-                 without one",
-                data.display(),
-                place.kind,
-                place.source.display(),
-            )));
+        let means = Means::of(machine, &place).ok_or_else(|| no_snapshot(&data, &place))?;
+        let reach = match means {
+            Means::Volume => Reach::Volume(&place.device),
+            Means::Subvolume | Means::Clone => Reach::Folders(&folders),
+        };
+        let inner = match means {
+            Means::Volume => Inner::Volume(LogicalVolume::find(machine, &place.source, room)?),
+            Means::Subvolume => Inner::Folder(beside(machine, &data, Still::Subvolume)?),
+            Means::Clone => {
+                let process = match &process {
+                    Ok(process) => *process,
+                    Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
+                };
+                let still = far::Still { process, bound: login.still };
+                Inner::Folder(beside(machine, &data, Still::Clone)?.holding(still))
+            }
         };
         let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
         let linked = belongs::check_links(machine, &data, &data, &reach)?;
@@ -275,6 +294,16 @@ fn is_here(target: &Target, machine: &Machine) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!("{host} is another machine; write mysql:ssh://user@{host} for its server")))
+}
+
+fn no_snapshot(data: &Path, place: &FileSystem) -> io::Error {
+    io::Error::other(format!(
+        "its data folder {} lies on {} on {}, of which no snapshot can be made; without --way snapshot, --track, --lock and \
+         --snapshot-size it is copied without one",
+        data.display(),
+        place.kind,
+        place.source.display(),
+    ))
 }
 
 /// A snapshot outside of the data folder: inside it the server would take it for a database.

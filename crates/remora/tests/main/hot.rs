@@ -1,7 +1,10 @@
 //! `remora backup mysql: --way copy`: servers that are copied file by file while they work.
 
+#[path = "hot/queue.rs"]
+mod queue;
+
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,13 +13,23 @@ use sandbox::{Family, Product, Sandbox, Settings};
 use tempfile::TempDir;
 
 use crate::ssh;
-use crate::support::{Ended, Running, connect, places, products, remora, start, tell, until};
+use crate::support::{Ended, Running, connect, places, products, remora, tell, until};
 
 /// A server and a folder for its backups.
 struct Scene {
     product: Product,
     server: Sandbox,
     folder: TempDir,
+    plugins: Vec<PathBuf>,
+}
+
+/// A server, with new data if there are none.
+fn server(product: Product, options: &[&str], plugins: &[PathBuf], data: Option<PathBuf>) -> Sandbox {
+    let installation = sandbox::find(&places(), product).unwrap();
+    let options = [&["--innodb-buffer-pool-size=64M"], options].concat();
+    let options = options.into_iter().map(str::to_owned).collect();
+    let settings = Settings { data, options, plugins: plugins.to_vec(), ..Settings::default() };
+    Sandbox::start(&installation, &places(), &settings).unwrap()
 }
 
 /// Engines of the tables that grow by a row with each transaction.
@@ -24,9 +37,14 @@ const ENGINES: [&str; 4] = ["InnoDB", "InnoDB", "MyISAM", "Aria"];
 
 impl Scene {
     fn new(product: Product, more: &[&str]) -> Scene {
+        Scene::with(product, more, Vec::new())
+    }
+
+    /// With plugins, which are files.
+    fn with(product: Product, more: &[&str], plugins: Vec<PathBuf>) -> Scene {
         tell(product);
-        let options = [&["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"], more].concat();
-        let server = start(product, &options);
+        let options = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"];
+        let server = server(product, &[&options, more].concat(), &plugins, None);
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
         let mut session = connect(server.socket());
         session.execute("CREATE DATABASE app").unwrap();
@@ -34,7 +52,7 @@ impl Scene {
             let columns = "(id INT PRIMARY KEY, pad VARCHAR(2000) NOT NULL)";
             session.execute(&format!("CREATE TABLE app.w{number} {columns} ENGINE={engine}")).unwrap();
         }
-        Scene { product, server, folder }
+        Scene { product, server, folder, plugins }
     }
 
     /// Rows that make the copy take a while.
@@ -73,10 +91,7 @@ impl Scene {
             std::fs::remove_dir_all(&to).unwrap();
         }
         self.run(&["restore", "repo", "--to", "back"]).exits(0);
-        let installation = sandbox::find(&places(), self.product).unwrap();
-        let options = ["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=96M"].map(str::to_owned);
-        let settings = Settings { data: Some(to), options: options.to_vec(), ..Settings::default() };
-        Sandbox::start(&installation, &places(), &settings).unwrap()
+        server(self.product, &["--innodb-log-file-size=96M"], &self.plugins, Some(to))
     }
 
     /// The numbers of the last transactions in the newest generation, by domain.
@@ -332,7 +347,7 @@ fn what_can_not_be_copied_rightly_is_refused() {
     scene.backup(&["--way", "copy"]).exits(0);
     if products().contains(&Product::MySql56) {
         tell(Product::MySql56);
-        let server = start(Product::MySql56, &[]);
+        let server = server(Product::MySql56, &[], &[], None);
         let folder = tempfile::tempdir().unwrap();
         let socket = server.socket().to_str().unwrap();
         let line = [

@@ -48,8 +48,8 @@ fn has_room(machine: &Machine, path: &Path) -> io::Result<()> {
 }
 
 impl Run<'_> {
-    /// Finds out whether the snapshot is sound; `None` if that is impossible at low cost, or not wanted.
-    /// False if it was requested and not done.
+    /// Finds out whether the snapshot is sound; `None` if that is impossible at low cost, or not wanted. If
+    /// it was requested and not done, `clean` becomes false.
     pub(super) fn prove(
         &self,
         snapshot: &mut dyn Snapshot,
@@ -113,8 +113,8 @@ impl Run<'_> {
         })
     }
 
-    /// Starts a server on a generation that was copied while the original ran. Returns how much is wrong.
-    /// False if it was requested and not done.
+    /// Starts a server on a generation that was copied while the original ran, if that was requested. Returns
+    /// how much is wrong. If it can't be done, `clean` becomes false.
     pub(super) fn prove_copy(&self, generation: u64, clean: &mut bool) -> usize {
         let to = self.arguments.to.join(self.name);
         let what = format!("{}@{generation}", self.name);

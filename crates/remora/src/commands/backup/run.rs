@@ -160,7 +160,7 @@ impl Run<'_> {
     /// Whether the source is a server that is copied file by file.
     fn is_copied(&self, machine: &Machine) -> Result<bool, Error> {
         let chosen = self.arguments.way;
-        if !self.source.is_server() || chosen == Some(Way::Snapshot) || self.arguments.track {
+        if !self.source.is_server() || chosen == Some(Way::Snapshot) || self.arguments.needs_snapshot() {
             return Ok(false);
         }
         let can = || server::has_snapshots(machine, self.login).map_err(|error| self.source.failed(error));
@@ -189,11 +189,7 @@ impl Run<'_> {
             is_still: true,
             ..Request::new(&shown)
         };
-        let made = block::backup(repository, &mut feed, &request, self.world);
-        made.map_err(|error| match error {
-            Error::Source { name, source } => Error::Source { name, source: machine.explain(source) },
-            error => error,
-        })
+        block::backup(repository, &mut feed, &request, self.world).map_err(|error| explain(error, machine))
     }
 
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
@@ -296,11 +292,15 @@ impl Run<'_> {
             Some(watched) => block::backup(repository, watched, &request, self.world),
             None => block::backup(repository, &mut *feed, &request, self.world),
         };
-        made.map_err(|error| match error {
-            // Adds the messages of ssh.
-            Error::Source { name, source } => Error::Source { name, source: machine.explain(source) },
-            error => error,
-        })
+        made.map_err(|error| explain(error, machine))
+    }
+}
+
+/// Adds the messages of ssh.
+fn explain(error: Error, machine: &Machine) -> Error {
+    match error {
+        Error::Source { name, source } => Error::Source { name, source: machine.explain(source) },
+        error => error,
     }
 }
 

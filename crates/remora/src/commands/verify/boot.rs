@@ -55,10 +55,7 @@ pub(crate) fn boot(
     match boot::start(&data, log.as_ref(), wanted) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
-            found.look(&server, log.as_ref(), (stop, report))?;
-            let said = fs::read(server.error_log()).unwrap_or_default();
-            let said = String::from_utf8_lossy(&said);
-            found.checked.damages.extend(log_end.and_then(|end| too_short(&said, end)));
+            found.look(&server, log.as_ref(), log_end, (stop, report))?;
         }
         Err(error) => found.checked.damages = why_not(error)?,
     }
@@ -137,6 +134,7 @@ impl Found {
         &mut self,
         server: &Sandbox,
         log: Option<&BinaryLog>,
+        log_end: Option<u64>,
         (stop, report): (&AtomicBool, &Report),
     ) -> Result<()> {
         let mut session = boot::connect(server)?;
@@ -148,7 +146,9 @@ impl Found {
         let tables = sound::tables(&mut session, false)?;
         self.checked = sound::check(&mut session, &tables, None, stop, report)?;
         let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
-        self.checked.damages.extend(sound::errors(&String::from_utf8_lossy(&said)));
+        let said = String::from_utf8_lossy(&said);
+        self.checked.damages.extend(sound::errors(&said));
+        self.checked.damages.extend(log_end.and_then(|end| too_short(&said, end)));
         Ok(())
     }
 }

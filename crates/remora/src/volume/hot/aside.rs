@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use block::tree::Node;
+use block::tree::{Care, Node};
 use block::{BLOCK, CHUNK, Seen, Want};
 use disk::{Kind, Source};
 
@@ -15,15 +15,22 @@ use super::{HotFeed, named, parts_of};
 /// Bytes of a new tablespace (`FIL_IBD_FILE_INITIAL_SIZE`, 4 pages).
 const NEW_BYTES: u64 = 64 << 10;
 
-/// A part of the binary log, as long as it was while nobody committed.
-pub(super) struct OpenLog {
-    node: Node,
-    file: Box<dyn Source>,
+/// A file that was put aside.
+pub(super) struct Aside {
+    pub(super) node: Node,
+    /// Where it begins in what was put aside.
+    pub(super) offset: u64,
+}
+
+/// A file to which the server only adds, as long as it was while nobody committed.
+pub(super) struct Tail {
+    pub(super) node: Node,
+    pub(super) file: Box<dyn Source>,
 }
 
 impl HotFeed<'_> {
-    /// Reads what may change until nobody commits. Returns each file with its place.
-    pub(super) fn put_aside(&mut self) -> io::Result<Vec<(Node, u64)>> {
+    /// Reads what may change until nobody commits.
+    pub(super) fn put_aside(&mut self) -> io::Result<Vec<Aside>> {
         let mut nodes = Vec::new();
         for folder in std::mem::take(&mut self.folders) {
             for entry in self.machine.tree().entries(&self.data.join(&folder))? {
@@ -46,7 +53,7 @@ impl HotFeed<'_> {
             match self.machine.disk().open(&self.data.join(&node.path)) {
                 Ok(file) => {
                     let (offset, len) = self.aside.add(file)?;
-                    rest.push((node.with_len(len), offset));
+                    rest.push(Aside { node: node.with_len(len), offset });
                 }
                 // The ALTER TABLE that made it has failed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -57,7 +64,7 @@ impl HotFeed<'_> {
     }
 
     /// Reads whole files, one after the other, as one volume: on another machine that takes few questions.
-    fn put_together(&mut self, mut nodes: Vec<Node>) -> io::Result<Vec<(Node, u64)>> {
+    fn put_together(&mut self, mut nodes: Vec<Node>) -> io::Result<Vec<Aside>> {
         let mut next = 0;
         for node in &mut nodes {
             let end = next + node.len.div_ceil(BLOCK as u64);
@@ -65,7 +72,7 @@ impl HotFeed<'_> {
             next = end;
         }
         let len = next * BLOCK as u64;
-        let mut feed = self.machine.scan_parts(len, parts_of(&nodes), &self.data, &|_| false)?;
+        let mut feed = self.machine.scan_parts(len, parts_of(&nodes), &self.data, &|_| Care::Still)?;
         let (start, count) = (self.aside.len(), len.div_ceil(CHUNK as u64));
         let bytes =
             |number: u64| usize::try_from(len - number * CHUNK as u64).map_or(CHUNK, |left| left.min(CHUNK));
@@ -86,7 +93,7 @@ impl HotFeed<'_> {
         let place = |mut node: Node| {
             let block = node.blocks.first().map_or(0, |range| range.start);
             node.blocks.clear();
-            (node, start + block * BLOCK as u64)
+            Aside { node, offset: start + block * BLOCK as u64 }
         };
         Ok(nodes.into_iter().map(place).collect())
     }
@@ -117,7 +124,7 @@ impl HotFeed<'_> {
 
     /// Opens the parts of the binary log that were not read before, by their names and lengths. `last` is the
     /// one that is being written.
-    pub(super) fn open_logs(&mut self, logs: Vec<(String, u64)>, last: &str) -> io::Result<Vec<OpenLog>> {
+    pub(super) fn open_logs(&mut self, logs: Vec<(String, u64)>, last: &str) -> io::Result<Vec<Tail>> {
         if logs.last().map_or("", |(name, _)| name) != last {
             return Err(io::Error::other(
                 "the server began another binary log just then; make the copy again",
@@ -133,24 +140,24 @@ impl HotFeed<'_> {
             let whole = self.data.join(&path);
             let entry = self.machine.tree().entry(&whole).map_err(|error| named(&whole, error))?;
             let file = self.machine.disk().open(&whole).map_err(|error| named(&whole, error))?;
-            open.push(OpenLog { node: Node::of(path, entry).with_len(len), file });
+            open.push(Tail { node: Node::of(path, entry).with_len(len), file });
         }
         Ok(open)
     }
 
-    /// Reads them up to the lengths that the server told.
-    pub(super) fn put_logs_aside(
+    /// Reads files up to the lengths that they had.
+    pub(super) fn put_tails_aside(
         &mut self,
-        logs: Vec<OpenLog>,
-        rest: &mut Vec<(Node, u64)>,
+        tails: impl Iterator<Item = Tail>,
+        rest: &mut Vec<Aside>,
     ) -> io::Result<()> {
-        for OpenLog { node, file } in logs {
+        for Tail { node, file } in tails {
             let whole = self.data.join(&node.path);
             let (offset, read) = self.aside.add(file.take(node.len)).map_err(|error| named(&whole, error))?;
             if read != node.len {
-                return Err(named(&whole, io::Error::other("is shorter than the server says")));
+                return Err(named(&whole, io::Error::other("it is shorter than it was")));
             }
-            rest.push((node, offset));
+            rest.push(Aside { node, offset });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Which file of a data folder is copied when.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,8 @@ pub(super) const REDO: &str = "ib_logfile0";
 pub(super) const DDL: &str = "ddl.log";
 
 /// Extensions of files that only change with their table's rows or definition, of engines without a log.
-const UNLOGGED: [&str; 16] = [
-    "frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "isl", "BAK", "TMD",
-    "ARN",
-];
+const UNLOGGED: [&str; 15] =
+    ["frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "BAK", "TMD", "ARN"];
 /// Files that a server makes anew, or that are of no use in a copy.
 const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"];
 
@@ -30,13 +28,13 @@ const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"
 pub(super) enum When {
     /// While the server works: pages, which the redo log completes.
     Pages,
-    /// The same: a part of the binary log that is complete.
-    Log,
+    /// The same: a part of the binary log, or of a queue. Only to the newest of them something is added.
+    Closed,
     /// While nobody changes tables without transactions or definitions.
     NoDdl,
     /// While nobody commits.
     NoCommit,
-    /// Never.
+    /// Never, or in a way of its own.
     Never,
 }
 
@@ -85,10 +83,14 @@ impl Names {
             || at_top && (name.starts_with("ib_logfile") || name.starts_with("ibtmp") || name == DDL)
             || at_top && OF_NO_USE.contains(&end)
             || at_top && end == "info" && ["master", "relay-log", "multi-master"].iter().any(|of| name.starts_with(of))
-            || self.relay_log.as_ref().is_some_and(|base| is_relayed(base, path))
             // A table that is exported has one for as long as it is.
             || end == "cfg"
         {
+            return When::Never;
+        }
+        // The names of relay logs may begin like those of the binary log, or the other way round.
+        let of_binary_log = self.binary_log.as_ref().is_some_and(|base| is_part(base, path));
+        if !of_binary_log && self.relay_log.as_ref().is_some_and(|base| is_relayed(base, path)) {
             return When::Never;
         }
         let number = name.strip_prefix("undo").filter(|number| at_top && !number.is_empty());
@@ -96,11 +98,11 @@ impl Names {
         if end == "ibd" || undo || self.system.contains(path) {
             return When::Pages;
         }
-        if self.binary_log.as_ref().is_some_and(|base| is_part(base, path))
-            && end != "index"
-            && end != "state"
-        {
-            return When::Log;
+        if of_binary_log && end != "index" && end != "state" {
+            return When::Closed;
+        }
+        if path.parent().is_some_and(is_queue) {
+            return if is_queue_part(path) { When::Closed } else { When::Never };
         }
         // Tables with statistics and logs may change until nobody commits, and what is altered may go.
         let of_server = path.parent() == Some(Path::new("mysql")) && end != "frm";
@@ -113,11 +115,25 @@ impl Names {
     }
 }
 
-/// The same for the relay logs of all connections: `base-NAME.000001`.
-fn is_relayed(base: &Path, path: &Path) -> bool {
-    let (name, stem) = (base.file_name().and_then(OsStr::to_str), path.file_stem().and_then(OsStr::to_str));
-    let rest = name.zip(stem).and_then(|(name, stem)| stem.strip_prefix(name));
-    base.parent() == path.parent() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+/// Whether this is the folder of a queue (`ENGINE=QUEUE`).
+pub(super) fn is_queue(path: &Path) -> bool {
+    path.components().count() == 2 && path.extension().is_some_and(|end| end == "queue")
+}
+
+/// Whether a file in such a folder has rows of the queue. Such a file does not change any more when there is
+/// a newer one.
+pub(super) fn is_queue_part(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "seg")
+}
+
+/// The newest files of their folders, by their names.
+pub(super) fn newest<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeSet<PathBuf> {
+    let mut newest: BTreeMap<Option<&Path>, &Path> = BTreeMap::new();
+    for node in nodes {
+        let found = newest.entry(node.path.parent()).or_insert(&node.path);
+        *found = (*found).max(&node.path);
+    }
+    newest.into_values().map(Path::to_owned).collect()
 }
 
 /// Whether this is a link, or says that a table is in another place.
@@ -128,6 +144,13 @@ pub(super) fn leads_away(node: &Node) -> bool {
 /// Whether a file is one of `base.000001`, `base.index` and so on.
 fn is_part(base: &Path, path: &Path) -> bool {
     base.parent() == path.parent() && path.file_stem() == base.file_name() && path.extension().is_some()
+}
+
+/// The same for the relay logs of all connections: also `base-NAME.000001`.
+fn is_relayed(base: &Path, path: &Path) -> bool {
+    let (name, stem) = (base.file_name().and_then(OsStr::to_str), path.file_stem().and_then(OsStr::to_str));
+    let rest = name.zip(stem).and_then(|(name, stem)| stem.strip_prefix(name));
+    base.parent() == path.parent() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Whether this is a table that an ALTER TABLE makes; it may be gone at any time.
@@ -193,7 +216,7 @@ mod tests {
                 "d/#sql-x.ibd",
             ],
         );
-        of(When::Log, &["binlog.000001", "binlog.123456"]);
+        of(When::Closed, &["binlog.000001", "binlog.123456", "d/q.queue/0000000000000001.0.seg"]);
         of(
             When::NoDdl,
             &["d/t.frm", "d/t.MYD", "d/db.opt", "d/t.par", "d/t.TRG", "mysql/user.frm", "d/t.ARZ"],
@@ -216,11 +239,19 @@ mod tests {
                 "host.err",
                 "slow.log",
                 "relay-bin.000002",
+                "relay-bin-one.000001",
                 "master.info",
+                "master-one.info",
+                "d/t.cfg",
+                "d/q.queue/checkpoint",
+                "d/q.queue/0000000000000002.0.seg.partial",
             ],
         );
         // A table may be called like anything at the top.
-        of(When::NoDdl, &["d/ibtmp1.frm", "d/undo001.MYD"]);
+        of(When::NoDdl, &["d/ibtmp1.frm", "d/undo001.MYD", "d/relay-bin-one.frm"]);
+        let names = Names { binary_log: Some("mysql-bin".into()), relay_log: Some("mysql".into()), ..names };
+        assert_eq!(names.when(Path::new("mysql-bin.000001")), When::Closed);
+        assert_eq!(names.when(Path::new("mysql.000001")), When::Never);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use physical::Position;
 use physical::follow::{Follow, HEAD_BYTES, Spooled};
-use physical::position::Position;
 use server::Session;
 
 use super::spool::Spool;
@@ -46,7 +46,8 @@ impl LogReader {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(STEP) {
                 let now = Position::read(&mut session).map_err(io::Error::other)?;
                 tells.store(follow.behind(now.current) > BEHIND_MAX, Ordering::Release);
-                follow.catch_up(&mut session).map_err(io::Error::other)?;
+                let mut current = || Ok(Position::read(&mut session)?.current);
+                follow.step(now.flushed, &mut current).map_err(io::Error::other)?;
             }
             Ok((follow, session))
         })?;

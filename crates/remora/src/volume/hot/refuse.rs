@@ -11,7 +11,7 @@ use crate::volume::belongs::{self, setting};
 /// The first version with the redo log that can be followed.
 const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };
 /// Engines whose tables are copied rightly, or have nothing in the data folder.
-const ENGINES: [&str; 12] = [
+const ENGINES: [&str; 13] = [
     "InnoDB",
     "Aria",
     "MyISAM",
@@ -24,6 +24,7 @@ const ENGINES: [&str; 12] = [
     "FEDERATED",
     "SPIDER",
     "PERFORMANCE_SCHEMA",
+    "QUEUE",
 ];
 
 /// Fails for a server of which a copy made in this way would not be right.
@@ -32,7 +33,7 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
     let no = |why: String| Err(io::Error::other(format!("{why}; dump the server with 'remora dump'")));
     if about.flavour != Flavour::MariaDb || about.version < FIRST {
         return no(format!(
-            "no snapshot can be made of its file system, and only MariaDB 10.8 and later can be copied without one, not {}",
+            "only MariaDB 10.8 and later can be copied while it runs, not {}",
             about.version_text
         ));
     }
@@ -47,9 +48,9 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
     }
     engines(session)?;
     // If it can't see all tables, it can't see what engines they are of.
-    let known = ENGINES.map(|engine| session.quote(engine)).join(", ");
     let query = format!(
-        "SELECT engine FROM information_schema.engines WHERE support IN ('YES', 'DEFAULT') AND engine NOT IN ({known})"
+        "SELECT engine FROM information_schema.engines WHERE support IN ('YES', 'DEFAULT') AND {}",
+        is_unknown(session)
     );
     let others = session.strings(&query).map_err(io::Error::other)?;
     if let Some(Some(engine)) = others.first().and_then(|row| row.first())
@@ -74,12 +75,17 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
     Ok(())
 }
 
+/// The condition for an engine that is not one of these.
+fn is_unknown(session: &Session) -> String {
+    format!("engine NOT IN ({})", ENGINES.map(|engine| session.quote(engine)).join(", "))
+}
+
 /// Fails if there is a table of an engine that is not known to be copied rightly.
 pub(super) fn engines(session: &mut Session) -> io::Result<()> {
-    let known = ENGINES.map(|engine| session.quote(engine)).join(", ");
     let query = format!(
-        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE engine NOT IN ({known}) AND \
-         table_type NOT LIKE 'SYSTEM VIEW' LIMIT 1"
+        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE {} AND \
+         table_type NOT LIKE 'SYSTEM VIEW' LIMIT 1",
+        is_unknown(session)
     );
     let found = session.strings(&query).map_err(io::Error::other)?;
     if let Some([Some(schema), Some(table), Some(engine)]) = found.first().map(Vec::as_slice) {

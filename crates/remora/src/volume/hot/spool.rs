@@ -19,7 +19,8 @@ impl Spool {
 
     /// Another way to write to it, from byte `at` on.
     pub(super) fn writer(&self, at: u64) -> io::Result<File> {
-        let mut file = self.file.try_clone()?;
+        // Opened anew, because a copy of the descriptor would share its position.
+        let mut file = File::options().write(true).open(self.path())?;
         file.seek(SeekFrom::Start(at))?;
         Ok(file)
     }

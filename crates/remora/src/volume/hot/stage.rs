@@ -3,14 +3,18 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use physical::Position;
 use serde_json::Value;
 use server::{HoldMode, Session};
 
 use crate::exit::Held;
 use crate::hold;
 
-/// How long the session may be idle, in seconds.
-const IDLE_S: u64 = 60;
+/// How long the session may be idle while nobody waits for it, in seconds: pages may be read slowly, and
+/// their repository may stand still.
+const IDLE_S: u64 = 3600;
+/// The same while others wait.
+const IDLE_AND_HELD_S: u64 = 60;
 /// How long commits wait for the server to flush its redo log. It does so once a second if not told
 /// otherwise.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
@@ -35,30 +39,36 @@ pub(super) struct Waited {
 
 impl Stages {
     /// Tells the server that a backup begins; from now on it keeps a list of DDL.
-    pub(super) fn start(mut session: Session, wait: Duration) -> io::Result<Stages> {
-        // If this machine vanishes, the server soon ends the session, and with it the backup.
-        session.execute(&format!("SET SESSION wait_timeout = {IDLE_S}")).map_err(io::Error::other)?;
+    pub(super) fn start(session: Session, wait: Duration) -> io::Result<Stages> {
         let mut stages = Stages { session, wait, asked: Instant::now(), stopped: [None; 2] };
+        stages.end_idle(IDLE_S)?;
         stages.go("BACKUP STAGE START")?;
         Ok(stages)
     }
 
+    /// If this machine vanishes, the server ends the session after this time, and with it the backup.
+    fn end_idle(&mut self, seconds: u64) -> io::Result<()> {
+        let sql = format!("SET SESSION wait_timeout = {seconds}");
+        self.session.execute(&sql).map(drop).map_err(io::Error::other)
+    }
+
     /// Keeps the session from being ended while it is idle. To be called often.
     pub(super) fn stay(&mut self) -> io::Result<()> {
-        if self.asked.elapsed().as_secs() >= IDLE_S / 6 {
+        if self.asked.elapsed().as_secs() >= IDLE_AND_HELD_S / 6 {
             self.session.execute("DO 1").map_err(io::Error::other)?;
             self.asked = Instant::now();
         }
         Ok(())
     }
 
-    /// Calls a function with the session.
-    pub(super) fn check(&mut self, act: impl FnOnce(&mut Session) -> io::Result<()>) -> io::Result<()> {
-        act(&mut self.session)
+    /// The session in which the stages are.
+    pub(super) fn session(&mut self) -> &mut Session {
+        &mut self.session
     }
 
     /// Stops DDL, and writes to tables without transactions.
     pub(super) fn block_ddl(&mut self) -> io::Result<()> {
+        self.end_idle(IDLE_AND_HELD_S)?;
         self.stopped[0] = Some(Instant::now());
         self.go("BACKUP STAGE FLUSH")?;
         self.go("BACKUP STAGE BLOCK_DDL")
@@ -74,8 +84,7 @@ impl Stages {
     pub(super) fn position(&mut self) -> io::Result<(Value, u64)> {
         let position = self.session.position().map_err(io::Error::other)?;
         let source = self.session.source_position().map_err(io::Error::other)?;
-        let committed =
-            physical::position::Position::read(&mut self.session).map_err(io::Error::other)?.current;
+        let committed = Position::read(&mut self.session).map_err(io::Error::other)?.current;
         // Without this the last transaction may be one that only the binary log has.
         self.session.execute("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(io::Error::other)?;
         Ok((hold::noted(position, source), self.flushed(committed)?))
@@ -87,7 +96,7 @@ impl Stages {
     fn flushed(&mut self, lsn: u64) -> io::Result<u64> {
         let began = Instant::now();
         loop {
-            let log = physical::position::Position::read(&mut self.session).map_err(io::Error::other)?;
+            let log = Position::read(&mut self.session).map_err(io::Error::other)?;
             if log.flushed >= lsn {
                 return Ok(log.flushed);
             }

@@ -1,0 +1,81 @@
+//! Queues in copies of a running server.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::{Scene, Stops};
+use crate::queue::{install, library};
+use crate::support::{connect, until};
+
+/// Rows before the copy begins: several files of the queue.
+const ROWS: u64 = 3_000;
+
+/// Publishes rows with growing numbers, and notes each in a table of InnoDB.
+fn publish(scene: &Scene, over: &AtomicBool) {
+    let mut session = connect(scene.server.socket());
+    for id in ROWS + 1.. {
+        session.execute(&format!("INSERT INTO app.q VALUES ({id}, REPEAT('{id} ', 5000))")).unwrap();
+        session.execute(&format!("UPDATE app.published SET id = {id}")).unwrap();
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// Takes one row after the other; each take ends the row before. `taken` is the number of the last one.
+fn take(scene: &Scene, over: &AtomicBool, taken: &AtomicU64) {
+    let mut session = connect(scene.server.socket());
+    // Some are left.
+    while !over.load(Ordering::Relaxed) && taken.load(Ordering::Relaxed) < ROWS {
+        let row = session.value("SELECT id FROM app.q WHERE queue_wait('app.q', 1)").unwrap();
+        if let Some(id) = row {
+            taken.store(id.parse().unwrap(), Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_queue_is_copied_while_rows_come_and_go() {
+    for product in super::servers() {
+        let Some(library) = library("a_queue_is_copied_while_rows_come_and_go", product) else { continue };
+        let scene = Scene::with(product, &[], vec![library]);
+        // It is read first, and meanwhile files of the queue go.
+        scene.fill(150_000);
+        let mut session = connect(scene.server.socket());
+        install(&mut session);
+        session.execute("CREATE TABLE app.q (id INT NOT NULL, pad TEXT) ENGINE=QUEUE").unwrap();
+        session.execute("CREATE TABLE app.published ENGINE=InnoDB SELECT 0 AS id").unwrap();
+        // A statement's rows stay together in one file.
+        for from in (1..ROWS).step_by(500) {
+            let rows = format!("app.seq_{from}_to_{}", from + 499);
+            let sql = format!("INSERT INTO app.q SELECT seq, REPEAT(CONCAT(seq, ' '), 5000) FROM {rows}");
+            session.execute(&sql).unwrap();
+        }
+        let (over, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (mut before, mut after) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| publish(&scene, &over));
+            scope.spawn(|| take(&scene, &over, &taken));
+            let stops = Stops(&over);
+            until("rows are taken", || taken.load(Ordering::Relaxed) > 100);
+            before = taken.load(Ordering::Relaxed);
+            scene.backup(&["--rate", "15M"]).exits(0).says(&["@1 (full)"]);
+            after = taken.load(Ordering::Relaxed);
+            drop(stops);
+        });
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        let query = "SELECT CONCAT_WS(' ', MIN(id), MAX(id), COUNT(*), SUM(pad = REPEAT(CONCAT(id, ' '), 5000))) FROM app.q";
+        let found = session.value(query).unwrap().unwrap();
+        let numbers: Vec<u64> = found.split(' ').map(|number| number.parse().unwrap()).collect();
+        let [first, last, count, right] = *numbers else { panic!("{found}") };
+        // Every row that was published is there, but for those that were ended, in their order.
+        assert_eq!((count, right), (last - first + 1, count), "{product:?}");
+        let published = session.value("SELECT id FROM app.published").unwrap().unwrap();
+        let published: u64 = published.parse().unwrap();
+        assert!((published..=published + 1).contains(&last), "{product:?}: {last}, {published}");
+        assert!((before..=after + 1).contains(&first), "{product:?}: {first}, {before} to {after}");
+        // It takes and gives rows.
+        let next = session.value("SELECT id FROM app.q WHERE queue_wait('app.q', 1)").unwrap();
+        assert_eq!(next, Some(first.to_string()));
+    }
+}
