@@ -8,6 +8,7 @@ mod measure;
 mod pack;
 mod physical;
 mod queue;
+mod server;
 mod stat;
 mod url;
 

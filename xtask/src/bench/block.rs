@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::measure::{Timed, timed};
+use super::server;
 use crate::pageviews::Random;
 use crate::{release, setup};
 
@@ -83,6 +85,9 @@ static METHODS: [Method; 5] = [
 ];
 
 pub(super) fn run(arguments: &[String]) -> Result<()> {
+    if arguments.first().is_some_and(|argument| argument == "--server") {
+        return server::run(arguments);
+    }
     if let Err(error) = setup::install(&PEERS) {
         println!("{error:#}; what is missing is left out");
     }
@@ -92,10 +97,9 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     write_image(&before)?;
     println!("1.5 GiB: about a third zeros, a fifth rows like a database's, a third text, a tenth noise");
     println!("incremental: one page in a hundred has a changed header, trailer and row\n");
-    match arguments.first().map(String::as_str) {
-        Some("--tracked") => return tracked(&folder, &before, &remora),
-        Some("--server") => return server(&folder, &before, &remora),
-        _ => {}
+    if arguments.first().is_some_and(|argument| argument == "--tracked") {
+        tracked(&folder, &before, &remora)?;
+        return tracked_server(&folder, &before, &remora);
     }
     let mut found: Vec<[Vec<Cost>; 3]> = METHODS.iter().map(|_| [vec![], vec![], vec![]]).collect();
     for round in 0..ROUNDS {
@@ -126,7 +130,7 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
         table(name, &found, step);
     }
     tracked(&folder, &before, &remora)?;
-    server(&folder, &before, &remora)
+    tracked_server(&folder, &before, &remora)
 }
 
 /// The beginning of both scripts: an XFS that nobody else sees, a function to measure, and one to change
@@ -159,7 +163,7 @@ cat time
 
 /// A running server with a table of two million rows, one in a hundred of which changes before each
 /// increment.
-const SERVER: &str = r#"
+const TRACKED_SERVER: &str = r#"
 mkdir mnt/server; socket=$PWD/mnt/server/server.sock
 $REMORA sandbox start -q bench-block --folder mnt/server --option --innodb-buffer-pool-size=1G
 trap '$REMORA sandbox stop -q bench-block' EXIT
@@ -226,11 +230,11 @@ fn tracked(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<(
     Ok(())
 }
 
-/// Prints the cost of backups of a server, beside that of the tool that ships with it.
-fn server(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<()> {
+/// Prints the cost of tracked backups of a server, beside that of the tool that ships with it.
+fn tracked_server(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<()> {
     setup::install(&[("mariadb-backup", "mariadb-backup")])?;
     let place = Place::new(folder.path(), before, remora)?;
-    let text = alone(&place, SERVER, &[("ROOM", "4G")])?;
+    let text = alone(&place, TRACKED_SERVER, &[("ROOM", "4G")])?;
     println!("| MariaDB that runs, 2,000,000 rows on XFS | CPU s | wall s | peak MB |\n|---|--:|--:|--:|");
     for (who, shown) in [("remora", "remora backup mysql: --track"), ("peer", "mariadb-backup")] {
         for step in ["full", "increment"] {
@@ -322,28 +326,14 @@ impl<'a> Place<'a> {
         Ok(sum)
     }
 
-    /// Runs a line with GNU time, which measures the processor time and the peak memory of all its processes.
+    /// Runs a line and measures it, and what it adds to the repository.
     fn measure(&self, line: &str) -> Result<Cost> {
         let before = self.repository_bytes()?;
         let report = self.folder.path().join("time");
-        let output = self
-            .command("/usr/bin/time")
-            .args(["-f", "%e %U %S %M", "-o"])
-            .arg(&report)
-            .args(["bash", "-o", "pipefail", "-c", line])
-            .output()?;
-        if !output.status.success() {
-            bail!("{line}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        let text = std::fs::read_to_string(&report)?;
-        let numbers: Vec<f64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-        let [wall_s, user, system, kilobytes] = numbers.as_slice() else { bail!("time said {text}") };
-        Ok(Cost {
-            wall_s: *wall_s,
-            processor_s: user + system,
-            memory_mb: kilobytes / 1e3,
-            bytes: self.repository_bytes()?.saturating_sub(before),
-        })
+        let Timed { wall_s, processor_s, memory_mb, .. } =
+            timed(self.command("/usr/bin/time"), line, &report)?;
+        let bytes = self.repository_bytes()?.saturating_sub(before);
+        Ok(Cost { wall_s, processor_s, memory_mb, bytes })
     }
 }
 

@@ -1,8 +1,10 @@
-//! Measures a method: wall time, and processor time on both sides.
+//! Measures a method: wall time, processor time on both sides, and what GNU time knows.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// The cost of one run.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,40 @@ pub(crate) fn measure(server: u32, work: impl FnOnce() -> Result<()>) -> Result<
     let wall_s = began.elapsed().as_secs_f64();
     let after = (processor(&server.to_string(), 13)?, processor("self", 15)?);
     Ok(Cost { wall_s, server_s: after.0 - before.0, client_s: after.1 - before.1 })
+}
+
+/// What GNU time says of a shell line and all its processes.
+#[derive(Clone, Debug)]
+pub(crate) struct Timed {
+    pub(crate) wall_s: f64,
+    /// User and system time.
+    pub(crate) processor_s: f64,
+    /// The most that one process had in memory at a time.
+    pub(crate) memory_mb: f64,
+    /// Read from disks, not from the page cache.
+    pub(crate) read_mb: f64,
+    pub(crate) stdout: String,
+}
+
+/// Runs a shell line under GNU time, with the folder and the variables of `time`, which is the program
+/// `/usr/bin/time`. Its report goes to the file `report`.
+pub(crate) fn timed(mut time: Command, line: &str, report: &Path) -> Result<Timed> {
+    time.args(["-f", "%e %U %S %M %I", "-o"]).arg(report).args(["bash", "-o", "pipefail", "-c", line]);
+    let output = time.output()?;
+    if !output.status.success() {
+        bail!("{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = std::fs::read_to_string(report)?;
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let [wall_s, user, system, kilobytes, sectors] = numbers[..] else { bail!("time said {text}") };
+    Ok(Timed {
+        wall_s,
+        processor_s: user + system,
+        memory_mb: kilobytes / 1e3,
+        // As in getrusage(2), of 512 bytes.
+        read_mb: sectors * 512.0 / 1e6,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+    })
 }
 
 /// The median cost by wall time.
