@@ -48,8 +48,10 @@ const HELP: &str = "cargo xtask CHORE
                                   change the code in small ways: which change does no test notice? K of N parts, from 0
   bench before PROGRAM [--rows N] [--only WORD]
                                   an earlier remora beside this one
-  bench block [--tracked|--server]
-                                  remora beside the tools people use, on an image of 1.5 GiB
+  bench block [--tracked]         remora beside the tools people use, on an image of 1.5 GiB
+  bench block --server [--rows N] [--only WORD,...]
+                                  a server that runs, copied beside mariadb-backup, idle and under load; WORD: idle, load,
+                                  or a part of a method's name
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD]
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run
