@@ -1,0 +1,207 @@
+//! Events: what a log consists of.
+//!
+//! Facts: `log_event.h` and `log_event.cc` of MariaDB's source, and MySQL's documents on its replication
+//! protocol.
+
+pub mod format;
+pub mod gtid;
+mod kind;
+mod metadata;
+pub mod query;
+pub mod rows;
+pub mod small;
+pub mod table;
+
+use std::borrow::Cow;
+
+use crate::Corrupt;
+use crate::error::Flaw;
+use crate::wire::{self, Wire};
+use format::Format;
+use gtid::{Gtid, GtidList, Ranges, Uuid};
+pub use kind::Kind;
+use query::Query;
+use rows::Rows;
+use small::{Checkpoint, Encryption, ExecuteLoad, LoadBlock, Rotate, UserVariable, XaPrepare};
+use table::Table;
+
+/// Bytes of a header, at least.
+pub(crate) const HEADER_BYTES: usize = 19;
+
+/// The file is being written, or its server was killed.
+pub const IN_USE: u16 = 0x1;
+/// Made for the reader: it is in no log.
+pub const ARTIFICIAL: u16 = 0x20;
+/// The file is a relay log.
+pub const RELAY: u16 = 0x40;
+/// Whoever does not know the event may leave it out.
+pub const IGNORABLE: u16 = 0x80;
+
+/// What every event begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// When the statement began, or for the end of a transaction when that was; seconds since 1970.
+    pub timestamp: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// The server that made it.
+    pub server_id: u32,
+    /// Its bytes, with header and checksum.
+    pub len: u32,
+    /// Where the next event is in the log of the server that made it, without the bits above 32.
+    pub next_position: u32,
+    /// Such as [`IN_USE`].
+    pub flags: u16,
+}
+
+impl Header {
+    /// Reads the first 19 bytes of an event.
+    pub(crate) fn parse(bytes: [u8; HEADER_BYTES]) -> Header {
+        let [t0, t1, t2, t3, kind, s0, s1, s2, s3, l0, l1, l2, l3, p0, p1, p2, p3, f0, f1] = bytes;
+        Header {
+            timestamp: u32::from_le_bytes([t0, t1, t2, t3]),
+            kind: Kind(kind),
+            server_id: u32::from_le_bytes([s0, s1, s2, s3]),
+            len: u32::from_le_bytes([l0, l1, l2, l3]),
+            next_position: u32::from_le_bytes([p0, p1, p2, p3]),
+            flags: u16::from_le_bytes([f0, f1]),
+        }
+    }
+}
+
+/// An event whose checksum is right.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// Where it begins in the file or stream.
+    pub at: u64,
+    /// Its header.
+    pub header: Header,
+    /// What follows the header, without the checksum.
+    pub body: &'a [u8],
+    /// How the log is written.
+    pub format: &'a Format,
+}
+
+/// What an event says.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Body<'a> {
+    /// How the events after it are written.
+    Format(Box<Format>),
+    /// The next file.
+    Rotate(Rotate<'a>),
+    /// The server was stopped.
+    Stop,
+    /// A statement.
+    Query(Query<'a>),
+    /// A transaction is committed; InnoDB's number for it.
+    Xid(u64),
+    /// The value of LAST_INSERT_ID (1) or of the first AUTO_INCREMENT (2) for the next statement.
+    Intvar(u8, u64),
+    /// The seeds of RAND for the next statement.
+    Rand(u64, u64),
+    /// A user variable for the next statement.
+    UserVariable(UserVariable<'a>),
+    /// A table that the rows after it are of.
+    Table(Box<Table>),
+    /// Rows.
+    Rows(Rows<'a>),
+    /// The statement whose rows follow.
+    Annotate(&'a [u8]),
+    /// MariaDB's begin of a transaction or statement.
+    Gtid(Gtid<'a>),
+    /// MariaDB's last transactions before this file.
+    GtidList(GtidList),
+    /// The oldest file that a recovery needs.
+    Checkpoint(Checkpoint<'a>),
+    /// The rest of the file is encrypted.
+    Encryption(Encryption),
+    /// MySQL's begin of a transaction or statement; `None` without a number.
+    MySqlGtid(Option<(Uuid, u64)>),
+    /// MySQL's transactions before this file, for each server.
+    PreviousGtids(Vec<(Uuid, Ranges)>),
+    /// Nothing happened up to this position of this file.
+    Heartbeat(&'a [u8]),
+    /// A part of a file of LOAD DATA.
+    LoadBlock(LoadBlock<'a>),
+    /// LOAD DATA of a file whose parts came before.
+    ExecuteLoad(ExecuteLoad<'a>),
+    /// The file of a LOAD DATA is not needed: its number.
+    DeleteFile(u32),
+    /// XA PREPARE, or XA COMMIT ... ONE PHASE.
+    XaPrepare(XaPrepare<'a>),
+    /// Something happened that is not in the log: its number and a message.
+    Incident(u16, &'a [u8]),
+    /// An event of a kind that this crate does not know.
+    Unknown,
+}
+
+impl<'a> Event<'a> {
+    /// Whether whoever does not know it may leave it out.
+    #[must_use]
+    pub fn is_ignorable(&self) -> bool {
+        self.header.flags & IGNORABLE != 0
+    }
+
+    /// The offset behind it.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.at.saturating_add(self.header.len.into())
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// [`Corrupt`] for a body that is too short, or says what no server says.
+    pub fn parse(&self) -> Result<Body<'a>, Corrupt> {
+        self.body().map_err(|flaw| flaw.at(self.place()))
+    }
+
+    /// Its kind and its offset, for messages.
+    #[must_use]
+    pub fn place(&self) -> String {
+        place(self.header.kind, self.at)
+    }
+
+    fn body(&self) -> Result<Body<'a>, Flaw> {
+        let mut wire = Wire(self.body);
+        let kind = self.header.kind;
+        Ok(match kind {
+            Kind::FORMAT_DESCRIPTION => Body::Format(Box::new(Format::parse(self.body)?)),
+            Kind::ROTATE => Body::Rotate(Rotate::parse(wire)?),
+            Kind::STOP => Body::Stop,
+            Kind::QUERY | Kind::QUERY_COMPRESSED => Body::Query(Query::parse(wire, self.format, kind)?),
+            Kind::XID => Body::Xid(wire.u64()?),
+            Kind::INTVAR => Body::Intvar(wire.u8()?, wire.u64()?),
+            Kind::RAND => Body::Rand(wire.u64()?, wire.u64()?),
+            Kind::USER_VAR => Body::UserVariable(UserVariable::parse(wire)?),
+            Kind::TABLE_MAP => Body::Table(Box::new(Table::parse(wire, self.format)?)),
+            kind if kind.rows().is_some() => Body::Rows(Rows::parse(wire, self.format, kind)?),
+            Kind::ANNOTATE_ROWS => Body::Annotate(wire.rest()),
+            Kind::GTID => Body::Gtid(Gtid::parse(wire, self.header.server_id)?),
+            Kind::GTID_LIST => Body::GtidList(GtidList::parse(wire)?),
+            Kind::BINLOG_CHECKPOINT => Body::Checkpoint(Checkpoint::parse(wire)?),
+            Kind::START_ENCRYPTION => Body::Encryption(Encryption::parse(wire)?),
+            Kind::MYSQL_GTID => Body::MySqlGtid(Some(gtid::mysql(wire)?)),
+            Kind::ANONYMOUS_GTID => Body::MySqlGtid(None),
+            Kind::PREVIOUS_GTIDS => Body::PreviousGtids(gtid::previous(wire)?),
+            Kind::HEARTBEAT => Body::Heartbeat(wire.rest()),
+            Kind::BEGIN_LOAD_QUERY | Kind::APPEND_BLOCK => Body::LoadBlock(LoadBlock::parse(wire)?),
+            Kind::EXECUTE_LOAD_QUERY => Body::ExecuteLoad(ExecuteLoad::parse(wire, self.format)?),
+            Kind::DELETE_FILE => Body::DeleteFile(wire.u32()?),
+            Kind::XA_PREPARE => Body::XaPrepare(XaPrepare::parse(wire)?),
+            Kind::INCIDENT => Body::Incident(wire.u16()?, wire.short_text().unwrap_or_default()),
+            _ => Body::Unknown,
+        })
+    }
+}
+
+/// A kind of event and its offset, for messages.
+pub(crate) fn place(kind: Kind, at: u64) -> String {
+    format!("{} at {at}", kind.name())
+}
+
+/// The bytes themselves, or what was packed in them.
+fn unpacked(bytes: &[u8], is_packed: bool) -> Result<Cow<'_, [u8]>, Flaw> {
+    if is_packed { wire::unpacked(bytes).map(Cow::Owned) } else { Ok(Cow::Borrowed(bytes)) }
+}

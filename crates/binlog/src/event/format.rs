@@ -1,0 +1,76 @@
+//! FORMAT_DESCRIPTION: how the events after it are written.
+
+use crate::error::Flaw;
+use crate::event::{HEADER_BYTES, Kind};
+use crate::wire::Wire;
+
+/// Bytes of the version's text.
+const VERSION_BYTES: usize = 50;
+/// The versions from which on a log may have checksums, of MariaDB and of MySQL.
+const SUMS_SINCE: [[u32; 3]; 2] = [[5, 3, 0], [5, 6, 1]];
+
+/// How the events of a log are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The server that wrote it, such as `10.11.19-MariaDB-log`.
+    pub server: String,
+    /// When that server was started; 0 in all files but its first.
+    pub created: u32,
+    /// Whether every event ends with a checksum.
+    pub has_sums: bool,
+    /// For each kind, from 1 on, the bytes with a fixed place.
+    fixed: Vec<u8>,
+}
+
+impl Format {
+    /// Reads the body of the event. Of servers that know checksums it ends with their method.
+    pub(crate) fn parse(body: &[u8]) -> Result<Format, Flaw> {
+        let mut wire = Wire(body);
+        if wire.u16()? != 4 {
+            return Err(Flaw("the version of the log is not 4: its server is older than MySQL 5.0"));
+        }
+        let text = wire.take(VERSION_BYTES)?;
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let server = String::from_utf8_lossy(text).into_owned();
+        let created = wire.u32()?;
+        if usize::from(wire.u8()?) != HEADER_BYTES {
+            return Err(Flaw("the header of events has another length than 19"));
+        }
+        let mut fixed = wire.rest().to_vec();
+        let mut has_sums = false;
+        if knows_sums(&server) {
+            has_sums = match fixed.pop() {
+                Some(0) => false,
+                Some(1) => true,
+                _ => return Err(Flaw("the kind of checksum is unknown")),
+            };
+        }
+        Ok(Format { server, created, has_sums, fixed })
+    }
+
+    /// A format for a stream whose first event was not read.
+    #[must_use]
+    pub fn without_sums() -> Format {
+        Format { server: String::new(), created: 0, has_sums: false, fixed: Vec::new() }
+    }
+
+    /// Bytes of a kind of event with a fixed place.
+    pub(crate) fn fixed(&self, kind: Kind, otherwise: usize) -> usize {
+        let at = usize::from(kind.0).checked_sub(1);
+        at.and_then(|at| self.fixed.get(at)).map_or(otherwise, |len| usize::from(*len))
+    }
+}
+
+/// Whether the first event of a server's log ends with a method and a checksum.
+pub(crate) fn knows_sums(server: &str) -> bool {
+    let mut parts = server.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    let version: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
+    let [mariadb, mysql] = SUMS_SINCE;
+    version >= if server.contains("MariaDB") { mariadb } else { mysql }
+}
+
+/// The version in the body of an event that may be damaged.
+pub(crate) fn server(body: &[u8]) -> String {
+    let text = body.get(2..2 + VERSION_BYTES).unwrap_or_default();
+    String::from_utf8_lossy(text.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,195 @@
+//! Numbers of transactions: MariaDB's and MySQL's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Flaw;
+use crate::wire::Wire;
+
+/// One event follows, and no end of a transaction.
+const STANDALONE: u8 = 0x01;
+/// The number of a group commit follows.
+const HAS_COMMIT_ID: u8 = 0x02;
+const TRANSACTIONAL: u8 = 0x04;
+const DDL: u8 = 0x20;
+const PREPARED_XA: u8 = 0x40;
+const COMPLETED_XA: u8 = 0x80;
+
+/// The number of a transaction of MariaDB, written as `0-1-42`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Number {
+    /// The domain: an order of its own.
+    pub domain: u32,
+    /// The server that gave it.
+    pub server_id: u32,
+    /// Its place in the domain.
+    pub sequence: u64,
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.domain, self.server_id, self.sequence)
+    }
+}
+
+impl FromStr for Number {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Number, &'static str> {
+        let error = "a GTID is three numbers, such as 0-1-42";
+        let mut parts = text.split('-');
+        let mut next = || parts.next().ok_or(error);
+        let (domain, server_id, sequence) = (next()?, next()?, next()?);
+        let number = Number {
+            domain: domain.parse().map_err(|_| error)?,
+            server_id: server_id.parse().map_err(|_| error)?,
+            sequence: sequence.parse().map_err(|_| error)?,
+        };
+        if parts.next().is_some() { Err(error) } else { Ok(number) }
+    }
+}
+
+/// MariaDB's begin of a transaction, or of a statement alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gtid<'a> {
+    /// Its number.
+    pub number: Number,
+    /// The bits that say what follows.
+    pub flags: u8,
+    /// Transactions with the same number were committed together.
+    pub commit_id: Option<u64>,
+    /// The identifier of a distributed transaction.
+    pub xid: Option<Xid<'a>>,
+    /// Further bits, since MariaDB 10.8.
+    pub flags_extra: u8,
+    /// The number of the transaction that began an ALTER TABLE which this one ends.
+    pub alter_began: Option<u64>,
+    /// The session, since MariaDB 11.5.
+    pub thread_id: Option<u32>,
+}
+
+/// The identifier of a distributed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Xid<'a> {
+    /// The kind of identifier.
+    pub format: u32,
+    /// The global part.
+    pub global: &'a [u8],
+    /// The part of a branch.
+    pub branch: &'a [u8],
+}
+
+impl<'a> Gtid<'a> {
+    pub(crate) fn parse(mut wire: Wire<'a>, server_id: u32) -> Result<Gtid<'a>, Flaw> {
+        // Short ones are filled up with zeros.
+        if wire.0.len() < 19 {
+            return Err(Flaw("it ends too early"));
+        }
+        let (sequence, domain, flags) = (wire.u64()?, wire.u32()?, wire.u8()?);
+        let commit_id = (flags & HAS_COMMIT_ID != 0).then(|| wire.u64()).transpose()?;
+        let xid = (flags & (PREPARED_XA | COMPLETED_XA) != 0).then(|| Xid::parse(&mut wire)).transpose()?;
+        let flags_extra = wire.u8().unwrap_or(0);
+        if flags_extra & 1 != 0 {
+            // How many more engines take part.
+            wire.u8()?;
+        }
+        let alter_began = (flags_extra & (4 | 8) != 0).then(|| wire.u64()).transpose()?;
+        let thread_id = (flags_extra & 16 != 0).then(|| wire.u32()).transpose()?;
+        let number = Number { domain, server_id, sequence };
+        Ok(Gtid { number, flags, commit_id, xid, flags_extra, alter_began, thread_id })
+    }
+
+    /// Whether one statement follows, without an end of its own.
+    #[must_use]
+    pub fn is_standalone(&self) -> bool {
+        self.flags & STANDALONE != 0
+    }
+
+    /// Whether it can be rolled back.
+    #[must_use]
+    pub fn is_transactional(&self) -> bool {
+        self.flags & TRANSACTIONAL != 0
+    }
+
+    /// Whether it changes definitions.
+    #[must_use]
+    pub fn is_ddl(&self) -> bool {
+        self.flags & DDL != 0
+    }
+
+    /// Whether it ends with XA PREPARE.
+    #[must_use]
+    pub fn is_prepared_xa(&self) -> bool {
+        self.flags & PREPARED_XA != 0
+    }
+}
+
+impl<'a> Xid<'a> {
+    fn parse(wire: &mut Wire<'a>) -> Result<Xid<'a>, Flaw> {
+        let (format, global, branch) = (wire.u32()?, wire.u8()?, wire.u8()?);
+        Ok(Xid { format, global: wire.take(global.into())?, branch: wire.take(branch.into())? })
+    }
+}
+
+/// MariaDB's last transaction of every domain and server before a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GtidList {
+    /// The four highest bits say what it is for.
+    pub flags: u8,
+    /// The transactions.
+    pub numbers: Vec<Number>,
+}
+
+impl GtidList {
+    pub(crate) fn parse(mut wire: Wire<'_>) -> Result<GtidList, Flaw> {
+        let [b0, b1, b2, b3] = wire.u32()?.to_le_bytes();
+        let count = u32::from_le_bytes([b0, b1, b2, b3 & 0x0F]);
+        let mut numbers = Vec::new();
+        for _ in 0..count {
+            let (domain, server_id) = (wire.u32()?, wire.u32()?);
+            numbers.push(Number { domain, server_id, sequence: wire.u64()? });
+        }
+        Ok(GtidList { flags: b3 >> 4, numbers })
+    }
+}
+
+/// The identity of a MySQL server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Uuid(pub [u8; 16]);
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, byte) in self.0.iter().enumerate() {
+            let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(f, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+fn uuid(wire: &mut Wire<'_>) -> Result<Uuid, Flaw> {
+    wire.take(16)?.try_into().map(Uuid).map_err(|_| Flaw("it ends too early"))
+}
+
+/// MySQL's begin of a transaction.
+pub(crate) fn mysql(mut wire: Wire<'_>) -> Result<(Uuid, u64), Flaw> {
+    wire.u8()?;
+    Ok((uuid(&mut wire)?, wire.u64()?))
+}
+
+/// Transactions of a MySQL server: ranges of numbers, the end excluded.
+pub type Ranges = Vec<(u64, u64)>;
+
+/// MySQL's transactions before a file.
+pub(crate) fn previous(mut wire: Wire<'_>) -> Result<Vec<(Uuid, Ranges)>, Flaw> {
+    let mut all = Vec::new();
+    for _ in 0..wire.u64()? {
+        let server = uuid(&mut wire)?;
+        let mut ranges = Vec::new();
+        for _ in 0..wire.u64()? {
+            ranges.push((wire.u64()?, wire.u64()?));
+        }
+        all.push((server, ranges));
+    }
+    Ok(all)
+}

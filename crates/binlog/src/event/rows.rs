@@ -1,0 +1,64 @@
+//! Events with rows: which columns they have, and the rows as bytes.
+
+use std::borrow::Cow;
+
+use crate::error::Flaw;
+use crate::event::format::Format;
+use crate::event::kind::{Change, Kind};
+use crate::event::table::id_bytes;
+use crate::event::unpacked;
+use crate::wire::Wire;
+
+/// Bytes with a fixed place: the table and flags; in the second version also the length of further data.
+pub(crate) const FIXED_BYTES_V1: usize = 8;
+const FIXED_BYTES_V2: usize = 10;
+/// The last event of a statement.
+const ENDS_STATEMENT: u16 = 0x1;
+
+/// The rows of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows<'a> {
+    /// What happened to them.
+    pub change: Change,
+    /// The number of their table.
+    pub table_id: u64,
+    /// Such as the end of a statement, and whether foreign keys and unique keys were checked.
+    pub flags: u16,
+    /// The number of columns of the table.
+    pub columns: usize,
+    /// A bit for each column that is in the image of a row before the change. `None`: there is no such image.
+    pub before: Option<&'a [u8]>,
+    /// The same, after the change.
+    pub after: Option<&'a [u8]>,
+    /// The images.
+    pub data: Cow<'a, [u8]>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn parse(mut wire: Wire<'a>, format: &Format, kind: Kind) -> Result<Rows<'a>, Flaw> {
+        let form = kind.rows().ok_or(Flaw("it has no rows"))?;
+        let fixed = format.fixed(kind, if form.has_extra { FIXED_BYTES_V2 } else { FIXED_BYTES_V1 });
+        let table_id = wire.uint(id_bytes(fixed))?;
+        let flags = wire.u16()?;
+        if form.has_extra {
+            let len = usize::from(wire.u16()?).checked_sub(2);
+            wire.take(len.ok_or(Flaw("the length of its further data is wrong"))?)?;
+        }
+        let columns = wire.packed_len()?;
+        let bitmap = columns.div_ceil(8);
+        let first = Some(wire.take(bitmap)?);
+        let (before, after) = match form.change {
+            Change::Insert => (None, first),
+            Change::Delete => (first, None),
+            Change::Update => (first, Some(wire.take(bitmap)?)),
+        };
+        let data = unpacked(wire.rest(), form.is_packed)?;
+        Ok(Rows { change: form.change, table_id, flags, columns, before, after, data })
+    }
+
+    /// Whether the statement ends with this event.
+    #[must_use]
+    pub fn ends_statement(&self) -> bool {
+        self.flags & ENDS_STATEMENT != 0
+    }
+}

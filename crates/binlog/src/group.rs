@@ -1,0 +1,158 @@
+//! Groups: the events of a transaction, or of a statement that is none.
+
+use crate::event::gtid::{Number, Uuid};
+use crate::event::{Body, Event};
+
+/// The part that an event has in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It belongs to no group.
+    Outside,
+    /// A group begins with it.
+    First,
+    /// It is in the group that is open.
+    Inside,
+    /// The group ends with it.
+    Last,
+    /// It is a group by itself.
+    Whole,
+}
+
+/// How a group is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    /// MariaDB's number.
+    MariaDb(Number),
+    /// MySQL's number.
+    MySql(Uuid, u64),
+    /// None: only its place says which it is.
+    None,
+}
+
+/// What ends a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// The next event that is none of the preparations of a statement.
+    Statement,
+    /// A statement, or if that is BEGIN then a commit.
+    Undecided,
+    /// XID, COMMIT, ROLLBACK, XA PREPARE.
+    Commit,
+}
+
+/// Says which events are a group. Feed it every event of a file, and of the next file if the log is a relay
+/// log, whose groups may go on there.
+#[derive(Clone, Debug, Default)]
+pub struct Grouping {
+    open: Option<(Name, Until)>,
+}
+
+/// What an event is for groups.
+enum Role {
+    Outside,
+    Starts(Name, Until),
+    /// BEGIN.
+    Begins,
+    /// A statement.
+    Statement,
+    /// The last rows of a statement.
+    LastRows,
+    /// The end of a transaction.
+    Commits,
+    /// What prepares a statement, and rows.
+    Prepares,
+}
+
+impl Grouping {
+    /// The name of the group that is open.
+    #[must_use]
+    pub fn open(&self) -> Option<Name> {
+        self.open.map(|(name, _)| name)
+    }
+
+    /// Forgets the group that is open: its end never came.
+    pub fn abandon(&mut self) {
+        self.open = None;
+    }
+
+    /// The part of the next event. The second value is true when the group before it never ended.
+    pub fn take(&mut self, event: &Event<'_>, body: &Body<'_>) -> (Part, bool) {
+        let role = role(event, body);
+        let cut = matches!(role, Role::Starts(..)) && self.open.is_some();
+        let part = match (role, self.open) {
+            (Role::Outside, _) => Part::Outside,
+            (Role::Starts(name, until), _) => {
+                self.open = Some((name, until));
+                Part::First
+            }
+            (Role::Begins, None) => {
+                self.open = Some((Name::None, Until::Commit));
+                Part::First
+            }
+            (Role::Begins, Some((name, Until::Undecided))) => {
+                self.open = Some((name, Until::Commit));
+                Part::Inside
+            }
+            (Role::Prepares, None) => {
+                self.open = Some((Name::None, Until::Undecided));
+                Part::First
+            }
+            (Role::LastRows, None) => {
+                self.open = Some((Name::None, Until::Commit));
+                Part::First
+            }
+            (Role::Statement | Role::Commits, None) => Part::Whole,
+            (Role::Commits, Some(_))
+            | (Role::Statement, Some((_, Until::Statement | Until::Undecided)))
+            | (Role::LastRows, Some((_, Until::Statement))) => {
+                self.open = None;
+                Part::Last
+            }
+            (_, Some(_)) => Part::Inside,
+        };
+        (part, cut)
+    }
+}
+
+fn role(event: &Event<'_>, body: &Body<'_>) -> Role {
+    match body {
+        Body::Gtid(gtid) => {
+            let until = if gtid.is_standalone() { Until::Statement } else { Until::Commit };
+            Role::Starts(Name::MariaDb(gtid.number), until)
+        }
+        Body::MySqlGtid(Some((server, number))) => {
+            Role::Starts(Name::MySql(*server, *number), Until::Undecided)
+        }
+        Body::MySqlGtid(None) => Role::Starts(Name::None, Until::Undecided),
+        Body::Query(query) => of_statement(&query.sql),
+        Body::ExecuteLoad(_) => Role::Statement,
+        Body::Xid(_) | Body::XaPrepare(_) => Role::Commits,
+        Body::Rows(rows) if rows.ends_statement() => Role::LastRows,
+        Body::Rows(_)
+        | Body::Table(_)
+        | Body::Annotate(_)
+        | Body::Intvar(..)
+        | Body::Rand(..)
+        | Body::UserVariable(_)
+        | Body::LoadBlock(_)
+        | Body::DeleteFile(_) => Role::Prepares,
+        Body::Incident(..) => Role::Statement,
+        Body::Unknown if !event.is_ignorable() => Role::Prepares,
+        _ => Role::Outside,
+    }
+}
+
+fn of_statement(sql: &[u8]) -> Role {
+    let starts = |word: &[u8]| sql.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+    if sql.eq_ignore_ascii_case(b"BEGIN") || starts(b"XA START ") {
+        Role::Begins
+    } else if sql.eq_ignore_ascii_case(b"COMMIT")
+        || sql.eq_ignore_ascii_case(b"ROLLBACK")
+        || starts(b"XA COMMIT ")
+        || starts(b"XA ROLLBACK ")
+    {
+        Role::Commits
+    } else {
+        Role::Statement
+    }
+}

@@ -1,0 +1,246 @@
+//! Walks over a log, from a file or a stream of any length.
+
+use std::io::{self, Read};
+
+use crate::event::format::{self, Format};
+use crate::event::{self, Body, Event, HEADER_BYTES, Header, IN_USE, Kind, RELAY};
+use crate::{Corrupt, Error};
+
+/// What a log begins with, and what an encrypted file begins with.
+const MAGIC: [u8; 4] = [0xFE, b'b', b'i', b'n'];
+const ENCRYPTED_MAGIC: [u8; 4] = [0xFD, b'b', b'i', b'n'];
+const SUM_BYTES: usize = 4;
+/// Where the flags are in a header.
+const FLAGS_AT: usize = 17;
+/// How much is read at once: a length that is damaged costs no more memory than there are bytes.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// How a log ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Behind an event.
+    Whole,
+    /// Within an event.
+    Torn {
+        /// Where that event begins.
+        at: u64,
+        /// Bytes of it that are there.
+        have: u64,
+        /// Bytes that it has, if as much is there that this is known.
+        need: Option<u32>,
+    },
+    /// The rest is encrypted.
+    Encrypted {
+        /// Where that begins.
+        at: u64,
+    },
+}
+
+/// Reads the events of a log, one after the other.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    at: u64,
+    format: Format,
+    /// The event, with its header.
+    event: Vec<u8>,
+    is_in_use: bool,
+    is_relay: bool,
+    end: Option<End>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Begins at the beginning of a file.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if it is no binary log; [`Error::Io`].
+    pub fn open(mut input: R) -> Result<Reader<R>, Error> {
+        let mut magic = Vec::new();
+        input.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+        let mut reader = Reader::at(input, MAGIC.len() as u64, Format::without_sums());
+        if magic == MAGIC {
+            return Ok(reader);
+        }
+        if magic == ENCRYPTED_MAGIC {
+            return Err(Error::Foreign("it is encrypted as a whole, as MySQL does it"));
+        }
+        if !MAGIC.starts_with(&magic) {
+            return Err(Error::Foreign("it is no binary log: it does not begin with fe 62 69 6e"));
+        }
+        // Not even its first bytes were written.
+        reader.at = 0;
+        reader.end = Some(End::Torn { at: 0, have: magic.len() as u64, need: None });
+        Ok(reader)
+    }
+
+    /// Begins at an event, whose offset is `at`, of a log with this format.
+    pub fn at(input: R, at: u64, format: Format) -> Reader<R> {
+        Reader { input, at, format, event: Vec::new(), is_in_use: false, is_relay: false, end: None }
+    }
+
+    /// Whether the server writes it still, or was killed: the first event says so.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.is_in_use
+    }
+
+    /// Whether it is a relay log.
+    #[must_use]
+    pub fn is_relay(&self) -> bool {
+        self.is_relay
+    }
+
+    /// How the events from here on are written.
+    #[must_use]
+    pub fn format(&self) -> &Format {
+        &self.format
+    }
+
+    /// The offset of the next event.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// How it ended, once [`Reader::next`] has returned `None`.
+    #[must_use]
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// The next event. After `None` or an error there is no other.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for an event whose length or checksum is wrong; [`Error::Io`].
+    #[expect(clippy::should_implement_trait, reason = "what it returns borrows from it")]
+    pub fn next(&mut self) -> Result<Option<Event<'_>>, Error> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        let at = self.at;
+        let header = match self.fetch() {
+            Ok(Some(header)) => header,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                self.end = Some(End::Whole);
+                return Err(error);
+            }
+        };
+        self.at = at.saturating_add(header.len.into());
+        let sum = if self.format.has_sums || header.kind == Kind::FORMAT_DESCRIPTION && self.has_own_sum() {
+            SUM_BYTES
+        } else {
+            0
+        };
+        let body = self.event.get(HEADER_BYTES..self.event.len() - sum).unwrap_or_default();
+        Ok(Some(Event { at, header, body, format: &self.format }))
+    }
+
+    /// Reads the bytes of the next event and proves them.
+    fn fetch(&mut self) -> Result<Option<Header>, Error> {
+        self.event.clear();
+        self.read(HEADER_BYTES as u64)?;
+        let have = self.event.len() as u64;
+        let Some(bytes) = self.event.first_chunk::<HEADER_BYTES>() else {
+            self.end = Some(match have {
+                0 => End::Whole,
+                _ => End::Torn { at: self.at, have, need: None },
+            });
+            return Ok(None);
+        };
+        let header = Header::parse(*bytes);
+        let at = self.at;
+        let corrupt = |what: &str| Corrupt { what: what.to_owned(), place: event::place(header.kind, at) };
+        let least = HEADER_BYTES + if self.format.has_sums { SUM_BYTES } else { 0 };
+        if u64::from(header.len) < least as u64 {
+            return Err(corrupt(&format!("its length is {}, less than an event has", header.len)).into());
+        }
+        self.read(u64::from(header.len) - HEADER_BYTES as u64)?;
+        let have = self.event.len() as u64;
+        if have < u64::from(header.len) {
+            // Both say where it ends, unless the event is of another file.
+            let end = self.at.wrapping_add(header.len.into()) & u64::from(u32::MAX);
+            let agrees = u64::from(header.next_position) == end || header.next_position == 0 || self.is_relay;
+            if !agrees {
+                return Err(corrupt(
+                    "its length leads behind the end of the file, its end position does not",
+                )
+                .into());
+            }
+            self.end = Some(End::Torn { at: self.at, have, need: Some(header.len) });
+            return Ok(None);
+        }
+        match header.kind {
+            Kind::FORMAT_DESCRIPTION => self.begin(header)?,
+            _ if self.format.has_sums => self.prove(header)?,
+            _ => {}
+        }
+        if header.kind == Kind::START_ENCRYPTION && header.flags & event::IGNORABLE == 0 {
+            // The event itself is in clear.
+            self.end = Some(End::Encrypted { at: self.at.saturating_add(header.len.into()) });
+        }
+        Ok(Some(header))
+    }
+
+    /// Appends the next bytes, as many as there are.
+    fn read(&mut self, len: u64) -> io::Result<()> {
+        let wanted = self.event.len() as u64 + len;
+        loop {
+            let missing = wanted - self.event.len() as u64;
+            let piece = missing.min(PIECE_BYTES);
+            if piece == 0 || self.input.by_ref().take(piece).read_to_end(&mut self.event)? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn has_own_sum(&self) -> bool {
+        format::knows_sums(&self.format.server)
+    }
+
+    /// Takes over the format of a FORMAT_DESCRIPTION, whose own checksum is there whatever it says.
+    fn begin(&mut self, header: Header) -> Result<(), Error> {
+        let body = self.event.get(HEADER_BYTES..).unwrap_or_default();
+        let mut len = self.event.len();
+        if format::knows_sums(&format::server(body)) {
+            self.prove(header)?;
+            len = len.saturating_sub(SUM_BYTES);
+        }
+        let body = self.event.get(HEADER_BYTES..len).unwrap_or_default();
+        let none = Format::without_sums();
+        let parsed = Event { at: self.at, header, body, format: &none }.parse()?;
+        if let Body::Format(format) = parsed {
+            self.format = *format;
+        }
+        if self.at == MAGIC.len() as u64 {
+            self.is_in_use = header.flags & IN_USE != 0;
+            self.is_relay = header.flags & RELAY != 0;
+        }
+        Ok(())
+    }
+
+    /// Compares the checksum at the end of the event. That of the first one is of the time before the file
+    /// was in use.
+    fn prove(&mut self, header: Header) -> Result<(), Corrupt> {
+        let corrupt =
+            |what: &str| Corrupt { what: what.to_owned(), place: event::place(header.kind, self.at) };
+        let Some((bytes, sum)) = self.event.split_last_chunk::<SUM_BYTES>() else {
+            return Err(corrupt("it is too short for a checksum"));
+        };
+        let stored = u32::from_le_bytes(*sum);
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc);
+        if header.kind == Kind::FORMAT_DESCRIPTION {
+            let mut bytes = bytes.to_vec();
+            if let Some(flags) = bytes.get_mut(FLAGS_AT) {
+                *flags &= !(IN_USE.to_le_bytes()[0]);
+            }
+            digest.update(&bytes);
+        } else {
+            digest.update(bytes);
+        }
+        match digest.finalize() == u64::from(stored) {
+            true => Ok(()),
+            false => Err(corrupt("wrong checksum")),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Rows: images of them before and after a change, and the values in these.
+//!
+//! Facts: `field.cc` and `rpl_utility.cc` of MariaDB's source, `my_decimal.cc` and `compat56.cc` for numbers
+//! and times.
+
+mod decimal;
+pub mod kind;
+mod text;
+mod time;
+mod value;
+
+pub use text::number;
+pub use value::Value;
+
+use crate::Corrupt;
+use crate::error::Flaw;
+use crate::event::rows::Rows;
+use crate::event::table::{Column, Table};
+use crate::wire::Wire;
+
+/// A row as it was before or is after a change: the columns that were written, and their bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    table: &'a Table,
+    present: &'a [u8],
+    nulls: &'a [u8],
+    bytes: &'a [u8],
+}
+
+/// A row of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// Before: of what was changed or deleted.
+    pub before: Option<Image<'a>>,
+    /// After: of what was changed or inserted.
+    pub after: Option<Image<'a>>,
+}
+
+/// The rows of an event, one after the other. It ends after an error.
+#[derive(Debug)]
+pub struct Iter<'a> {
+    table: &'a Table,
+    rows: &'a Rows<'a>,
+    rest: Wire<'a>,
+    place: String,
+}
+
+/// A value as it is stored, and its column.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell<'a> {
+    /// Which column, from 0 on.
+    pub at: usize,
+    /// The column.
+    pub column: &'a Column,
+    /// Its bytes; `None` is NULL.
+    pub bytes: Option<&'a [u8]>,
+}
+
+fn bit(bits: &[u8], at: usize) -> bool {
+    bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+}
+
+/// The rows of an event of this table. `place` says where the event is, for errors.
+///
+/// # Errors
+/// [`Corrupt`] if the table has not as many columns as the event.
+pub fn rows<'a>(rows: &'a Rows<'a>, table: &'a Table, place: impl Into<String>) -> Result<Iter<'a>, Corrupt> {
+    let place = place.into();
+    if rows.columns != table.columns.len() {
+        return Err(Flaw("it has another number of columns than its table").at(place));
+    }
+    Ok(Iter { table, rows, rest: Wire(&rows.data), place })
+}
+
+impl<'a> Iter<'a> {
+    fn image(&mut self, present: Option<&'a [u8]>) -> Result<Option<Image<'a>>, Flaw> {
+        let Some(present) = present else { return Ok(None) };
+        let count = (0..self.table.columns.len()).filter(|at| bit(present, *at)).count();
+        let nulls = self.rest.take(count.div_ceil(8))?;
+        let (start, mut null) = (self.rest.0, 0);
+        for (at, column) in self.table.columns.iter().enumerate() {
+            if bit(present, at) {
+                if !bit(nulls, null) {
+                    self.rest.take(column.kind.stored_len(self.rest)?)?;
+                }
+                null += 1;
+            }
+        }
+        let bytes = start.get(..start.len() - self.rest.0.len()).unwrap_or_default();
+        Ok(Some(Image { table: self.table, present, nulls, bytes }))
+    }
+
+    fn row(&mut self) -> Result<Row<'a>, Flaw> {
+        let before = self.image(self.rows.before)?;
+        Ok(Row { before, after: self.image(self.rows.after)? })
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Result<Row<'a>, Corrupt>;
+
+    fn next(&mut self) -> Option<Result<Row<'a>, Corrupt>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let len = self.rest.0.len();
+        let row = match self.row() {
+            // Of a table without columns every image is empty.
+            Ok(_) if self.rest.0.len() == len => Err(Flaw("a row has no bytes")),
+            row => row,
+        };
+        if row.is_err() {
+            self.rest = Wire(&[]);
+        }
+        Some(row.map_err(|flaw| flaw.at(self.place.as_str())))
+    }
+}
+
+impl<'a> Image<'a> {
+    /// The values that were written, in the order of columns.
+    pub fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
+        let this = *self;
+        let (mut rest, mut null) = (Wire(this.bytes), 0);
+        this.table.columns.iter().enumerate().filter(move |(at, _)| bit(this.present, *at)).map(
+            move |(at, column)| {
+                let is_null = bit(this.nulls, null);
+                null += 1;
+                // Its length was found before, and is right.
+                let len = if is_null { None } else { column.kind.stored_len(rest).ok() };
+                Cell { at, column, bytes: len.and_then(|len| rest.take(len).ok()) }
+            },
+        )
+    }
+
+    /// The value of a column, if it was written.
+    #[must_use]
+    pub fn cell(&self, at: usize) -> Option<Cell<'a>> {
+        self.cells().find(|cell| cell.at == at)
+    }
+}
+
+impl<'a> Cell<'a> {
+    /// The value.
+    ///
+    /// # Errors
+    /// [`Corrupt`] with the column for bytes that are no value of its type.
+    pub fn value(&self) -> Result<Value<'a>, Corrupt> {
+        match self.bytes {
+            None => Ok(Value::Null),
+            Some(bytes) => value::decode(self.column, bytes).map_err(|flaw| {
+                let name = self.column.name.clone().unwrap_or_else(|| format!("@{}", self.at + 1));
+                flaw.at(format!("column {name}"))
+            }),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Numbers and texts in the bytes of an event. All are little-endian unless the name says otherwise.
+
+use std::io::Read;
+
+use crate::error::Flaw;
+
+const SHORT: Flaw = Flaw("it ends too early");
+
+/// The bytes that were not taken yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wire<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Wire<'a> {
+    /// The next bytes.
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Flaw> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// All bytes that are left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Flaw> {
+        self.take(N)?.try_into().map_err(|_| SHORT)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Flaw> {
+        self.array().map(|[byte]: [u8; 1]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Flaw> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Flaw> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Flaw> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A number of up to 8 bytes.
+    pub(crate) fn uint(&mut self, len: usize) -> Result<u64, Flaw> {
+        Ok(little(self.take(len)?))
+    }
+
+    /// A number of up to 8 bytes, the highest first.
+    pub(crate) fn uint_be(&mut self, len: usize) -> Result<u64, Flaw> {
+        Ok(big(self.take(len)?))
+    }
+
+    /// A number in 1 to 9 bytes, after its first byte.
+    pub(crate) fn packed(&mut self) -> Result<u64, Flaw> {
+        match self.u8()? {
+            byte @ ..=250 => Ok(byte.into()),
+            252 => self.uint(2),
+            253 => self.uint(3),
+            254 => self.u64(),
+            _ => Err(Flaw("a length has an unknown form")),
+        }
+    }
+
+    /// The same, for something in memory.
+    pub(crate) fn packed_len(&mut self) -> Result<usize, Flaw> {
+        usize::try_from(self.packed()?).map_err(|_| SHORT)
+    }
+
+    /// A length in one byte, and as many bytes.
+    pub(crate) fn short_text(&mut self) -> Result<&'a [u8], Flaw> {
+        let len = self.u8()?;
+        self.take(len.into())
+    }
+
+    /// A length in one byte, as many bytes, and a zero.
+    pub(crate) fn short_text_zero(&mut self) -> Result<&'a [u8], Flaw> {
+        let text = self.short_text()?;
+        match self.u8()? {
+            0 => Ok(text),
+            _ => Err(Flaw("a name has no zero at its end")),
+        }
+    }
+}
+
+/// A number of up to 8 bytes, the lowest first.
+pub(crate) fn little(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+/// A number of up to 8 bytes, the highest first.
+pub(crate) fn big(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+/// What was compressed: the decoder gives exactly so many bytes.
+pub(crate) fn inflated(decoder: impl Read, len: u64) -> Result<Vec<u8>, Flaw> {
+    let mut out = Vec::new();
+    // One more, so that too much is noticed.
+    decoder.take(len.saturating_add(1)).read_to_end(&mut out).map_err(|_| Flaw("it can't be unpacked"))?;
+    match out.len() as u64 == len {
+        true => Ok(out),
+        false => Err(Flaw("what was packed in it has another length")),
+    }
+}
+
+/// The content of a compressed event: a byte with the method and the length of a length, the length with its
+/// highest byte first, and a zlib stream.
+pub(crate) fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, Flaw> {
+    let mut wire = Wire(bytes);
+    let head = wire.u8()?;
+    let len_bytes = usize::from(head & 7);
+    if head & 0xF0 != 0x80 || !(1..=4).contains(&len_bytes) {
+        return Err(Flaw("it is packed in an unknown way"));
+    }
+    let len = wire.uint_be(len_bytes)?;
+    inflated(flate2::read::ZlibDecoder::new(wire.rest()), len)
+}
