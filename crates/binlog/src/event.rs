@@ -13,13 +13,14 @@ pub mod small;
 pub mod table;
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use crate::Corrupt;
 use crate::error::Flaw;
 use crate::wire::{self, Wire};
 use format::Format;
 use gtid::{Gtid, GtidList, Ranges, Uuid};
-pub use kind::Kind;
+pub use kind::{Change, Kind};
 use query::Query;
 use rows::Rows;
 use small::{Checkpoint, Encryption, ExecuteLoad, LoadBlock, Rotate, UserVariable, XaPrepare};
@@ -103,7 +104,7 @@ pub enum Body<'a> {
     /// A user variable for the next statement.
     UserVariable(UserVariable<'a>),
     /// A table that the rows after it are of.
-    Table(Box<Table>),
+    Table(Rc<Table>),
     /// Rows.
     Rows(Rows<'a>),
     /// The statement whose rows follow.
@@ -149,12 +150,26 @@ impl<'a> Event<'a> {
         self.at.saturating_add(self.header.len.into())
     }
 
-    /// What it says.
+    /// What it says. A TABLE_MAP is quicker read by [`crate::tables::Tables`], which knows it from before.
     ///
     /// # Errors
     /// [`Corrupt`] for a body that is too short, or says what no server says.
     pub fn parse(&self) -> Result<Body<'a>, Corrupt> {
         self.body().map_err(|flaw| flaw.at(self.place()))
+    }
+
+    /// The table that it describes, or whose rows it has: its number.
+    ///
+    /// # Errors
+    /// [`Corrupt`] for a body that is too short.
+    pub(crate) fn table_id(&self) -> Result<u64, Corrupt> {
+        let len = table::id_bytes(self.format.fixed(self.header.kind, rows::FIXED_BYTES_V1));
+        Wire(self.body).uint(len).map_err(|flaw| flaw.at(self.place()))
+    }
+
+    /// The table that it describes.
+    pub(crate) fn table(&self) -> Result<Table, Corrupt> {
+        Table::parse(Wire(self.body), self.format).map_err(|flaw| flaw.at(self.place()))
     }
 
     /// Its kind and its offset, for messages.
@@ -175,7 +190,7 @@ impl<'a> Event<'a> {
             Kind::INTVAR => Body::Intvar(wire.u8()?, wire.u64()?),
             Kind::RAND => Body::Rand(wire.u64()?, wire.u64()?),
             Kind::USER_VAR => Body::UserVariable(UserVariable::parse(wire)?),
-            Kind::TABLE_MAP => Body::Table(Box::new(Table::parse(wire, self.format)?)),
+            Kind::TABLE_MAP => Body::Table(Rc::new(Table::parse(wire, self.format)?)),
             kind if kind.rows().is_some() => Body::Rows(Rows::parse(wire, self.format, kind)?),
             Kind::ANNOTATE_ROWS => Body::Annotate(wire.rest()),
             Kind::GTID => Body::Gtid(Gtid::parse(wire, self.header.server_id)?),

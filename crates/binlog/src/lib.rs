@@ -5,7 +5,7 @@
 //! 1. [`reader::Reader`] cuts a file or a stream into [`event::Event`]s, and proves each by its checksum.
 //! 2. [`event::Event::parse`] says what an event is: an [`event::Body`].
 //! 3. [`group::Grouping`] says which events are a transaction, and whether its end is there.
-//! 4. [`row`] reads the rows of an event, with the [`event::table::Table`] that an event before it described.
+//! 4. [`row`] reads the rows of an event, with the table that an event before it described ([`tables::Tables`]).
 //!
 //! No part of it holds more than one event in memory. Any bytes yield events or a [`Corrupt`] that names the
 //! place.
@@ -15,6 +15,7 @@ pub mod event;
 pub mod group;
 pub mod reader;
 pub mod row;
+pub mod tables;
 mod wire;
 
 pub use error::{Corrupt, Error};

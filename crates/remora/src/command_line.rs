@@ -43,6 +43,7 @@ pub(crate) enum Command {
     List(commands::list::Arguments),
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
+    Log(commands::log::Arguments),
     Pack(commands::pack::Arguments),
     #[command(subcommand)]
     Poke(Box<commands::poke::Action>),
@@ -74,6 +75,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::List(arguments) => commands::list::run(&arguments, report),
         Command::Load(arguments) => commands::load::run(&arguments, password, report),
         Command::Lock(arguments) => commands::lock::run(&arguments, password, report),
+        Command::Log(arguments) => commands::log::run(&arguments, report),
         Command::Pack(arguments) => commands::pack::run(&arguments, report),
         Command::Poke(action) => commands::poke::run(&action, password, report),
         Command::Prune(arguments) => commands::prune::run(&arguments, report),

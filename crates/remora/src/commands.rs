@@ -9,6 +9,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
+pub(crate) mod log;
 pub(crate) mod pack;
 pub(crate) mod poke;
 pub(crate) mod prune;

@@ -1,0 +1,64 @@
+//! The tables that the rows of a log are of: what TABLE_MAP events said, by number.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::Corrupt;
+use crate::event::table::Table;
+use crate::event::{Event, Kind};
+
+/// More tables than a statement changes. What is above is forgotten when a statement ends.
+const TABLES_MAX: usize = 4096;
+
+/// The tables that were described since the log began.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// By number: the bytes of the description, and the table.
+    known: BTreeMap<u64, (Vec<u8>, Rc<Table>)>,
+}
+
+impl Tables {
+    /// Takes a TABLE_MAP event. The table is the same object as before if the event says the same.
+    /// `complete` may add what somebody else knows of a new table.
+    ///
+    /// # Errors
+    /// [`Corrupt`] for an event that describes no table.
+    pub fn take(
+        &mut self,
+        event: &Event<'_>,
+        complete: impl FnOnce(&mut Table),
+    ) -> Result<Option<Rc<Table>>, Corrupt> {
+        if event.header.kind != Kind::TABLE_MAP {
+            return Ok(None);
+        }
+        let id = event.table_id()?;
+        if let Some((bytes, table)) = self.known.get(&id)
+            && bytes == event.body
+        {
+            return Ok(Some(Rc::clone(table)));
+        }
+        let mut table = event.table()?;
+        complete(&mut table);
+        let table = Rc::new(table);
+        self.known.insert(id, (event.body.to_vec(), Rc::clone(&table)));
+        Ok(Some(table))
+    }
+
+    /// The table with this number.
+    #[must_use]
+    pub fn get(&self, id: u64) -> Option<Rc<Table>> {
+        self.known.get(&id).map(|(_, table)| Rc::clone(table))
+    }
+
+    /// A statement has ended: the numbers are given anew for the next.
+    pub fn end_statement(&mut self) {
+        if self.known.len() > TABLES_MAX {
+            self.known.clear();
+        }
+    }
+
+    /// Another server, or another start of it, gives its own numbers.
+    pub fn forget(&mut self) {
+        self.known.clear();
+    }
+}

@@ -1,0 +1,184 @@
+//! Which transactions and rows are shown.
+
+use std::str::FromStr;
+
+use binlog::event::gtid::Number;
+use binlog::event::table::Table;
+use binlog::group::Name;
+use binlog::row::{Image, Row};
+use dump::{Pattern, Selection};
+use server::catalogue::Wanted;
+
+/// Transactions of a domain, or of a MySQL server, from one number to another.
+#[derive(Clone, Debug)]
+pub(super) enum Range {
+    /// One of MariaDB.
+    One(Number),
+    /// Several: the domain, the first and the last number.
+    Domain(u32, u64, u64),
+    /// MySQL: the server, the first and the last number.
+    MySql(String, u64, u64),
+}
+
+impl FromStr for Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Range, String> {
+        let error = || {
+            format!(
+                "{text} is no GTID; write 0-1-42, 0-1-42-0-1-50 for those of a domain from one to another, or UUID:42 or \
+                 UUID:42-50 of MySQL"
+            )
+        };
+        if let Some((server, numbers)) = text.split_once(':') {
+            let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+            let [first, last] = [first, last].map(|number| number.parse::<u64>().map_err(|_| error()));
+            return Ok(Range::MySql(server.to_lowercase(), first?, last?));
+        }
+        if let Ok(number) = text.parse::<Number>() {
+            return Ok(Range::One(number));
+        }
+        let middle = text.match_indices('-').nth(2).map(|(at, _)| at).ok_or_else(error)?;
+        let (first, last) = (&text[..middle], &text[middle + 1..]);
+        let [first, last] = [first, last].map(|number| number.parse::<Number>().map_err(|_| error()));
+        let (first, last) = (first?, last?);
+        if first.domain != last.domain {
+            return Err(format!("{first} and {last} are of two domains, which have no common order"));
+        }
+        Ok(Range::Domain(first.domain, first.sequence, last.sequence))
+    }
+}
+
+impl Range {
+    fn has(&self, name: Name) -> bool {
+        match (self, name) {
+            (Range::One(wanted), Name::MariaDb(number)) => *wanted == number,
+            (Range::Domain(domain, first, last), Name::MariaDb(number)) => {
+                number.domain == *domain && (*first..=*last).contains(&number.sequence)
+            }
+            (Range::MySql(server, first, last), Name::MySql(own, number)) => {
+                *server == own.to_string() && (*first..=*last).contains(&number)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A value that a row must have.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    column: String,
+    value: String,
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Condition, String> {
+        let (column, value) =
+            text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(|| {
+                format!("{text} is no condition; write COLUMN=VALUE, or @2=VALUE for the second column")
+            })?;
+        Ok(Condition { column: column.trim_matches('`').to_owned(), value: value.to_owned() })
+    }
+}
+
+impl Condition {
+    /// The column that is meant.
+    fn column(&self, table: &Table) -> Option<usize> {
+        if let Some(number) = self.column.strip_prefix('@').and_then(|number| number.parse::<usize>().ok()) {
+            return number.checked_sub(1).filter(|at| *at < table.columns.len());
+        }
+        let is_meant = |name: &String| name.to_lowercase() == self.column.to_lowercase();
+        table.columns.iter().position(|column| column.name.as_ref().is_some_and(is_meant))
+    }
+}
+
+/// Which transactions and rows are shown.
+pub(super) struct Filter {
+    pub(super) since: Option<i64>,
+    pub(super) until: Option<i64>,
+    pub(super) gtid: Option<Range>,
+    pub(super) tables: Vec<Pattern>,
+    pub(super) conditions: Vec<Condition>,
+    /// In lower case.
+    pub(super) statement: Option<Vec<u8>>,
+}
+
+impl Filter {
+    /// Whether rows or tables are chosen, so that a statement without rows can't be.
+    pub(super) fn wants_rows(&self) -> bool {
+        !self.tables.is_empty() || !self.conditions.is_empty()
+    }
+
+    /// Whether the values of rows decide.
+    pub(super) fn looks_at_values(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// Whether a transaction that is named so may be shown.
+    pub(super) fn has_name(&self, name: Name) -> bool {
+        self.gtid.as_ref().is_none_or(|range| range.has(name))
+    }
+
+    /// Whether a transaction that ended then is shown.
+    pub(super) fn has_time(&self, seconds: i64) -> bool {
+        self.since.is_none_or(|since| seconds >= since) && self.until.is_none_or(|until| seconds < until)
+    }
+
+    pub(super) fn has_table(&self, table: &Table) -> bool {
+        if self.tables.is_empty() {
+            return true;
+        }
+        let selection = Selection { include: self.tables.clone(), exclude: Vec::new(), no_accounts: true };
+        selection.table(&table.schema, &table.name)
+    }
+
+    /// Whether a statement has the text.
+    pub(super) fn has_statement(&self, sql: &[u8]) -> bool {
+        let Some(wanted) = &self.statement else { return true };
+        let lower = String::from_utf8_lossy(sql).to_lowercase();
+        let wanted = String::from_utf8_lossy(wanted);
+        lower.contains(&*wanted)
+    }
+
+    /// The columns that conditions are about. `None` if the table has no such columns.
+    pub(super) fn columns(&self, table: &Table) -> Option<Vec<usize>> {
+        self.conditions.iter().map(|condition| condition.column(table)).collect()
+    }
+
+    /// Whether a row was so before, or is so after. `columns` are those of [`Filter::columns`].
+    pub(super) fn has_row(&self, row: &Row<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
+        for image in [row.before, row.after].into_iter().flatten() {
+            if self.has_image(&image, columns)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn has_image(&self, image: &Image<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
+        for (condition, at) in self.conditions.iter().zip(columns) {
+            let Some(cell) = image.cell(*at) else { return Ok(false) };
+            if !cell.value()?.matches(&condition.value) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gtids_are_one_or_a_range() {
+        let is = |text: &str, name| text.parse::<Range>().unwrap().has(name);
+        let number = |sequence| Name::MariaDb(Number { domain: 2, server_id: 1, sequence });
+        assert!(is("2-1-42", number(42)) && !is("2-7-42", number(42)) && !is("2-1-42", Name::None));
+        assert!(is("2-1-40-2-3-42", number(42)) && !is("2-1-40-2-3-41", number(42)));
+        assert!("1-1-1-2-1-1".parse::<Range>().unwrap_err().contains("two domains"));
+        assert!("1-1".parse::<Range>().is_err() && "x:1".parse::<Range>().is_ok());
+    }
+}

@@ -1,0 +1,75 @@
+//! Which files are the log.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::exit::usage;
+use crate::shown;
+
+/// The files of a log.
+pub(super) struct Found {
+    /// In their order.
+    pub(super) files: Vec<PathBuf>,
+    /// What an index names and is not there.
+    pub(super) missing: Vec<String>,
+}
+
+/// The files that the arguments name.
+pub(super) fn files(paths: &[PathBuf]) -> Result<Found> {
+    let mut found = Found { files: Vec::new(), missing: Vec::new() };
+    for path in paths {
+        if path.is_dir() {
+            listed(&index(path)?, &mut found)?;
+        } else if path.extension().is_some_and(|end| end == "index") {
+            listed(path, &mut found)?;
+        } else {
+            found.files.push(path.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// The index of the binary log in a folder, or of its relay log if there is no other.
+fn index(folder: &Path) -> Result<PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| shown::path(folder))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "index") {
+            all.push(path);
+        }
+    }
+    all.sort();
+    let is_relay = |path: &PathBuf| {
+        path.file_stem().is_some_and(|stem| stem.to_string_lossy().to_lowercase().contains("relay"))
+    };
+    let (relay, binary): (Vec<PathBuf>, Vec<PathBuf>) = all.into_iter().partition(is_relay);
+    let chosen = if binary.is_empty() { relay } else { binary };
+    match chosen.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => bail!(
+            "{}: there is no binary log here: no file ends with .index. Was log_bin on? Name the files of the log",
+            shown::path(folder)
+        ),
+        several => {
+            let names: Vec<String> = several.iter().map(|path| shown::path(path)).collect();
+            Err(usage(format!("there are several logs; name one: {}", names.join(", "))))
+        }
+    }
+}
+
+/// The files that an index names. They are looked for beside it first: it may be a copy.
+fn listed(index: &Path, found: &mut Found) -> Result<()> {
+    let text = std::fs::read_to_string(index).with_context(|| shown::path(index))?;
+    let folder = index.parent().unwrap_or(Path::new(""));
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let named = Path::new(line);
+        let beside = folder.join(named.file_name().unwrap_or_default());
+        let choices = [beside, folder.join(named)];
+        match choices.into_iter().find(|path| path.is_file()) {
+            Some(path) => found.files.push(path),
+            None => found.missing.push(format!("{} names {line}, which is not there", shown::path(index))),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,388 @@
+//! Walks over the files, event by event, and shows the transactions that are asked for.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use binlog::event::rows::Rows;
+use binlog::event::{Body, Event, Kind};
+use binlog::group::{Grouping, Part};
+use binlog::reader::{End, Reader};
+use binlog::tables::Tables;
+use binlog::{Error, row};
+use disk::{Disk, RealDisk, Source};
+use progress::Progress;
+
+use super::filter::Filter;
+use super::known::Known;
+use super::names;
+use super::show::Show;
+use super::transaction::{Place, Statement, Transaction};
+use crate::exit::Exit;
+use crate::report::Report;
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A file, read from an offset on.
+pub(super) struct Feed {
+    source: Box<dyn Source>,
+    at: u64,
+}
+
+impl Feed {
+    /// Opens a file.
+    pub(super) fn open(path: &Path, at: u64) -> Result<BufReader<Feed>> {
+        let source = RealDisk.open(path).with_context(|| path.display().to_string())?;
+        Ok(BufReader::with_capacity(PIECE_BYTES, Feed { source, at }))
+    }
+}
+
+impl Read for Feed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.source.read_at(self.at, buffer)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+/// The walk.
+pub(super) struct Walk<'a> {
+    files: &'a [PathBuf],
+    filter: &'a Filter,
+    known: &'a Known,
+    show: Show,
+    report: &'a Report,
+    grouping: Grouping,
+    tables: Tables,
+    open: Option<Transaction>,
+    exit: Exit,
+    /// What was told already.
+    told: BTreeSet<String>,
+    /// Statements that were left out because their tables are not in the log.
+    untold: u64,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        files: &'a [PathBuf],
+        filter: &'a Filter,
+        known: &'a Known,
+        show: Show,
+        report: &'a Report,
+    ) -> Walk<'a> {
+        Walk {
+            files,
+            filter,
+            known,
+            show,
+            report,
+            grouping: Grouping::default(),
+            tables: Tables::default(),
+            open: None,
+            exit: Exit::Done,
+            told: BTreeSet::new(),
+            untold: 0,
+        }
+    }
+
+    /// Reads all files.
+    pub(super) fn all(&mut self) -> Result<Exit> {
+        let mut total = 0;
+        for path in self.files {
+            total += RealDisk.stat(path).with_context(|| path.display().to_string())?.len;
+        }
+        if !self.show.is_on_terminal() {
+            self.report.phase("reading", Some(total));
+        }
+        for (number, path) in self.files.iter().enumerate() {
+            self.file(number, path).with_context(|| path.display().to_string())?;
+        }
+        self.left_open(None);
+        if self.untold > 0 {
+            self.report.note(&format!(
+                "{} left out: which tables they change is not in the log; --statement looks into them",
+                progress::count(self.untold, "statement")
+            ));
+        }
+        self.show.end(self.files, self.report)?;
+        Ok(self.exit)
+    }
+
+    fn file(&mut self, number: usize, path: &Path) -> Result<()> {
+        let mut reader = match Reader::open(Feed::open(path, 0)?) {
+            Err(Error::Foreign(what)) => {
+                return Err(crate::exit::usage(format!("{}: {what}", path.display())));
+            }
+            reader => reader?,
+        };
+        if let Err(error) = self.events(&mut reader, number) {
+            let corrupt = error.downcast::<binlog::Corrupt>()?;
+            self.damaged(path, &corrupt.to_string());
+            return Ok(());
+        }
+        let (is_in_use, is_relay) = (reader.is_in_use(), reader.is_relay());
+        if self.ended(reader.end(), path, is_in_use) && !is_relay {
+            self.left_open(Some((path, is_in_use)));
+            self.tables.forget();
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, reader: &mut Reader<impl Read>, number: usize) -> Result<()> {
+        let mut unreported = 0;
+        loop {
+            let event = match reader.next() {
+                Ok(None) => break,
+                Err(Error::Corrupt(corrupt)) => return Err(corrupt.into()),
+                event => event?,
+            };
+            let Some(event) = event else { break };
+            unreported += u64::from(event.header.len);
+            if unreported >= PIECE_BYTES as u64 {
+                self.report.read(std::mem::take(&mut unreported));
+            }
+            self.event(&event, number)?;
+        }
+        self.report.read(unreported);
+        Ok(())
+    }
+
+    /// Says how a file ended if that is not usual. Returns whether it was not cut.
+    fn ended(&mut self, end: Option<&End>, path: &Path, is_in_use: bool) -> bool {
+        let name = names::file(path);
+        match end {
+            Some(End::Torn { at, have, .. }) if is_in_use => self.report.note(&format!(
+                "{name}: it ends within the event at {at}, of which {have} bytes are there: the server is writing it, or was \
+                 killed"
+            )),
+            Some(End::Torn { at, have, need }) => {
+                let need = need.map_or_else(String::new, |need| format!(" of {need}"));
+                let what = format!(
+                    "it ends within the event at {at}, of which {have}{need} bytes are there: the file was cut"
+                );
+                self.damaged(path, &what);
+                return false;
+            }
+            Some(End::Encrypted { at }) => {
+                self.report.warn(&format!(
+                    "{name}: from {at} on it is encrypted, and only its server has the key: read it from the server, with \
+                     mariadb-binlog --read-from-remote-server --raw {name}, and look into that copy"
+                ));
+                self.exit = if self.exit == Exit::Done { Exit::Partial } else { self.exit };
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Nothing behind the damage can be found any more.
+    fn damaged(&mut self, path: &Path, what: &str) {
+        let path = path.display();
+        self.report.warn(&format!("{path}: {what}; what follows in this file is not read"));
+        self.exit = Exit::Damaged;
+        self.grouping.abandon();
+        self.tables.forget();
+        self.open = None;
+    }
+
+    /// A transaction whose end did not come.
+    fn left_open(&mut self, file: Option<(&Path, bool)>) {
+        self.grouping.abandon();
+        let Some(open) = self.open.take() else { return };
+        let place = self.place(open.start);
+        let name = names::gtid(open.name).unwrap_or_else(|| place.clone());
+        match file {
+            Some((path, false)) => {
+                self.report.warn(&format!(
+                    "{}: the end of the transaction {name}, which begins at {place}, is not there; it is not shown",
+                    path.display()
+                ));
+                self.exit = Exit::Damaged;
+            }
+            _ => self.report.note(&format!("the end of the transaction {name} at {place} is not there yet")),
+        }
+    }
+
+    fn place(&self, place: Place) -> String {
+        let name = self.files.get(place.file).map(|path| names::file(path)).unwrap_or_default();
+        format!("{name}:{}", place.at)
+    }
+
+    fn event(&mut self, event: &Event<'_>, file: usize) -> Result<()> {
+        let table = self.tables.take(event, |table| {
+            if let Some(why) = self.known.complete(table)
+                && self.told.insert(why.clone())
+            {
+                self.report.warn(&why);
+            }
+        })?;
+        let body = table.map_or_else(|| event.parse(), |table| Ok(Body::Table(table)))?;
+        let (part, is_cut) = self.grouping.take(event, &body);
+        if is_cut && let Some(open) = self.open.take() {
+            let text = format!("the transaction at {} has no end, another begins", self.place(open.start));
+            self.report.warn(&text);
+            self.exit = Exit::Damaged;
+        }
+        if matches!(body, Body::Format(_)) {
+            self.tables.forget();
+        }
+        let here = Place { file, at: event.at };
+        if matches!(part, Part::First | Part::Whole) {
+            let name = self.grouping.open().unwrap_or(binlog::group::Name::None);
+            self.open = Some(Transaction::new(name, here, self.filter.statement.is_none()));
+        }
+        if part == Part::Outside {
+            return Ok(());
+        }
+        self.take(event, &body)?;
+        if matches!(part, Part::Last | Part::Whole)
+            && let Some(mut whole) = self.open.take()
+        {
+            whole.end = Place { file, at: event.end() };
+            whole.time = event.header.timestamp.into();
+            whole.server_id = event.header.server_id;
+            self.finish(whole)?;
+        }
+        Ok(())
+    }
+
+    /// An event of the transaction that is open.
+    fn take(&mut self, event: &Event<'_>, body: &Body<'_>) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        open.bytes += u64::from(event.header.len);
+        match body {
+            Body::Gtid(gtid) => open.thread_id = gtid.thread_id,
+            Body::Query(query) => {
+                open.thread_id = Some(query.thread_id);
+                open.is_rolled_back |= query.sql.eq_ignore_ascii_case(b"ROLLBACK");
+                if !is_frame(&query.sql) {
+                    self.statement(&mut open, query);
+                }
+            }
+            Body::ExecuteLoad(load) => self.statement(&mut open, &load.query),
+            Body::Annotate(sql) => {
+                open.has_text = open.has_text || self.filter.has_statement(sql);
+                open.annotate(sql);
+            }
+            Body::Rows(rows) => self.rows(&mut open, rows, event)?,
+            Body::Unknown => open.unknown.push((event.header.kind, event.at)),
+            _ => {}
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn statement(&self, open: &mut Transaction, query: &binlog::event::query::Query<'_>) {
+        open.has_text = open.has_text || self.filter.has_statement(&query.sql);
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let (schema, sql, error) = (text(query.schema), text(&query.sql), query.error);
+        open.statements.push(Statement { schema, sql, error });
+    }
+
+    fn rows(&mut self, open: &mut Transaction, rows: &Rows<'_>, event: &Event<'_>) -> Result<()> {
+        if rows.ends_statement() && rows.data.is_empty() && rows.columns == 0 {
+            // Only the end of a statement.
+            return Ok(());
+        }
+        let Some(table) = self.tables.get(rows.table_id) else {
+            let what = format!("no table {} was described before it", rows.table_id);
+            return Err(binlog::Corrupt { what, place: event.place() }.into());
+        };
+        if self.filter.has_table(&table) && self.filter.has_name(open.name) {
+            let mut count = 0;
+            let columns = self.filter.columns(&table);
+            if columns.is_none() && self.told.insert(format!("{}.{}", table.schema, table.name)) {
+                self.tell_nameless(&table);
+            }
+            if let Some(columns) = columns {
+                for row in row::rows(rows, &table, event.place())? {
+                    let row = row?;
+                    if !self.filter.looks_at_values() || self.filter.has_row(&row, &columns)? {
+                        count += 1;
+                    }
+                }
+                if count > 0 {
+                    open.add(&table, rows, count);
+                }
+            }
+        }
+        if rows.ends_statement() {
+            self.tables.end_statement();
+        }
+        Ok(())
+    }
+
+    /// A condition names a column, and the log does not.
+    fn tell_nameless(&self, table: &binlog::event::table::Table) {
+        if table.columns.iter().all(|column| column.name.is_none()) {
+            self.report.warn(&format!(
+                "{}.{}: the names of its columns are not in the log: write @N=VALUE with the number of the column, or give its \
+                 CREATE TABLE with --schema",
+                table.schema, table.name
+            ));
+        }
+    }
+
+    /// A transaction is whole.
+    fn finish(&mut self, whole: Transaction) -> Result<()> {
+        let filter = self.filter;
+        if !filter.has_time(whole.time) || !filter.has_name(whole.name) || !whole.has_text {
+            return Ok(());
+        }
+        if filter.wants_rows() && whole.tables.is_empty() {
+            self.untold += u64::from(!whole.statements.is_empty() && !filter.looks_at_values());
+            return Ok(());
+        }
+        self.show.transaction(&whole, self.files)?;
+        if self.show.wants_rows() && !whole.tables.is_empty() {
+            super::rows::show(&whole, self.files, filter, self.known, &mut self.show)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a statement only begins or ends a transaction or a part of it.
+fn is_frame(sql: &[u8]) -> bool {
+    let starts = |word: &[u8]| sql.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+    [&b"BEGIN"[..], b"COMMIT", b"ROLLBACK"].iter().any(|word| sql.eq_ignore_ascii_case(word))
+        || starts(b"XA START ")
+        || starts(b"XA END ")
+        || starts(b"SAVEPOINT ")
+        || starts(b"ROLLBACK TO ")
+        || starts(b"RELEASE SAVEPOINT ")
+}
+
+/// Reads the events of a transaction again, in one file after the other.
+pub(super) fn again(
+    whole: &Transaction,
+    files: &[PathBuf],
+    mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
+) -> Result<()> {
+    for number in whole.start.file..=whole.end.file {
+        let Some(path) = files.get(number) else { break };
+        // How its events are written is said at its beginning, and in a relay log once more.
+        let mut reader = Reader::open(Feed::open(path, 0)?)?;
+        let begin = if number == whole.start.file { whole.start.at } else { 0 };
+        let mut format = reader.format().clone();
+        while reader.position() < begin {
+            let Some(event) = reader.next()? else { break };
+            let is_last = !matches!(event.header.kind, Kind::FORMAT_DESCRIPTION | Kind::ROTATE);
+            format.clone_from(reader.format());
+            if is_last && !reader.is_relay() {
+                break;
+            }
+        }
+        let at = reader.position().max(begin);
+        let mut reader = Reader::at(Feed::open(path, at)?, at, format);
+        while let Some(event) = reader.next()? {
+            let place = Place { file: number, at: event.at };
+            if place >= whole.end {
+                break;
+            }
+            take(&event, place)?;
+        }
+    }
+    Ok(())
+}
