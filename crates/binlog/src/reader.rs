@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::event::format::{self, Format};
+use crate::event::format::Format;
 use crate::event::{self, Body, Event, HEADER_BYTES, Header, IN_USE, Kind, RELAY};
 use crate::{Corrupt, Error};
 
@@ -127,11 +127,8 @@ impl<R: Read> Reader<R> {
             }
         };
         self.at = at.saturating_add(header.len.into());
-        let sum = if self.format.has_sums || header.kind == Kind::FORMAT_DESCRIPTION && self.has_own_sum() {
-            SUM_BYTES
-        } else {
-            0
-        };
+        let has_sum = self.format.has_sums || header.kind == Kind::FORMAT_DESCRIPTION;
+        let sum = if has_sum { SUM_BYTES } else { 0 };
         let body = self.event.get(HEADER_BYTES..self.event.len() - sum).unwrap_or_default();
         Ok(Some(Event { at, header, body, format: &self.format }))
     }
@@ -194,19 +191,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn has_own_sum(&self) -> bool {
-        format::knows_sums(&self.format.server)
-    }
-
-    /// Takes over the format of a FORMAT_DESCRIPTION, whose own checksum is there whatever it says.
+    /// Takes over the format of a FORMAT_DESCRIPTION, whose own checksum is there whatever it says. Servers
+    /// before MySQL 5.6 and MariaDB 5.3 wrote none; their logs are not read.
     fn begin(&mut self, header: Header) -> Result<(), Error> {
-        let body = self.event.get(HEADER_BYTES..).unwrap_or_default();
-        let mut len = self.event.len();
-        if format::knows_sums(&format::server(body)) {
-            self.prove(header)?;
-            len = len.saturating_sub(SUM_BYTES);
-        }
-        let body = self.event.get(HEADER_BYTES..len).unwrap_or_default();
+        self.prove(header)?;
+        let end = self.event.len().saturating_sub(SUM_BYTES);
+        let body = self.event.get(HEADER_BYTES..end).unwrap_or_default();
         let none = Format::without_sums();
         let parsed = Event { at: self.at, header, body, format: &none }.parse()?;
         if let Body::Format(format) = parsed {
@@ -240,6 +230,9 @@ impl<R: Read> Reader<R> {
         }
         match digest.finalize() == u64::from(stored) {
             true => Ok(()),
+            false if header.kind == Kind::FORMAT_DESCRIPTION => Err(corrupt(
+                "wrong checksum, or of a server before MySQL 5.6 or MariaDB 5.3, which wrote none",
+            )),
             false => Err(corrupt("wrong checksum")),
         }
     }

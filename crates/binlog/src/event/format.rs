@@ -6,8 +6,6 @@ use crate::wire::Wire;
 
 /// Bytes of the version's text.
 const VERSION_BYTES: usize = 50;
-/// The versions from which on a log may have checksums, of MariaDB and of MySQL.
-const SUMS_SINCE: [[u32; 3]; 2] = [[5, 3, 0], [5, 6, 1]];
 
 /// How the events of a log are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +21,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Reads the body of the event. Of servers that know checksums it ends with their method.
+    /// Reads the body of the event, without its checksum. It ends with the method of checksums.
     pub(crate) fn parse(body: &[u8]) -> Result<Format, Flaw> {
         let mut wire = Wire(body);
         if wire.u16()? != 4 {
@@ -37,14 +35,11 @@ impl Format {
             return Err(Flaw("the header of events has another length than 19"));
         }
         let mut fixed = wire.rest().to_vec();
-        let mut has_sums = false;
-        if knows_sums(&server) {
-            has_sums = match fixed.pop() {
-                Some(0) => false,
-                Some(1) => true,
-                _ => return Err(Flaw("the kind of checksum is unknown")),
-            };
-        }
+        let has_sums = match fixed.pop() {
+            Some(0) => false,
+            Some(1) => true,
+            _ => return Err(Flaw("the kind of checksum is unknown")),
+        };
         Ok(Format { server, created, has_sums, fixed })
     }
 
@@ -59,18 +54,4 @@ impl Format {
         let at = usize::from(kind.0).checked_sub(1);
         at.and_then(|at| self.fixed.get(at)).map_or(otherwise, |len| usize::from(*len))
     }
-}
-
-/// Whether the first event of a server's log ends with a method and a checksum.
-pub(crate) fn knows_sums(server: &str) -> bool {
-    let mut parts = server.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    let version: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
-    let [mariadb, mysql] = SUMS_SINCE;
-    version >= if server.contains("MariaDB") { mariadb } else { mysql }
-}
-
-/// The version in the body of an event that may be damaged.
-pub(crate) fn server(body: &[u8]) -> String {
-    let text = body.get(2..2 + VERSION_BYTES).unwrap_or_default();
-    String::from_utf8_lossy(text.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
 }

@@ -122,9 +122,9 @@ impl Type {
         })
     }
 
-    /// Whether it may be signed or unsigned.
+    /// Whether the log says if it is signed or unsigned. MariaDB says so of YEAR too.
     pub(crate) fn is_number(self) -> bool {
-        matches!(self, Type::Int(_) | Type::Float | Type::Double | Type::Decimal(..))
+        matches!(self, Type::Int(_) | Type::Float | Type::Double | Type::Decimal(..) | Type::Year)
     }
 
     /// Whether it has a collation, and no members.
