@@ -40,6 +40,8 @@ mod hot;
 mod ibd;
 #[path = "main/lock.rs"]
 mod lock;
+#[path = "main/log.rs"]
+mod log;
 #[path = "main/lvm.rs"]
 mod lvm;
 #[path = "main/option.rs"]

@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(time(&[0x7F, 0x37, 0x48], 0).as_deref(), Ok("-12:34:56"));
         assert!(time(&[0x80, 0xC8, 0xB8, 100], 2).is_err());
         assert_eq!(datetime(&[0x99, 0xBB, 0x6E, 0xA0, 0x01], 0).as_deref(), Ok("2026-11-23 10:00:01"));
-        assert_eq!(old_time(&[0xF8, 0x1D, 0xFE]).as_deref(), Ok("-12:34:96"));
+        assert_eq!(old_time(&[0xC0, 0x1D, 0xFE]).as_deref(), Ok("-12:34:56"));
         assert_eq!(date(&[0x77, 0xD5, 0x0F]).as_deref(), Ok("2026-11-23"));
     }
 

@@ -1,0 +1,9 @@
+//! Logs that real servers wrote: every event, every group, every cut and every flipped byte.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+#[path = "main/damage.rs"]
+mod damage;
+#[path = "main/event.rs"]
+mod event;
+#[path = "main/support.rs"]
+mod support;

@@ -1,0 +1,84 @@
+//! The logs, and a walk that decodes everything.
+
+use binlog::event::Body;
+use binlog::group::{Grouping, Part};
+use binlog::reader::{End, Reader};
+use binlog::tables::Tables;
+use binlog::{Error, row};
+
+/// A log, and what SHOW BINLOG EVENTS said of it: position, kind, end.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) log: &'static [u8],
+    pub(crate) events: &'static str,
+}
+
+macro_rules! case {
+    ($name:literal) => {
+        Case {
+            name: $name,
+            log: include_bytes!(concat!("../cases/", $name, ".binlog")),
+            events: include_str!(concat!("../cases/", $name, ".events")),
+        }
+    };
+}
+
+/// All of them. The first has every type of column, with names; the second has no checksums.
+pub(crate) const CASES: [Case; 4] =
+    [case!("mariadb-10.11"), case!("mariadb-10.11-no-sums"), case!("mariadb-11.8"), case!("mysql-5.6")];
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Position, kind and end of every event.
+    pub(crate) events: Vec<String>,
+    /// Where groups begin and end.
+    pub(crate) groups: Vec<(u64, u64)>,
+    /// The values of every row image.
+    pub(crate) rows: Vec<String>,
+    pub(crate) end: Option<End>,
+    pub(crate) error: Option<String>,
+}
+
+/// Reads a log and decodes all of it.
+pub(crate) fn walk(log: &[u8]) -> Found {
+    let mut found = Found::default();
+    found.error = read(log, &mut found).err().map(|error| error.to_string());
+    found
+}
+
+fn read(log: &[u8], found: &mut Found) -> Result<(), Error> {
+    let mut reader = Reader::open(log)?;
+    let (mut grouping, mut tables, mut begin) = (Grouping::default(), Tables::default(), 0);
+    while let Some(event) = reader.next()? {
+        found.events.push(format!("{}\t{}\t{}", event.at, event.header.kind.name(), event.end()));
+        let table = tables.take(&event, |_| {})?;
+        let body = table.map_or_else(|| event.parse(), |table| Ok(Body::Table(table)))?;
+        let (part, _) = grouping.take(&event, &body);
+        if matches!(part, Part::First | Part::Whole) {
+            begin = event.at;
+        }
+        if let Body::Rows(rows) = &body
+            && let Some(table) = tables.get(rows.table_id)
+        {
+            for row in row::rows(rows, &table, event.place())? {
+                let row = row?;
+                for image in [row.before, row.after].into_iter().flatten() {
+                    let mut text = String::new();
+                    for cell in image.cells() {
+                        let value = cell.value()?;
+                        // What is asked of values must not fail either.
+                        std::hint::black_box(value.matches("1"));
+                        text.push_str(&format!("{}={value} ", table.column_name(cell.at)));
+                    }
+                    found.rows.push(text);
+                }
+            }
+        }
+        if matches!(part, Part::Last | Part::Whole) {
+            found.groups.push((begin, event.end()));
+        }
+    }
+    found.end = reader.end().cloned();
+    Ok(())
+}
