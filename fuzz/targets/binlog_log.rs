@@ -1,5 +1,5 @@
-//! Any bytes as a binary log are events, rows and values, or an error that names the place; also behind a true
-//! beginning, with and without checksums that are made true.
+//! Any bytes as a binary log are events, rows and values, or an error that names the place; also as the
+//! bodies of events behind a true beginning, without checksums.
 #![no_main]
 
 use binlog::event::Body;

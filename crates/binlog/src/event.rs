@@ -163,13 +163,13 @@ impl<'a> Event<'a> {
     /// # Errors
     /// [`Corrupt`] for a body that is too short.
     pub(crate) fn table_id(&self) -> Result<u64, Corrupt> {
-        let len = table::id_bytes(self.format.fixed(self.header.kind, rows::FIXED_BYTES_V1));
+        let len = self.format.table_id_bytes(self.header.kind);
         Wire(self.body).uint(len).map_err(|flaw| flaw.at(self.place()))
     }
 
     /// The table that it describes.
     pub(crate) fn table(&self) -> Result<Table, Corrupt> {
-        Table::parse(Wire(self.body), self.format).map_err(|flaw| flaw.at(self.place()))
+        described(Wire(self.body), self.format).map_err(|flaw| flaw.at(self.place()))
     }
 
     /// Its kind and its offset, for messages.
@@ -190,7 +190,7 @@ impl<'a> Event<'a> {
             Kind::INTVAR => Body::Intvar(wire.u8()?, wire.u64()?),
             Kind::RAND => Body::Rand(wire.u64()?, wire.u64()?),
             Kind::USER_VAR => Body::UserVariable(UserVariable::parse(wire)?),
-            Kind::TABLE_MAP => Body::Table(Rc::new(Table::parse(wire, self.format)?)),
+            Kind::TABLE_MAP => Body::Table(Rc::new(described(wire, self.format)?)),
             kind if kind.rows().is_some() => Body::Rows(Rows::parse(wire, self.format, kind)?),
             Kind::ANNOTATE_ROWS => Body::Annotate(wire.rest()),
             Kind::GTID => Body::Gtid(Gtid::parse(wire, self.header.server_id)?),
@@ -214,6 +214,13 @@ impl<'a> Event<'a> {
 /// A kind of event and its offset, for messages.
 pub(crate) fn place(kind: Kind, at: u64) -> String {
     format!("{} at {at}", kind.name())
+}
+
+/// The table that a TABLE_MAP describes.
+fn described(mut wire: Wire<'_>, format: &Format) -> Result<Table, Flaw> {
+    let mut table = Table::parse(&mut wire, format)?;
+    metadata::read(wire, &mut table)?;
+    Ok(table)
 }
 
 /// The bytes themselves, or what was packed in them.

@@ -5,11 +5,14 @@
 //! 1. [`reader::Reader`] cuts a file or a stream into [`event::Event`]s, and proves each by its checksum.
 //! 2. [`event::Event::parse`] says what an event is: an [`event::Body`].
 //! 3. [`group::Grouping`] says which events are a transaction, and whether its end is there.
-//! 4. [`row`] reads the rows of an event, with the table that an event before it described ([`tables::Tables`]).
+//! 4. [`row`] reads the rows of an event, with the table that an event before it described
+//!    ([`tables::Tables`]).
 //!
 //! No part of it holds more than one event in memory. Any bytes yield events or a [`Corrupt`] that names the
 //! place.
 
+pub mod column;
+mod decimal;
 mod error;
 pub mod event;
 pub mod group;

@@ -3,8 +3,6 @@
 //! Facts: `field.cc` and `rpl_utility.cc` of MariaDB's source, `my_decimal.cc` and `compat56.cc` for numbers
 //! and times.
 
-mod decimal;
-pub mod kind;
 mod text;
 mod time;
 mod value;

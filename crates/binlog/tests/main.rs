@@ -1,5 +1,4 @@
 //! Logs that real servers wrote: every event, every group, every cut and every flipped byte.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 #[path = "main/damage.rs"]
 mod damage;

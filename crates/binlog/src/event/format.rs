@@ -54,4 +54,9 @@ impl Format {
         let at = usize::from(kind.0).checked_sub(1);
         at.and_then(|at| self.fixed.get(at)).map_or(otherwise, |len| usize::from(*len))
     }
+
+    /// Bytes of the number of a table, in TABLE_MAP and in rows. Very old servers had four.
+    pub(crate) fn table_id_bytes(&self, kind: Kind) -> usize {
+        if self.fixed(kind, 8) == 6 { 4 } else { 6 }
+    }
 }

@@ -5,13 +5,9 @@ use std::borrow::Cow;
 use crate::error::Flaw;
 use crate::event::format::Format;
 use crate::event::kind::{Change, Kind};
-use crate::event::table::id_bytes;
 use crate::event::unpacked;
 use crate::wire::Wire;
 
-/// Bytes with a fixed place: the table and flags; in the second version also the length of further data.
-pub(crate) const FIXED_BYTES_V1: usize = 8;
-const FIXED_BYTES_V2: usize = 10;
 /// The last event of a statement.
 const ENDS_STATEMENT: u16 = 0x1;
 
@@ -37,8 +33,7 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub(crate) fn parse(mut wire: Wire<'a>, format: &Format, kind: Kind) -> Result<Rows<'a>, Flaw> {
         let form = kind.rows().ok_or(Flaw("it has no rows"))?;
-        let fixed = format.fixed(kind, if form.has_extra { FIXED_BYTES_V2 } else { FIXED_BYTES_V1 });
-        let table_id = wire.uint(id_bytes(fixed))?;
+        let table_id = wire.uint(format.table_id_bytes(kind))?;
         let flags = wire.u16()?;
         if form.has_extra {
             let len = usize::from(wire.u16()?).checked_sub(2);

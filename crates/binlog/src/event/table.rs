@@ -1,17 +1,10 @@
 //! TABLE_MAP: the table that the rows after it are of.
 
+use crate::column::Type;
 use crate::error::Flaw;
+use crate::event::Kind;
 use crate::event::format::Format;
-use crate::event::metadata;
-use crate::event::{Kind, rows};
-use crate::row::kind::Type;
 use crate::wire::Wire;
-
-/// The bytes of a number that says which table.
-pub(crate) fn id_bytes(fixed: usize) -> usize {
-    // Very old servers.
-    if fixed == 6 { 4 } else { 6 }
-}
 
 /// A table, as the log describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +39,9 @@ pub struct Column {
 }
 
 impl Table {
-    pub(crate) fn parse(mut wire: Wire<'_>, format: &Format) -> Result<Table, Flaw> {
-        let fixed = format.fixed(Kind::TABLE_MAP, rows::FIXED_BYTES_V1);
-        let id = wire.uint(id_bytes(fixed))?;
+    /// Reads it up to what `binlog_row_metadata` adds.
+    pub(crate) fn parse(wire: &mut Wire<'_>, format: &Format) -> Result<Table, Flaw> {
+        let id = wire.uint(format.table_id_bytes(Kind::TABLE_MAP))?;
         wire.u16()?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let schema = text(wire.short_text_zero()?);
@@ -68,9 +61,7 @@ impl Table {
         if !details.is_empty() {
             return Err(Flaw("the properties of the columns are longer than the columns need"));
         }
-        let mut table = Table { id, schema, name, columns, primary_key: None };
-        metadata::read(wire, &mut table)?;
-        Ok(table)
+        Ok(Table { id, schema, name, columns, primary_key: None })
     }
 
     /// What to call a column, from 0 on: its name, or `@1` for the first as in `mariadb-binlog`.

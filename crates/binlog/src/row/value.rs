@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use crate::column::Type;
+use crate::decimal;
 use crate::error::Flaw;
 use crate::event::table::Column;
-use crate::row::kind::Type;
-use crate::row::{decimal, time};
+use crate::row::time;
 use crate::wire::{Wire, big, inflated, little};
 
 /// A value. Texts are bytes in the character set of their column.

@@ -1,5 +1,6 @@
 //! `remora log`
 
+mod feed;
 mod filter;
 mod find;
 mod known;

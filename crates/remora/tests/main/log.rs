@@ -259,15 +259,20 @@ fn damage_is_told_with_its_place_and_a_cut_file_too() {
     run(folder.path(), &["log", "."]).exits(1).says(&["there is no binary log here"]);
 }
 
+/// Where a server says that the rest is encrypted, a reader ends: what follows looks like damage.
 #[test]
 fn an_encrypted_log_says_how_to_read_it() {
     let product = mariadb().next().unwrap();
     let folder = folder();
-    let keys = folder.path().join("keys");
-    std::fs::write(&keys, format!("1;{}\n", "0123456789abcdef".repeat(4))).unwrap();
-    let keys = format!("--file-key-management-filename={}", keys.display());
-    let server = logging(product, &["--plugin-load-add=file_key_management", &keys, "--encrypt-binlog=1"]);
-    session(&server).execute("CREATE TABLE t (id INT)").unwrap();
-    let ended = log(folder.path(), &server, &[]).exits(3).says(&["encrypted", "--read-from-remote-server"]);
-    assert_eq!(ended.out, "");
+    let server = logging(product, &["--binlog-checksum=NONE"]);
+    execute(&mut session(&server), &HISTORY[..3]);
+    let mut copy = std::fs::read(server.data().join("binlog.000001")).unwrap();
+    let whole = copy.len();
+    // The scheme, the version of the key, a nonce; then what nobody can read.
+    copy.extend_from_slice(&[0, 0, 0, 0, 164, 7, 0, 0, 0, 36, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0]);
+    copy.extend_from_slice(&[7; 12 + 100]);
+    std::fs::write(folder.path().join("log"), &copy).unwrap();
+    let at = format!("from {} on it is encrypted", whole + 36);
+    let ended = run(folder.path(), &["log", "log"]).exits(3).says(&[&at, "--read-from-remote-server"]);
+    assert_eq!(ended.out.lines().count(), 4);
 }

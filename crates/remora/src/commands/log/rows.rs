@@ -9,12 +9,12 @@ use binlog::row::{self, Cell, Image, Row, Value};
 use binlog::tables::Tables;
 use serde_json::json;
 
+use super::feed;
 use super::filter::Filter;
 use super::known::Known;
 use super::names;
 use super::show::Show;
 use super::transaction::Transaction;
-use super::walk;
 
 /// Reads a transaction again and shows its rows: so none of them was kept in memory before its end was
 /// found.
@@ -26,7 +26,7 @@ pub(super) fn show(
     show: &mut Show,
 ) -> Result<()> {
     let mut tables = Tables::default();
-    walk::again(whole, files, |event, _| {
+    feed::again(whole, files, |event, _| {
         let is_table = tables.take(event, |table| drop(known.complete(table)))?.is_some();
         let rows = match is_table {
             true => return Ok(()),

@@ -1,0 +1,69 @@
+//! Reads files of a log.
+
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use binlog::event::{Event, Kind};
+use binlog::reader::Reader;
+use disk::{Disk, RealDisk, Source};
+
+use super::transaction::{Place, Transaction};
+
+/// Bytes that are read at once.
+pub(super) const PIECE_BYTES: usize = 1 << 20;
+
+/// A file, read from an offset on.
+pub(super) struct Feed {
+    source: Box<dyn Source>,
+    at: u64,
+}
+
+impl Feed {
+    /// Opens a file.
+    pub(super) fn open(path: &Path, at: u64) -> Result<BufReader<Feed>> {
+        let source = RealDisk.open(path).with_context(|| path.display().to_string())?;
+        Ok(BufReader::with_capacity(PIECE_BYTES, Feed { source, at }))
+    }
+}
+
+impl Read for Feed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.source.read_at(self.at, buffer)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+/// Reads the events of a transaction again, in one file after the other.
+pub(super) fn again(
+    whole: &Transaction,
+    files: &[PathBuf],
+    mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
+) -> Result<()> {
+    for number in whole.start.file..=whole.end.file {
+        let Some(path) = files.get(number) else { break };
+        // How its events are written is said at its beginning, and in a relay log once more.
+        let mut reader = Reader::open(Feed::open(path, 0)?)?;
+        let begin = if number == whole.start.file { whole.start.at } else { 0 };
+        let mut format = reader.format().clone();
+        while reader.position() < begin {
+            let Some(event) = reader.next()? else { break };
+            let is_last = !matches!(event.header.kind, Kind::FORMAT_DESCRIPTION | Kind::ROTATE);
+            format.clone_from(reader.format());
+            if is_last && !reader.is_relay() {
+                break;
+            }
+        }
+        let at = reader.position().max(begin);
+        let mut reader = Reader::at(Feed::open(path, at)?, at, format);
+        while let Some(event) = reader.next()? {
+            let place = Place { file: number, at: event.at };
+            if place >= whole.end {
+                break;
+            }
+            take(&event, place)?;
+        }
+    }
+    Ok(())
+}
