@@ -122,3 +122,20 @@ pub(crate) fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, Flaw> {
     let len = wire.uint_be(len_bytes)?;
     inflated(flate2::read::ZlibDecoder::new(wire.rest()), len)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_packed_has_the_length_that_is_said() {
+        // A zlib stream of one stored block: `abc`.
+        let stream = [0x78, 0x01, 1, 3, 0, 0xFC, 0xFF, b'a', b'b', b'c', 0x02, 0x4D, 0x01, 0x27];
+        let packed = |head: &[u8]| unpacked(&[head, &stream[..]].concat());
+        assert_eq!(packed(&[0x81, 3]).as_deref(), Ok(&b"abc"[..]));
+        assert_eq!(packed(&[0x82, 0, 3]).as_deref(), Ok(&b"abc"[..]));
+        for wrong in [&[0x81, 2][..], &[0x81, 4], &[0x91, 3], &[0x80]] {
+            assert!(packed(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,9 +1,12 @@
 //! What is read equals what the servers say.
 
+use binlog::column::Type;
 use binlog::event::{Body, Kind};
 use binlog::reader::Reader;
 
-use crate::support::{CASES, Case, walk};
+use binlog::tables::Tables;
+
+use crate::support::{CASES, Case, framed, walk};
 
 #[test]
 fn every_event_is_where_the_server_says() {
@@ -112,4 +115,41 @@ fn a_compressed_statement_is_read() {
         }
     }
     assert_eq!(found, 1);
+}
+
+/// What a server of another kind or configuration writes: numbers of MySQL before BEGIN, and an XA COMMIT that is
+/// announced as a transaction.
+#[test]
+fn a_number_does_not_say_whether_a_begin_follows() {
+    let query = |sql: &str| [&[0; 14][..], sql.as_bytes()].concat();
+    let (begin, insert, create) = (query("BEGIN"), query("INSERT"), query("CREATE TABLE"));
+    let (xa, gtid) = (query("XA COMMIT 'x'"), [0; 19]);
+    let log = framed(&[
+        (34, &[]),
+        (2, &begin),
+        (2, &insert),
+        (2, &insert),
+        (16, &[0; 8]),
+        (34, &[]),
+        (2, &create),
+        (162, &gtid),
+        (2, &xa),
+    ]);
+    let found = walk(&log);
+    assert_eq!(found.error, None);
+    let at = |event: usize| found.events[event].split('\t').next().unwrap().parse::<u64>().unwrap();
+    assert_eq!(found.groups, [(at(1), at(6)), (at(6), at(8)), (at(8), log.len() as u64)]);
+}
+
+/// The number of a table is given to another after that was forgotten.
+#[test]
+fn a_number_of_a_table_may_be_given_anew() {
+    let map = |kind: u8| [&[9, 0, 0, 0, 0, 0, 1, 0, 1, b'a', 0, 1, b't', 0, 1, kind, 0, 0][..]].concat();
+    let log = framed(&[(19, &map(3)), (19, &map(3)), (19, &map(8))]);
+    let (mut reader, mut tables, mut found) =
+        (Reader::open(&log[..]).unwrap(), Tables::default(), Vec::new());
+    while let Some(event) = reader.next().unwrap() {
+        found.extend(tables.take(&event, |_| {}).unwrap().map(|table| table.columns[0].kind));
+    }
+    assert_eq!(found, [Type::Int(4), Type::Int(4), Type::Int(8)]);
 }

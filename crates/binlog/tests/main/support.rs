@@ -82,3 +82,16 @@ fn read(log: &[u8], found: &mut Found) -> Result<(), Error> {
     found.end = reader.end().cloned();
     Ok(())
 }
+
+/// A log without checksums that has these events: kind and body.
+pub(crate) fn framed(events: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut log = CASES[1].log[..256].to_vec();
+    for (kind, body) in events {
+        let len = u32::try_from(body.len() + 19).unwrap();
+        log.extend_from_slice(&[0, 0, 0, 0, *kind, 1, 0, 0, 0]);
+        log.extend_from_slice(&len.to_le_bytes());
+        log.extend_from_slice(&[0; 6]);
+        log.extend_from_slice(body);
+    }
+    log
+}
