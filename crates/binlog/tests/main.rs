@@ -1,5 +1,7 @@
 //! Logs that real servers wrote: every event, every group, every cut and every flipped byte.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
+
 #[path = "main/damage.rs"]
 mod damage;
 #[path = "main/event.rs"]

@@ -117,8 +117,8 @@ fn a_compressed_statement_is_read() {
     assert_eq!(found, 1);
 }
 
-/// What a server of another kind or configuration writes: numbers of MySQL before BEGIN, and an XA COMMIT that is
-/// announced as a transaction.
+/// What a server of another kind or configuration writes: numbers of MySQL before BEGIN, and an XA COMMIT
+/// that is announced as a transaction.
 #[test]
 fn a_number_does_not_say_whether_a_begin_follows() {
     let query = |sql: &str| [&[0; 14][..], sql.as_bytes()].concat();
