@@ -13,6 +13,9 @@ use super::transaction::{Place, Transaction};
 /// Bytes that are read at once.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
+/// Enough for the events at the beginning of a file.
+const BEGIN_BYTES: usize = 1 << 10;
+
 /// A file, read from an offset on.
 pub(super) struct Feed {
     source: Box<dyn Source>,
@@ -20,10 +23,15 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Opens a file.
+    /// Opens a file, all of which is read from there on.
     pub(super) fn open(path: &Path, at: u64) -> Result<BufReader<Feed>> {
+        Feed::sized(path, at, PIECE_BYTES)
+    }
+
+    /// Opens a file of which about so many bytes are read.
+    fn sized(path: &Path, at: u64, bytes: usize) -> Result<BufReader<Feed>> {
         let source = RealDisk.open(path).with_context(|| path.display().to_string())?;
-        Ok(BufReader::with_capacity(PIECE_BYTES, Feed { source, at }))
+        Ok(BufReader::with_capacity(bytes.clamp(BEGIN_BYTES, PIECE_BYTES), Feed { source, at }))
     }
 }
 
@@ -41,10 +49,11 @@ pub(super) fn again(
     files: &[PathBuf],
     mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
 ) -> Result<()> {
+    let bytes = usize::try_from(whole.bytes).unwrap_or(PIECE_BYTES);
     for number in whole.start.file..=whole.end.file {
         let Some(path) = files.get(number) else { break };
         // How its events are written is said at its beginning, and in a relay log once more.
-        let mut reader = Reader::open(Feed::open(path, 0)?)?;
+        let mut reader = Reader::open(Feed::sized(path, 0, BEGIN_BYTES)?)?;
         let begin = if number == whole.start.file { whole.start.at } else { 0 };
         let mut format = reader.format().clone();
         while reader.position() < begin {
@@ -56,7 +65,7 @@ pub(super) fn again(
             }
         }
         let at = reader.position().max(begin);
-        let mut reader = Reader::at(Feed::open(path, at)?, at, format);
+        let mut reader = Reader::at(Feed::sized(path, at, bytes)?, at, format);
         while let Some(event) = reader.next()? {
             let place = Place { file: number, at: event.at };
             if place >= whole.end {
