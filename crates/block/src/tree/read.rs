@@ -88,7 +88,10 @@ impl Reader {
     }
 
     fn read_file(&self, path: &Path, care: Care, offset: u64, target: &mut [u8]) -> io::Result<()> {
-        let Some(file) = self.file(path, care)? else { return Ok(()) };
+        let Some(file) = self.file(path, care)? else {
+            target.fill(0);
+            return Ok(());
+        };
         if care == Care::Pages {
             let check = self.check.as_deref();
             let check = check.ok_or_else(|| io::Error::other("nobody knows how to check these pages"))?;
@@ -131,10 +134,13 @@ impl Source for Reader {
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let end = (at + buffer.len() as u64).min(self.len);
         let count = usize::try_from(end.saturating_sub(at)).unwrap_or(0);
-        buffer.fill(0);
+        // The end of the last part.
+        let mut filled = 0;
         for (place, what, within) in self.parts.touched(at..end) {
             let index = |place: u64| usize::try_from(place - at).unwrap_or(usize::MAX);
-            let target = buffer.get_mut(index(place.start)..index(place.end)).unwrap_or_default();
+            buffer.get_mut(filled..index(place.start)).unwrap_or_default().fill(0);
+            filled = index(place.end);
+            let target = buffer.get_mut(index(place.start)..filled).unwrap_or_default();
             match what {
                 What::Bytes(bytes) => {
                     let from = bytes.get(usize::try_from(within).unwrap_or(usize::MAX)..).unwrap_or_default();
@@ -145,6 +151,7 @@ impl Source for Reader {
                 }
             }
         }
+        buffer.get_mut(filled..).unwrap_or_default().fill(0);
         Ok(count)
     }
 

@@ -71,17 +71,23 @@ pub(super) fn check_settings(
     data: &Path,
     reach: &Reach<'_>,
 ) -> io::Result<Vec<String>> {
-    for (name, path) in needed(session)? {
-        let [path] = &*resolve(machine, &[data.join(path)])? else { continue };
-        if !reach.has(machine, path)? {
-            return Err(refusal(&name, path, data, reach));
+    let needed = needed(session)?;
+    let paths: Vec<PathBuf> = needed.iter().map(|(_, path)| data.join(path)).collect();
+    for ((name, _), path) in needed.iter().zip(resolve(machine, &paths)?) {
+        if !reach.has(machine, &path)? {
+            return Err(refusal(name, &path, data, reach));
+        }
+    }
+    let (mut apart, mut paths) = (Vec::new(), Vec::new());
+    for (name, what) in APART {
+        if let Some(value) = setting(session, name)?.filter(|value| !value.is_empty()) {
+            apart.push((name, what));
+            paths.push(data.join(value));
         }
     }
     let mut lines = Vec::new();
-    for (name, what) in APART {
-        let Some(value) = setting(session, name)?.filter(|value| !value.is_empty()) else { continue };
-        let [path] = &*resolve(machine, &[data.join(value)])? else { continue };
-        if !reach.has(machine, path)? {
+    for ((name, what), path) in apart.into_iter().zip(resolve(machine, &paths)?) {
+        if !reach.has(machine, &path)? {
             lines.push(format!("{name} is {}: the backup lacks {what}", path.display()));
         }
     }

@@ -20,6 +20,16 @@ pub(super) const DDL: &str = "ddl.log";
 /// Extensions of files that only change with their table's rows or definition, of engines without a log.
 const UNLOGGED: [&str; 15] =
     ["frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "BAK", "TMD", "ARN"];
+/// Settings with the names of files: the beginning of those of the binary log and of the relay log, and files
+/// with messages and statements.
+const SETTINGS: [&str; 6] = [
+    "log_bin_basename",
+    "relay_log_basename",
+    "log_error",
+    "slow_query_log_file",
+    "general_log_file",
+    "innodb_buffer_pool_filename",
+];
 /// Files that a server makes anew, or that are of no use in a copy.
 const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"];
 
@@ -52,26 +62,19 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn of(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<Names> {
-        let mut said =
-            |name: &str| setting(session, name).map(|value| value.filter(|value| !value.is_empty()));
-        // The data folder is known without links, and these may have some.
-        let inside = |path: PathBuf| -> io::Result<Option<PathBuf>> {
-            let path = belongs::resolve(machine, &[data.join(path)])?.pop().unwrap_or_default();
-            Ok(path.strip_prefix(data).map(Path::to_owned).ok())
-        };
-        let of = |value: Option<String>| value.map_or(Ok(None), |value| inside(value.into()));
-        let files = said("innodb_data_file_path")?.unwrap_or_else(|| "ibdata1".to_owned());
-        let files = files.split(';').filter_map(|file| file.split(':').next());
-        let mut system = BTreeSet::new();
-        for file in files {
-            system.extend(inside(file.into())?);
+        let files = setting(session, "innodb_data_file_path")?.unwrap_or_default();
+        let files: Vec<&str> = files.split(';').filter_map(|file| file.split(':').next()).collect();
+        let mut paths: Vec<PathBuf> = files.iter().map(|file| data.join(file)).collect();
+        for name in SETTINGS {
+            paths.push(data.join(setting(session, name)?.unwrap_or_default()));
         }
-        let mut told = BTreeSet::new();
-        for name in ["log_error", "slow_query_log_file", "general_log_file", "innodb_buffer_pool_filename"] {
-            told.extend(of(said(name)?)?);
-        }
-        let (binary_log, relay_log) = (of(said("log_bin_basename")?)?, of(said("relay_log_basename")?)?);
-        Ok(Names { system, binary_log, relay_log, told })
+        // The data folder is known without links, and these may have some. What is not set is the folder itself.
+        let inside = |path: PathBuf| path.strip_prefix(data).map(Path::to_owned).ok();
+        let inside = |path| inside(path).filter(|path| path != Path::new(""));
+        let mut found = belongs::resolve(machine, &paths)?.into_iter().map(inside);
+        let system = found.by_ref().take(files.len()).flatten().collect();
+        let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());
+        Ok(Names { system, binary_log, relay_log, told: found.flatten().collect() })
     }
 
     /// When the file with this path, relative to the data folder, is copied.

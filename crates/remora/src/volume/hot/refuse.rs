@@ -27,6 +27,10 @@ const ENGINES: [&str; 13] = [
     "QUEUE",
 ];
 
+/// Settings with folders of files that are expected at the top of the data folder.
+const FOLDERS: [&str; 4] =
+    ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "aria_log_dir_path"];
+
 /// Fails for a server of which a copy made in this way would not be right.
 pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<()> {
     let about = &session.about;
@@ -61,14 +65,15 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
              tables; GRANT SELECT ON *.* shows them"
         )));
     }
-    for name in
-        ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "aria_log_dir_path"]
-    {
-        let value = setting(session, name)?.unwrap_or_default();
-        let [folder] = &*belongs::resolve(machine, &[data.join(&value)])? else { continue };
+    let mut folders = Vec::new();
+    for name in FOLDERS {
+        folders.push(data.join(setting(session, name)?.unwrap_or_default()));
+    }
+    for (name, folder) in FOLDERS.iter().zip(belongs::resolve(machine, &folders)?) {
         if folder != data {
             return Err(io::Error::other(format!(
-                "{name} is {value}, and only files at the top of the data folder can be copied while the server runs"
+                "{name} is {}, and only files at the top of the data folder can be copied while the server runs",
+                folder.display()
             )));
         }
     }
