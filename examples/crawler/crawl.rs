@@ -112,8 +112,10 @@ impl Crawl {
                 link.exec_drop("INSERT IGNORE INTO page (path) VALUES (?)", (to,))?;
             }
         }
+        // Who found the link may not have noted it yet.
         link.exec_drop(
-            "UPDATE page SET status = ?, bytes = ?, tries = ? WHERE path = ?",
+            "INSERT INTO page (status, bytes, tries, path) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE \
+             status = VALUES(status), bytes = VALUES(bytes), tries = VALUES(tries)",
             (page.status, page.body.len(), tries + 1, path),
         )
     }

@@ -94,7 +94,11 @@ fn a_server_of_which_no_snapshot_can_be_made_is_told() {
     let socket = server.socket().display().to_string();
     let line = ["backup", "mysql:", "--socket", &socket, "--no-defaults", "-uroot", "--to", "repo"];
     let snapshot = [line.as_slice(), &["--way", "snapshot"]].concat();
-    volume.remora(&snapshot).exits(1).says(&["lies on ext4", "no snapshot can be made", "leave --way out"]);
+    volume.remora(&snapshot).exits(1).says(&[
+        "lies on ext4",
+        "no snapshot can be made",
+        "without --way snapshot",
+    ]);
     assert!(!volume.folder.path().join("repo/mysql/000001.blk").exists());
     volume.remora(&line).exits(0).says(&["commits waited for", "mysql@1 (full)"]);
 }

@@ -7,7 +7,9 @@ use std::path::Path;
 use sandbox::{Family, Product};
 use serde_json::json;
 
-use super::support::{Ended, Place, on_every_server, on_mariadb, on_products, products, remora, start, tell};
+use super::support::{
+    Ended, Place, on_every_server, on_mariadb, on_products, products, remora, skipped, start, tell,
+};
 
 fn vars(folder: &Path, arguments: &[&str]) -> Ended {
     Ended::of(&remora(folder).arg("vars").args(arguments).output().unwrap())
@@ -28,7 +30,17 @@ fn what_ships_is_what_a_started_server_says() {
     let folder = tempfile::tempdir().unwrap();
     on_products(&products(), |product| {
         tell(product);
-        let fresh = format!("sandbox:{}", product.id());
+        let snapshot = |source: &str| vars(folder.path(), &["snapshot", source]).exits(0).out;
+        let version =
+            |text: &str| text.lines().find_map(|line| line.strip_prefix("version\t")).unwrap().to_owned();
+        let (ships, now) = (snapshot(product.id()), snapshot(&format!("sandbox:{}", product.id())));
+        // A package may be newer than what ships.
+        if version(&ships) != version(&now) {
+            let why = format!("the snapshot is of {}, the server is {}", version(&ships), version(&now));
+            return skipped(&format!("what_ships_is_what_a_started_server_says on {product}"), &why);
+        }
+        let fresh = format!("{}.txt", product.id());
+        std::fs::write(folder.path().join(&fresh), now).unwrap();
         for (a, b) in [(product.id(), fresh.as_str()), (fresh.as_str(), product.id())] {
             let ended = vars(folder.path(), &[a, b, "--exit-code"]).exits(0);
             assert!(ended.err.contains("0 differences"), "{}", ended.err);

@@ -68,7 +68,7 @@ impl Names {
         for name in SETTINGS {
             paths.push(data.join(setting(session, name)?.unwrap_or_default()));
         }
-        // The data folder is known without links, and these may have some. What is not set is the folder itself.
+        // The data folder is known without links, and these may have some. What is not set is that folder.
         let inside = |path: PathBuf| path.strip_prefix(data).map(Path::to_owned).ok();
         let inside = |path| inside(path).filter(|path| path != Path::new(""));
         let mut found = belongs::resolve(machine, &paths)?.into_iter().map(inside);
