@@ -15,6 +15,7 @@ mod file;
 mod log;
 mod queue;
 mod refuse;
+mod settle;
 mod spool;
 mod stage;
 
@@ -107,6 +108,8 @@ impl<'a> HotCopy<'a> {
             spaces: BTreeMap::new(),
             folders: BTreeSet::from([PathBuf::new()]),
             queues: Vec::new(),
+            before: BTreeMap::new(),
+            listed: Instant::now(),
             feed: Box::new(Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)))),
             len: 0,
             region: 0,
@@ -151,6 +154,10 @@ pub(crate) struct HotFeed<'a> {
     folders: BTreeSet<PathBuf>,
     /// The folders of queues.
     queues: Vec<PathBuf>,
+    /// When the files that are read while nobody commits were written last, some time before that.
+    before: BTreeMap<PathBuf, i128>,
+    /// When that was looked at.
+    listed: Instant,
     /// Reads the region that is being read.
     feed: Box<dyn Feed>,
     len: u64,
@@ -248,6 +255,7 @@ impl HotFeed<'_> {
         }
         let named = file::named_in(&ddl);
         let (nodes, seen) = self.list()?;
+        self.listed = Instant::now();
         // What was refused in the beginning may have been made since.
         if let Some(node) = nodes.iter().find(|node| file::leads_away(node)) {
             return Err(io::Error::other(format!(
@@ -289,7 +297,10 @@ impl HotFeed<'_> {
                 }
                 When::NoDdl => anew.push(node),
                 // A table's files stay in their folder.
-                When::NoCommit => self.folders.extend(node.path.parent().map(Path::to_owned)),
+                When::NoCommit => {
+                    self.folders.extend(node.path.parent().map(Path::to_owned));
+                    self.before.insert(node.path, node.attributes.modified_ns);
+                }
                 When::Never => {}
             }
         }
@@ -322,6 +333,7 @@ impl HotFeed<'_> {
     /// The third region: stops commits, puts aside what is left, cuts the redo log, and lets the server go
     /// on.
     fn read_rest(&mut self) -> io::Result<()> {
+        settle::wait_after(self.listed);
         self.stages()?.block_commit()?;
         // From here on it must not be read beyond the end, which is not known yet.
         let log = self.log.take().ok_or_else(ended)?.stop()?;
@@ -356,7 +368,7 @@ impl HotFeed<'_> {
     fn end_log(&mut self, log: Stopped, end: u64) -> io::Result<Spooled> {
         let log = log.finish(end)?;
         self.refuse_imported(&log)?;
-        self.redo.put_first(&log.head)?;
+        self.redo.replace(0, &log.head)?;
         Ok(log)
     }
 

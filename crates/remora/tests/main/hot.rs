@@ -1,5 +1,7 @@
 //! `remora backup mysql: --way copy`: servers that are copied file by file while they work.
 
+#[path = "hot/aria.rs"]
+mod aria;
 #[path = "hot/queue.rs"]
 mod queue;
 

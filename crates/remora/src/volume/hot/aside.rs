@@ -31,24 +31,18 @@ pub(super) struct Tail {
 impl HotFeed<'_> {
     /// Reads what may change until nobody commits.
     pub(super) fn put_aside(&mut self) -> io::Result<Vec<Aside>> {
-        let mut nodes = Vec::new();
-        for folder in std::mem::take(&mut self.folders) {
-            for entry in self.machine.tree().entries(&self.data.join(&folder))? {
-                let path = folder.join(&entry.name);
-                if entry.kind == Kind::File && self.names.when(&path) == When::NoCommit {
-                    nodes.push(Node::of(path, entry));
-                }
-            }
-        }
+        let mut nodes = self.left()?;
         // Aria's control file first and its logs last, so that nothing between them is newer than the logs.
-        nodes.sort_by_key(|node| {
-            let name = node.path.to_string_lossy();
-            let digits = name.strip_prefix("aria_log.").unwrap_or("x");
-            (name != "aria_log_control", digits.bytes().all(|byte| byte.is_ascii_digit()))
-        });
+        nodes.sort_by_key(|node| node.path != Path::new("aria_log_control"));
         let (altered, rest): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| file::is_altered(&node.path));
-        let mut rest = self.put_together(rest)?;
+        let (logs, files): (Vec<Node>, Vec<Node>) =
+            rest.into_iter().partition(|node| file::is_aria_log(&node.path));
+        let mut rest = self.put_together(files)?;
+        self.settle(&rest)?;
+        let logs = self.put_together(logs)?;
+        self.settle(&logs)?;
+        rest.extend(logs);
         for node in altered {
             match self.machine.disk().open(&self.data.join(&node.path)) {
                 Ok(file) => {
@@ -61,6 +55,20 @@ impl HotFeed<'_> {
             }
         }
         Ok(rest)
+    }
+
+    /// The files that are read while nobody commits.
+    pub(super) fn left(&self) -> io::Result<Vec<Node>> {
+        let mut nodes = Vec::new();
+        for folder in &self.folders {
+            for entry in self.machine.tree().entries(&self.data.join(folder))? {
+                let path = folder.join(&entry.name);
+                if entry.kind == Kind::File && self.names.when(&path) == When::NoCommit {
+                    nodes.push(Node::of(path, entry));
+                }
+            }
+        }
+        Ok(nodes)
     }
 
     /// Reads whole files, one after the other, as one volume: on another machine that takes few questions.

@@ -156,6 +156,12 @@ fn is_relayed(base: &Path, path: &Path) -> bool {
     base.parent() == path.parent() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
+/// Whether this is a part of Aria's log.
+pub(super) fn is_aria_log(path: &Path) -> bool {
+    let number = path.to_str().and_then(|name| name.strip_prefix("aria_log."));
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Whether this is a table that an ALTER TABLE makes; it may be gone at any time.
 pub(super) fn is_altered(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"#sql"))

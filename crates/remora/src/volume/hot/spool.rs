@@ -1,8 +1,9 @@
 //! What was read while the server stood still, until it can be stored.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A file without a name: nothing is left of it, however the run ends.
@@ -38,10 +39,14 @@ impl Spool {
         Ok((start, count))
     }
 
-    /// Replaces its first bytes.
-    pub(super) fn put_first(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(bytes)
+    /// Reads bytes that were added.
+    pub(super) fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, at)
+    }
+
+    /// Replaces bytes that were added.
+    pub(super) fn replace(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at)
     }
 
     /// A path that leads to it in this process.
