@@ -45,8 +45,8 @@ impl HotFeed<'_> {
     }
 }
 
-/// Reads a file of `len` bytes again until each piece was the same in two reads. What it was is in a spool, from an
-/// offset on.
+/// Reads a file of `len` bytes again until each piece was the same in two reads. What it was is in a spool,
+/// from an offset on.
 fn settle(
     read: impl Fn(u64, &mut [u8]) -> io::Result<usize>,
     len: u64,
