@@ -11,6 +11,7 @@
 //! aside while nobody committed.
 
 mod aside;
+mod early;
 mod file;
 mod log;
 mod queue;
@@ -20,13 +21,13 @@ mod spool;
 mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::tree::{self, Care, Growing, Layout, Node, Part, Reader};
+use block::tree::{Care, Growing, Layout, Node, Part, Reader};
 use block::{BLOCK, Feed, Scan, Seen, Want};
 use disk::{Kind, RealDisk, Stat};
 use physical::follow::Spooled;
@@ -34,6 +35,7 @@ use progress::Progress;
 use serde_json::{Value, json};
 
 use self::aside::Aside;
+use self::early::Early;
 use self::file::{Names, When};
 use self::log::{LogReader, Stopped};
 use self::spool::Spool;
@@ -44,8 +46,6 @@ use crate::hold;
 use crate::host::Machine;
 use crate::stop;
 
-/// Where a page has the number of its tablespace.
-const SPACE_ID: u64 = 34;
 /// Blanks in place of a note that is known later.
 const NOTE_ROOM: usize = 16 << 10;
 /// How long pages wait for the log before they look again.
@@ -120,17 +120,6 @@ impl<'a> HotCopy<'a> {
     }
 }
 
-/// A file as it was when its pages were listed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Early {
-    inode: u64,
-    /// When it was made: another file may have its inode number now. 0 if that is unknown.
-    born_ns: i128,
-    modified_ns: i128,
-    /// The number of its tablespace; none in a new file that the server has not written yet.
-    space: u32,
-}
-
 /// The copy, while it is made.
 pub(crate) struct HotFeed<'a> {
     machine: &'a Machine,
@@ -169,42 +158,6 @@ impl HotFeed<'_> {
     /// The note for the beginning, with room for what is known at the end.
     pub(crate) fn room_for_note() -> String {
         format!("{:NOTE_ROOM$}", "{}")
-    }
-
-    /// The files of the data folder, and what is known of each.
-    fn list(&self) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
-        let mut seen = BTreeMap::new();
-        let (nodes, left) = tree::list_seen(&*self.machine.tree(), &self.data, |path, entry| {
-            let (inode, born_ns) = (entry.inode, entry.born_ns);
-            let modified_ns = entry.attributes.modified_ns;
-            seen.insert(path.to_owned(), Early { inode, born_ns, modified_ns, space: 0 });
-        })?;
-        if let Some(left) = left.iter().find(|left| !left.of_no_use) {
-            return Err(io::Error::other(format!("{}: {}", self.data.join(&left.path).display(), left.what)));
-        }
-        if let Some(node) = nodes.iter().find(|node| node.same_as.is_some()) {
-            return Err(io::Error::other(format!(
-                "{} has a second name",
-                self.data.join(&node.path).display()
-            )));
-        }
-        Ok((nodes, seen))
-    }
-
-    /// The number of a file's tablespace; none if the file is gone or empty.
-    fn space(&self, path: &Path) -> io::Result<Option<u32>> {
-        let mut number = [0; 4];
-        let read = self
-            .machine
-            .disk()
-            .open(&self.data.join(path))
-            .and_then(|file| file.read_full_at(SPACE_ID, &mut number));
-        match read {
-            Ok(4) => Ok(Some(u32::from_be_bytes(number))),
-            Ok(_) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// The first region: what is read while the server works.
@@ -247,13 +200,8 @@ impl HotFeed<'_> {
     /// The second region: stops DDL, and reads what was not read before, or has become another file since.
     fn read_unlogged(&mut self) -> io::Result<()> {
         self.stages()?.block_ddl()?;
-        let mut ddl = String::new();
-        match self.machine.disk().open(&self.data.join(file::DDL)) {
-            Ok(mut file) => file.read_to_string(&mut ddl).map(drop)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        let named = file::named_in(&ddl);
+        let ddl = self.contents(Path::new(file::DDL))?.unwrap_or_default();
+        let named = file::named_in(&String::from_utf8(ddl).map_err(io::Error::other)?);
         let (nodes, seen) = self.list()?;
         self.listed = Instant::now();
         // What was refused in the beginning may have been made since.
@@ -309,25 +257,6 @@ impl HotFeed<'_> {
         self.feed = self.scan(parts)?;
         self.kept.append(&mut anew);
         Ok(())
-    }
-
-    /// Whether the file of this name still is the one that was read.
-    fn is_same(&self, path: &Path, then: Early, now: Early, when: When) -> io::Result<bool> {
-        if (then.inode, then.born_ns) != (now.inode, now.born_ns) {
-            return Ok(false);
-        }
-        // Whoever makes another file of it writes to it.
-        if when == When::Closed || then.modified_ns == now.modified_ns {
-            return Ok(then.modified_ns == now.modified_ns);
-        }
-        // Without a birth time, a table that was imported meanwhile could have everything else in common.
-        Ok(then.born_ns != 0 && then.space != 0 && self.space(path)? == Some(then.space)
-            || self.is_system(path))
-    }
-
-    /// Whether it is the system tablespace, whose number is 0.
-    fn is_system(&self, path: &Path) -> bool {
-        path.extension().is_none_or(|end| end != "ibd") && self.names.when(path) == When::Pages
     }
 
     /// The third region: stops commits, puts aside what is left, cuts the redo log, and lets the server go

@@ -6,7 +6,7 @@
 //! published then, because `INSERT` has to wait, and a row that is ended a moment later is still there.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use block::tree::Node;
@@ -37,9 +37,12 @@ impl HotFeed<'_> {
         for _ in 0..LOOKS {
             let before = self.contents(&path)?;
             let Some(parts) = self.open_parts(folder)? else { continue };
-            let entry = self.machine.tree().entry(&self.data.join(&path)).ok();
+            let entry = match self.machine.tree().entry(&self.data.join(&path)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                entry => Some(entry?),
+            };
             // A file that the checkpoint lists is only removed after it was replaced.
-            if self.contents(&path)? != before {
+            if entry.is_some() != before.is_some() || self.contents(&path)? != before {
                 continue;
             }
             if let Some((bytes, entry)) = before.zip(entry) {
@@ -87,15 +90,5 @@ impl HotFeed<'_> {
             same || node.path.parent() != Some(folder)
         });
         parts.into_values().collect()
-    }
-
-    /// The contents of a small file; none if it does not exist.
-    fn contents(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        let mut bytes = Vec::new();
-        match self.machine.disk().open(&self.data.join(path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?.read_to_end(&mut bytes)?,
-        };
-        Ok(Some(bytes))
     }
 }
