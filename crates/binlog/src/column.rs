@@ -1,6 +1,7 @@
 //! How the values of a column are stored in a row.
 
-use crate::decimal;
+use innodb::table::decimal_bytes;
+
 use crate::error::Flaw;
 use crate::wire::Wire;
 
@@ -106,7 +107,7 @@ impl Type {
             Type::Int(bytes) | Type::Enum(bytes) | Type::Set(bytes) => bytes.into(),
             Type::Float | Type::OldTimestamp => 4,
             Type::Double | Type::OldDatetime => 8,
-            Type::Decimal(precision, scale) => decimal::stored_len(precision, scale),
+            Type::Decimal(precision, scale) => decimal_bytes(precision, scale).into(),
             Type::Bit(bits) => usize::from(bits.div_ceil(8)),
             Type::Year => 1,
             Type::Date | Type::OldTime => 3,

@@ -12,7 +12,6 @@
 //! place.
 
 pub mod column;
-mod decimal;
 mod error;
 pub mod event;
 pub mod group;

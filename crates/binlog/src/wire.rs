@@ -100,7 +100,7 @@ pub(crate) fn big(bytes: &[u8]) -> u64 {
 }
 
 /// What was compressed: the decoder gives exactly so many bytes.
-pub(crate) fn inflated(decoder: impl Read, len: u64) -> Result<Vec<u8>, Flaw> {
+fn inflated(decoder: impl Read, len: u64) -> Result<Vec<u8>, Flaw> {
     let mut out = Vec::new();
     // One more, so that too much is noticed.
     decoder.take(len.saturating_add(1)).read_to_end(&mut out).map_err(|_| Flaw("it can't be unpacked"))?;

@@ -10,6 +10,7 @@ mod decimal;
 mod integer;
 mod member;
 mod real;
+pub mod shared;
 mod text;
 mod time;
 
@@ -19,7 +20,7 @@ use crate::Error;
 use crate::table::{Column, Length, Type};
 
 /// Why a text or bytes are not a value.
-type Fault = &'static str;
+pub type Fault = &'static str;
 
 /// Bytes of a text that a message shows.
 const SHOWN_BYTES: usize = 80;

@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Display};
 
-use crate::row::time::timestamp_text;
 use crate::row::value::Value;
 
 /// The collations of latin1, whose bytes are no UTF-8. MariaDB's reads bytes from 0x80 on as Windows does,
@@ -19,7 +18,6 @@ impl Value<'_> {
             Value::Enum(_, Some(name)) => text(name, None),
             Value::Set(_, Some(names)) => text(&names.join(&b","[..]), None),
             Value::Time(text) => Some(text.clone()),
-            Value::Timestamp(seconds, micros, decimals) => Some(timestamp_text(*seconds, *micros, *decimals)),
             _ => None,
         }
     }

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use innodb::value::shared;
+
 use crate::column::Type;
-use crate::decimal;
 use crate::error::Flaw;
 use crate::event::table::Column;
 use crate::row::time;
-use crate::wire::{Wire, big, inflated, little};
+use crate::wire::{Wire, big, little};
 
 /// A value. Texts are bytes in the character set of their column.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,10 +29,8 @@ pub enum Value<'a> {
     Decimal(String),
     /// BIT: the value, and the number of bits.
     Bit(u64, u16),
-    /// DATE, TIME, DATETIME, as text.
+    /// DATE, TIME, DATETIME, and TIMESTAMP in UTC, as text.
     Time(String),
-    /// TIMESTAMP: seconds since 1970, microseconds, decimals.
-    Timestamp(u32, u32, u8),
     /// YEAR.
     Year(u16),
     /// A member of ENUM by number from 1 on, 0 for none; its name if that is known.
@@ -54,22 +53,24 @@ pub(crate) fn decode<'a>(column: &'a Column, bytes: &'a [u8]) -> Result<Value<'a
         Type::Int(_) => integer(bytes, column.is_unsigned),
         Type::Float => Value::Float(f32::from_bits(wire.u32()?)),
         Type::Double => Value::Double(f64::from_bits(wire.u64()?)),
-        Type::Decimal(precision, scale) => Value::Decimal(decimal::text(bytes, precision, scale)?),
+        Type::Decimal(precision, scale) => {
+            Value::Decimal(text(|out| shared::decimal(bytes, precision, scale, out))?)
+        }
         Type::Bit(bits) => Value::Bit(big(bytes), bits),
         Type::Year => Value::Year(match wire.u8()? {
             0 => 0,
             year => 1900 + u16::from(year),
         }),
         Type::Date => Value::Time(time::date(bytes)?),
-        Type::Time(decimals) => Value::Time(time::time(bytes, decimals)?),
-        Type::Datetime(decimals) => Value::Time(time::datetime(bytes, decimals)?),
+        Type::Time(decimals) => Value::Time(text(|out| shared::time(bytes, decimals, out))?),
+        Type::Datetime(decimals) => Value::Time(text(|out| shared::datetime(bytes, decimals, out))?),
         Type::OldTime => Value::Time(time::old_time(bytes)?),
         Type::OldDatetime => Value::Time(time::old_datetime(bytes)?),
-        Type::Timestamp(decimals) => {
-            let (seconds, micros) = time::timestamp(bytes)?;
-            Value::Timestamp(seconds, micros, decimals)
+        Type::Timestamp(decimals) => Value::Time(text(|out| shared::timestamp(bytes, decimals, out))?),
+        Type::OldTimestamp => {
+            let stored = wire.u32()?.to_be_bytes();
+            Value::Time(text(|out| shared::timestamp(&stored, 0, out))?)
         }
-        Type::OldTimestamp => Value::Timestamp(wire.u32()?, 0, 0),
         Type::Enum(_) => {
             let number = little(bytes);
             let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
@@ -79,9 +80,9 @@ pub(crate) fn decode<'a>(column: &'a Column, bytes: &'a [u8]) -> Result<Value<'a
         Type::Set(_) => set(little(bytes), column.members.as_deref()),
         Type::Char(max) => Value::Bytes(fixed(sized(wire, max)?, max, column), column.collation),
         Type::Varchar(max) => Value::Bytes(sized(wire, max)?.into(), column.collation),
-        Type::PackedVarchar(max) => Value::Bytes(unpacked(sized(wire, max)?)?, column.collation),
+        Type::PackedVarchar(max) => Value::Bytes(unpacked(sized(wire, max)?, max.into())?, column.collation),
         Type::Blob(len) | Type::Geometry(len) => Value::Bytes(counted(wire, len)?.into(), column.collation),
-        Type::PackedBlob(len) => Value::Bytes(unpacked(counted(wire, len)?)?, column.collation),
+        Type::PackedBlob(len) => Value::Bytes(unpacked(counted(wire, len)?, u32::MAX)?, column.collation),
         Type::Json(len) => Value::Json(counted(wire, len)?),
         Type::Null => Value::Null,
     })
@@ -132,25 +133,16 @@ fn fixed<'a>(bytes: &'a [u8], max: u16, column: &Column) -> Cow<'a, [u8]> {
     whole.into()
 }
 
-/// A value of a COMPRESSED column: a byte with the method and the bytes of the length, the length with its
-/// highest byte first, and the rest; nothing for an empty one.
-fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Flaw> {
-    let mut wire = Wire(bytes);
-    if bytes.is_empty() {
-        return Ok(bytes.into());
-    }
-    let head = wire.u8()?;
-    match head >> 4 {
-        0 => Ok(wire.rest().into()),
-        8 => {
-            let len = wire.uint_be(usize::from(head & 7))?;
-            let rest = wire.rest();
-            let plain = match head & 8 {
-                0 => inflated(flate2::read::ZlibDecoder::new(rest), len)?,
-                _ => inflated(flate2::read::DeflateDecoder::new(rest), len)?,
-            };
-            Ok(plain.into())
-        }
-        _ => Err(Flaw("a value is packed in an unknown way")),
-    }
+/// A value of a COMPRESSED column.
+fn unpacked(bytes: &[u8], max: u32) -> Result<Cow<'_, [u8]>, Flaw> {
+    let mut out = Vec::new();
+    shared::compressed(bytes, max, &mut out).map_err(Flaw)?;
+    Ok(out.into())
+}
+
+/// A text that is always ASCII.
+fn text(write: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>) -> Result<String, Flaw> {
+    let mut out = Vec::new();
+    write(&mut out).map_err(Flaw)?;
+    String::from_utf8(out).map_err(|_| Flaw("a number or time has letters"))
 }

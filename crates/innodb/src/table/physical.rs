@@ -144,6 +144,14 @@ fn blob_bytes(length_bytes: u8) -> u32 {
     u32::MAX >> (32 - 8 * u32::from(length_bytes.clamp(1, 4)))
 }
 
+/// Bytes of a DECIMAL with so many digits, of which so many are behind the point: nine digits are in four
+/// bytes, the remaining ones at both ends in as few as possible.
+#[must_use]
+pub fn decimal_bytes(precision: u8, scale: u8) -> u8 {
+    let part = |digits: u8| digits / 9 * 4 + (digits % 9).div_ceil(2);
+    part(precision.saturating_sub(scale)) + part(scale)
+}
+
 impl Type {
     /// The length of its values in a record.
     #[must_use]
@@ -158,10 +166,7 @@ impl Type {
             Type::Int { bytes, .. } => fixed(u32::from(*bytes)),
             Type::Float(_) | Type::Inet4 => fixed(4),
             Type::Double(_) => fixed(8),
-            Type::Decimal { precision, scale, .. } => {
-                let part = |digits: u8| u32::from(digits / 9) * 4 + u32::from(digits % 9).div_ceil(2);
-                fixed(part(precision.saturating_sub(*scale)) + part(*scale))
-            }
+            Type::Decimal { precision, scale, .. } => fixed(decimal_bytes(*precision, *scale).into()),
             Type::Bit { bits } => fixed(u32::from(bits.div_ceil(8))),
             Type::Year { .. } => fixed(1),
             Type::Date => fixed(3),
