@@ -10,8 +10,6 @@ use crate::wire::Wire;
 const STANDALONE: u8 = 0x01;
 /// The number of a group commit follows.
 const HAS_COMMIT_ID: u8 = 0x02;
-const TRANSACTIONAL: u8 = 0x04;
-const DDL: u8 = 0x20;
 const PREPARED_XA: u8 = 0x40;
 const COMPLETED_XA: u8 = 0x80;
 
@@ -103,24 +101,6 @@ impl<'a> Gtid<'a> {
     #[must_use]
     pub fn is_standalone(&self) -> bool {
         self.flags & STANDALONE != 0
-    }
-
-    /// Whether it can be rolled back.
-    #[must_use]
-    pub fn is_transactional(&self) -> bool {
-        self.flags & TRANSACTIONAL != 0
-    }
-
-    /// Whether it changes definitions.
-    #[must_use]
-    pub fn is_ddl(&self) -> bool {
-        self.flags & DDL != 0
-    }
-
-    /// Whether it ends with XA PREPARE.
-    #[must_use]
-    pub fn is_prepared_xa(&self) -> bool {
-        self.flags & PREPARED_XA != 0
     }
 }
 

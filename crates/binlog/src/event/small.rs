@@ -3,6 +3,7 @@
 use crate::error::Flaw;
 use crate::event::Kind;
 use crate::event::format::Format;
+use crate::event::gtid::Xid;
 use crate::event::query::{Head, Query};
 use crate::wire::Wire;
 
@@ -137,12 +138,8 @@ impl<'a> ExecuteLoad<'a> {
 pub struct XaPrepare<'a> {
     /// Whether it is committed with it.
     pub one_phase: bool,
-    /// The kind of identifier.
-    pub format: u32,
-    /// The global part of the identifier.
-    pub global: &'a [u8],
-    /// The part of a branch.
-    pub branch: &'a [u8],
+    /// Its identifier.
+    pub xid: Xid<'a>,
 }
 
 impl<'a> XaPrepare<'a> {
@@ -153,6 +150,7 @@ impl<'a> XaPrepare<'a> {
             return Err(Flaw("the identifier of a distributed transaction is too long"));
         }
         let [global, branch] = [global, branch].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
-        Ok(XaPrepare { one_phase, format, global: wire.take(global)?, branch: wire.take(branch)? })
+        let xid = Xid { format, global: wire.take(global)?, branch: wire.take(branch)? };
+        Ok(XaPrepare { one_phase, xid })
     }
 }

@@ -95,7 +95,7 @@ fn a_statement_has_its_session() {
                 assert_eq!((variable.name, variable.value.unwrap().bytes), (&b"a"[..], &b"q"[..]));
             }
             Body::Intvar(kind, value) => assert_eq!((kind, value), (2, 1)),
-            Body::XaPrepare(xa) => assert_eq!((xa.one_phase, xa.global), (false, &b"x1"[..])),
+            Body::XaPrepare(xa) => assert_eq!((xa.one_phase, xa.xid.global), (false, &b"x1"[..])),
             _ => {}
         }
     }
