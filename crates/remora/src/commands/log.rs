@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use dump::Pattern;
+use dump::{Pattern, Selection};
 use progress::Progress;
 
 use self::filter::{Condition, Filter, Range};
@@ -110,9 +110,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         since: arguments.since,
         until: arguments.until,
         gtid: arguments.gtid.clone(),
-        tables: arguments.table.clone(),
+        tables: Selection { include: arguments.table.clone(), exclude: Vec::new(), no_accounts: true },
         conditions: arguments.conditions.clone(),
-        statement: arguments.statement.as_ref().map(|text| text.to_lowercase().into_bytes()),
+        statement: arguments.statement.as_ref().map(|text| text.to_lowercase()),
     };
     let show = Show::new(arguments.statements, arguments.stat, arguments.rows, report)?;
     let mut walk = Walk::new(&found.files, &filter, &known, show, report);

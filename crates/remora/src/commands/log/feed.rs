@@ -4,7 +4,8 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use binlog::event::{Event, Kind};
+use binlog::event::Event;
+use binlog::event::format::Format;
 use binlog::reader::Reader;
 use disk::{Disk, RealDisk, Source};
 
@@ -13,8 +14,8 @@ use super::transaction::{Place, Transaction};
 /// Bytes that are read at once.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// Enough for the events at the beginning of a file.
-const BEGIN_BYTES: usize = 1 << 10;
+/// The least that is read at once.
+const LEAST_BYTES: usize = 1 << 10;
 
 /// A file, read from an offset on.
 pub(super) struct Feed {
@@ -31,7 +32,7 @@ impl Feed {
     /// Opens a file of which about so many bytes are read.
     fn sized(path: &Path, at: u64, bytes: usize) -> Result<BufReader<Feed>> {
         let source = RealDisk.open(path).with_context(|| path.display().to_string())?;
-        Ok(BufReader::with_capacity(bytes.clamp(BEGIN_BYTES, PIECE_BYTES), Feed { source, at }))
+        Ok(BufReader::with_capacity(bytes.clamp(LEAST_BYTES, PIECE_BYTES), Feed { source, at }))
     }
 }
 
@@ -52,20 +53,13 @@ pub(super) fn again(
     let bytes = usize::try_from(whole.bytes).unwrap_or(PIECE_BYTES);
     for number in whole.start.file..=whole.end.file {
         let Some(path) = files.get(number) else { break };
-        // How its events are written is said at its beginning, and in a relay log once more.
-        let mut reader = Reader::open(Feed::sized(path, 0, BEGIN_BYTES)?)?;
-        let begin = if number == whole.start.file { whole.start.at } else { 0 };
-        let mut format = reader.format().clone();
-        while reader.position() < begin {
-            let Some(event) = reader.next()? else { break };
-            let is_last = !matches!(event.header.kind, Kind::FORMAT_DESCRIPTION | Kind::ROTATE);
-            format.clone_from(reader.format());
-            if is_last && !reader.is_relay() {
-                break;
+        let mut reader = match number == whole.start.file {
+            true => {
+                let at = whole.start.at;
+                Reader::at(Feed::sized(path, at, bytes)?, at, Format::clone(&whole.format))
             }
-        }
-        let at = reader.position().max(begin);
-        let mut reader = Reader::at(Feed::sized(path, at, bytes)?, at, format);
+            false => Reader::open(Feed::sized(path, 0, bytes)?)?,
+        };
         while let Some(event) = reader.next()? {
             let place = Place { file: number, at: event.at };
             if place >= whole.end {

@@ -1,13 +1,18 @@
 //! Which transactions and rows are shown.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::str::FromStr;
 
 use binlog::event::gtid::Number;
 use binlog::event::table::Table;
 use binlog::group::Name;
 use binlog::row::{Image, Row};
-use dump::{Pattern, Selection};
+use dump::Selection;
 use server::catalogue::Wanted;
+
+/// Tables whose choice is kept. Servers that run for long give ever higher numbers.
+const KNOWN_MAX: usize = 4096;
 
 /// Transactions of a domain, or of a MySQL server, from one number to another.
 #[derive(Clone, Debug)]
@@ -67,30 +72,46 @@ impl Range {
 /// A value that a row must have.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
-    column: String,
+    column: Column,
     value: String,
+}
+
+/// A column, as somebody names it.
+#[derive(Clone, Debug)]
+enum Column {
+    /// By its number, from 0 on.
+    At(usize),
+    /// By its name, in lower case.
+    Name(String),
 }
 
 impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Condition, String> {
+        let error =
+            || format!("{text} is no condition; write COLUMN=VALUE, or @2=VALUE for the second column");
         let (column, value) =
-            text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(|| {
-                format!("{text} is no condition; write COLUMN=VALUE, or @2=VALUE for the second column")
-            })?;
-        Ok(Condition { column: column.trim_matches('`').to_owned(), value: value.to_owned() })
+            text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(error)?;
+        let number = column.strip_prefix('@').and_then(|number| number.parse::<usize>().ok());
+        let column = match number {
+            Some(number) => Column::At(number.checked_sub(1).ok_or_else(error)?),
+            None => Column::Name(column.trim_matches('`').to_lowercase()),
+        };
+        Ok(Condition { column, value: value.to_owned() })
     }
 }
 
 impl Condition {
     /// The column that is meant.
     fn column(&self, table: &Table) -> Option<usize> {
-        if let Some(number) = self.column.strip_prefix('@').and_then(|number| number.parse::<usize>().ok()) {
-            return number.checked_sub(1).filter(|at| *at < table.columns.len());
+        match &self.column {
+            Column::At(at) => Some(*at).filter(|at| *at < table.columns.len()),
+            Column::Name(wanted) => {
+                let is_meant = |name: &String| name.to_lowercase() == *wanted;
+                table.columns.iter().position(|column| column.name.as_ref().is_some_and(is_meant))
+            }
         }
-        let is_meant = |name: &String| name.to_lowercase() == self.column.to_lowercase();
-        table.columns.iter().position(|column| column.name.as_ref().is_some_and(is_meant))
     }
 }
 
@@ -99,16 +120,28 @@ pub(super) struct Filter {
     pub(super) since: Option<i64>,
     pub(super) until: Option<i64>,
     pub(super) gtid: Option<Range>,
-    pub(super) tables: Vec<Pattern>,
+    /// The tables; none for all.
+    pub(super) tables: Selection,
     pub(super) conditions: Vec<Condition>,
     /// In lower case.
-    pub(super) statement: Option<Vec<u8>>,
+    pub(super) statement: Option<String>,
+}
+
+/// What a filter says of a table.
+#[derive(Clone, Debug)]
+pub(super) enum Choice {
+    /// Its rows are not shown.
+    Not,
+    /// It may be shown, but has no column with the name that a condition gives.
+    Nameless,
+    /// It is shown. The columns that the conditions are about, in their order.
+    Columns(Rc<[usize]>),
 }
 
 impl Filter {
     /// Whether rows or tables are chosen, so that a statement without rows can't be.
     pub(super) fn wants_rows(&self) -> bool {
-        !self.tables.is_empty() || !self.conditions.is_empty()
+        !self.tables.include.is_empty() || self.looks_at_values()
     }
 
     /// Whether the values of rows decide.
@@ -126,29 +159,26 @@ impl Filter {
         self.since.is_none_or(|since| seconds >= since) && self.until.is_none_or(|until| seconds < until)
     }
 
-    pub(super) fn has_table(&self, table: &Table) -> bool {
-        if self.tables.is_empty() {
-            return true;
-        }
-        let selection = Selection { include: self.tables.clone(), exclude: Vec::new(), no_accounts: true };
-        selection.table(&table.schema, &table.name)
-    }
-
     /// Whether a statement has the text.
     pub(super) fn has_statement(&self, sql: &[u8]) -> bool {
         let Some(wanted) = &self.statement else { return true };
-        let lower = String::from_utf8_lossy(sql).to_lowercase();
-        let wanted = String::from_utf8_lossy(wanted);
-        lower.contains(&*wanted)
+        String::from_utf8_lossy(sql).to_lowercase().contains(wanted)
     }
 
-    /// The columns that conditions are about. `None` if the table has no such columns.
-    pub(super) fn columns(&self, table: &Table) -> Option<Vec<usize>> {
-        self.conditions.iter().map(|condition| condition.column(table)).collect()
+    /// What is shown of a table. Ask [`Choices`] for a table of which there are many events.
+    fn choice(&self, table: &Table) -> Choice {
+        if !self.tables.table(&table.schema, &table.name) {
+            return Choice::Not;
+        }
+        let columns = self.conditions.iter().map(|condition| condition.column(table));
+        columns.collect::<Option<_>>().map_or(Choice::Nameless, Choice::Columns)
     }
 
-    /// Whether a row was so before, or is so after. `columns` are those of [`Filter::columns`].
+    /// Whether a row was so before, or is so after. `columns` are those of [`Choice::Columns`].
     pub(super) fn has_row(&self, row: &Row<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
+        if !self.looks_at_values() {
+            return Ok(true);
+        }
         for image in [row.before, row.after].into_iter().flatten() {
             if self.has_image(&image, columns)? {
                 return Ok(true);
@@ -165,6 +195,34 @@ impl Filter {
             }
         }
         Ok(true)
+    }
+}
+
+/// What a filter says of tables, found once for each.
+pub(super) struct Choices<'a> {
+    filter: &'a Filter,
+    /// By number. A table that is described anew is another object.
+    known: BTreeMap<u64, (Rc<Table>, Choice)>,
+}
+
+impl<'a> Choices<'a> {
+    pub(super) fn new(filter: &'a Filter) -> Choices<'a> {
+        Choices { filter, known: BTreeMap::new() }
+    }
+
+    /// What is shown of a table.
+    pub(super) fn of(&mut self, table: &Rc<Table>) -> Choice {
+        if let Some((known, choice)) = self.known.get(&table.id)
+            && Rc::ptr_eq(known, table)
+        {
+            return choice.clone();
+        }
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        let choice = self.filter.choice(table);
+        self.known.insert(table.id, (Rc::clone(table), choice.clone()));
+        choice
     }
 }
 

@@ -10,7 +10,7 @@ use binlog::tables::Tables;
 use serde_json::json;
 
 use super::feed;
-use super::filter::Filter;
+use super::filter::{Choice, Choices, Filter};
 use super::known::Known;
 use super::names;
 use super::show::Show;
@@ -25,7 +25,7 @@ pub(super) fn show(
     known: &Known,
     show: &mut Show,
 ) -> Result<()> {
-    let mut tables = Tables::default();
+    let (mut tables, mut choices) = (Tables::default(), Choices::new(filter));
     feed::again(whole, files, |event, _| {
         let is_table = tables.take(event, |table| drop(known.complete(table)))?.is_some();
         let rows = match is_table {
@@ -33,13 +33,11 @@ pub(super) fn show(
             false => event.parse()?,
         };
         let Body::Rows(rows) = rows else { return Ok(()) };
-        let Some(table) = tables.get(rows.table_id).filter(|table| filter.has_table(table)) else {
-            return Ok(());
-        };
-        let Some(columns) = filter.columns(&table) else { return Ok(()) };
+        let Some(table) = tables.get(rows.table_id) else { return Ok(()) };
+        let Choice::Columns(columns) = choices.of(&table) else { return Ok(()) };
         for row in row::rows(&rows, &table, event.place())? {
             let row = row?;
-            if filter.has_row(&row, &columns)? || !filter.looks_at_values() {
+            if filter.has_row(&row, &columns)? {
                 one(&row, &table, rows.change, whole, show)?;
             }
         }

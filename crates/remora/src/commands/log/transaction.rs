@@ -1,5 +1,8 @@
 //! What is known of a transaction: gathered event by event, in little memory.
 
+use std::rc::Rc;
+
+use binlog::event::format::Format;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Change, Kind};
@@ -16,6 +19,8 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) name: Name,
+    /// How its first file is written from its first event on.
+    pub(super) format: Rc<Format>,
     pub(super) start: Place,
     pub(super) end: Place,
     /// The time of its end, seconds since 1970.
@@ -81,9 +86,10 @@ pub(super) fn slot(change: Change) -> usize {
 }
 
 impl Transaction {
-    pub(super) fn new(name: Name, start: Place, has_text: bool) -> Transaction {
+    pub(super) fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
         Transaction {
             name,
+            format,
             start,
             end: start,
             time: 0,

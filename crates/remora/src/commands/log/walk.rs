@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use binlog::event::format::Format;
 use binlog::event::rows::Rows;
+use binlog::event::table::Table;
 use binlog::event::{Body, Event};
 use binlog::group::{Grouping, Part};
 use binlog::reader::{End, Reader};
@@ -15,7 +18,7 @@ use disk::{Disk, RealDisk};
 use progress::Progress;
 
 use super::feed::{Feed, PIECE_BYTES};
-use super::filter::Filter;
+use super::filter::{Choice, Choices, Filter};
 use super::known::Known;
 use super::names;
 use super::show::Show;
@@ -27,9 +30,12 @@ use crate::report::Report;
 pub(super) struct Walk<'a> {
     files: &'a [PathBuf],
     filter: &'a Filter,
+    choices: Choices<'a>,
     known: &'a Known,
     show: Show,
     report: &'a Report,
+    /// How the events that are read now are written.
+    format: Rc<Format>,
     grouping: Grouping,
     tables: Tables,
     open: Option<Transaction>,
@@ -51,9 +57,11 @@ impl<'a> Walk<'a> {
         Walk {
             files,
             filter,
+            choices: Choices::new(filter),
             known,
             show,
             report,
+            format: Rc::new(Format::without_sums()),
             grouping: Grouping::default(),
             tables: Tables::default(),
             open: None,
@@ -203,11 +211,13 @@ impl<'a> Walk<'a> {
         }
         if matches!(body, Body::Format(_)) {
             self.tables.forget();
+            self.format = Rc::new(event.format.clone());
         }
         let here = Place { file, at: event.at };
         if matches!(part, Part::First | Part::Whole) {
             let name = self.grouping.open().unwrap_or(binlog::group::Name::None);
-            self.open = Some(Transaction::new(name, here, self.filter.statement.is_none()));
+            let has_text = self.filter.statement.is_none();
+            self.open = Some(Transaction::new(name, Rc::clone(&self.format), here, has_text));
         }
         if part == Part::Outside {
             return Ok(());
@@ -266,21 +276,15 @@ impl<'a> Walk<'a> {
             let what = format!("no table {} was described before it", rows.table_id);
             return Err(binlog::Corrupt { what, place: event.place() }.into());
         };
-        if self.filter.has_table(&table) && self.filter.has_name(open.name) {
-            let mut count = 0;
-            let columns = self.filter.columns(&table);
-            if columns.is_none() && self.told.insert(format!("{}.{}", table.schema, table.name)) {
-                self.tell_nameless(&table);
-            }
-            if let Some(columns) = columns {
-                for row in row::rows(rows, &table, event.place())? {
-                    let row = row?;
-                    if !self.filter.looks_at_values() || self.filter.has_row(&row, &columns)? {
-                        count += 1;
+        if self.filter.has_name(open.name) {
+            match self.choices.of(&table) {
+                Choice::Not => {}
+                Choice::Nameless => self.tell_nameless(&table),
+                Choice::Columns(columns) => {
+                    let count = self.count(rows, &table, &columns, event)?;
+                    if count > 0 {
+                        open.add(&table, rows, count);
                     }
-                }
-                if count > 0 {
-                    open.add(&table, rows, count);
                 }
             }
         }
@@ -290,9 +294,19 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// The rows that are asked for.
+    fn count(&self, rows: &Rows<'_>, table: &Table, columns: &[usize], event: &Event<'_>) -> Result<u64> {
+        let mut count = 0;
+        for row in row::rows(rows, table, event.place())? {
+            count += u64::from(self.filter.has_row(&row?, columns)?);
+        }
+        Ok(count)
+    }
+
     /// A condition names a column, and the log does not.
-    fn tell_nameless(&self, table: &binlog::event::table::Table) {
-        if table.columns.iter().all(|column| column.name.is_none()) {
+    fn tell_nameless(&mut self, table: &Table) {
+        let is_new = self.told.insert(format!("{}.{}", table.schema, table.name));
+        if is_new && table.columns.iter().all(|column| column.name.is_none()) {
             self.report.warn(&format!(
                 "{}.{}: the names of its columns are not in the log: write @N=VALUE with the number of the column, or give its \
                  CREATE TABLE with --schema",
