@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use sandbox::{Family, Product, Sandbox};
+use sandbox::{Family, Product, Sandbox, Settings};
 use serde_json::Value;
 use server::Session;
 
 use crate::extract::{data, execute, folder, mariadb, run, session};
-use crate::support::{Ended, on_products, products, start, tell};
+use crate::support::{Ended, connect, on_products, places, products, start, tell, until};
 
 /// A server with a binary log, and these options.
 fn logging(product: Product, options: &[&str]) -> Sandbox {
@@ -215,6 +215,7 @@ fn filters_find_what_they_are_asked_for() {
     let rows = log(folder.path(), &server, &["--rows", "--where", "@2=B"]).exits(0).out;
     assert!(rows.contains("    ~ @1=2 @2='b' -> 'B'\n") && !rows.contains("@1=1"), "{rows}");
     let stat = log(folder.path(), &server, &["--stat"]).exits(0).out;
+    assert!(stat.starts_with("transactions "), "{stat}");
     assert!(stat.lines().any(|line| line.split_whitespace().eq(["3", "1", "1", "2", "app.t"])), "{stat}");
     let all = log(folder.path(), &server, &["--json"]).exits(0);
     let gtids: Vec<String> =
@@ -275,4 +276,168 @@ fn an_encrypted_log_says_how_to_read_it() {
     let at = format!("from {} on it is encrypted", whole + 36);
     let ended = run(folder.path(), &["log", "log"]).exits(3).says(&[&at, "--read-from-remote-server"]);
     assert_eq!(ended.out.lines().count(), 4);
+}
+
+/// The names of columns are in this log.
+const NAMED: &str = "--binlog-row-metadata=FULL";
+
+#[test]
+fn rows_are_those_that_are_asked_for_and_no_others() {
+    for product in mariadb() {
+        let folder = folder();
+        let server = logging(product, &[NAMED]);
+        execute(
+            &mut session(&server),
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))",
+                "CREATE TABLE u (id INT, v VARCHAR(9))",
+                "BEGIN",
+                "INSERT INTO t VALUES (1, 'a'), (2, NULL)",
+                "INSERT INTO u VALUES (1, 'a')",
+                "UPDATE t SET v = 'b' WHERE id = 1",
+                "DELETE FROM t WHERE id = 2",
+                "COMMIT",
+                "INSERT INTO t VALUES (3, 'z')",
+            ],
+        );
+        let rows = |arguments: &[&str]| {
+            let ended = log(folder.path(), &server, &[&["--rows"], arguments].concat()).exits(0);
+            let rows = ended.out.lines().filter(|line| line.starts_with("    ")).map(str::trim);
+            rows.map(ToOwned::to_owned).collect::<Vec<_>>()
+        };
+        let [first, second, changed, gone] =
+            ["+ id=1 v='a'", "+ id=2 v=NULL", "~ id=1 v='a' -> 'b'", "- id=2 v=NULL"];
+        let later = "+ id=3 v='z'";
+        assert_eq!(rows(&[]), [first, second, first, changed, gone, later]);
+        assert_eq!(rows(&["--table", "app.t"]), [first, second, changed, gone, later]);
+        assert_eq!(rows(&["--table", "app.t", "--where", "ID=2"]), [second, gone]);
+        assert_eq!(rows(&["--table", "app.u", "--table", "*.t", "--where", "v=b"]), [changed]);
+        assert_eq!(rows(&["--where", "v=null"]), [second, gone]);
+        // Both hold in the row, but in no image of it.
+        assert_eq!(rows(&["--where", "v=a", "--where", "v=b"]), Vec::<String>::new());
+        let ended = log(folder.path(), &server, &["--rows", "--json", "--where", "v=b"]).exits(0);
+        let row = lines(&ended, "row").remove(0);
+        assert_eq!(row["before"], serde_json::json!({"id": 1, "v": "a"}));
+        assert_eq!(row["after"], serde_json::json!({"id": 1, "v": "b"}));
+        assert_eq!([&row["schema"], &row["table"], &row["change"]], ["app", "t", "update"]);
+    }
+}
+
+#[test]
+fn what_was_not_written_is_a_question_mark() {
+    let product = mariadb().next().unwrap();
+    let folder = folder();
+    let server = logging(product, &[NAMED, "--binlog-row-image=MINIMAL"]);
+    execute(
+        &mut session(&server),
+        &[
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)",
+            "INSERT INTO t VALUES (1, 2, 3)",
+            "UPDATE t SET v = 4",
+            "DELETE FROM t",
+        ],
+    );
+    let rows = log(folder.path(), &server, &["--rows"]).exits(0).out;
+    assert!(rows.contains("    ~ id=1 v=? -> 4\n") && rows.contains("    - id=1\n"), "{rows}");
+}
+
+#[test]
+fn statements_are_found_by_their_text_and_have_no_tables() {
+    let product = mariadb().next().unwrap();
+    let folder = folder();
+    let server = logging(product, &["--local-infile=1", "--binlog-format=STATEMENT"]);
+    std::fs::write(folder.path().join("v.tsv"), "7\n").unwrap();
+    let mut session = session(&server);
+    execute(&mut session, &["CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)"]);
+    let load = format!("LOAD DATA INFILE '{}/v.tsv' INTO TABLE t", folder.path().display());
+    execute(&mut session, &[&load, "ALTER TABLE t ADD v INT"]);
+    let shown = |arguments: &[&str]| {
+        let ended = log(folder.path(), &server, arguments).exits(0);
+        ended.out.lines().map(|line| line.split("   ").last().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&["--statement", "alter table T add"]), ["ALTER TABLE t ADD v INT"]);
+    assert_eq!(shown(&["--statement", "load data"]).len(), 1);
+    assert_eq!(shown(&["--statement", "create table"]).len(), 2);
+    let ended = log(folder.path(), &server, &["--table", "app.t"]).exits(0);
+    ended.says(&["statements left out", "--statement looks into them", "0 transactions"]);
+}
+
+/// A transaction may go on in the next relay log: there its rows are read from the beginning of the file.
+#[test]
+fn a_transaction_in_two_relay_logs_is_one() {
+    let product = mariadb().next().unwrap();
+    let folder = folder();
+    let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", NAMED].map(str::to_owned).to_vec();
+    let settings = Settings { options: own, port: Some(0), ..Settings::default() };
+    let source = Sandbox::start(&sandbox::find(&places(), product).unwrap(), &places(), &settings).unwrap();
+    let options = ["--server-id=8", "--relay-log=relay", "--max-relay-log-size=4096", "--relay-log-purge=0"];
+    let replica = start(product, &options);
+    let mut session = session(&source);
+    let filler = "x".repeat(200);
+    let many = (0..100).map(|id| format!("({id}, '{filler}')")).collect::<Vec<_>>().join(", ");
+    execute(
+        &mut session,
+        &[
+            "CREATE USER copy@'127.0.0.1' IDENTIFIED BY 'x'",
+            "GRANT REPLICATION SLAVE ON *.* TO copy@'127.0.0.1'",
+            "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(250))",
+            "BEGIN",
+            &format!("INSERT INTO t VALUES {many}"),
+            "UPDATE t SET id = id + 1000 WHERE id = 99",
+            "COMMIT",
+        ],
+    );
+    let mut copy = connect(replica.socket());
+    let change = format!(
+        "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {}, MASTER_USER = 'copy', MASTER_PASSWORD = 'x', \
+         MASTER_SSL = 0, MASTER_USE_GTID = slave_pos",
+        source.port().unwrap()
+    );
+    execute(&mut copy, &[&change, "START SLAVE"]);
+    until("the rows are there", || {
+        copy.value("SELECT COUNT(*) FROM app.t").is_ok_and(|rows| rows.as_deref() == Some("100"))
+    });
+    execute(&mut copy, &["STOP SLAVE"]);
+    let index = replica.data().join("relay.index");
+    let index = index.to_str().unwrap();
+    let ended = run(folder.path(), &["log", index, "--table", "app.t", "--rows", "--json"]).exits(0);
+    let transaction = lines(&ended, "transaction").remove(0);
+    assert_ne!(transaction["file"], transaction["end_file"], "{transaction}");
+    let rows = lines(&ended, "row");
+    assert_eq!(rows.len(), 101);
+    assert_eq!([&rows[98]["after"]["id"], &rows[100]["after"]["id"]], [98, 1099]);
+}
+
+#[test]
+fn the_exit_code_says_what_was_left_out() {
+    let product = mariadb().next().unwrap();
+    let folder = folder();
+    let mut server = logging(product, &[]);
+    let mut session = session(&server);
+    execute(&mut session, &HISTORY[..11]);
+    let events = events(&mut session);
+    drop(session);
+    server.stop().unwrap();
+    let path = folder.path();
+    for name in ["binlog.000001", "binlog.000002"] {
+        std::fs::copy(server.data().join(name), path.join(name)).unwrap();
+    }
+    let whole = run(path, &["log", "binlog.000001", "binlog.000002"]).exits(0);
+    // The index says where the files were; they are beside it now.
+    std::fs::write(path.join("binlog.index"), "/gone/binlog.000001\n./binlog.000002\n").unwrap();
+    assert_eq!(run(path, &["log", "."]).exits(0).out, whole.out);
+    std::fs::write(path.join("binlog.index"), "./binlog.000001\n./binlog.000009\n").unwrap();
+    let ended = run(path, &["log", "."]).exits(3).says(&["./binlog.000009, which is not there"]);
+    assert_eq!(ended.out, whole.out);
+    std::fs::write(path.join("other.index"), "").unwrap();
+    run(path, &["log", "."]).exits(2).says(&["name one", "binlog.index", "other.index"]);
+    run(path, &["log", "absent"]).exits(1).says(&["absent"]);
+    run(path, &["log", "binlog.000001", "--where", "v"]).exits(2).says(&["COLUMN=VALUE"]);
+    run(path, &["log", "binlog.000001", "--since", "yesterday"]).exits(2).says(&["-10m"]);
+    // It was closed, and ends behind an event and within a transaction.
+    let [_, at, ..] = events.iter().find(|event| event[2] == "Delete_rows_v1").unwrap();
+    let bytes = std::fs::read(path.join("binlog.000001")).unwrap();
+    std::fs::write(path.join("half"), &bytes[..at.parse::<usize>().unwrap()]).unwrap();
+    let ended = run(path, &["log", "half"]).exits(4).says(&["is not there; it is not shown"]);
+    assert!(whole.out.starts_with(&ended.out) && ended.out.lines().count() == 4, "{}", ended.out);
 }

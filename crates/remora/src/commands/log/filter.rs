@@ -228,6 +228,8 @@ impl<'a> Choices<'a> {
 
 #[cfg(test)]
 mod tests {
+    use binlog::event::gtid::Uuid;
+
     use super::*;
 
     #[test]
@@ -238,5 +240,70 @@ mod tests {
         assert!(is("2-1-40-2-3-42", number(42)) && !is("2-1-40-2-3-41", number(42)));
         assert!("1-1-1-2-1-1".parse::<Range>().unwrap_err().contains("two domains"));
         assert!("1-1".parse::<Range>().is_err() && "x:1".parse::<Range>().is_ok());
+    }
+
+    #[test]
+    fn gtids_of_mysql_are_of_a_server() {
+        let server = "3E11FA47-71CA-11E1-9E33-C80AA9429562";
+        let own = server.replace('-', "");
+        let byte = |at: usize| u8::from_str_radix(&own[2 * at..2 * at + 2], 16).unwrap();
+        let name = |number| Name::MySql(Uuid(std::array::from_fn(byte)), number);
+        let range: Range = format!("{server}:3-5").parse().unwrap();
+        assert!(range.has(name(3)) && range.has(name(5)) && !range.has(name(2)) && !range.has(name(6)));
+        assert!(!range.has(Name::None));
+        let other: Range = format!("4{}:3-5", &server[1..]).parse().unwrap();
+        assert!(!other.has(name(3)));
+    }
+
+    fn filter(conditions: &[&str]) -> Filter {
+        Filter {
+            since: Some(10),
+            until: Some(20),
+            gtid: None,
+            tables: Selection { include: vec!["app.*".parse().unwrap()], ..Selection::default() },
+            conditions: conditions.iter().map(|text| text.parse().unwrap()).collect(),
+            statement: None,
+        }
+    }
+
+    #[test]
+    fn the_first_second_is_in_and_the_last_is_not() {
+        let filter = filter(&[]);
+        assert_eq!([9, 10, 19, 20].map(|second| filter.has_time(second)), [false, true, true, false]);
+    }
+
+    fn table(schema: &str, names: &[Option<&str>]) -> Rc<Table> {
+        let column = |name: &Option<&str>| binlog::event::table::Column {
+            kind: binlog::column::Type::Int(4),
+            nullable: true,
+            name: name.map(ToOwned::to_owned),
+            is_unsigned: None,
+            collation: None,
+            members: None,
+        };
+        let columns = names.iter().map(column).collect();
+        Rc::new(Table { id: 7, schema: schema.to_owned(), name: "t".to_owned(), columns, primary_key: None })
+    }
+
+    /// After a server was started again a number may be another table's.
+    #[test]
+    fn a_table_that_is_described_anew_is_looked_at_again() {
+        let filter = filter(&["`b`=1", "@1=2"]);
+        let mut choices = Choices::new(&filter);
+        let named = table("app", &[Some("a"), Some("B")]);
+        for _ in 0..2 {
+            assert!(matches!(choices.of(&named), Choice::Columns(columns) if *columns == [1, 0]));
+        }
+        assert!(matches!(choices.of(&table("other", &[Some("a"), Some("B")])), Choice::Not));
+        assert!(matches!(choices.of(&table("app", &[None, None])), Choice::Nameless));
+        assert!(matches!(choices.of(&named), Choice::Columns(_)));
+    }
+
+    #[test]
+    fn conditions_name_a_column() {
+        assert!("=1".parse::<Condition>().is_err() && "@0=1".parse::<Condition>().is_err());
+        assert!("a".parse::<Condition>().unwrap_err().contains("@2=VALUE"));
+        assert!(matches!(filter(&["@3=1"]).choice(&table("app", &[None; 3])), Choice::Columns(_)));
+        assert!(matches!(filter(&["@3=1"]).choice(&table("app", &[None; 2])), Choice::Nameless));
     }
 }

@@ -210,7 +210,10 @@ impl<'a> Walk<'a> {
             self.exit = Exit::Damaged;
         }
         if matches!(body, Body::Format(_)) {
-            self.tables.forget();
+            // A transaction may go on in the next relay log, and its tables with it.
+            if self.open.is_none() {
+                self.tables.forget();
+            }
             self.format = Rc::new(event.format.clone());
         }
         let here = Place { file, at: event.at };
