@@ -24,6 +24,8 @@ const PROBES: &str = "generated/probes_mysql_nodtrace.h";
 
 /// The library.
 const LIBRARY: &str = "ha_queue.so";
+/// The folder of the libraries in the target folder.
+const FOLDER: &str = "plugin";
 
 /// The C++ sources.
 const SOURCES: [&str; 8] = [
@@ -65,7 +67,7 @@ fn chosen(arguments: &[String]) -> Result<Vec<Installation>> {
 /// Builds the engine for the server that tests and benchmarks take first, and returns the library.
 pub(crate) fn build() -> Result<PathBuf> {
     let product = Product::that_can(Ability::Queue).next().context("no server takes the engine")?;
-    compile(&sandbox::find(&places()?, product)?, "plugin", &[])
+    compile(&sandbox::find(&places()?, product)?, FOLDER, &[])
 }
 
 /// Builds the engine for every server here that can load it.
@@ -126,7 +128,7 @@ fn compile_all(servers: Vec<Installation>, all: bool) -> Result<Vec<(Product, Pa
     std::thread::scope(|scope| {
         let running: Vec<_> = able
             .iter()
-            .map(|server| (server.product, scope.spawn(|| compile(server, "plugin", &[]))))
+            .map(|server| (server.product, scope.spawn(|| compile(server, FOLDER, &[]))))
             .collect();
         let end = |(product, one): (_, std::thread::ScopedJoinHandle<'_, _>)| {
             Ok((product, one.join().map_err(|_| anyhow!("the build panicked"))??))
@@ -137,7 +139,11 @@ fn compile_all(servers: Vec<Installation>, all: bool) -> Result<Vec<(Product, Pa
 
 /// Where the engine for a server is, if it could be built.
 pub(crate) fn library(product: Product) -> PathBuf {
-    target().join("plugin").join(product.id()).join(LIBRARY)
+    in_folder(FOLDER, product)
+}
+
+fn in_folder(folder: &str, product: Product) -> PathBuf {
+    target().join(folder).join(product.id()).join(LIBRARY)
 }
 
 /// Builds the engine for a server, in a folder of the target folder.
@@ -150,9 +156,9 @@ fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf
     let headers = Headers::of(server)?;
     run(cargo().args(["build", "--release", "--quiet", "--package", "queue-plugin"]))?;
     let core = target().join("release/libha_queue_core.a");
-    let folder = target().join(folder).join(server.product.id());
-    let library = folder.join(LIBRARY);
-    std::fs::create_dir_all(&folder)?;
+    let library = in_folder(folder, server.product);
+    let folder = library.parent().context("the library has a folder")?;
+    std::fs::create_dir_all(folder)?;
     let ours = root().join("plugin/queue");
     let mut compiler = Command::new("c++");
     compiler.args(["-std=c++17", "-O2", "-g", "-fPIC", "-shared"]);

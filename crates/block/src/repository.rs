@@ -306,7 +306,7 @@ impl Repository {
     /// When the store can't be read. Unusable files are part of the answer.
     pub fn list(&self) -> Result<Listing, Error> {
         let loaded = self.load()?;
-        // Without that note, the generations are as good as they were.
+        // A note that can't be read counts as none: what was recovered then counts as never recovered.
         let booted = Booted::read(self.store()).unwrap_or_default();
         let tell = |file: &Arc<File>| Generation {
             number: file.header.generation,

@@ -17,11 +17,9 @@ use std::sync::Arc;
 use disk::{Disk, Source, Stat};
 use innodb::Error::Corrupt;
 use innodb::redo::{Chain, Log, START};
-use server::Session;
 
 use crate::Error;
 use crate::error::io;
-use crate::position::Position;
 
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
@@ -226,17 +224,6 @@ impl Follow {
         self.spool.write_all(&self.proven).map_err(Error::Output)?;
         self.bytes += self.proven.len() as u64;
         Ok(())
-    }
-
-    /// The same with a session of the server: reads all that the server has flushed by now, and returns
-    /// where the server was before it was read.
-    ///
-    /// # Errors
-    /// Those of [`Follow::step`], and errors of the server.
-    pub fn catch_up(&mut self, session: &mut Session) -> Result<Position, Error> {
-        let position = Position::read(session)?;
-        self.step(position.flushed, &mut || Ok(Position::read(session)?.current))?;
-        Ok(position)
     }
 
     /// Ends the copy at the LSN `end`, up to which it was read: `Innodb_lsn_flushed`, asked for under

@@ -17,7 +17,7 @@ pub mod follow;
 mod line;
 mod name;
 mod pipeline;
-pub mod position;
+mod position;
 mod read;
 mod sort;
 mod source;

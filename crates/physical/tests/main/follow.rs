@@ -13,7 +13,7 @@ use physical::{Error, Position};
 use sandbox::{Places, Product, Sandbox, Settings};
 use server::Session;
 
-use crate::support::{connect, execute, products, sound, start};
+use crate::support::{catch_up, connect, execute, products, sound, start};
 
 /// How close the server may come.
 const MARGIN: u64 = 1 << 16;
@@ -288,10 +288,10 @@ fn resize_refused() {
         let server = start(product, &["--innodb-log-file-size=8M"]);
         let mut session = connect(&server);
         let mut follow = Spool::default().follow(&log(&server));
-        follow.catch_up(&mut session).unwrap();
+        catch_up(&mut follow, &mut session).unwrap();
         execute(&mut session, "SET GLOBAL innodb_log_file_size = 16 << 20");
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB");
-        let refused = follow.catch_up(&mut session).unwrap_err();
+        let refused = catch_up(&mut follow, &mut session).unwrap_err();
         assert!(refused.to_string().contains("another redo log"), "{product}: {refused}");
     }
 }
@@ -306,13 +306,13 @@ fn a_server_that_writes_faster_is_refused() {
             "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a CHAR(200)) ENGINE=InnoDB",
         );
         let mut follow = Spool::default().follow(&log(&server));
-        follow.catch_up(&mut session).unwrap();
+        catch_up(&mut follow, &mut session).unwrap();
         let from = follow.lsn();
         while Position::read(&mut session).unwrap().flushed < from + follow.capacity() {
             execute(&mut session, "INSERT INTO t (a) SELECT REPEAT('x', 200) FROM seq_1_to_2000");
             execute(&mut session, "FLUSH ENGINE LOGS");
         }
-        let refused = follow.catch_up(&mut session).unwrap_err();
+        let refused = catch_up(&mut follow, &mut session).unwrap_err();
         assert!(refused.to_string().contains("faster than it can be read"), "{product}: {refused}");
     }
 }
@@ -383,7 +383,7 @@ fn load(server: &Sandbox, follow: &mut Follow, until: u64, statement: fn(u32, u3
         }
         while follow.lsn() < until {
             read += 1;
-            let flushed = follow.catch_up(&mut session).unwrap().flushed;
+            let flushed = catch_up(follow, &mut session).unwrap().flushed;
             // It is the end of a mini-transaction.
             assert_eq!((follow.proven(), follow.lsn()), (flushed, flushed));
             while give.try_send(()).is_ok() {}
@@ -460,7 +460,7 @@ fn small_log_size_boots() {
         execute(&mut other, "BEGIN");
         execute(&mut other, "UPDATE t SET n = n + 1000 WHERE id < 2000");
         execute(&mut session, "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
-        let end = follow.catch_up(&mut session).unwrap().flushed;
+        let end = catch_up(&mut follow, &mut session).unwrap().flushed;
         let spooled = follow.finish(end).unwrap();
         let expected = contents(&mut session);
         server.kill().unwrap();

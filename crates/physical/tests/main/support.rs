@@ -12,8 +12,9 @@ use innodb::table::{Table, Version, sql};
 use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
 use innodb::write::Row;
 use innodb::{instant, leaf};
+use physical::follow::Follow;
 use physical::write::{Input, Outcome, Request, Take};
-use physical::{Error, File};
+use physical::{Error, File, Position};
 use progress::Silent;
 use sandbox::{Family, Places, Product, Sandbox, Settings};
 use server::{Environment, Overrides, Session, TableName, Target};
@@ -47,6 +48,13 @@ pub(crate) fn connect(server: &Sandbox) -> Session {
     session.execute("USE `a-b`").unwrap();
     session.execute("SET sql_mode = CONCAT(@@sql_mode, ',NO_UNSIGNED_SUBTRACTION')").unwrap();
     session
+}
+
+/// Reads all of the log that the server has flushed by now, and tells where the server was before that.
+pub(crate) fn catch_up(follow: &mut Follow, session: &mut Session) -> Result<Position, Error> {
+    let position = Position::read(session)?;
+    follow.step(position.flushed, &mut || Ok(Position::read(session)?.current))?;
+    Ok(position)
 }
 
 #[track_caller]

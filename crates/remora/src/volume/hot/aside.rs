@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use block::tree::{Care, Node};
@@ -31,7 +31,7 @@ pub(super) struct Tail {
 impl HotFeed<'_> {
     /// Reads what may change until nobody commits.
     pub(super) fn put_aside(&mut self) -> io::Result<Vec<Aside>> {
-        let mut nodes = self.left()?;
+        let mut nodes = self.left(self.folders.iter().map(PathBuf::as_path))?;
         // Aria's control file first and its logs last, so that nothing between them is newer than the logs.
         nodes.sort_by_key(|node| node.path != Path::new("aria_log_control"));
         let (altered, rest): (Vec<Node>, Vec<Node>) =
@@ -57,10 +57,10 @@ impl HotFeed<'_> {
         Ok(rest)
     }
 
-    /// The files that are read while nobody commits.
-    pub(super) fn left(&self) -> io::Result<Vec<Node>> {
+    /// The files in some folders that are read while nobody commits.
+    pub(super) fn left<'a>(&self, folders: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<Node>> {
         let mut nodes = Vec::new();
-        for folder in &self.folders {
+        for folder in folders {
             for entry in self.machine.tree().entries(&self.data.join(folder))? {
                 let path = folder.join(&entry.name);
                 if entry.kind == Kind::File && self.names.when(&path) == When::NoCommit {

@@ -3,9 +3,9 @@
 //! Aria's log repairs pages that are older than others, but none that is half old and half new. So what was
 //! written since some time before the first read is read again, until two reads agree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::aside::Aside;
@@ -30,8 +30,10 @@ pub(super) fn wait_after(listed: Instant) {
 impl HotFeed<'_> {
     /// Reads files again that were written meanwhile.
     pub(super) fn settle(&self, files: &[Aside]) -> io::Result<()> {
+        // On another machine each folder is a question, and nobody commits while it is asked.
+        let folders: BTreeSet<&Path> = files.iter().filter_map(|aside| aside.node.path.parent()).collect();
         let now: BTreeMap<PathBuf, i128> =
-            self.left()?.into_iter().map(|node| (node.path, node.attributes.modified_ns)).collect();
+            self.left(folders)?.into_iter().map(|node| (node.path, node.attributes.modified_ns)).collect();
         for Aside { node, offset } in files {
             if self.before.get(&node.path).is_some_and(|before| now.get(&node.path) == Some(before)) {
                 continue;

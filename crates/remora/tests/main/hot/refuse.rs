@@ -1,0 +1,136 @@
+//! What can't be copied rightly while a server works.
+
+use std::path::Path;
+
+use sandbox::Product;
+
+use super::{Scene, server};
+use crate::support::{Ended, connect, products, remora, tell, until};
+
+#[test]
+fn what_can_not_be_copied_rightly_is_refused() {
+    let refused = |scene: &Scene, why: &[&str]| {
+        let ended = scene.backup(&["--way", "copy"]).exits(1).says(why);
+        assert!(ended.err.contains("no backup was made"), "{}", ended.err);
+        assert!(!scene.folder.path().join("repo/mysql/000001.blk").exists());
+    };
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let elsewhere = scene.folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mut session = connect(scene.server.socket());
+    let sql = format!("CREATE TABLE app.away (id INT) DATA DIRECTORY='{}'", elsewhere.display());
+    session.execute(&sql).unwrap();
+    refused(&scene, &["app/away.isl", "not in the data folder"]);
+    session.execute("DROP TABLE app.away").unwrap();
+    scene.backup(&["--way", "copy", "--track"]).exits(2).says(&["--track"]);
+    scene.backup(&["--way", "copy"]).exits(0);
+    if products().contains(&Product::MySql56) {
+        tell(Product::MySql56);
+        let server = server(Product::MySql56, &[], &[], None);
+        let folder = tempfile::tempdir().unwrap();
+        let socket = server.socket().to_str().unwrap();
+        let line = [
+            "backup",
+            "mysql:",
+            "--socket",
+            socket,
+            "--no-defaults",
+            "-uroot",
+            "--to",
+            "repo",
+            "--way",
+            "copy",
+        ];
+        let ended = Ended::of(&remora(folder.path()).args(line).output().unwrap());
+        ended.exits(1).says(&["MariaDB 10.8 and later", "5.6"]);
+        assert!(!Path::new("repo").exists());
+    }
+}
+
+#[test]
+fn a_damaged_page_is_named_and_nothing_is_stored() {
+    let scene = Scene::new(Product::MariaDb1011, &["--innodb-fast-shutdown=0"]);
+    scene.fill(2000);
+    let Scene { server, folder, .. } = &scene;
+    let mut session = connect(server.socket());
+    session.execute("FLUSH TABLES app.big FOR EXPORT").unwrap();
+    let path = server.data().join("app/big.ibd");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[5 * 16384 + 1000] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    session.execute("UNLOCK TABLES").unwrap();
+    scene.backup(&[]).exits(1).says(&[
+        "app/big.ibd: page 5",
+        "does not match its checksum",
+        "no backup was made",
+    ]);
+    assert!(!folder.path().join("repo/mysql/000001.blk").exists());
+}
+
+#[test]
+fn another_redo_log_ends_a_copy() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    scene.fill(20_000);
+    let mut running = scene.begin(&["--rate", "2M"]);
+    until("the server knows of a backup", || {
+        running.must_run();
+        scene.server.data().join("ddl.log").exists()
+    });
+    connect(scene.server.socket()).execute("SET GLOBAL innodb_log_file_size = 33554432").unwrap();
+    running.end().exits(1).says(&["another redo log", "no backup was made"]);
+}
+
+/// The server says nothing of an IMPORT to a backup, and recovery does nothing to a table whose discarding is
+/// in the log.
+#[test]
+fn a_table_that_is_imported_while_it_is_copied_is_refused() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let mut session = connect(scene.server.socket());
+    session.execute("USE app").unwrap();
+    for table in ["a_old", "z_new"] {
+        let columns = "(id INT PRIMARY KEY, text VARCHAR(100)) STATS_PERSISTENT=0";
+        session.execute(&format!("CREATE TABLE {table} {columns}")).unwrap();
+        session.execute(&format!("INSERT INTO {table} SELECT seq, '{table}' FROM seq_1_to_500")).unwrap();
+    }
+    scene.fill(20_000);
+    let mut running = scene.begin(&["--rate", "2M"]);
+    until("the server knows of a backup", || {
+        running.must_run();
+        scene.server.data().join("ddl.log").exists()
+    });
+    let data = scene.server.data().join("app");
+    let copy = scene.folder.path().join("z_new.ibd");
+    session.execute("FLUSH TABLES z_new FOR EXPORT").unwrap();
+    std::fs::copy(data.join("z_new.ibd"), &copy).unwrap();
+    session.execute("UNLOCK TABLES").unwrap();
+    session.execute("ALTER TABLE a_old DISCARD TABLESPACE").unwrap();
+    std::fs::copy(copy, data.join("a_old.ibd")).unwrap();
+    session.strings("ALTER TABLE a_old IMPORT TABLESPACE").unwrap();
+    session.execute("INSERT INTO a_old VALUES (1000, 'later')").unwrap();
+    running.end().exits(1).says(&["app/a_old.ibd was put in place by", "no backup was made"]);
+    // From the next checkpoint on it is a table like any other.
+    session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").unwrap();
+    scene.backup(&[]).exits(0);
+    let back = scene.back();
+    let rows = "SELECT CONCAT_WS(' ', COUNT(*), SUM(text = 'z_new'), MAX(id)) FROM app.a_old";
+    assert_eq!(connect(back.socket()).value(rows).unwrap().unwrap(), "501 500 1000");
+}
+
+#[test]
+fn a_table_that_is_made_in_another_place_meanwhile_is_refused() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let mut session = connect(scene.server.socket());
+    session.execute("USE app").unwrap();
+    scene.fill(20_000);
+    // A table in another place is refused, also if it is made meanwhile.
+    let elsewhere = scene.folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mut running = scene.begin(&["--rate", "2M"]);
+    until("the server knows of a backup", || {
+        running.must_run();
+        scene.server.data().join("ddl.log").exists()
+    });
+    let sql = format!("CREATE TABLE away (id INT) DATA DIRECTORY='{}'", elsewhere.display());
+    session.execute(&sql).unwrap();
+    running.end().exits(1).says(&["app/away.isl", "leads to another place", "no backup was made"]);
+}
