@@ -8,13 +8,17 @@ use std::sync::{Arc, LazyLock};
 
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
-use queue::{Definition, Engine, Options, OwnerId, Queue, RowId, Session};
+use queue::{Definition, Engine, Options, OwnerId, Queue, RowId, Session, Xid};
 
 const FOLDER: &str = "/jobs";
 
 fn engine(disk: &FaultDisk) -> Engine {
     let options = Options { segment_bytes: 700, threads: 0, ..Options::new(|| 5, || [9; 16]) };
     Engine::start(Arc::new(disk.clone()), options).unwrap()
+}
+
+fn xid(number: u8) -> Xid {
+    Xid::new(1, &[number], b"").unwrap()
 }
 
 /// Reads until the end or an error.
@@ -28,15 +32,26 @@ fn rows(queue: &Arc<Queue>) -> BTreeSet<(RowId, Vec<u8>)> {
 static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::new(|| {
     let disk = FaultDisk::default();
     let engine = engine(&disk);
-    engine.create(Path::new(FOLDER), &Definition::default()).unwrap();
+    let definition = Definition { transactional: true, ..Definition::default() };
+    engine.create(Path::new(FOLDER), &definition).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     for row in 0..40u8 {
         queue.publish(&[&[row; 50]], None).unwrap();
     }
-    let all = rows(&queue);
+    let mut all = rows(&queue);
     let doomed: Vec<RowId> = (1..25).filter(|id| id % 5 != 0).map(RowId).collect();
     Session::new(OwnerId(2)).delete(&queue, &doomed).unwrap();
+    let mut session = Session::new(OwnerId(3));
+    for number in 0..4 {
+        let mut transaction = session.begin(&queue).unwrap();
+        transaction.publish(&[&[number; 50]]).unwrap();
+        session.delete_within(&mut transaction, &[RowId(u64::from(number) * 5 + 5)]).unwrap();
+        transaction.prepare(&xid(number)).unwrap();
+    }
     queue.compact().unwrap();
+    queue.commit_by_xid(&xid(0)).unwrap();
+    queue.rollback_by_xid(&xid(1)).unwrap();
+    all.extend((0..4).map(|number| (RowId(41 + u64::from(number)), vec![number; 50])));
     (disk, all)
 });
 
@@ -50,6 +65,10 @@ fuzz_target!(|edits: Vec<(u8, u16, u8)>| {
     }
     let engine = engine(&disk);
     if let Ok(queue) = engine.open(Path::new(FOLDER)) {
+        assert!(rows(&queue).is_subset(all));
+        for xid in queue.recover() {
+            queue.commit_by_xid(&xid).ok();
+        }
         assert!(rows(&queue).is_subset(all));
     }
 });

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 
 use disk::Disk;
 
+use crate::format::batch::Place;
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::record::RowId;
 use crate::queue::Queue;
@@ -74,7 +75,7 @@ impl Engine {
         }
         let incarnation = (self.shared.options.random)();
         let place = Folder::new(disk.clone(), self.shared.files.clone(), folder);
-        Log::create(&place, incarnation, 1, RowId(1))?;
+        Log::create(&place, Place::active(incarnation, definition.features(), 1), RowId(1))?;
         Checkpoint::first(incarnation, 1, definition.clone())
             .write(&**disk, folder)
             .map_err(Error::disk(folder))?;
@@ -142,11 +143,15 @@ impl Engine {
     /// [`crate::Waited::Dropped`]. It is no error if a part of it was removed before.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Disk`].
+    /// [`Error::Missing`], [`Error::Disk`]; [`Error::Prepared`] when it is open, and then it stays.
     pub fn remove(&self, folder: &Path) -> Result<(), Error> {
         let mut reserved = self.reserve(folder);
         if let Some(queue) = reserved.queue.take() {
-            queue.drop_rows();
+            let dropped = queue.drop_rows();
+            if dropped.is_err() {
+                reserved.set(Some(queue));
+            }
+            dropped?;
         }
         let disk = &*self.shared.disk;
         match disk.remove(&folder.join(checkpoint::FILE)) {

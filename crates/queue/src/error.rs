@@ -65,8 +65,35 @@ pub enum Error {
         why: Arc<str>,
     },
 
-    /// A row, or the rows of one statement, have more bytes than the log can take at once.
-    #[error("{bytes} bytes in one statement, and at most {limit} are possible; insert fewer rows at a time")]
+    /// A prepared transaction has rows in the queue, so it can't be emptied, dropped or replaced.
+    #[error(
+        "the queue has rows of prepared transactions ({transactions}); XA RECOVER lists them: end each with XA COMMIT or XA ROLLBACK first"
+    )]
+    Prepared {
+        /// How many there are.
+        transactions: usize,
+    },
+
+    /// No transaction with this name is prepared in the queue.
+    #[error("the queue has no prepared transaction with this XID")]
+    UnknownTransaction,
+
+    /// A transaction with this name is prepared in the queue already.
+    #[error("the queue has a prepared transaction with this XID already; end that one first")]
+    KnownTransaction,
+
+    /// The queue has no transactions.
+    #[error("the queue was created without TRANSACTIONAL=1; only such a queue takes part in transactions")]
+    NotTransactional,
+
+    /// The queue is being copied, so that no transaction can be prepared.
+    #[error("the queue is being copied by ALTER TABLE; try again when that is done")]
+    Copied,
+
+    /// A row, or the rows of one statement or transaction, have more bytes than the log can take at once.
+    #[error(
+        "{bytes} bytes in one statement or transaction, and at most {limit} are possible; insert fewer rows at a time"
+    )]
     TooLarge {
         /// What was given.
         bytes: usize,

@@ -4,4 +4,5 @@ pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod origin;
 pub(crate) mod record;
+pub(crate) mod transaction;
 pub(crate) mod wire;

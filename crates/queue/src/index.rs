@@ -228,6 +228,20 @@ impl Index {
         Ok(gone)
     }
 
+    /// Makes those of `count` rows from `first` on owned that wait. For replaying.
+    pub(crate) fn take_run(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
+        let mut taken = Vec::new();
+        let end = first.0.saturating_add(count);
+        let mut from = first;
+        while let Some(id) = self.next(from, true)?.filter(|id| id.0 < end) {
+            if self.take(id)? {
+                taken.push(id);
+            }
+            from = RowId(id.0 + 1);
+        }
+        Ok(taken)
+    }
+
     /// The first waiting row from `from` on.
     pub(crate) fn next_waiting(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
         let from_head = from.0 <= self.head;

@@ -57,11 +57,13 @@ pub use error::Error;
 pub use format::checkpoint::{Definition, Sync};
 pub use format::origin::{Origin, SLOTS, Source};
 pub use format::record::RowId;
+pub use format::transaction::Xid;
 pub use queue::owner::{OwnerId, Ownership};
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 pub use take::cursor::Cursor;
 pub use take::session::{Interrupter, Session};
+pub use take::transaction::{Mark, PreparedTransaction, Transaction};
 pub use take::wait::{Patience, Target, Waited};
 
 /// Which rows a taker wants. It must always answer the same for the same row: a row that did not match is not

@@ -11,6 +11,7 @@ mod settle;
 pub(crate) mod shared;
 pub(crate) mod state;
 mod status;
+mod transaction;
 mod turn;
 pub(crate) mod waiter;
 
@@ -87,11 +88,17 @@ impl Queue {
     }
 
     fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: Recovered) -> Queue {
-        let Recovered { folder, definition, incarnation, index, journal, next, active_next, log } = recovered;
+        let Recovered { folder, definition, incarnation, index, journal, transactions, held, .. } = recovered;
+        let (next, active_next, log) = (recovered.next, recovered.active_next, recovered.log);
         let number = shared.next_number();
         shared.note_opened(number, &me);
         let live = AtomicU64::new(index.live());
-        let state = Mutex::new(State::new(incarnation, (index, journal), (next, active_next), log));
+        let mut state = State::new(incarnation, (index, journal, transactions), (next, active_next), log);
+        for (tx, rows) in held {
+            let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
+            state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
+        }
+        let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));
@@ -190,11 +197,7 @@ impl Queue {
             }
             let first = state.next;
             for (nth, row) in rows.iter().enumerate() {
-                let id = state.next;
-                state.next = RowId(id.0 + 1);
-                let origin = origin.filter(|_| nth == 0);
-                state.gather.add_row(id, row, owner, origin);
-                state.pending.extend(origin);
+                state.gather_row(row, owner, origin.filter(|_| nth == 0));
             }
             self.commit(state)?;
             return Ok(Published::New(first));
@@ -204,19 +207,10 @@ impl Queue {
     /// Ends owned rows: they are gone when that is written, if the queue's definition wants it on the disk,
     /// else at once.
     pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
-        let mut told = false;
-        let mut state = loop {
-            let state = self.room()?;
-            if state.epoch != epoch {
-                return Ok(());
-            }
-            let copying = state.copying.as_ref().filter(|_| !told);
-            let Some((copy, there)) = copying.and_then(|copying| copying.there(rows)) else { break state };
-            drop(state);
-            // The copy comes first: if that fails, nothing has happened.
-            copy.end_copied(&there)?;
-            told = true;
-        };
+        let mut state = self.room_to_end(epoch, rows)?;
+        if state.epoch != epoch {
+            return Ok(());
+        }
         if self.definition.sync == Sync::Always {
             state.gather.acknowledge(rows);
             return self.commit(state);

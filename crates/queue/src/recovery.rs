@@ -14,6 +14,7 @@ use crate::format::batch::{
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::origin::Journal;
 use crate::format::record::{Record, RowId, decode};
+use crate::format::transaction::Transactions;
 use crate::index::{Arrival, Index, Segment};
 use crate::store::file::SegmentFile;
 use crate::store::files::Files;
@@ -24,6 +25,7 @@ use crate::store::log::Log;
 struct Replay {
     index: Index,
     journal: Journal,
+    transactions: Transactions,
     next: RowId,
     /// The id that the next row had when the last segment began.
     active_next: RowId,
@@ -44,6 +46,9 @@ pub(crate) struct Recovered {
     pub(crate) incarnation: Incarnation,
     pub(crate) index: Index,
     pub(crate) journal: Journal,
+    pub(crate) transactions: Transactions,
+    /// The rows that the prepared transactions own.
+    pub(crate) held: Vec<(u64, Vec<RowId>)>,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -59,14 +64,40 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
     let mut replay = Replay {
         index: Index::default(),
         journal: checkpoint.journal.clone(),
+        transactions: checkpoint.transactions.clone(),
         next: checkpoint.next,
         active_next: checkpoint.next,
     };
     sealed_segments(&folder, &checkpoint, &mut replay.index)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
     let Checkpoint { incarnation, definition, .. } = checkpoint;
-    let Replay { index, journal, next, active_next } = replay;
-    Ok(Recovered { folder, definition, incarnation, index, journal, next, active_next, log })
+    let held = hold_prepared(&mut replay)?;
+    let Replay { index, journal, transactions, next, active_next } = replay;
+    Ok(Recovered {
+        folder,
+        definition,
+        incarnation,
+        index,
+        journal,
+        transactions,
+        held,
+        next,
+        active_next,
+        log,
+    })
+}
+
+/// Takes the rows of the transactions that are still prepared.
+fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
+    let mut held = Vec::new();
+    for (tx, prepared) in &replay.transactions.open {
+        let mut rows = Vec::new();
+        for (first, count) in prepared.ranges() {
+            rows.extend(replay.index.take_run(RowId(first), count)?);
+        }
+        held.push((*tx, rows));
+    }
+    Ok(held)
 }
 
 /// Removes what is not part of the queue. Returns the numbers of the segments to replay.
@@ -92,7 +123,8 @@ fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTre
 
 fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, index: &mut Index) -> Result<(), Error> {
     for listed in &checkpoint.segments {
-        let place = Place { incarnation: checkpoint.incarnation, name: listed.name };
+        let (incarnation, features) = (checkpoint.incarnation, checkpoint.definition.features());
+        let place = Place { incarnation, features, name: listed.name };
         let file = SegmentFile::new(folder, place);
         let stat = folder.disk().stat(&file.path());
         let stat = stat.map_err(|error| file.corrupt(&format!("a missing segment ({error})"), 0))?;
@@ -132,8 +164,9 @@ fn replay_all(
         Some(active) if !active.sealed => Log::resume(folder, active.file, active.end),
         Some(active) => {
             replay.active_next = replay.next;
-            let number = active.file.name().number + 1;
-            Log::create(folder, checkpoint.incarnation, number, replay.next)
+            let place = *active.file.place();
+            let number = place.name.number + 1;
+            Log::create(folder, Place { name: SegmentName { number, ..place.name }, ..place }, replay.next)
         }
         None => Err(Error::Corrupt {
             file: folder.path().join(checkpoint::FILE),
@@ -144,8 +177,7 @@ fn replay_all(
 }
 
 fn segment_file(folder: &Arc<Folder>, checkpoint: &Checkpoint, number: u64) -> Arc<SegmentFile> {
-    let name = SegmentName { number, generation: 0 };
-    SegmentFile::new(folder, Place { incarnation: checkpoint.incarnation, name })
+    SegmentFile::new(folder, Place::active(checkpoint.incarnation, checkpoint.definition.features(), number))
 }
 
 /// Whether the last segment is part of the log. A crash may leave a segment whose header is incomplete, or
@@ -181,7 +213,7 @@ fn replay_segment(
         let Some((header, body)) = batch::open(&bytes[at..], file.place(), at as u64) else { break };
         match header.kind {
             Kind::Records => {
-                let records = decode(body, header.first)
+                let records = decode(body, header.first, file.place().features)
                     .map_err(|(what, inside)| file.corrupt(what, (at + BATCH_HEADER + inside) as u64))?;
                 let body_at = (at + BATCH_HEADER) as u64;
                 for record in records {
@@ -232,6 +264,19 @@ fn apply(
         }
         Record::Acknowledge { first, count } => {
             replay.index.remove_run(first, count)?;
+        }
+        Record::Prepare { tx, prepared } => {
+            replay.transactions.note(tx);
+            replay.transactions.open.insert(tx, prepared);
+        }
+        // The checkpoint may be newer than this record, and no longer have the transaction.
+        Record::Decide { tx, commit } => {
+            replay.transactions.note(tx);
+            let Some(prepared) = replay.transactions.open.remove(&tx) else { return Ok(()) };
+            let gone = if commit { prepared.ended } else { vec![prepared.rows] };
+            for (first, count) in gone {
+                replay.index.remove_run(RowId(first), count)?;
+            }
         }
     }
     Ok(())

@@ -4,4 +4,5 @@ pub(crate) mod cursor;
 mod held;
 mod scan;
 pub(crate) mod session;
+pub(crate) mod transaction;
 pub(crate) mod wait;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use disk::faults::FaultDisk;
-use queue::{Definition, Engine, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited};
+use queue::{
+    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited, Xid,
+};
 use shuttle::thread;
 
 const SCHEDULES: usize = 400;
@@ -19,7 +21,7 @@ fn queues(count: usize, sync: Sync) -> (Engine, Vec<Arc<Queue>>) {
     let random = || u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_le_bytes();
     let options = Options { threads: 0, segment_bytes: 300, ..Options::new(|| 0, random) };
     let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
-    let definition = Definition { sync, schema: Vec::new() };
+    let definition = Definition { sync, transactional: true, ..Definition::default() };
     let open = |number: usize| {
         let folder = format!("/db/{number}");
         engine.create(Path::new(&folder), &definition).unwrap();
@@ -134,6 +136,78 @@ fn a_row_given_back_reaches_who_waits_for_it_behind_a_condition() {
         taker.join().unwrap();
         other.join().unwrap();
         assert_eq!(queue.status().waiting, 1);
+    });
+}
+
+#[test]
+fn what_a_transaction_adds_or_gives_back_reaches_who_waits_for_it() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Never);
+        let queue = queues[0].clone();
+        put(&queue, b"back");
+        let mut owner = session(1);
+        let mut transaction = owner.begin(&queue).unwrap();
+        assert_eq!(owner.wait(&[all(&queue)], &mut Patience::poll()).unwrap(), Waited::Taken(0));
+        assert!(owner.end_within(&mut transaction));
+        let mut threads = Vec::new();
+        for (number, first) in [(2, b'b'), (3, b'n')] {
+            let target = only(&queue, first);
+            threads.push(thread::spawn(move || take(number, &[target])));
+        }
+        threads.push(thread::spawn(move || {
+            let prepared = transaction.prepare(&Xid::new(1, b"one", b"").unwrap()).unwrap();
+            prepared.rollback().unwrap();
+        }));
+        let writer = queue.clone();
+        threads.push(thread::spawn(move || {
+            let mut transaction = session(4).begin(&writer).unwrap();
+            transaction.publish(&[b"new"]).unwrap();
+            transaction.prepare(&Xid::new(1, b"two", b"").unwrap()).unwrap().commit().unwrap();
+        }));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(queue.rows(), 0);
+    });
+}
+
+#[test]
+fn one_of_two_decides_whoever_else_writes() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Always);
+        let queue = queues[0].clone();
+        let mut transaction = session(1).begin(&queue).unwrap();
+        transaction.publish(&[b"row"]).unwrap();
+        let xid = Xid::new(1, b"one", b"").unwrap();
+        transaction.prepare(&xid).unwrap();
+        let decide = |commit: bool| {
+            let (queue, xid) = (queue.clone(), xid.clone());
+            thread::spawn(move || {
+                let decided = if commit { queue.commit_by_xid(&xid) } else { queue.rollback_by_xid(&xid) };
+                assert!(matches!(decided, Ok(()) | Err(Error::UnknownTransaction)));
+                decided.is_ok()
+            })
+        };
+        let (commit, rollback) = (decide(true), decide(false));
+        let writer = queue.clone();
+        let writer = thread::spawn(move || put(&writer, b"other"));
+        queue.maintain().unwrap();
+        let committed = commit.join().unwrap();
+        assert_ne!(committed, rollback.join().unwrap());
+        writer.join().unwrap();
+        assert_eq!(queue.rows(), 1 + u64::from(committed));
+    });
+}
+
+#[test]
+fn a_queue_is_not_replaced_while_a_transaction_is_prepared() {
+    check(|| {
+        let (_engine, queues) = queues(2, Sync::Always);
+        let (queue, copy) = (queues[0].clone(), queues[1].clone());
+        let mut transaction = session(1).begin(&queue).unwrap();
+        transaction.publish(&[b"row"]).unwrap();
+        let preparing =
+            thread::spawn(move || transaction.prepare(&Xid::new(1, b"one", b"").unwrap()).is_ok());
+        let replaced = queue.hold_back().and_then(|()| queue.replaced_by(&copy, || Ok(()))).is_ok();
+        assert!(!(preparing.join().unwrap() && replaced), "a prepared transaction is lost");
     });
 }
 

@@ -18,7 +18,15 @@ mod idle;
 mod large;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/same.rs"]
+mod same;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/thread.rs"]
 mod thread;
+#[path = "main/transaction.rs"]
+mod transaction;
+#[path = "main/transaction_crash.rs"]
+mod transaction_crash;
+#[path = "main/transaction_model.rs"]
+mod transaction_model;

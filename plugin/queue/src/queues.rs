@@ -85,7 +85,7 @@ pub unsafe extern "C" fn rq_create(
         // SAFETY: the caller's structure.
         let schema = unsafe { schema(definition) }?.encode();
         // SAFETY: the caller's string.
-        engine()?.create(unsafe { path(folder) }, &Definition { sync, schema })?;
+        engine()?.create(unsafe { path(folder) }, &Definition { sync, schema, ..Definition::default() })?;
         Ok(RQ_OK)
     })
 }

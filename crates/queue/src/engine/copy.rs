@@ -21,10 +21,13 @@ impl Queue {
     /// Lets nobody take a row until [`Queue::let_go`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    /// [`Error::Prepared`]; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
     pub fn hold_back(&self) -> Result<(), Error> {
-        self.pause()?;
-        self.lock().copying = Some(Copying::default());
+        let mut state = self.lock();
+        state.usable()?;
+        state.nothing_prepared()?;
+        state.held_back += 1;
+        state.copying = Some(Copying::default());
         Ok(())
     }
 
@@ -71,7 +74,7 @@ impl Queue {
     /// ended in both.
     ///
     /// # Errors
-    /// Those of [`Queue::publish`], on both.
+    /// [`Error::Prepared`]; those of [`Queue::publish`], on both.
     pub fn copied_to(&self, copy: &Arc<Queue>) -> Result<(), Error> {
         let mut state = self.settled()?;
         let result = complete(&mut state, copy);
@@ -162,6 +165,8 @@ impl Queue {
 /// Has the copy take over which of its rows are gone, unless it already has.
 fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
     state.usable()?;
+    // One may have been on its way when the queue was held back.
+    state.nothing_prepared()?;
     let Some(copying) = &state.copying else { return Ok(()) };
     if copying.copy.is_some() {
         return Ok(());

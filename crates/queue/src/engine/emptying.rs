@@ -1,6 +1,7 @@
 //! Empties a queue, and puts a queue that is dropped out of use.
 
 use crate::Error;
+use crate::format::batch::Place;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::origin::Journal;
 use crate::format::record::RowId;
@@ -19,10 +20,12 @@ impl Queue {
     /// rows. Waiting sessions go on waiting.
     ///
     /// # Errors
-    /// [`Error::Disk`]: all rows are still there, or, when that can't be known, the queue is out of service.
+    /// [`Error::Prepared`]; [`Error::Disk`]: all rows are still there, or, when that can't be known, the
+    /// queue is out of service.
     pub fn truncate(&self) -> Result<(), Error> {
         let mut state = self.quiet();
-        let result = state.usable().and_then(|()| self.start_over(&mut state));
+        let usable = state.usable().and_then(|()| state.nothing_prepared());
+        let result = usable.and_then(|()| self.start_over(&mut state));
         state.maintaining = false;
         self.give_turn(&mut state);
         result
@@ -33,7 +36,8 @@ impl Queue {
         let number = state.log.as_ref().map_or(1, |log| log.file().name().number + 1);
         let (folder, disk) = (self.folder.path(), self.folder.disk());
         let checkpoint = Checkpoint::first(incarnation, number, self.definition().clone());
-        let log = Log::create(&self.folder, incarnation, number, RowId(1))?;
+        let place = Place::active(incarnation, self.definition().features(), number);
+        let log = Log::create(&self.folder, place, RowId(1))?;
         let written = checkpoint.begin(disk, &folder).map_err(Error::disk(&folder));
         let begun = written.inspect_err(|_| {
             // Nothing is decided yet: the new segment is not part of the queue, and must not look like its
@@ -62,9 +66,17 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts a queue out of use before its files are removed.
-    pub(crate) fn drop_rows(&self) {
+    /// Puts a queue out of use before its files are removed. One that is out of service goes with its
+    /// prepared transactions.
+    pub(crate) fn drop_rows(&self) -> Result<(), Error> {
         let mut state = self.quiet();
+        if state.usable().is_ok()
+            && let Err(error) = state.nothing_prepared()
+        {
+            state.maintaining = false;
+            self.give_turn(&mut state);
+            return Err(error);
+        }
         state.dropped = true;
         tell_all(&mut state, &News::Dropped);
         state.gather = Gather::default();
@@ -74,5 +86,6 @@ impl Queue {
         self.note_rows(&state);
         state.maintaining = false;
         self.give_turn(&mut state);
+        Ok(())
     }
 }

@@ -197,7 +197,7 @@ fn plan(
     worth: fn(&Segment) -> bool,
 ) -> Result<Option<Plan>, Error> {
     let mut bases: Vec<RowId> = Vec::new();
-    let (mut bytes, mut name, mut worthy) = (0, None, false);
+    let (mut bytes, mut place, mut worthy) = (0, None, false);
     for segment in state.index.segments().filter(|segment| segment.base() >= from) {
         let first = bases.first().copied().unwrap_or(segment.base());
         let fits = bytes + segment.live_bytes() <= limit && segment.end().0 - first.0 < u64::from(u32::MAX);
@@ -206,7 +206,7 @@ fn plan(
             if worthy || bases.len() >= MANY {
                 break;
             }
-            (bytes, name, worthy) = (0, None, false);
+            (bytes, place, worthy) = (0, None, false);
             bases.clear();
             if !wanted {
                 continue;
@@ -214,12 +214,12 @@ fn plan(
         }
         worthy |= worth(segment);
         bytes += segment.live_bytes();
-        name.get_or_insert(segment.file().name());
+        place.get_or_insert(*segment.file().place());
         bases.push(segment.base());
     }
-    let Some(name) = name.filter(|_| worthy || bases.len() >= MANY) else { return Ok(None) };
-    let name = SegmentName { number: name.number, generation: name.generation + 1 };
-    let file = SegmentFile::new(folder, Place { incarnation: state.incarnation, name });
+    let Some(place) = place.filter(|_| worthy || bases.len() >= MANY) else { return Ok(None) };
+    let name = SegmentName { generation: place.name.generation + 1, ..place.name };
+    let file = SegmentFile::new(folder, Place { name, ..place });
     let mut rows = Vec::new();
     for base in &bases {
         let Some(segment) = state.index.segment_mut(*base) else { continue };
@@ -273,5 +273,6 @@ fn snapshot(state: &mut State, definition: &Definition) -> Checkpoint {
         definition: definition.clone(),
         segments: listed.collect(),
         journal: state.journal.clone(),
+        transactions: state.transactions.clone(),
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::format::record::RowId;
+use crate::format::transaction::TRANSACTIONS;
 use crate::format::wire::{Reader, checksum, put_varint};
 
 /// Bytes of a segment's header.
@@ -46,14 +47,24 @@ impl SegmentName {
     }
 }
 
-/// What the checksums of a segment depend on besides its bytes.
+/// The feature flags that this version knows.
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS;
+
+/// Which segment it is: the checksums depend on it besides the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) incarnation: Incarnation,
+    /// The feature flags of the queue that a reader must know.
+    pub(crate) features: u64,
     pub(crate) name: SegmentName,
 }
 
 impl Place {
+    /// A segment of the log as it is first written.
+    pub(crate) fn active(incarnation: Incarnation, features: u64, number: u64) -> Place {
+        Place { incarnation, features, name: SegmentName { number, generation: 0 } }
+    }
+
     fn checksum(&self, offset: u64, rest: &[u8]) -> u32 {
         let (number, generation) = (self.name.number.to_le_bytes(), self.name.generation.to_le_bytes());
         checksum(&[&self.incarnation, &number, &generation, &offset.to_le_bytes(), rest])
@@ -67,7 +78,7 @@ pub(crate) fn encode_segment_header(place: &Place, next: RowId) -> Vec<u8> {
     out.extend(VERSION.to_le_bytes());
     out.extend(64u16.to_le_bytes());
     out.extend([0; 4]);
-    out.extend(0u64.to_le_bytes());
+    out.extend(place.features.to_le_bytes());
     out.extend(0u64.to_le_bytes());
     out.extend(place.incarnation);
     out.extend(place.name.number.to_le_bytes());
@@ -102,8 +113,12 @@ pub(crate) fn decode_segment_header(file: &Path, bytes: &[u8], place: &Place) ->
     if sum != checksum(&[&header]) {
         return Err(corrupt("a header with a wrong checksum"));
     }
-    if must != 0 {
-        return Err(version(format!("segment with the unknown features {must:#x}")));
+    let unknown = must & !KNOWN_FEATURES;
+    if unknown != 0 {
+        return Err(version(format!("segment with the unknown features {unknown:#x}")));
+    }
+    if must != place.features {
+        return Err(corrupt("a header with other features than the checkpoint's"));
     }
     if incarnation != place.incarnation || number != place.name.number {
         return Err(corrupt("the header of another segment"));
@@ -250,4 +265,35 @@ pub(crate) fn decode_index(body: &[u8], first: RowId) -> Option<(Vec<Indexed>, V
         times.push(Since { id: RowId(id), time_ms });
     }
     reader.is_empty().then_some((rows, times))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{KNOWN_FEATURES, Place, decode_segment_header, encode_segment_header};
+    use crate::Error;
+    use crate::format::record::RowId;
+
+    #[test]
+    fn a_segment_with_features_that_are_unknown_or_not_the_queues_is_refused() {
+        let place = |features| Place::active([5; 16], features, 3);
+        let read = |written: u64, expected: u64| {
+            let header = encode_segment_header(&place(written), RowId(9));
+            decode_segment_header(Path::new("s"), &header, &place(expected))
+        };
+        for features in [0, KNOWN_FEATURES] {
+            assert_eq!(read(features, features).unwrap(), RowId(9));
+        }
+        for bit in 0..64 {
+            let unknown = KNOWN_FEATURES | 1 << bit;
+            if unknown != KNOWN_FEATURES {
+                let error = read(unknown, unknown).unwrap_err();
+                assert!(matches!(&error, Error::Version { .. }), "{error}");
+                assert!(error.to_string().contains(&format!("{:#x};", 1u64 << bit)), "{error}");
+            }
+        }
+        assert!(matches!(read(KNOWN_FEATURES, 0), Err(Error::Corrupt { .. })));
+        assert!(matches!(read(0, KNOWN_FEATURES), Err(Error::Corrupt { .. })));
+    }
 }

@@ -7,9 +7,10 @@ use disk::{Disk, Output};
 
 use crate::Error;
 use crate::format::batch::Stored;
-use crate::format::batch::{Incarnation, SegmentName};
+use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
 use crate::format::origin::Journal;
 use crate::format::record::RowId;
+use crate::format::transaction::{TRANSACTIONS, Transactions};
 use crate::format::wire::{Reader, checksum, put_varint};
 
 /// Its name in the queue's folder.
@@ -40,6 +41,15 @@ pub struct Definition {
     pub sync: Sync,
     /// The layout of the rows, for those who read conditions; the log does not interpret it.
     pub schema: Vec<u8>,
+    /// Whether rows may be added and ended in transactions with two phases.
+    pub transactional: bool,
+}
+
+impl Definition {
+    /// The feature flags that a reader of the queue's files must know.
+    pub(crate) fn features(&self) -> u64 {
+        if self.transactional { TRANSACTIONS } else { 0 }
+    }
 }
 
 /// A sealed segment, as the checkpoint lists it.
@@ -62,18 +72,20 @@ pub(crate) struct Checkpoint {
     pub(crate) definition: Definition,
     pub(crate) segments: Vec<Listed>,
     pub(crate) journal: Journal,
+    pub(crate) transactions: Transactions,
 }
 
 impl Checkpoint {
     /// The checkpoint of an empty queue whose log begins with this segment.
     pub(crate) fn first(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
-        let (segments, journal) = (Vec::new(), Journal::default());
-        Checkpoint { incarnation, replay_from: segment, next: RowId(1), definition, segments, journal }
+        let (segments, journal, transactions) = (Vec::new(), Journal::default(), Transactions::default());
+        let (replay_from, next) = (segment, RowId(1));
+        Checkpoint { incarnation, replay_from, next, definition, segments, journal, transactions }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        body.extend(0u64.to_le_bytes());
+        body.extend(self.definition.features().to_le_bytes());
         body.extend(0u64.to_le_bytes());
         body.extend(self.incarnation);
         put_varint(&mut body, self.replay_from);
@@ -88,6 +100,9 @@ impl Checkpoint {
         put_varint(&mut body, self.segments.len() as u64);
         self.segments.iter().for_each(|listed| listed.encode(&mut body));
         self.journal.encode(&mut body);
+        if self.definition.transactional {
+            self.transactions.encode(&mut body);
+        }
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -116,15 +131,16 @@ impl Checkpoint {
             return Err(corrupt("a checkpoint with a wrong checksum"));
         }
         let mut reader = Reader::new(body);
-        let must = reader.u64();
-        if must != Some(0) {
-            return Err(version(format!("checkpoint with the unknown features {must:x?}")));
+        let features = reader.u64().ok_or_else(|| corrupt("a checkpoint that is cut short"))?;
+        let unknown = features & !KNOWN_FEATURES;
+        if unknown != 0 {
+            return Err(version(format!("checkpoint with the unknown features {unknown:#x}")));
         }
-        let decoded = Self::decode_body(&mut reader).filter(|_| reader.is_empty());
+        let decoded = Self::decode_body(&mut reader, features).filter(|_| reader.is_empty());
         decoded.ok_or_else(|| corrupt("a checkpoint that is no checkpoint"))
     }
 
-    fn decode_body(reader: &mut Reader<'_>) -> Option<Checkpoint> {
+    fn decode_body(reader: &mut Reader<'_>, features: u64) -> Option<Checkpoint> {
         reader.u64()?;
         let incarnation = reader.array()?;
         let (replay_from, next) = (reader.varint()?, RowId(reader.varint()?));
@@ -141,8 +157,11 @@ impl Checkpoint {
             segments.push(Listed::decode(reader)?);
         }
         let journal = Journal::decode(reader)?;
-        let definition = Definition { sync, schema };
-        Some(Checkpoint { incarnation, replay_from, next, definition, segments, journal })
+        let transactional = features & TRANSACTIONS != 0;
+        let transactions =
+            if transactional { Transactions::decode(reader)? } else { Transactions::default() };
+        let definition = Definition { sync, schema, transactional };
+        Some(Checkpoint { incarnation, replay_from, next, definition, segments, journal, transactions })
     }
 
     /// Replaces the checkpoint in a folder.
@@ -222,12 +241,13 @@ impl Listed {
 mod tests {
     use std::path::Path;
 
-    use super::{Checkpoint, Definition, Listed, Sync};
+    use super::{Checkpoint, Definition, KNOWN_FEATURES, Listed, PREFIX, Sync, checksum};
     use crate::Error;
     use crate::format::batch::SegmentName;
     use crate::format::batch::Stored;
     use crate::format::origin::{Journal, Origin, Source};
     use crate::format::record::RowId;
+    use crate::format::transaction::{Prepared, Transactions, Xid};
 
     fn example() -> Checkpoint {
         let mut journal = Journal::default();
@@ -241,9 +261,13 @@ mod tests {
             runs: vec![(70, 2), (80, 1)],
             live: 3,
         };
-        let definition = Definition { sync: Sync::Interval, schema: b"columns".to_vec() };
-        let (incarnation, next) = ([7; 16], RowId(91));
-        Checkpoint { incarnation, replay_from: 5, next, definition, segments: vec![listed], journal }
+        let xid = Xid::new(-1, b"global", b"branch").unwrap();
+        let prepared = Prepared { xid, coordinator: [2; 16], rows: (88, 2), ended: vec![(70, 1), (80, 1)] };
+        let transactions = Transactions { next: 9, open: [(7, prepared)].into() };
+        let definition =
+            Definition { sync: Sync::Interval, schema: b"columns".to_vec(), transactional: true };
+        let (incarnation, next, segments) = ([7; 16], RowId(91), vec![listed]);
+        Checkpoint { incarnation, replay_from: 5, next, definition, segments, journal, transactions }
     }
 
     #[test]
@@ -264,5 +288,29 @@ mod tests {
             }
             Checkpoint::decode(Path::new("c"), &bytes[..at]).unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_checkpoint_with_unknown_features_is_refused() {
+        let mut bytes = example().encode();
+        assert_eq!(bytes[PREFIX..PREFIX + 8], KNOWN_FEATURES.to_le_bytes());
+        bytes[PREFIX + 7] |= 0x40;
+        let sum = checksum(&[&bytes[PREFIX..]]);
+        bytes[12..PREFIX].copy_from_slice(&sum.to_le_bytes());
+        let error = Checkpoint::decode(Path::new("c"), &bytes).unwrap_err();
+        assert!(matches!(&error, Error::Version { .. }), "{error}");
+        assert!(error.to_string().contains("0x4000000000000000;"), "{error}");
+    }
+
+    #[test]
+    fn a_checkpoint_without_transactions_has_no_list_of_them() {
+        let with = example();
+        let definition = Definition { transactional: false, ..with.definition.clone() };
+        let without = Checkpoint { definition, transactions: Transactions::default(), ..with.clone() };
+        let (mut list, bytes) = (Vec::new(), without.encode());
+        with.transactions.encode(&mut list);
+        assert_eq!(bytes.len() + list.len(), with.encode().len());
+        assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
+        assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);
     }
 }

@@ -1,7 +1,8 @@
-//! The records of a batch: rows, acknowledgements, moved rows. Bytes in, bytes out; docs/formats/queue.md has
-//! the table.
+//! The records of a batch: rows, acknowledgements, moved rows, transactions. Bytes in, bytes out;
+//! docs/formats/queue.md has the table.
 
 use crate::format::origin::Origin;
+use crate::format::transaction::{Prepared, TRANSACTIONS};
 use crate::format::wire::{Reader, checksum, put_varint};
 
 /// The number of a row in its queue, counted from 1 in the order of insertion.
@@ -12,6 +13,13 @@ const ROW: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
 const RELAYED: u8 = 3;
 const MOVED: u8 = 4;
+const PREPARE: u8 = 17;
+const COMMIT: u8 = 18;
+const ROLLBACK: u8 = 19;
+
+const SHORT: &str = "a record that is cut short";
+const UNKNOWN: &str = "a record of an unknown type";
+const WITHOUT_ROWS: &str = "a transaction without all of its rows";
 
 /// Bytes of the checksum in front of a row.
 pub(crate) const ROW_SUM: usize = 4;
@@ -27,6 +35,10 @@ pub(crate) enum Record {
     Row { id: RowId, at: usize, len: usize, time_ms: Option<u64>, origin: Option<Origin> },
     /// This many rows from `first` on are gone.
     Acknowledge { first: RowId, count: u64 },
+    /// A transaction is prepared; its rows follow.
+    Prepare { tx: u64, prepared: Prepared },
+    /// A prepared transaction is committed or rolled back.
+    Decide { tx: u64, commit: bool },
 }
 
 /// A row with its checksum, as it lies in a segment.
@@ -65,6 +77,24 @@ pub(crate) fn encode_acknowledge(out: &mut Vec<u8>, first: RowId, count: u64) {
     out.extend(payload);
 }
 
+/// Appends that a transaction is prepared; the caller appends its rows next.
+pub(crate) fn encode_prepare(out: &mut Vec<u8>, tx: u64, prepared: &Prepared) {
+    let mut payload = Vec::new();
+    prepared.encode(tx, &mut payload);
+    out.push(PREPARE);
+    put_varint(out, payload.len() as u64);
+    out.extend(payload);
+}
+
+/// Appends that a prepared transaction is committed or rolled back.
+pub(crate) fn encode_decide(out: &mut Vec<u8>, tx: u64, commit: bool) {
+    let mut payload = Vec::new();
+    put_varint(&mut payload, tx);
+    out.push(if commit { COMMIT } else { ROLLBACK });
+    put_varint(out, payload.len() as u64);
+    out.extend(payload);
+}
+
 /// Appends a row that compaction moved here; `before` is the row moved before it, or the batch's first.
 pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms: u64, row: &[u8]) -> usize {
     let mut head = Vec::new();
@@ -78,21 +108,32 @@ pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms:
     at
 }
 
-/// The records of a body, in order. An error says what is wrong and where.
-pub(crate) fn decode(body: &[u8], first: RowId) -> Result<Vec<Record>, (&'static str, usize)> {
+/// The records of a body, in order; `features` are the flags of its segment. An error says what is wrong and
+/// where.
+pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Record>, (&'static str, usize)> {
     let mut reader = Reader::new(body);
     let mut records = Vec::new();
     let (mut next, mut moved) = (first.0, first.0);
+    // How many rows of a transaction must follow.
+    let mut due = 0u64;
     while !reader.is_empty() {
         let at = reader.at();
         let record = decode_one(&mut reader, &mut next, &mut moved).map_err(|what| (what, at))?;
+        match &record {
+            Record::Prepare { .. } | Record::Decide { .. } if features & TRANSACTIONS == 0 => {
+                return Err((UNKNOWN, at));
+            }
+            Record::Row { time_ms: None, origin: None, .. } => due = due.saturating_sub(1),
+            _ if due > 0 => return Err((WITHOUT_ROWS, at)),
+            Record::Prepare { prepared, .. } => due = prepared.rows.1,
+            _ => {}
+        }
         records.push(record);
     }
-    Ok(records)
+    if due > 0 { Err((WITHOUT_ROWS, reader.at())) } else { Ok(records) }
 }
 
 fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Result<Record, &'static str> {
-    const SHORT: &str = "a record that is cut short";
     let kind = reader.u8().ok_or(SHORT)?;
     let len = reader.count().ok_or(SHORT)?;
     let payload = reader.take(len).ok_or(SHORT)?;
@@ -119,7 +160,16 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
             let count = count.ok_or("an acknowledgement of rows out of range")?;
             return Ok(Record::Acknowledge { first: RowId(first), count });
         }
-        _ => return Err("a record of an unknown type"),
+        PREPARE => {
+            let decoded = Prepared::decode(&mut inside, *next).filter(|_| inside.is_empty());
+            let (tx, prepared) = decoded.ok_or("a prepared transaction that is none")?;
+            return Ok(Record::Prepare { tx, prepared });
+        }
+        COMMIT | ROLLBACK => {
+            let tx = inside.varint().filter(|_| inside.is_empty()).ok_or("a decision that is none")?;
+            return Ok(Record::Decide { tx, commit: kind == COMMIT });
+        }
+        _ => return Err(UNKNOWN),
     };
     let at = inside.at();
     if len - at < ROW_SUM {
@@ -130,7 +180,11 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::{ROW_OVERHEAD_MAX, RowId, encode_row};
+    use super::{
+        Prepared, ROW_OVERHEAD_MAX, Record, RowId, TRANSACTIONS, UNKNOWN, WITHOUT_ROWS, decode,
+        encode_acknowledge, encode_decide, encode_prepare, encode_row,
+    };
+    use crate::format::transaction::Xid;
 
     #[test]
     fn a_row_takes_no_more_than_is_said() {
@@ -138,6 +192,54 @@ mod tests {
             let mut out = Vec::new();
             encode_row(&mut out, RowId(u64::MAX), &vec![0; len], None);
             assert!(out.len() <= len + ROW_OVERHEAD_MAX, "{len}: {}", out.len());
+        }
+    }
+
+    fn prepared(rows: u64) -> Prepared {
+        let xid = Xid::new(1, b"g", b"b").unwrap();
+        Prepared { xid, coordinator: [0; 16], rows: (7, rows), ended: vec![(2, 1), (4, 2)] }
+    }
+
+    #[test]
+    fn a_transaction_is_followed_by_its_rows() {
+        let mut body = Vec::new();
+        encode_prepare(&mut body, 3, &prepared(2));
+        let one = body.len();
+        encode_row(&mut body, RowId(7), b"one", None);
+        let two = body.len();
+        encode_row(&mut body, RowId(8), b"two", None);
+        encode_decide(&mut body, 300, true);
+        encode_decide(&mut body, 2, false);
+        let records = decode(&body, RowId(7), TRANSACTIONS).unwrap();
+        assert_eq!(records[0], Record::Prepare { tx: 3, prepared: prepared(2) });
+        assert!(matches!(records[2], Record::Row { id: RowId(8), .. }));
+        assert_eq!(records[3], Record::Decide { tx: 300, commit: true });
+        assert_eq!(records[4], Record::Decide { tx: 2, commit: false });
+        assert_eq!(decode(&body[..two], RowId(7), TRANSACTIONS), Err((WITHOUT_ROWS, two)));
+        let mut other = body[..one].to_vec();
+        encode_acknowledge(&mut other, RowId(1), 1);
+        assert_eq!(decode(&other, RowId(7), TRANSACTIONS), Err((WITHOUT_ROWS, one)));
+        assert_eq!(decode(&body, RowId(7), 0), Err((UNKNOWN, 0)));
+        // More bytes in a record than its fields have.
+        let mut long = Vec::new();
+        encode_decide(&mut long, 2, true);
+        long[1] += 1;
+        long.push(0);
+        decode(&long, RowId(7), TRANSACTIONS).unwrap_err();
+    }
+
+    #[test]
+    fn a_transaction_that_is_cut_or_changed_is_told_or_another() {
+        let mut body = Vec::new();
+        encode_prepare(&mut body, 3, &prepared(0));
+        let whole = decode(&body, RowId(7), TRANSACTIONS).unwrap();
+        for at in 1..body.len() {
+            decode(&body[..at], RowId(7), TRANSACTIONS).unwrap_err();
+            for bit in 0..8 {
+                let mut changed = body.clone();
+                changed[at] ^= 1 << bit;
+                assert_ne!(decode(&changed, RowId(7), TRANSACTIONS).as_ref(), Ok(&whole), "{at}.{bit}");
+            }
         }
     }
 }

@@ -382,14 +382,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::format::batch::{Place, SegmentName};
+    use crate::format::batch::Place;
     use crate::store::files::Files;
     use crate::store::folder::Folder;
 
     #[test]
     fn rows_keep_their_places_at_large_offsets_and_after_gaps() {
         let folder = Folder::new(Arc::new(disk::RealDisk), Files::new(1), Path::new("/nowhere"));
-        let place = Place { incarnation: [0; 16], name: SegmentName { number: 1, generation: 0 } };
+        let place = Place::active([0; 16], 0, 1);
         let base = 1 << 40;
         let mut segment = Segment::active(SegmentFile::new(&folder, place), RowId(base));
         let rows: [(u64, u64, usize); 4] = [

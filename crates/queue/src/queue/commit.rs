@@ -89,7 +89,7 @@ impl Queue {
                 let mut log = state.log.take();
                 let mut sealed = None;
                 // A write without a sync takes less time than admitting others and waking them.
-                let written = if self.definition().sync == Sync::Always || roll.is_some() {
+                let written = if self.is_synced(&gather) || roll.is_some() {
                     drop(state);
                     let written = self.write(&mut log, &mut gather, roll, &mut sealed);
                     state = self.lock();
@@ -125,6 +125,12 @@ impl Queue {
         outcome
     }
 
+    /// Whether a batch must be durable when its contributors are told. A coordinator of transactions
+    /// relies on what it was told, whatever the queue's definition says.
+    fn is_synced(&self, gather: &Gather) -> bool {
+        self.definition().sync == Sync::Always || !gather.changes.is_empty()
+    }
+
     /// The part that runs without the lock. A segment that it closes is pushed to `sealed`, whatever happens
     /// afterwards.
     fn write(
@@ -143,7 +149,7 @@ impl Queue {
         let first = gather.rows.first().map_or(RowId(0), |row| row.id);
         let header = Header { kind: Kind::Records, first, synced: 0, time_ms: self.shared.now_ms() };
         log.write(&mut gather.bytes, header)?;
-        if self.definition().sync == Sync::Always {
+        if self.is_synced(gather) {
             log.sync()?;
         }
         Ok(Written { offset, file: Some(log.file().clone()) })
@@ -172,6 +178,7 @@ impl Queue {
         }
         let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
         self.remove(state, gone.map(RowId))?;
+        let back = self.apply_transactions(state, gather)?;
         let origins: Vec<_> = state.pending.drain(..gather.origins).collect();
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += gather.rows.len() as u64;
@@ -181,8 +188,11 @@ impl Queue {
         if self.definition().sync == Sync::Interval {
             self.settle_later(state);
         }
-        let candidates = gather.contents().map(|(id, row)| Candidate { id, row: Some(row) });
-        offer(state, candidates.collect(), now_ms)
+        let back = back.into_iter().map(|id| Candidate { id, row: None });
+        let new = gather.contents().map(|(id, row)| Candidate { id, row: Some(row) });
+        let mut candidates: Vec<_> = back.chain(new).collect();
+        candidates.sort_by_key(|candidate| candidate.id);
+        offer(state, candidates, now_ms)
     }
 
     /// Takes rows out of the index.

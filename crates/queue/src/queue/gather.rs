@@ -3,7 +3,8 @@
 use crate::Error;
 use crate::format::batch::BATCH_HEADER;
 use crate::format::origin::Origin;
-use crate::format::record::{ROW_SUM, RowId, encode_acknowledge, encode_row};
+use crate::format::record::{ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_prepare, encode_row};
+use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;
 use crate::sync::{Condvar, Mutex, lock, wait};
 
@@ -18,6 +19,15 @@ pub(crate) struct Gathered {
     pub(crate) owner: Option<OwnerId>,
 }
 
+/// What a batch says about a transaction.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// It is prepared; `owner` owns the rows that it ends until then.
+    Prepare { tx: u64, prepared: Prepared, owner: OwnerId },
+    /// It is committed or rolled back.
+    Decide { tx: u64, commit: bool },
+}
+
 /// The next batch, gathered while the current one is written.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
@@ -29,6 +39,8 @@ pub(crate) struct Gather {
     /// Rows that are gone already, whether this batch can be written or not.
     gone: Vec<(RowId, u64)>,
     pub(crate) origins: usize,
+    /// In the order of the records. With any, the batch is synced whatever the queue's definition says.
+    pub(crate) changes: Vec<Change>,
 }
 
 impl Gather {
@@ -58,6 +70,28 @@ impl Gather {
         runs.iter().for_each(|(first, count)| encode_acknowledge(&mut self.bytes, *first, *count));
     }
 
+    /// Records that a transaction is prepared; the caller adds its rows next.
+    pub(crate) fn prepare(&mut self, tx: u64, prepared: Prepared, owner: OwnerId) {
+        self.begin();
+        encode_prepare(&mut self.bytes, tx, &prepared);
+        self.changes.push(Change::Prepare { tx, prepared, owner });
+    }
+
+    /// Records that a prepared transaction is committed or rolled back.
+    pub(crate) fn decide(&mut self, tx: u64, commit: bool) {
+        self.begin();
+        encode_decide(&mut self.bytes, tx, commit);
+        self.changes.push(Change::Decide { tx, commit });
+    }
+
+    /// The transactions that it commits or rolls back.
+    pub(crate) fn decided(&self) -> impl Iterator<Item = &u64> {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Decide { tx, .. } => Some(tx),
+            Change::Prepare { .. } => None,
+        })
+    }
+
     /// Records that rows are gone; the caller applies it.
     pub(crate) fn record(&mut self, rows: &[RowId]) {
         let runs: Vec<_> = runs(rows).collect();
@@ -80,7 +114,7 @@ impl Gather {
 }
 
 /// Consecutive rows as `(first, count)`.
-fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
+pub(crate) fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
     let runs = rows.chunk_by(|one, next| one.0 + 1 == next.0);
     runs.filter_map(|run| run.first().map(|first| (*first, run.len() as u64)))
 }

@@ -1,8 +1,24 @@
 //! Who owns a row.
 
-/// The owner of rows: the number of a connection.
+/// The owner of rows: the number of a connection, less than 2^63, or a prepared transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnerId(pub u64);
+
+/// Set in the numbers of owners that are prepared transactions; no connection has such a number.
+const TRANSACTION: u64 = 1 << 63;
+
+impl OwnerId {
+    /// The prepared transaction with this number in its queue, as an owner.
+    pub(crate) fn transaction(tx: u64) -> OwnerId {
+        OwnerId(tx | TRANSACTION)
+    }
+
+    /// Whether the owner is a prepared transaction and not a connection.
+    #[must_use]
+    pub fn is_transaction(self) -> bool {
+        self.0 & TRANSACTION != 0
+    }
+}
 
 /// Who owns a row. It is kept apart from the row and its entry in the index, which do not know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! The state of a queue, behind its one lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::format::batch::Incarnation;
 use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
+use crate::format::transaction::Transactions;
 use crate::index::{Doing, Index};
 use crate::queue::copying::Copying;
 use crate::queue::gather::{Batch, Gather};
@@ -29,6 +30,10 @@ pub(crate) struct State {
     /// The id that the next row had when the active segment began.
     pub(crate) active_next: RowId,
     pub(crate) journal: Journal,
+    /// The prepared transactions; each owns its rows.
+    pub(crate) transactions: Transactions,
+    /// Prepared transactions whose decision is being written.
+    pub(crate) deciding: BTreeSet<u64>,
     /// Origins of rows that are not written yet, in order.
     pub(crate) pending: Vec<Origin>,
     pub(crate) gather: Gather,
@@ -68,7 +73,7 @@ impl State {
     /// The state of a queue that nobody uses yet.
     pub(crate) fn new(
         incarnation: Incarnation,
-        (index, journal): (Index, Journal),
+        (index, journal, transactions): (Index, Journal, Transactions),
         (next, active_next): (RowId, RowId),
         log: Log,
     ) -> State {
@@ -80,6 +85,8 @@ impl State {
             arrived: next,
             active_next,
             journal,
+            transactions,
+            deciding: BTreeSet::new(),
             pending: Vec::new(),
             gather: Gather::default(),
             open: None,
@@ -118,6 +125,9 @@ impl State {
     /// stay as they are. Rows that are gone already are recorded with the next batch.
     pub(crate) fn give_up(&mut self, gather: &Gather) {
         self.pending.drain(..gather.origins);
+        gather.decided().for_each(|tx| {
+            self.deciding.remove(tx);
+        });
         self.gather.inherit(gather);
     }
 
@@ -125,6 +135,13 @@ impl State {
     pub(crate) fn is_duplicate(&self, origin: &Origin) -> bool {
         let repeated = self.pending.iter().rev().find_map(|earlier| origin.repeats(earlier));
         repeated.unwrap_or_else(|| self.journal.has(origin))
+    }
+
+    /// Adds a row to the next batch.
+    pub(crate) fn gather_row(&mut self, row: &[u8], owner: Option<OwnerId>, origin: Option<&Origin>) {
+        self.gather.add_row(self.next, row, owner, origin);
+        self.next = RowId(self.next.0 + 1);
+        self.pending.extend(origin);
     }
 
     /// Gives rows to an owner who was found to have a right to them.
@@ -150,6 +167,12 @@ impl State {
             }
         }
         Ok(back)
+    }
+
+    /// The rows of a range `(first, count)` that this owner owns.
+    pub(crate) fn owned_in(&self, (first, count): (u64, u64), owner: OwnerId) -> Vec<RowId> {
+        let rows = self.owners.range(RowId(first)..RowId(first.saturating_add(count)));
+        rows.filter(|(_, ownership)| ownership.owner == owner).map(|(id, _)| *id).collect()
     }
 
     /// Whether a row waits.

@@ -8,7 +8,7 @@ use disk::Sink;
 
 use crate::Error;
 use crate::format::batch::Stored;
-use crate::format::batch::{self, Header, Incarnation, Place, SEGMENT_HEADER, SegmentName};
+use crate::format::batch::{self, Header, Place, SEGMENT_HEADER};
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
 use crate::store::files::{Permit, Readable};
@@ -36,21 +36,15 @@ struct Writer {
 
 impl Log {
     /// Begins a segment: its header and name are durable when this returns.
-    pub(crate) fn create(
-        folder: &Arc<Folder>,
-        incarnation: Incarnation,
-        number: u64,
-        next: RowId,
-    ) -> Result<Log, Error> {
-        let mut log = Log::begin(folder, incarnation, number, next)?;
+    pub(crate) fn create(folder: &Arc<Folder>, place: Place, next: RowId) -> Result<Log, Error> {
+        let mut log = Log::begin(folder, place, next)?;
         log.settle()?;
         Ok(log)
     }
 
     /// Writes the header of a segment. What a failure leaves is removed, now or when the segment is begun
     /// again.
-    fn begin(folder: &Arc<Folder>, incarnation: Incarnation, number: u64, next: RowId) -> Result<Log, Error> {
-        let place = Place { incarnation, name: SegmentName { number, generation: 0 } };
+    fn begin(folder: &Arc<Folder>, place: Place, next: RowId) -> Result<Log, Error> {
         let file = SegmentFile::new(folder, place);
         let path = file.path();
         let disk = folder.disk();
@@ -188,8 +182,9 @@ impl Log {
                 *self.sealed.insert(stored)
             }
         };
-        let Place { incarnation, name } = *self.file.place();
-        let mut following = Log::begin(&self.folder, incarnation, name.number + 1, next)?;
+        let Place { incarnation, features, name } = *self.file.place();
+        let mut following =
+            Log::begin(&self.folder, Place::active(incarnation, features, name.number + 1), next)?;
         following.settle().inspect_err(|_| self.lost = true)?;
         let sealed = std::mem::replace(self, following);
         Ok((sealed.file, stored))

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use crate::format::record::RowId;
 use crate::queue::Queue;
+use crate::queue::offer::{Candidate, offer};
+use crate::queue::owner::OwnerId;
+use crate::{Counters, Error};
 
 /// Rows that a session owns.
 pub(super) struct Held {
@@ -20,5 +23,30 @@ impl Held {
         let queue = successor.queue.clone();
         let here = Held { queue, epoch: successor.epoch, rows };
         Some(here.moved().unwrap_or(here))
+    }
+
+    /// Gives the rows back to their former places, in the queue in which they are now; `note` counts them.
+    pub(super) fn give_back(
+        mut self,
+        owner: OwnerId,
+        note: impl Fn(&mut Counters, u64),
+    ) -> Result<(), Error> {
+        loop {
+            while let Some(moved) = self.moved() {
+                self = moved;
+            }
+            let mut state = self.queue.lock();
+            if state.epoch != self.epoch || state.usable().is_err() {
+                drop(state);
+                // The queue may have been replaced just now.
+                let Some(moved) = self.moved() else { return Ok(()) };
+                self = moved;
+                continue;
+            }
+            let back = state.disown(&self.rows, owner)?;
+            note(&mut state.counters, back.len() as u64);
+            let candidates = back.into_iter().map(|id| Candidate { id, row: None });
+            return offer(&mut state, candidates.collect(), self.queue.shared.now_ms());
+        }
     }
 }

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::Error;
 use crate::format::record::RowId;
 use crate::index::Doing;
 use crate::queue::offer::{Candidate, offer};
 use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::state::State;
 use crate::queue::waiter::{Bell, News};
 use crate::queue::{Published, Queue};
 use crate::take::cursor::Cursor;
 use crate::take::held::Held;
 use crate::take::scan::BUDGET;
+use crate::{Counters, Error};
 
 /// Stops a wait from another thread.
 #[derive(Clone)]
@@ -151,7 +152,7 @@ impl Session {
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
     pub fn abort(&mut self) -> Result<(), Error> {
-        self.give_back(false)
+        self.give_back(|counters, count| counters.restored_by_abort += count)
     }
 
     /// Gives the owned rows back because the connection is gone.
@@ -160,31 +161,13 @@ impl Session {
     /// Those of [`Session::abort`].
     pub fn close(&mut self) -> Result<(), Error> {
         let settled = self.settle(false);
-        self.give_back(true).and(settled)
+        let given = self.give_back(|counters, count| counters.restored_by_close += count);
+        given.and(settled)
     }
 
-    fn give_back(&mut self, closing: bool) -> Result<(), Error> {
+    fn give_back(&mut self, note: impl Fn(&mut Counters, u64)) -> Result<(), Error> {
         self.owning = false;
-        let Some(mut held) = self.held.take() else { return Ok(()) };
-        while let Some(moved) = held.moved() {
-            held = moved;
-        }
-        let mut state = held.queue.lock();
-        if state.epoch != held.epoch || state.usable().is_err() {
-            drop(state);
-            // The queue may have been replaced just now.
-            self.held = held.moved();
-            return if self.held.is_some() { self.give_back(closing) } else { Ok(()) };
-        }
-        let back = state.disown(&held.rows, self.owner)?;
-        let count = back.len() as u64;
-        if closing {
-            state.counters.restored_by_close += count;
-        } else {
-            state.counters.restored_by_abort += count;
-        }
-        let candidates = back.into_iter().map(|id| Candidate { id, row: None });
-        offer(&mut state, candidates.collect(), held.queue.shared.now_ms())
+        self.held.take().map_or(Ok(()), |held| held.give_back(self.owner, note))
     }
 
     /// Deletes rows that the session owns and rows that wait. Rows that others own stay. Returns how many
@@ -194,20 +177,8 @@ impl Session {
     /// Those of [`Queue::publish`].
     pub fn delete(&mut self, queue: &Queue, rows: &[RowId]) -> Result<u64, Error> {
         let mut state = queue.room()?;
-        let ownership = Ownership { owner: self.owner, since_ms: queue.shared.now_ms() };
-        let (mut going, mut taken) = (Vec::new(), Vec::new());
         let rows: BTreeSet<RowId> = rows.iter().copied().collect();
-        for id in &rows {
-            let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == self.owner);
-            if mine || state.is_waiting(*id)? {
-                if !mine {
-                    // Nobody must get a row while its end is being written.
-                    state.own(&[*id], ownership)?;
-                    taken.push(*id);
-                }
-                going.push(*id);
-            }
-        }
+        let (going, taken) = claim(&mut state, &rows, self.owner, queue.shared.now_ms())?;
         if going.is_empty() {
             return Ok(0);
         }
@@ -257,4 +228,26 @@ impl Session {
         let moved = held.moved().filter(|moved| Arc::ptr_eq(&moved.queue, queue));
         moved.map(|moved| (moved.epoch, moved.rows)).unwrap_or_default()
     }
+}
+
+/// Has an owner own those of these rows that wait, so that nobody else gets a row while its end is being
+/// written. Returns all of these rows that it owns then, and those that it did not own before.
+pub(super) fn claim(
+    state: &mut State,
+    rows: &BTreeSet<RowId>,
+    owner: OwnerId,
+    since_ms: u64,
+) -> Result<(Vec<RowId>, Vec<RowId>), Error> {
+    let (mut going, mut taken) = (Vec::new(), Vec::new());
+    for id in rows {
+        let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == owner);
+        if mine || state.is_waiting(*id)? {
+            if !mine {
+                state.own(&[*id], Ownership { owner, since_ms })?;
+                taken.push(*id);
+            }
+            going.push(*id);
+        }
+    }
+    Ok((going, taken))
 }

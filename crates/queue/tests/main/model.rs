@@ -7,24 +7,12 @@ use std::sync::Arc;
 use disk::faults::FaultDisk;
 use queue::{Engine, Origin, Published, Queue, RowId, Session, Source, Sync, Target, Waited};
 
-use crate::support::{FOLDER, all, definition, engine, only, poll, rows, seen, session};
+use crate::support::{FOLDER, Random, all, definition, engine, only, poll, rows, seen, session};
 
 const SEEDS: u64 = 60;
 const STEPS: usize = 250;
 const SESSIONS: u64 = 4;
 const CLASSES: [&str; 3] = ["a", "b", "c"];
-
-/// xorshift64*: a test's randomness comes from its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
-    }
-}
 
 /// The state that the queue must have.
 #[derive(Default)]
@@ -62,7 +50,7 @@ impl Run {
         let sync = [Sync::Always, Sync::Interval, Sync::Never][usize::try_from(seed % 3).unwrap()];
         engine.create(Path::new(FOLDER), &definition(sync)).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
-        let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let random = Random::new(seed);
         let sessions = (0..SESSIONS).map(session).collect();
         Run { disk, engine, queue, sessions, model: Model { next: 1, ..Model::default() }, random }
     }

@@ -6,7 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use disk::Disk;
-use queue::{Definition, Engine, Filter, Options, OwnerId, Patience, Queue, RowId, Session, Sync, Target};
+use queue::{
+    Definition, Engine, Filter, Options, OwnerId, Patience, Queue, RowId, Session, Sync, Target, Xid,
+};
 
 /// Where the queue of a test lives.
 pub(crate) const FOLDER: &str = "/db/jobs";
@@ -42,7 +44,53 @@ pub(crate) fn fresh(disk: &(impl Disk + Clone + 'static), segment_bytes: u64) ->
 }
 
 pub(crate) fn definition(sync: Sync) -> Definition {
-    Definition { sync, schema: b"columns".to_vec() }
+    Definition { sync, schema: b"columns".to_vec(), ..Definition::default() }
+}
+
+/// As [`definition`], with transactions.
+pub(crate) fn transactional(sync: Sync) -> Definition {
+    Definition { transactional: true, ..definition(sync) }
+}
+
+/// A new queue with transactions in a new engine.
+pub(crate) fn fresh_transactional(
+    disk: &(impl Disk + Clone + 'static),
+    segment_bytes: u64,
+    sync: Sync,
+) -> (Engine, Arc<Queue>) {
+    let engine = engine(disk, segment_bytes);
+    engine.create(Path::new(FOLDER), &transactional(sync)).unwrap();
+    let queue = engine.open(Path::new(FOLDER)).unwrap();
+    (engine, queue)
+}
+
+/// The XID with this number.
+pub(crate) fn xid(number: u64) -> Xid {
+    Xid::new(1, &number.to_be_bytes(), b"branch").unwrap()
+}
+
+/// The numbers of the prepared transactions, in order.
+pub(crate) fn prepared(queue: &Queue) -> Vec<u64> {
+    let number = |xid: &Xid| u64::from_be_bytes(xid.gtrid().try_into().unwrap());
+    let mut numbers: Vec<u64> = queue.recover().iter().map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// xorshift64*: a test's randomness comes from its seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
+    }
 }
 
 pub(crate) fn session(number: u64) -> Session {

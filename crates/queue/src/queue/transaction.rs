@@ -1,0 +1,169 @@
+//! Transactions with two phases. A prepared transaction owns the rows that it adds and those that it
+//! ends. Its commit gives the first back and ends the second; its rollback does the opposite.
+
+use crate::Error;
+use crate::format::record::RowId;
+use crate::format::transaction::{Prepared, Xid};
+use crate::queue::Queue;
+use crate::queue::gather::{Change, Gather, runs};
+use crate::queue::owner::OwnerId;
+use crate::queue::state::State;
+use crate::sync::MutexGuard;
+
+/// The coordinator of transactions that the server decides.
+const SERVER: [u8; 16] = [0; 16];
+
+impl Queue {
+    /// The state, once the next batch has room. These rows of this epoch, which are to be ended, were
+    /// ended in the copy before, if there is one.
+    pub(crate) fn room_to_end(&self, epoch: u64, rows: &[RowId]) -> Result<MutexGuard<'_, State>, Error> {
+        let mut told = false;
+        loop {
+            let state = self.room()?;
+            let copying = state.copying.as_ref().filter(|_| !told && state.epoch == epoch);
+            let Some((copy, there)) = copying.and_then(|copying| copying.there(rows)) else {
+                return Ok(state);
+            };
+            drop(state);
+            // The copy comes first: if that fails, nothing has happened.
+            copy.end_copied(&there)?;
+            told = true;
+        }
+    }
+
+    /// Adds rows and ends others of this epoch, all or nothing.
+    pub(crate) fn commit_at_once(&self, rows: &[Vec<u8>], epoch: u64, ended: &[RowId]) -> Result<(), Error> {
+        if rows.is_empty() && ended.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.room_to_end(epoch, ended)?;
+        for row in rows {
+            state.gather_row(row, None, None);
+        }
+        if state.epoch == epoch {
+            state.gather.acknowledge(ended);
+        }
+        self.commit(state)
+    }
+
+    /// Writes and syncs what a transaction will do. `ended` are rows of this epoch in the order of their ids,
+    /// and `owner` owns them. Returns the transaction's number.
+    pub(crate) fn prepare(
+        &self,
+        xid: &Xid,
+        rows: &[Vec<u8>],
+        (epoch, ended): (u64, &[RowId]),
+        owner: OwnerId,
+    ) -> Result<u64, Error> {
+        let mut state = self.room()?;
+        if state.copying.is_some() {
+            return Err(Error::Copied);
+        }
+        if state.transactions.open.values().any(|prepared| prepared.xid == *xid) {
+            return Err(Error::KnownTransaction);
+        }
+        let ended = if state.epoch == epoch { ended } else { &[] };
+        let ended = runs(ended).map(|(first, count)| (first.0, count)).collect();
+        let tx = state.transactions.next;
+        state.transactions.next += 1;
+        let rows_added = (state.next.0, rows.len() as u64);
+        let prepared = Prepared { xid: xid.clone(), coordinator: SERVER, rows: rows_added, ended };
+        state.gather.prepare(tx, prepared, owner);
+        for row in rows {
+            state.gather_row(row, Some(OwnerId::transaction(tx)), None);
+        }
+        self.commit(state).map(|()| tx)
+    }
+
+    /// Commits a prepared transaction or rolls it back; what was decided is durable when this returns. After
+    /// [`Error::Disk`] it is still prepared.
+    pub(crate) fn decide(&self, tx: u64, commit: bool) -> Result<(), Error> {
+        loop {
+            let mut state = self.room()?;
+            if !state.transactions.open.contains_key(&tx) {
+                return Err(Error::UnknownTransaction);
+            }
+            if state.deciding.insert(tx) {
+                state.gather.decide(tx, commit);
+                return self.commit(state);
+            }
+            // Somebody else decides. When that can't be written, this call decides.
+            self.commit(state).ok();
+        }
+    }
+
+    /// The XIDs of the prepared transactions, which wait to be committed or rolled back.
+    #[must_use]
+    pub fn recover(&self) -> Vec<Xid> {
+        self.lock().transactions.open.values().map(|prepared| prepared.xid.clone()).collect()
+    }
+
+    /// Commits a prepared transaction: its rows can be taken, and the rows that it ended are gone. This is
+    /// durable when it returns.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTransaction`]; [`Error::Disk`] when it could not be written, and then the transaction
+    /// is still prepared; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    pub fn commit_by_xid(&self, xid: &Xid) -> Result<(), Error> {
+        self.decide(self.prepared_as(xid)?, true)
+    }
+
+    /// Rolls a prepared transaction back: its rows are gone, and the rows that it ended come back. This is
+    /// durable when it returns.
+    ///
+    /// # Errors
+    /// Those of [`Queue::commit_by_xid`].
+    pub fn rollback_by_xid(&self, xid: &Xid) -> Result<(), Error> {
+        self.decide(self.prepared_as(xid)?, false)
+    }
+
+    fn prepared_as(&self, xid: &Xid) -> Result<u64, Error> {
+        let state = self.lock();
+        let found = state.transactions.open.iter().find(|(_, prepared)| prepared.xid == *xid);
+        found.map(|(tx, _)| *tx).ok_or(Error::UnknownTransaction)
+    }
+
+    /// Applies what a batch says about transactions, after its rows were applied. Returns the rows that came
+    /// back.
+    pub(crate) fn apply_transactions(&self, state: &mut State, gather: &Gather) -> Result<Vec<RowId>, Error> {
+        let mut back = Vec::new();
+        for change in &gather.changes {
+            match change {
+                Change::Prepare { tx, prepared, owner } => {
+                    for range in &prepared.ended {
+                        for id in state.owned_in(*range, *owner) {
+                            let ownership = state.owners.get_mut(&id);
+                            ownership.into_iter().for_each(|of| of.owner = OwnerId::transaction(*tx));
+                        }
+                    }
+                    state.transactions.open.insert(*tx, prepared.clone());
+                }
+                Change::Decide { tx, commit } => {
+                    state.deciding.remove(tx);
+                    back.extend(self.apply_decision(state, *tx, *commit)?);
+                }
+            }
+        }
+        Ok(back)
+    }
+
+    fn apply_decision(&self, state: &mut State, tx: u64, commit: bool) -> Result<Vec<RowId>, Error> {
+        let Some(prepared) = state.transactions.open.remove(&tx) else { return Ok(Vec::new()) };
+        let owner = OwnerId::transaction(tx);
+        let added = state.owned_in(prepared.rows, owner);
+        let ended: Vec<_> = prepared.ended.iter().flat_map(|range| state.owned_in(*range, owner)).collect();
+        let (gone, back) = if commit { (ended, added) } else { (added, ended) };
+        self.remove(state, gone.into_iter())?;
+        state.disown(&back, owner)
+    }
+}
+
+impl State {
+    /// Returns an error when there are prepared transactions, which must not lose their rows.
+    pub(crate) fn nothing_prepared(&self) -> Result<(), Error> {
+        match self.transactions.open.len() {
+            0 => Ok(()),
+            transactions => Err(Error::Prepared { transactions }),
+        }
+    }
+}

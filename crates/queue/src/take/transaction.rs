@@ -1,0 +1,222 @@
+//! A transaction in one queue: rows that it adds and rows that it ends, until it is committed or rolled back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::format::record::{ROW_OVERHEAD_MAX, RowId};
+use crate::format::transaction::Xid;
+use crate::queue::owner::OwnerId;
+use crate::queue::{PUBLISH_BYTES_MAX, Queue};
+use crate::take::held::Held;
+use crate::take::session::{Session, claim};
+
+/// What a connection does in one queue between BEGIN and COMMIT. Its rows are in memory only, and nobody sees
+/// them; the rows that it ends stay owned. One that is dropped is rolled back.
+pub struct Transaction {
+    queue: Arc<Queue>,
+    owner: OwnerId,
+    rows: Vec<Vec<u8>>,
+    /// Bytes of the rows as they will be written.
+    bytes: usize,
+    /// The rows that it ends, each with its epoch.
+    ended: Vec<(u64, RowId)>,
+}
+
+/// A point in a transaction to which it can be rolled back: a savepoint, or the beginning of a statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    rows: usize,
+    ended: usize,
+}
+
+/// A transaction that is prepared: it survives a crash, and [`Queue::recover`] lists it until it is decided.
+#[derive(Debug)]
+pub struct PreparedTransaction {
+    queue: Arc<Queue>,
+    tx: u64,
+}
+
+impl Session {
+    /// Begins a transaction in a queue. A connection has at most one in each queue.
+    ///
+    /// # Errors
+    /// [`Error::NotTransactional`].
+    pub fn begin(&self, queue: &Arc<Queue>) -> Result<Transaction, Error> {
+        if !queue.definition().transactional {
+            return Err(Error::NotTransactional);
+        }
+        let (queue, owner) = (queue.clone(), self.owner);
+        Ok(Transaction { queue, owner, rows: Vec::new(), bytes: 0, ended: Vec::new() })
+    }
+
+    /// Like [`Session::end`], but the rows are gone when the transaction is committed, and come back when
+    /// it is rolled back. Returns false, and does nothing, when the session owns rows of another queue.
+    pub fn end_within(&mut self, transaction: &mut Transaction) -> bool {
+        if let Some(moved) = self.held.as_ref().and_then(Held::moved) {
+            self.held = Some(moved);
+        }
+        if self.held.as_ref().is_some_and(|held| !Arc::ptr_eq(&held.queue, &transaction.queue)) {
+            return false;
+        }
+        self.owning = false;
+        if let Some(held) = self.held.take() {
+            transaction.ended.extend(held.rows.iter().map(|id| (held.epoch, *id)));
+        }
+        true
+    }
+
+    /// Like [`Session::delete`], for rows of the transaction's queue: they are gone when it is committed. All
+    /// of them come back when it is rolled back, also those that the session owned.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
+    /// [`Error::Dropped`] when the queue is out of service.
+    pub fn delete_within(&mut self, transaction: &mut Transaction, rows: &[RowId]) -> Result<u64, Error> {
+        let queue = transaction.queue.clone();
+        let since_ms = queue.shared.now_ms();
+        let mut state = queue.lock();
+        state.usable()?;
+        let epoch = state.epoch;
+        let known = transaction.ended.iter().filter(|(of, _)| *of == epoch).map(|(_, id)| *id);
+        let known: BTreeSet<RowId> = known.collect();
+        let rows: BTreeSet<RowId> = rows.iter().copied().filter(|id| !known.contains(id)).collect();
+        let claimed = claim(&mut state, &rows, self.owner, since_ms);
+        drop(state);
+        let (going, _) = claimed?;
+        let here = |held: &&mut Held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch;
+        if let Some(held) = self.held.as_mut().filter(here) {
+            held.rows.retain(|id| going.binary_search(id).is_err());
+        }
+        transaction.ended.extend(going.iter().map(|id| (epoch, *id)));
+        Ok(going.len() as u64)
+    }
+}
+
+impl Transaction {
+    /// The queue that it is in.
+    #[must_use]
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// Whether it neither adds nor ends a row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.ended.is_empty()
+    }
+
+    /// Adds rows when the transaction is committed.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when the rows of the transaction have too many bytes; none of these is added then.
+    pub fn publish(&mut self, rows: &[&[u8]]) -> Result<(), Error> {
+        let more: usize = rows.iter().map(|row| row.len() + ROW_OVERHEAD_MAX).sum();
+        let bytes = self.bytes + more;
+        if bytes > PUBLISH_BYTES_MAX {
+            return Err(Error::TooLarge { bytes, limit: PUBLISH_BYTES_MAX });
+        }
+        self.bytes = bytes;
+        self.rows.extend(rows.iter().map(|row| row.to_vec()));
+        Ok(())
+    }
+
+    /// The point that it has reached.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark { rows: self.rows.len(), ended: self.ended.len() }
+    }
+
+    /// Undoes what was done since the mark: later rows are not added, and rows that were ended later come
+    /// back. Later marks are void.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
+    pub fn roll_back_to(&mut self, mark: Mark) -> Result<(), Error> {
+        let rows = self.rows.split_off(mark.rows.min(self.rows.len()));
+        self.bytes -= rows.iter().map(|row| row.len() + ROW_OVERHEAD_MAX).sum::<usize>();
+        let back = self.ended.split_off(mark.ended.min(self.ended.len()));
+        let mut result = Ok(());
+        for same in back.chunk_by(|(one, _), (next, _)| one == next) {
+            let Some((epoch, _)) = same.first() else { continue };
+            let rows = same.iter().map(|(_, id)| *id).collect();
+            let held = Held { queue: self.queue.clone(), epoch: *epoch, rows };
+            let given = held.give_back(self.owner, |counters, count| counters.restored_by_abort += count);
+            result = result.and(given);
+        }
+        result
+    }
+
+    /// Undoes everything.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::roll_back_to`].
+    pub fn rollback(mut self) -> Result<(), Error> {
+        self.roll_back_to(Mark { rows: 0, ended: 0 })
+    }
+
+    /// The epoch of the rows that are ended, and these rows in order. Those of an earlier one are gone
+    /// already.
+    fn ending(&self) -> (u64, Vec<RowId>) {
+        let epoch = self.ended.last().map_or(0, |(epoch, _)| *epoch);
+        let rows = self.ended.iter().filter(|(of, _)| *of == epoch).map(|(_, id)| *id);
+        let mut rows: Vec<RowId> = rows.collect();
+        rows.sort_unstable();
+        (epoch, rows)
+    }
+
+    fn forget(&mut self) {
+        self.rows.clear();
+        self.ended.clear();
+    }
+
+    /// Commits with one write, all or nothing. It is then as durable as the queue's definition says, and its
+    /// rows were offered to waiting sessions.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`]; the transaction is then rolled back.
+    pub fn commit_one_phase(mut self) -> Result<(), Error> {
+        let (epoch, ended) = self.ending();
+        self.queue.commit_at_once(&self.rows, epoch, &ended)?;
+        self.forget();
+        Ok(())
+    }
+
+    /// Makes the transaction durable, whatever the queue's definition says, so that it can be committed or
+    /// rolled back, also after a crash. Nobody sees its rows, and nobody takes the rows that it ends.
+    ///
+    /// # Errors
+    /// [`Error::KnownTransaction`]; [`Error::Copied`]; those of [`Queue::publish`]. The transaction is then
+    /// rolled back.
+    pub fn prepare(mut self, xid: &Xid) -> Result<PreparedTransaction, Error> {
+        let (epoch, ended) = self.ending();
+        let tx = self.queue.prepare(xid, &self.rows, (epoch, &ended), self.owner)?;
+        self.forget();
+        Ok(PreparedTransaction { queue: self.queue.clone(), tx })
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // There is nobody to tell; a queue whose index can't be read tells the next who uses it.
+        self.roll_back_to(Mark { rows: 0, ended: 0 }).ok();
+    }
+}
+
+impl PreparedTransaction {
+    /// Commits it, as [`Queue::commit_by_xid`] does. After [`Error::Disk`] this can be called again.
+    ///
+    /// # Errors
+    /// Those of [`Queue::commit_by_xid`].
+    pub fn commit(&self) -> Result<(), Error> {
+        self.queue.decide(self.tx, true)
+    }
+
+    /// Rolls it back, as [`Queue::rollback_by_xid`] does. After [`Error::Disk`] this can be called again.
+    ///
+    /// # Errors
+    /// Those of [`Queue::commit_by_xid`].
+    pub fn rollback(&self) -> Result<(), Error> {
+        self.queue.decide(self.tx, false)
+    }
+}
