@@ -8,9 +8,13 @@
 #include "sql_class.h"
 #include "table.h"
 #include "handler.h"
+#ifdef WITH_WSREP
+#include "wsrep_on.h"
+#endif
 
 #include "ha_queue.h"
 #include "queue_row.h"
+#include "queue_transaction.h"
 
 extern "C" {
 /* Exported by the server, but not declared in its headers: the error that the statement ended with, or 0. */
@@ -74,10 +78,20 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     return HA_ERR_UNSUPPORTED;
   }
 #endif
+  const bool transactional= info->transactional == HA_CHOICE_YES;
+#ifdef WITH_WSREP
+  if (transactional && WSREP_ON) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
+                    "Queue: a member of a Galera cluster has no transactions with queues; leave TRANSACTIONAL=1 out", MYF(0));
+    return HA_ERR_UNSUPPORTED;
+  }
+#endif
+  if (transactional && !queue_can_join(ha_thd()))
+    return HA_ERR_UNSUPPORTED;
   uint fixed= 0;
   std::deque<std::vector<rq_slice>> members;
   std::vector<rq_column> columns= queue_columns(form, &fixed, &members);
-  rq_definition definition{info->option_struct->sync, form->s->null_bytes, fixed, columns.data(), columns.size()};
+  rq_definition definition{info->option_struct->sync, transactional, form->s->null_bytes, fixed, columns.data(), columns.size()};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }
@@ -270,8 +284,35 @@ bool ha_queue::may_fail_yet() const
          ((thd_sql_command(thd) == SQLCOM_INSERT || thd_sql_command(thd) == SQLCOM_REPLACE) && thd->lex->has_returning());
 }
 
+/* Whether the statement's changes to this queue are part of a transaction. A copy that ALTER makes is not. */
+bool ha_queue::is_within() const
+{
+  return is_transactional() && thd_sql_command(ha_thd()) != SQLCOM_ALTER_TABLE;
+}
+
+/* Adds a row with the transaction. */
+int ha_queue::write_within(const uchar *buf)
+{
+  queue_connection *connection= queue_connection_of(ha_thd());
+  if (!connection || !queue_join(ha_thd()))
+    return HA_ERR_INTERNAL_ERROR;
+  std::vector<uchar> row;
+  queue_pack(table, buf, row);
+  rq_error error;
+  return fail(rq_tx_publish(connection->session, queue, {row.data(), row.size()}, &error), error);
+}
+
 int ha_queue::write_row(const uchar *buf)
 {
+  if (is_within()) {
+    if (!is_relayed())
+      return write_within(buf);
+    /* Its origin is recorded with the row at once. */
+    if (queue_in_transaction(ha_thd())) {
+      my_printf_error(ER_GET_ERRMSG, "Queue: a relayed row can't be part of a transaction; insert it with autocommit", MYF(0));
+      return HA_ERR_UNSUPPORTED;
+    }
+  }
   const bool copies= thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE;
   if (copies) {
     const queue_connection *connection= queue_connection_of(ha_thd());
@@ -329,8 +370,13 @@ int ha_queue::remove()
   rq_error error{};
   queue_connection *connection= queue_connection_of(ha_thd());
   int code= connection ? RQ_OK : RQ_DISK;
+  const bool within= is_within();
+  if (within && !queue_join(ha_thd())) {
+    doomed.clear();
+    return HA_ERR_INTERNAL_ERROR;
+  }
   for (size_t from= 0; from < doomed.size() && code == RQ_OK; from+= remove_rows_max)
-    code= rq_delete(connection->session, queue, doomed.data() + from, MY_MIN(doomed.size() - from, remove_rows_max), &error);
+    code= (within ? rq_tx_delete : rq_delete)(connection->session, queue, doomed.data() + from, MY_MIN(doomed.size() - from, remove_rows_max), &error);
   doomed.clear();
   return fail(code, error);
 }
@@ -338,7 +384,9 @@ int ha_queue::remove()
 int ha_queue::delete_row(const uchar *)
 {
   doomed.push_back(current);
-  return deleting || (may_fail_yet() && is_told_of_end()) ? 0 : remove();
+  /* The server commits before it tells the handler of the end. */
+  const bool later= !is_within() && may_fail_yet() && is_told_of_end();
+  return deleting || later ? 0 : remove();
 }
 
 int ha_queue::end_bulk_delete()

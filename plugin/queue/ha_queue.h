@@ -37,7 +37,8 @@ public:
       queue_wait() in WHERE. COUNT(*) is exact through records() alone. No HA_BINLOG_*: rows of a queue are
       not replicated.
     */
-    return HA_NO_TRANSACTIONS | HA_HAS_RECORDS | HA_NO_AUTO_INCREMENT | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY |
+    const ulonglong transactions= is_transactional() ? 0 : HA_NO_TRANSACTIONS;
+    return transactions | HA_HAS_RECORDS | HA_NO_AUTO_INCREMENT | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY |
            HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CAN_FORCE_BULK_DELETE | HA_NO_ONLINE_ALTER |
            HA_CAN_REPAIR;
   }
@@ -88,7 +89,11 @@ public:
   int delete_all_rows() override { return HA_ERR_WRONG_COMMAND; }
 
 private:
+  /* Without a table the server asks whether the engine accepts TRANSACTIONAL=1. */
+  bool is_transactional() const { return !table_share || table_share->transactional == HA_CHOICE_YES; }
+  bool is_within() const;
   int publish(bool may_fail_yet);
+  int write_within(const uchar *buf);
   int end_statement();
   void give_up();
   bool may_fail_yet() const;

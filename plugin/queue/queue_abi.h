@@ -187,6 +187,10 @@ typedef struct {
    For tests: an INSERT of a row with these bytes panics while it is written. Empty for none.
    */
   rq_slice fault;
+  /*
+   Tells whoever reads the server's error log.
+   */
+  void (*tell)(rq_slice text);
   int (*equal)(uint32_t collation, rq_slice one, rq_slice other);
   /*
    Returns the length, or -1 when the character set lacks a character of the literal.
@@ -241,6 +245,10 @@ typedef struct {
    `RQ_SYNC_ALWAYS` and so on.
    */
   uint32_t sync;
+  /*
+   Whether the queue takes part in transactions.
+   */
+  int transactional;
   uint32_t null_bytes;
   uint32_t fixed_bytes;
   const rq_column *columns;
@@ -312,12 +320,27 @@ typedef struct {
  */
 typedef int (*rq_alive)(void *context);
 
+/*
+ The name of a transaction, as X/Open XA defines it.
+ */
+typedef struct {
+  int64_t format;
+  rq_slice gtrid;
+  rq_slice bqual;
+} rq_xid;
+
+/*
+ Called with the name of a prepared transaction.
+ */
+typedef void (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
 /*
- Starts the engine. `files_max`: how many files may be open at once for all queues.
+ Starts the engine, and opens the queues that take part in transactions, because the server then asks what
+ is prepared. `files_max`: how many files may be open at once for all queues.
  */
 int rq_start(const rq_server *server, size_t files_max, rq_error *error);
 
@@ -439,7 +462,8 @@ int rq_each_owned(rq_each_owned_fn each, void *context);
 int rq_session_new(uint64_t number, rq_session **session, rq_interrupter **interrupter);
 
 /*
- Ends a connection; the rows that it owned go back.
+ Ends a connection; the rows that it owned go back. A transaction is rolled back, but a prepared one stays
+ prepared.
  */
 void rq_session_free(rq_session *session, rq_interrupter *interrupter);
 
@@ -535,13 +559,15 @@ int rq_is_unsettled(const rq_session *session);
 int rq_settle(rq_session *session, int keep, rq_error *error);
 
 /*
- Takes rows, or waits for them; owned rows are consumed first. `timeout_ms` below 0: for ever. `alive` is
+ Takes rows, or waits for them; owned rows are consumed first. With `within`, both are part of the
+ transaction where the queue takes part in transactions. `timeout_ms` below 0: for ever. `alive` is
  called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
  */
 int rq_wait(rq_session *session,
             const rq_target *targets,
             size_t count,
             size_t rows_max,
+            int within,
             int64_t timeout_ms,
             rq_alive alive,
             void *context,
@@ -563,6 +589,80 @@ int rq_abort(rq_session *session, rq_error *error);
  Deletes rows that the connection owns and rows that nobody owns.
  */
 int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
+
+/*
+ Whether the queue takes part in transactions.
+ */
+int rq_is_transactional(const rq_queue *queue);
+
+/*
+ Whether the connection owns rows of a queue that takes part in transactions.
+ */
+int rq_owns_transactional(rq_session *session);
+
+/*
+ Adds a row when the transaction is committed. Nobody sees it before.
+ */
+int rq_tx_publish(rq_session *session, const rq_queue *queue, rq_slice row, rq_error *error);
+
+/*
+ Like `rq_delete`, but the rows are gone when the transaction is committed, and come back when it is rolled
+ back.
+ */
+int rq_tx_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
+
+/*
+ Like `rq_end`, but rows of a queue that takes part in transactions are gone when the transaction is
+ committed, and come back when it is rolled back.
+ */
+int rq_tx_end(rq_session *session, rq_error *error);
+
+/*
+ A statement of the transaction has ended; without `keep`, what it did is undone.
+ */
+int rq_tx_statement(rq_session *session, int keep, rq_error *error);
+
+/*
+ Makes a savepoint and returns its number, or 0 after a bug in the engine.
+ */
+uint64_t rq_tx_savepoint(rq_session *session);
+
+/*
+ Undoes what came after a savepoint, which stays.
+ */
+int rq_tx_roll_back_to(rq_session *session, uint64_t savepoint, rq_error *error);
+
+/*
+ Removes a savepoint.
+ */
+void rq_tx_release(rq_session *session, uint64_t savepoint);
+
+/*
+ Makes the transaction durable, so that it can be committed or rolled back also after a crash. After an
+ error it must be rolled back.
+ */
+int rq_tx_prepare(rq_session *session, const rq_xid *xid, rq_error *error);
+
+/*
+ Commits the transaction. After an error it is rolled back.
+ */
+int rq_tx_commit(rq_session *session, rq_error *error);
+
+/*
+ Rolls the transaction back.
+ */
+int rq_tx_rollback(rq_session *session, rq_error *error);
+
+/*
+ Calls `each` with the XID of every transaction that is prepared in a queue and waits for a coordinator.
+ */
+int rq_each_prepared(rq_each_prepared_fn each, void *context);
+
+/*
+ Commits the prepared transaction with this XID in all queues, or, without `commit`, rolls it back.
+ `RQ_MISSING` when there is none.
+ */
+int rq_decide(const rq_xid *xid, int commit, rq_error *error);
 
 /*
  The next row. It belongs to the cursor until its next use.

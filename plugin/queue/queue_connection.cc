@@ -39,7 +39,8 @@ static MYSQL_SYSVAR_ULONG(open_files, open_files, PLUGIN_VAR_READONLY | PLUGIN_V
 static char *fault;
 
 static MYSQL_SYSVAR_STR(fault, fault, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOSYSVAR | PLUGIN_VAR_RQCMDARG,
-                        "For tests: a row with this text makes the engine fail inside", nullptr, nullptr, "");
+                        "For tests: a row with this text makes the engine fail inside, or the server dies at the point of a "
+                        "commit that has this name", nullptr, nullptr, "");
 
 struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), MYSQL_SYSVAR(show_owned), MYSQL_SYSVAR(open_files),
                                              MYSQL_SYSVAR(fault), nullptr};

@@ -19,6 +19,7 @@
 #include "queue_connection.h"
 #include "queue_function.h"
 #include "queue_opened.h"
+#include "queue_transaction.h"
 
 /* The server's priority queues define a macro of this name. */
 #undef queue_end
@@ -111,15 +112,37 @@ static int still_there(void *context)
   return !thd_killed(thd) && thd_is_connected(thd);
 }
 
+/* Ends the owned rows, `within` the transaction if their queue takes part in transactions. True with an
+   error. */
+static bool end_owned(THD *thd, queue_connection *mine, bool within)
+{
+  within= within && rq_owns_transactional(mine->session);
+  if (within && !queue_join(thd))
+    return true;
+  rq_error error;
+  const int code= (within ? rq_tx_end : rq_end)(mine->session, &error);
+  if (code)
+    raise(error);
+  return code != RQ_OK;
+}
+
 /* NULL, as Q4M returns; the owned rows are consumed nevertheless. */
 static longlong refuse_wait(THD *thd, Call *call, queue_connection *mine, const char *why)
 {
   if (why)
     queue_warn(thd, why);
-  rq_error error;
-  if (rq_end(mine->session, &error))
-    raise(error);
+  end_owned(thd, mine, queue_in_transaction(thd));
   return call->null();
+}
+
+/* Whether a wait is a part of the transaction: it takes from a queue that takes part in transactions, or ends
+   rows of one. Outside of a transaction the rows stay owned after the statement. */
+static bool waits_within(THD *thd, queue_connection *mine, const std::vector<rq_target> &targets)
+{
+  bool some= rq_owns_transactional(mine->session);
+  for (const rq_target &target : targets)
+    some= some || rq_is_transactional(target.queue);
+  return some && queue_in_transaction(thd);
 }
 
 static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std::vector<rq_target> &targets,
@@ -129,9 +152,12 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
   int outcome= RQ_TIMED_OUT;
   size_t target= 0;
   rq_error error;
+  const bool within= waits_within(thd, mine, targets);
+  if (within && !queue_join(thd))
+    return call->null();
   const char *before= thd_proc_info(thd, "Waiting in queue_wait");
   thd_wait_begin(thd, THD_WAIT_SLEEP);
-  const int code= rq_wait(mine->session, targets.data(), targets.size(), rows_max, timeout_ms, still_there, thd,
+  const int code= rq_wait(mine->session, targets.data(), targets.size(), rows_max, within, timeout_ms, still_there, thd,
                           &outcome, &target, &error);
   thd_wait_end(thd);
   thd_proc_info(thd, before);
@@ -208,13 +234,8 @@ static longlong evaluate_queue_end(THD *thd, Call *call, const UDF_ARGS *)
 {
   queue_called.end++;
   queue_connection *mine= queue_connection_of(thd);
-  rq_error error;
-  if (!mine || is_read_only(thd))
+  if (!mine || is_read_only(thd) || end_owned(thd, mine, true))
     return call->null();
-  if (rq_end(mine->session, &error)) {
-    raise(error);
-    return call->null();
-  }
   return 1;
 }
 

@@ -14,6 +14,7 @@
 #include "ha_queue.h"
 #include "queue_function.h"
 #include "queue_schema.h"
+#include "queue_transaction.h"
 
 static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_ENUM("sync", sync, "always,interval,none", 0), HA_TOPTION_END};
@@ -141,6 +142,11 @@ static handler *queue_create_handler(handlerton *hton, TABLE_SHARE *table, MEM_R
 
 static const char *queue_extensions[]= {NullS};
 
+static void tell_log(rq_slice text)
+{
+  sql_print_error("Queue: %.*s", static_cast<int>(text.len), reinterpret_cast<const char *>(text.bytes));
+}
+
 static int queue_init(void *plugin)
 {
   queue_hton= static_cast<handlerton *>(plugin);
@@ -152,8 +158,9 @@ static int queue_init(void *plugin)
   queue_hton->show_status= queue_show_status;
   queue_hton->table_options= queue_table_options;
   queue_hton->tablefile_extensions= queue_extensions;
+  queue_set_transactions(queue_hton);
   const char *fault= queue_fault();
-  const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, server_equal, server_encode,
+  const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, tell_log, server_equal, server_encode,
                             server_like};
   rq_error error;
   /* The core's threads must not handle the server's signals. */
@@ -164,6 +171,8 @@ static int queue_init(void *plugin)
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code)
     sql_print_error("Queue: %s", error.text);
+  else
+    queue_start_transactions();
   return code;
 }
 

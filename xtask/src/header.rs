@@ -12,8 +12,8 @@ use crate::root;
 const HEADER: &str = "plugin/queue/queue_abi.h";
 
 /// Its sources, in the order of their contents in the header.
-const SOURCES: [&str; 10] =
-    ["abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "walk"];
+const SOURCES: [&str; 11] =
+    ["abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "commit", "walk"];
 
 /// Its first comment.
 const BEGINNING: &str = "/*
@@ -30,7 +30,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
 /// Types, and their names in C++.
-const NAMES: [(&str, &str); 15] = [
+const NAMES: [(&str, &str); 17] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
     ("RqAlive", "rq_alive"),
@@ -39,6 +39,7 @@ const NAMES: [(&str, &str); 15] = [
     ("RqDefinition", "rq_definition"),
     ("RqEach", "rq_each_fn"),
     ("RqEachOwned", "rq_each_owned_fn"),
+    ("RqEachPrepared", "rq_each_prepared_fn"),
     ("RqError", "rq_error"),
     ("RqHold", "rq_hold"),
     ("RqServer", "rq_server"),
@@ -46,6 +47,7 @@ const NAMES: [(&str, &str); 15] = [
     ("RqSlice", "rq_slice"),
     ("RqStatus", "rq_status"),
     ("RqTarget", "rq_target"),
+    ("RqXid", "rq_xid"),
 ];
 
 /// The header as it should be.

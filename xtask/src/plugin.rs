@@ -28,15 +28,17 @@ const LIBRARY: &str = "ha_queue.so";
 const FOLDER: &str = "plugin";
 
 /// The C++ sources.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 10] = [
     "ha_queue.cc",
     "ha_queue_read.cc",
     "queue_connection.cc",
     "queue_function.cc",
     "queue_opened.cc",
     "queue_plugin.cc",
+    "queue_recovery.cc",
     "queue_row.cc",
     "queue_schema.cc",
+    "queue_transaction.cc",
 ];
 
 /// The servers to build the engine for: those named after `--server`, else all that are here.

@@ -3,6 +3,7 @@
 mod copy;
 mod emptying;
 mod maintenance;
+mod together;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use crate::store::folder::Folder;
 use crate::store::log::Log;
 use crate::sync::{Condvar, Mutex, lock, wait};
 use crate::{Error, Status};
+pub use together::commit_together;
 use work::work;
 
 /// All queues of a server.

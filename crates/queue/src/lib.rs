@@ -52,7 +52,7 @@ pub use disk::RealDisk;
 
 pub use condition::{Collate, Column, Condition, ConditionError, Kind, Pattern, Place, Schema};
 pub use counters::{Counters, Status};
-pub use engine::Engine;
+pub use engine::{Engine, commit_together};
 pub use error::Error;
 pub use format::checkpoint::{Definition, Sync};
 pub use format::origin::{Origin, SLOTS, Source};

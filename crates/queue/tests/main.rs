@@ -24,6 +24,8 @@ mod same;
 mod support;
 #[path = "main/thread.rs"]
 mod thread;
+#[path = "main/together.rs"]
+mod together;
 #[path = "main/transaction.rs"]
 mod transaction;
 #[path = "main/transaction_crash.rs"]

@@ -104,10 +104,20 @@ pub struct RqColumn {
 pub struct RqDefinition {
     /// `RQ_SYNC_ALWAYS` and so on.
     pub(crate) sync: u32,
+    /// Whether the queue takes part in transactions.
+    pub(crate) transactional: c_int,
     pub(crate) null_bytes: u32,
     pub(crate) fixed_bytes: u32,
     pub(crate) columns: *const RqColumn,
     pub(crate) column_count: usize,
+}
+
+/// The name of a transaction, as X/Open XA defines it.
+#[repr(C)]
+pub struct RqXid {
+    pub(crate) format: i64,
+    pub(crate) gtrid: RqSlice,
+    pub(crate) bqual: RqSlice,
 }
 
 /// A queue to wait on.
@@ -161,6 +171,8 @@ pub struct RqStatus {
 pub struct RqServer {
     /// For tests: an INSERT of a row with these bytes panics while it is written. Empty for none.
     pub(crate) fault: RqSlice,
+    /// Tells whoever reads the server's error log.
+    pub(crate) tell: extern "C" fn(text: RqSlice),
     pub(crate) equal: extern "C" fn(collation: u32, one: RqSlice, other: RqSlice) -> c_int,
     /// Returns the length, or -1 when the character set lacks a character of the literal.
     pub(crate) encode: extern "C" fn(collation: u32, literal: RqSlice, out: *mut u8, room: usize) -> c_long,
@@ -174,6 +186,9 @@ pub type RqAlive = extern "C" fn(context: *mut c_void) -> c_int;
 
 /// Called with a queue; any result but 0 ends the calls.
 pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *const RqStatus) -> c_int;
+
+/// Called with the name of a prepared transaction.
+pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid);
 
 /// Called with an owned row; any result but 0 ends the calls.
 pub type RqEachOwned =

@@ -1,14 +1,15 @@
 //! The engine while the plugin is loaded: starting and stopping it, and what it needs from outside.
 
 use std::ffi::c_int;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use queue::{Engine, Options, RealDisk};
 
-use crate::abi::{RQ_FAILED, RQ_OK, RqError, RqServer};
+use crate::abi::{RQ_FAILED, RQ_OK, RqError, RqServer, RqSlice};
 use crate::guard::{Fault, guard};
-use crate::{collation, fault};
+use crate::{collation, fault, undecided};
 
 static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
 
@@ -25,8 +26,8 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Random bytes for the incarnation of a queue.
-fn random() -> [u8; 16] {
+/// Random bytes for the incarnation of a queue, or the name of a transaction.
+pub(crate) fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     if filled != Ok(bytes.len()) {
@@ -38,7 +39,8 @@ fn random() -> [u8; 16] {
     bytes
 }
 
-/// Starts the engine. `files_max`: how many files may be open at once for all queues.
+/// Starts the engine, and opens the queues that take part in transactions, because the server then asks what
+/// is prepared. `files_max`: how many files may be open at once for all queues.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, error: *mut RqError) -> c_int {
     guard(error, None, || {
@@ -50,6 +52,11 @@ pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, err
         let engine = Options { files_max, ..Options::new(now_ms, random) };
         let engine = Engine::start(Arc::new(RealDisk), engine);
         let engine = engine.map_err(|error| Fault::Other(RQ_FAILED, error.to_string()))?;
+        for (folder, error) in engine.open_transactional(Path::new(".")).map_err(Fault::Queue)? {
+            let folder = folder.display();
+            let text = format!("{folder}: {error}. Its prepared transactions wait for the next start");
+            (server.tell)(RqSlice::new(text.as_bytes()));
+        }
         *ENGINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(engine));
         Ok(RQ_OK)
     })
@@ -59,6 +66,7 @@ pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, err
 #[unsafe(no_mangle)]
 pub extern "C" fn rq_stop() -> c_int {
     guard(std::ptr::null_mut(), None, || {
+        undecided::decide_again();
         drop(ENGINE.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(RQ_OK)
     })

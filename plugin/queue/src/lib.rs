@@ -13,6 +13,7 @@
 
 pub mod abi;
 pub mod collation;
+pub mod commit;
 pub mod engine;
 pub mod fault;
 pub mod found;
@@ -24,4 +25,6 @@ pub mod queues;
 pub mod session;
 pub mod status;
 pub mod take;
+pub mod transaction;
+pub mod undecided;
 pub mod walk;

@@ -84,8 +84,9 @@ pub unsafe extern "C" fn rq_create(
         };
         // SAFETY: the caller's structure.
         let schema = unsafe { schema(definition) }?.encode();
+        let definition = Definition { sync, schema, transactional: definition.transactional != 0 };
         // SAFETY: the caller's string.
-        engine()?.create(unsafe { path(folder) }, &Definition { sync, schema, ..Definition::default() })?;
+        engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)
     })
 }

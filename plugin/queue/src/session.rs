@@ -8,6 +8,7 @@ use queue::{Cursor, Interrupter, Origin, OwnerId, Queue, RowId, Session};
 use crate::abi::{RQ_OK, RqError, RqSlice, shared};
 use crate::found::Found;
 use crate::guard::guard;
+use crate::transaction::Transactions;
 use crate::walk::RqCursor;
 
 /// A connection.
@@ -15,6 +16,8 @@ pub struct RqSession {
     pub(crate) session: Session,
     /// The origin of the next publish.
     pub(crate) origin: Option<Origin>,
+    /// What it does in queues that take part in transactions.
+    pub(crate) transactions: Transactions,
     /// The queue that it used last.
     found: Found,
     /// The next walk over this cursor's queue.
@@ -37,6 +40,7 @@ pub unsafe extern "C" fn rq_session_new(
             *session = Box::into_raw(Box::new(RqSession {
                 session: new,
                 origin: None,
+                transactions: Transactions::default(),
                 found: Found::default(),
                 peek: None,
             }))
@@ -45,7 +49,8 @@ pub unsafe extern "C" fn rq_session_new(
     })
 }
 
-/// Ends a connection; the rows that it owned go back.
+/// Ends a connection; the rows that it owned go back. A transaction is rolled back, but a prepared one stays
+/// prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_session_free(session: *mut RqSession, interrupter: *mut Interrupter) {
     guard(std::ptr::null_mut(), None, || {
@@ -53,6 +58,7 @@ pub unsafe extern "C" fn rq_session_free(session: *mut RqSession, interrupter: *
         drop(unsafe { Box::from_raw(interrupter) });
         // SAFETY: the caller promises it.
         let mut session = unsafe { Box::from_raw(session) };
+        drop(std::mem::take(&mut session.transactions));
         session.session.close()?;
         Ok(RQ_OK)
     });

@@ -34,7 +34,8 @@ unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     Ok(Target { queue, filter: Some(filter) })
 }
 
-/// Takes rows, or waits for them; owned rows are consumed first. `timeout_ms` below 0: for ever. `alive` is
+/// Takes rows, or waits for them; owned rows are consumed first. With `within`, both are part of the
+/// transaction where the queue takes part in transactions. `timeout_ms` below 0: for ever. `alive` is
 /// called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_wait(
@@ -42,6 +43,7 @@ pub unsafe extern "C" fn rq_wait(
     targets: *const RqTarget,
     count: usize,
     rows_max: usize,
+    within: c_int,
     timeout_ms: i64,
     alive: RqAlive,
     context: *mut c_void,
@@ -51,9 +53,14 @@ pub unsafe extern "C" fn rq_wait(
 ) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        let session = unsafe { &mut (*session).session };
+        let RqSession { session, transactions, .. } = unsafe { &mut *session };
+        let within = within != 0;
         // The owned rows are consumed whatever the result of this wait.
-        session.end()?;
+        if within {
+            transactions.end(session)?
+        } else {
+            session.end()?
+        }
         // SAFETY: the caller's array.
         let given = unsafe { array(targets, count) };
         // SAFETY: the caller's array.
@@ -62,6 +69,9 @@ pub unsafe extern "C" fn rq_wait(
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let (alive, alive_every) = (Some(&mut alive as &mut dyn FnMut() -> bool), Some(ALIVE_EVERY));
         let waited = session.wait(&targets, &mut Patience { rows_max, timeout, alive, alive_every })?;
+        if within && matches!(waited, Waited::Taken(_)) {
+            transactions.took(session);
+        }
         let (code, at) = match waited {
             Waited::Taken(at) => (RQ_TAKEN, at),
             Waited::TimedOut => (RQ_TIMED_OUT, 0),
@@ -91,7 +101,9 @@ pub unsafe extern "C" fn rq_end(session: *mut RqSession, error: *mut RqError) ->
 pub unsafe extern "C" fn rq_abort(session: *mut RqSession, error: *mut RqError) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        unsafe { &mut *session }.session.abort()?;
+        let RqSession { session, transactions, .. } = unsafe { &mut *session };
+        transactions.gave_back();
+        session.abort()?;
         Ok(RQ_OK)
     })
 }

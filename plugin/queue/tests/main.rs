@@ -26,6 +26,8 @@ mod relay;
 mod server;
 #[path = "main/table.rs"]
 mod table;
+#[path = "main/transaction.rs"]
+mod transaction;
 #[path = "main/unit.rs"]
 mod unit;
 #[path = "main/value.rs"]

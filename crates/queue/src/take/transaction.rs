@@ -24,7 +24,8 @@ pub struct Transaction {
 }
 
 /// A point in a transaction to which it can be rolled back: a savepoint, or the beginning of a statement.
-#[derive(Clone, Copy, Debug)]
+/// The default is the beginning of the transaction.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     rows: usize,
     ended: usize,
@@ -66,6 +67,27 @@ impl Session {
         true
     }
 
+    /// Like [`Transaction::roll_back_to`], but of the rows that were ended since the mark the session owns
+    /// these again. They are those that it owned at the mark; it must own no others now.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::roll_back_to`].
+    pub fn roll_back_to(
+        &mut self,
+        transaction: &mut Transaction,
+        mark: Mark,
+        again: &[RowId],
+    ) -> Result<(), Error> {
+        let (mine, back): (Vec<_>, Vec<_>) =
+            transaction.undo(mark).into_iter().partition(|(_, id)| again.contains(id));
+        if let Some((epoch, _)) = mine.last() {
+            let rows = mine.iter().map(|(_, id)| *id).collect();
+            self.held = Some(Held { queue: transaction.queue.clone(), epoch: *epoch, rows });
+            self.owning = true;
+        }
+        transaction.give_back(&back)
+    }
+
     /// Like [`Session::delete`], for rows of the transaction's queue: they are gone when it is committed. All
     /// of them come back when it is rolled back, also those that the session owned.
     ///
@@ -78,12 +100,16 @@ impl Session {
         let mut state = queue.lock();
         state.usable()?;
         let epoch = state.epoch;
-        let known = transaction.ended.iter().filter(|(of, _)| *of == epoch).map(|(_, id)| *id);
-        let known: BTreeSet<RowId> = known.collect();
-        let rows: BTreeSet<RowId> = rows.iter().copied().filter(|id| !known.contains(id)).collect();
+        let rows: BTreeSet<RowId> = rows.iter().copied().collect();
         let claimed = claim(&mut state, &rows, self.owner, since_ms);
         drop(state);
-        let (going, _) = claimed?;
+        let (mut going, taken) = claimed?;
+        if going.len() > taken.len() {
+            // Some were this session's before: the transaction may end them already.
+            let known = transaction.ended.iter().filter(|(of, _)| *of == epoch).map(|(_, id)| *id);
+            let known: BTreeSet<RowId> = known.collect();
+            going.retain(|id| !known.contains(id));
+        }
         let here = |held: &&mut Held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch;
         if let Some(held) = self.held.as_mut().filter(here) {
             held.rows.retain(|id| going.binary_search(id).is_err());
@@ -133,9 +159,19 @@ impl Transaction {
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
     pub fn roll_back_to(&mut self, mark: Mark) -> Result<(), Error> {
+        let back = self.undo(mark);
+        self.give_back(&back)
+    }
+
+    /// Undoes what was done since the mark, but for the rows that were ended since, which are returned: they
+    /// are still owned.
+    fn undo(&mut self, mark: Mark) -> Vec<(u64, RowId)> {
         let rows = self.rows.split_off(mark.rows.min(self.rows.len()));
         self.bytes -= rows.iter().map(|row| row.len() + ROW_OVERHEAD_MAX).sum::<usize>();
-        let back = self.ended.split_off(mark.ended.min(self.ended.len()));
+        self.ended.split_off(mark.ended.min(self.ended.len()))
+    }
+
+    fn give_back(&self, back: &[(u64, RowId)]) -> Result<(), Error> {
         let mut result = Ok(());
         for same in back.chunk_by(|(one, _), (next, _)| one == next) {
             let Some((epoch, _)) = same.first() else { continue };
@@ -152,7 +188,7 @@ impl Transaction {
     /// # Errors
     /// Those of [`Transaction::roll_back_to`].
     pub fn rollback(mut self) -> Result<(), Error> {
-        self.roll_back_to(Mark { rows: 0, ended: 0 })
+        self.roll_back_to(Mark::default())
     }
 
     /// The epoch of the rows that are ended, and these rows in order. Those of an earlier one are gone
@@ -199,11 +235,18 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         // There is nobody to tell; a queue whose index can't be read tells the next who uses it.
-        self.roll_back_to(Mark { rows: 0, ended: 0 }).ok();
+        self.roll_back_to(Mark::default()).ok();
     }
 }
 
 impl PreparedTransaction {
+    /// Commits it or rolls it back. False when that could not be written and must be tried again; true also
+    /// when the queue is gone or out of service, so that nothing is left to do before the next start.
+    #[must_use]
+    pub fn decide(&self, commit: bool) -> bool {
+        !matches!(self.queue.decide(self.tx, commit), Err(Error::Disk { .. }))
+    }
+
     /// Commits it, as [`Queue::commit_by_xid`] does. After [`Error::Disk`] this can be called again.
     ///
     /// # Errors

@@ -1,0 +1,289 @@
+/*
+  Transactions of the server in which queues with TRANSACTIONAL=1 take part. See queue_transaction.h.
+
+  The engine takes part from the first change on. The server then calls commit or rollback at the end of each
+  statement and of the transaction. When another engine has changed something too, it calls prepare before.
+*/
+#define MYSQL_SERVER 1
+
+#include <my_global.h>
+
+#include <signal.h>
+#include <string>
+#include <vector>
+
+#include "sql_class.h"
+#include "handler.h"
+
+#include "queue_connection.h"
+#include "queue_opened.h"
+#include "queue_transaction.h"
+
+/* What commit_by_xid returns for a transaction that is not here; every engine is asked for every one. */
+static const int xa_not_here= -4;
+
+/* What a savepoint of the server has room for. */
+struct Savepoint {
+  uint64_t number;
+};
+
+/* For tests: the server dies here when --queue-fault names this point. */
+static void die_at(const char *point)
+{
+  if (!strcmp(queue_fault(), point))
+    kill(getpid(), SIGKILL);
+}
+
+static queue_connection *joined(THD *thd)
+{
+  return static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
+}
+
+static int report(int code, const rq_error &error)
+{
+  if (code)
+    my_printf_error(ER_GET_ERRMSG, "Queue: %s", MYF(0), error.text);
+  return code != RQ_OK;
+}
+
+/* What was undone may have left the connection without rows; then it owns those again that it had before. */
+static int undone(THD *thd, queue_connection *connection, int code, const rq_error &error)
+{
+  if (rq_is_owner(connection->session))
+    queue_mark_owner(thd);
+  return report(code, error);
+}
+
+bool queue_in_transaction(THD *thd)
+{
+  return thd->variables.option_bits & (OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
+/* Whether the server's call is about the whole transaction and not about one of its statements. */
+static bool is_end(THD *thd, bool all)
+{
+  return all || !queue_in_transaction(thd);
+}
+
+bool queue_can_join(THD *thd)
+{
+  if (queue_hton->prepare)
+    return true;
+  my_printf_error(ER_GET_ERRMSG,
+                  "Queue: the engine was installed while the server ran, and without a binary log its transactions need a "
+                  "coordinator that only starts with the server: restart the server",
+                  MYF(0));
+  return false;
+}
+
+bool queue_join(THD *thd)
+{
+  if (!queue_can_join(thd))
+    return false;
+  if (thd->tx_read_only) {
+    my_error(ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, MYF(0));
+    return false;
+  }
+  trans_register_ha(thd, false, queue_hton, 0);
+  if (queue_in_transaction(thd))
+    trans_register_ha(thd, true, queue_hton, 0);
+  /* The server does this for a handler that writes, but not for a function. Without it the transaction has
+     only one phase. */
+  thd->ha_data[queue_hton->slot].ha_info[0].set_trx_read_write();
+  return true;
+}
+
+static int queue_prepare(QUEUE_HTON THD *thd, bool all)
+{
+  queue_connection *connection= joined(thd);
+  if (!connection || !is_end(thd, all))
+    return 0;
+  die_at("before_prepare");
+  MYSQL_XID xid;
+  thd_get_xid(thd, &xid);
+  const auto *data= reinterpret_cast<const uchar *>(xid.data);
+  const rq_xid name= {xid.formatID,
+                      {data, static_cast<size_t>(xid.gtrid_length)},
+                      {data + xid.gtrid_length, static_cast<size_t>(xid.bqual_length)}};
+  rq_error error;
+  const int result= report(rq_tx_prepare(connection->session, &name, &error), error);
+  die_at("after_prepare");
+  return result;
+}
+
+static int queue_commit(QUEUE_HTON THD *thd, bool all)
+{
+  queue_connection *connection= joined(thd);
+  if (!connection)
+    return 0;
+  rq_error error;
+  if (!is_end(thd, all))
+    return report(rq_tx_statement(connection->session, 1, &error), error);
+  die_at("before_commit");
+  connection->taken= 0;
+  const int result= report(rq_tx_commit(connection->session, &error), error);
+  die_at("after_commit");
+  return result;
+}
+
+static int queue_rollback(QUEUE_HTON THD *thd, bool all)
+{
+  queue_connection *connection= joined(thd);
+  if (!connection)
+    return 0;
+  rq_error error;
+  if (!is_end(thd, all))
+    return undone(thd, connection, rq_tx_statement(connection->session, 0, &error), error);
+  connection->taken= 0;
+  return report(rq_tx_rollback(connection->session, &error), error);
+}
+
+static int queue_savepoint_set(QUEUE_HTON THD *thd, void *savepoint)
+{
+  queue_connection *connection= joined(thd);
+  static_cast<Savepoint *>(savepoint)->number= connection ? rq_tx_savepoint(connection->session) : 0;
+  return 0;
+}
+
+static int queue_savepoint_rollback(QUEUE_HTON THD *thd, void *savepoint)
+{
+  queue_connection *connection= joined(thd);
+  if (!connection)
+    return 0;
+  rq_error error;
+  const uint64_t number= static_cast<Savepoint *>(savepoint)->number;
+  return undone(thd, connection, rq_tx_roll_back_to(connection->session, number, &error), error);
+}
+
+static int queue_savepoint_release(QUEUE_HTON THD *thd, void *savepoint)
+{
+  if (queue_connection *connection= joined(thd))
+    rq_tx_release(connection->session, static_cast<Savepoint *>(savepoint)->number);
+  return 0;
+}
+
+/*
+  Reading a table of an engine without prepare makes the server commit in one phase, as if that engine had
+  something to commit; Aria is one, and with it the system's tables. The server calls this before it decides.
+*/
+static ulonglong queue_before_commit(THD *thd, ulonglong *)
+{
+  THD_TRANS *both[]= {&thd->transaction->stmt, &thd->transaction->all};
+  for (const THD_TRANS *part : both)
+    for (Ha_trx_info *info= part->ha_list; info; info= info->next())
+      if (!info->ht()->prepare && info->is_trx_read_write()) {
+        queue_warn(thd, "the transaction changed a table of an engine without XA, such as Aria, and a queue: a crash could "
+                        "keep one of the two changes. Change them in separate transactions");
+        return ULONGLONG_MAX;
+      }
+  for (THD_TRANS *part : both)
+    part->no_2pc= false;
+  return 0;
+}
+
+/* Recovery
+   --------------------------------------------------------------------------------------------------------- */
+
+static void collect(void *context, const rq_xid *xid)
+{
+  XID one;
+  one.set(static_cast<long>(xid->format), reinterpret_cast<const char *>(xid->gtrid.bytes),
+          static_cast<long>(xid->gtrid.len), reinterpret_cast<const char *>(xid->bqual.bytes),
+          static_cast<long>(xid->bqual.len));
+  static_cast<std::vector<XID> *>(context)->push_back(one);
+}
+
+static void leave_in_doubt(std::vector<XID> *prepared)
+{
+  std::vector<XID> users;
+  for (XID &xid : *prepared)
+    if (!xid.get_my_xid())
+      users.push_back(xid);
+  if (users.size() < prepared->size())
+    sql_print_error("Queue: %zu transactions are prepared, and the server does not know any more whether they were "
+                    "committed: it was started without this engine after a crash. Their rows stay hidden",
+                    prepared->size() - users.size());
+  prepared->swap(users);
+}
+
+/*
+  The server calls this at its start, again and again until it gets less than it has room for. In between it
+  decides what it got, so the list is made once.
+
+  A start after a proper stop refuses to go on when an engine lists a transaction of the server. There can be
+  one: a server that crashed was then started without this engine, and has forgotten it. Such a transaction
+  stays in doubt, and is not listed.
+*/
+#if MYSQL_VERSION_ID < 110800
+static int queue_recover(handlerton *, XID *list, uint room)
+#else
+static int queue_recover(XID *list, uint room)
+#endif
+{
+  static std::vector<XID> prepared;
+  static size_t given;
+  if (!given) {
+    prepared.clear();
+    rq_each_prepared(collect, &prepared);
+    if (!queue_is_after_crash())
+      leave_in_doubt(&prepared);
+  }
+  uint count= 0;
+  for (; count < room && given < prepared.size(); given++)
+    list[count++]= prepared[given];
+  if (count < room)
+    given= 0;
+  return static_cast<int>(count);
+}
+
+static int decide(const XID *xid, int commit)
+{
+  const auto *data= reinterpret_cast<const uchar *>(xid->data);
+  const rq_xid name= {xid->formatID,
+                      {data, static_cast<size_t>(xid->gtrid_length)},
+                      {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
+  rq_error error;
+  const int code= rq_decide(&name, commit, &error);
+  if (code == RQ_MISSING)
+    return xa_not_here;
+  if (code)
+    sql_print_error("Queue: %s", error.text);
+  return code != RQ_OK;
+}
+
+int queue_commit_prepared(const XID *xid)
+{
+  return decide(xid, 1);
+}
+
+void queue_start_transactions()
+{
+  std::vector<XID> prepared;
+  rq_each_prepared(collect, &prepared);
+  queue_commit_decided(prepared);
+}
+
+static int queue_commit_by_xid(QUEUE_HTON XID *xid)
+{
+  return decide(xid, 1);
+}
+
+static int queue_rollback_by_xid(QUEUE_HTON XID *xid)
+{
+  return decide(xid, 0);
+}
+
+void queue_set_transactions(handlerton *hton)
+{
+  hton->prepare= queue_prepare;
+  hton->commit= queue_commit;
+  hton->rollback= queue_rollback;
+  hton->savepoint_offset= sizeof(Savepoint);
+  hton->savepoint_set= queue_savepoint_set;
+  hton->savepoint_rollback= queue_savepoint_rollback;
+  hton->savepoint_release= queue_savepoint_release;
+  hton->prepare_commit_versioned= queue_before_commit;
+  hton->recover= queue_recover;
+  hton->commit_by_xid= queue_commit_by_xid;
+  hton->rollback_by_xid= queue_rollback_by_xid;
+}

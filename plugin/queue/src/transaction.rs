@@ -1,0 +1,212 @@
+//! Transactions of a connection: what it does in queues with TRANSACTIONAL=1 until the server commits it or
+//! rolls it back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use queue::{Error, Mark, PreparedTransaction, Queue, RowId, Session, Transaction, Xid, commit_together};
+
+use crate::engine::random;
+use crate::guard::Fault;
+use crate::undecided;
+
+/// The transaction of a connection, over all queues that take part.
+#[derive(Default)]
+pub(crate) struct Transactions {
+    branches: Vec<Branch>,
+    /// Rises with each savepoint and each wait that takes rows, so that these have an order.
+    time: u64,
+    /// When a wait within the transaction took the rows that the connection owns.
+    taken: Option<u64>,
+    /// Where the current statement began.
+    statement: Point,
+    savepoints: BTreeMap<u64, Point>,
+}
+
+/// The part of a transaction in one queue.
+enum Branch {
+    Open(Transaction),
+    Prepared(PreparedTransaction),
+}
+
+/// A point in time to which the transaction can be rolled back.
+#[derive(Default)]
+struct Point {
+    /// For each queue that took part then.
+    marks: Vec<Mark>,
+    time: u64,
+    /// The rows that the connection owned then, and their queue.
+    held: Option<(Arc<Queue>, Vec<RowId>)>,
+    /// Whether these were taken within the transaction, and when.
+    taken: Option<u64>,
+}
+
+impl Transactions {
+    /// The part in this queue, begun if there is none.
+    pub(crate) fn branch(
+        &mut self,
+        session: &Session,
+        queue: &Arc<Queue>,
+    ) -> Result<&mut Transaction, Fault> {
+        let here = |branch: &Branch| match branch {
+            Branch::Open(transaction) => Arc::ptr_eq(transaction.queue(), queue),
+            Branch::Prepared(_) => false,
+        };
+        let at = match self.branches.iter().position(here) {
+            Some(at) => at,
+            None => {
+                self.branches.push(Branch::Open(session.begin(queue)?));
+                self.branches.len() - 1
+            }
+        };
+        match self.branches.get_mut(at) {
+            Some(Branch::Open(transaction)) => Ok(transaction),
+            _ => Err(Error::UnknownTransaction.into()),
+        }
+    }
+
+    /// Ends what the session owns: within the transaction if the queue has transactions, else now.
+    pub(crate) fn end(&mut self, session: &mut Session) -> Result<(), Fault> {
+        self.taken = None;
+        let queue = session.held().map(|(queue, _)| queue.clone());
+        match queue.filter(|queue| queue.definition().transactional) {
+            Some(queue) => {
+                let transaction = self.branch(session, &queue)?;
+                session.end_within(transaction);
+            }
+            None => session.end()?,
+        }
+        Ok(())
+    }
+
+    /// Notes that a wait within the transaction took rows: they go with it, if their queue has transactions.
+    pub(crate) fn took(&mut self, session: &mut Session) {
+        let within = session.held().is_some_and(|(queue, _)| queue.definition().transactional);
+        self.time += 1;
+        self.taken = within.then_some(self.time);
+    }
+
+    /// Forgets that rows belong to the transaction: they went back.
+    pub(crate) fn gave_back(&mut self) {
+        self.taken = None;
+    }
+
+    /// A statement has ended; without `keep`, what it did is undone.
+    pub(crate) fn end_statement(&mut self, session: &mut Session, keep: bool) -> Result<(), Fault> {
+        let statement = std::mem::take(&mut self.statement);
+        let undone = if keep { Ok(()) } else { self.roll_back_to(&statement, session) };
+        self.statement = self.now(session);
+        undone
+    }
+
+    /// Makes a savepoint and returns its number, which is not 0.
+    pub(crate) fn set_savepoint(&mut self, session: &mut Session) -> u64 {
+        let point = self.now(session);
+        let number = point.time;
+        self.savepoints.insert(number, point);
+        number
+    }
+
+    /// Undoes what came after a savepoint, which stays. Later ones go.
+    pub(crate) fn undo_to_savepoint(&mut self, number: u64, session: &mut Session) -> Result<(), Fault> {
+        self.savepoints.split_off(&(number + 1));
+        let point = self.savepoints.remove(&number).ok_or(Error::UnknownTransaction)?;
+        let undone = self.roll_back_to(&point, session);
+        self.savepoints.insert(number, point);
+        self.statement = self.now(session);
+        undone
+    }
+
+    /// Removes a savepoint.
+    pub(crate) fn release_savepoint(&mut self, number: u64) {
+        self.savepoints.remove(&number);
+    }
+
+    fn now(&mut self, session: &mut Session) -> Point {
+        let mark = |branch: &Branch| match branch {
+            Branch::Open(transaction) => transaction.mark(),
+            Branch::Prepared(_) => Mark::default(),
+        };
+        self.time += 1;
+        let held = session.held().map(|(queue, rows)| (queue.clone(), rows.to_vec()));
+        let marks = self.branches.iter().map(mark).collect();
+        Point { marks, time: self.time, held, taken: self.taken }
+    }
+
+    fn roll_back_to(&mut self, point: &Point, session: &mut Session) -> Result<(), Fault> {
+        let mut result = Ok(());
+        if self.taken.is_some_and(|taken| taken > point.time) {
+            result = session.abort();
+            self.taken = None;
+        }
+        let marks = point.marks.iter().copied().chain(std::iter::repeat(Mark::default()));
+        for (branch, mark) in self.branches.iter_mut().zip(marks) {
+            if let Branch::Open(transaction) = branch {
+                let here = |(queue, _): &&(Arc<Queue>, _)| Arc::ptr_eq(queue, transaction.queue());
+                let again = match point.held.as_ref().filter(here) {
+                    Some((_, rows)) if session.held().is_none() => rows.as_slice(),
+                    _ => &[],
+                };
+                result = result.and(session.roll_back_to(transaction, mark, again));
+            }
+        }
+        if session.held().is_some() && self.taken.is_none() {
+            self.taken = point.taken;
+        }
+        Ok(result?)
+    }
+
+    /// What was taken within the transaction is ended with it.
+    fn end_taken(&mut self, session: &mut Session) -> Result<(), Fault> {
+        if self.taken.is_some() { self.end(session) } else { Ok(()) }
+    }
+
+    pub(crate) fn prepare(&mut self, xid: &Xid, session: &mut Session) -> Result<(), Fault> {
+        self.end_taken(session)?;
+        let mut prepared = Vec::new();
+        for branch in std::mem::take(&mut self.branches) {
+            match branch {
+                Branch::Open(transaction) if transaction.is_empty() => {}
+                Branch::Open(transaction) => match transaction.prepare(xid) {
+                    Ok(ready) => prepared.push(Branch::Prepared(ready)),
+                    Err(error) => {
+                        // The server now rolls the transaction back.
+                        self.branches = prepared;
+                        return Err(error.into());
+                    }
+                },
+                Branch::Prepared(ready) => prepared.push(Branch::Prepared(ready)),
+            }
+        }
+        self.branches = prepared;
+        Ok(())
+    }
+
+    pub(crate) fn commit(&mut self, session: &mut Session) -> Result<(), Fault> {
+        let ended = self.end_taken(session);
+        let mut open = Vec::new();
+        for branch in std::mem::take(self).branches {
+            match branch {
+                Branch::Open(transaction) => open.push(transaction),
+                Branch::Prepared(prepared) => undecided::decide(prepared, true),
+            }
+        }
+        ended?;
+        let mut left = Vec::new();
+        let committed = commit_together(open, random, &mut left);
+        undecided::add(left);
+        Ok(committed?)
+    }
+
+    pub(crate) fn rollback(&mut self, session: &mut Session) -> Result<(), Fault> {
+        let all = std::mem::take(self);
+        let mut result = if all.taken.is_some() { session.abort() } else { Ok(()) };
+        for branch in all.branches {
+            match branch {
+                Branch::Open(transaction) => result = result.and(transaction.rollback()),
+                Branch::Prepared(prepared) => undecided::decide(prepared, false),
+            }
+        }
+        Ok(result?)
+    }
+}
