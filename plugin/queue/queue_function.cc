@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "sql_class.h"
+#include "sql_acl.h"
+#include "sql_parse.h"
 
 #include "queue_connection.h"
 #include "queue_function.h"
@@ -350,6 +352,24 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
   return 1;
 }
 
+/* A transaction that is in doubt: an administrator decides what the server has forgotten. */
+static longlong evaluate_queue_resolve(THD *thd, Call *call, const UDF_ARGS *args)
+{
+  const std::string name= text_of(thd, args, 0), decision= text_of(thd, args, 1);
+  if (check_global_access(thd, SUPER_ACL))
+    return call->null();
+  if (decision != "commit" && decision != "rollback") {
+    queue_warn(thd, "the decision must be 'commit' or 'rollback'");
+    return call->null();
+  }
+  const int code= queue_resolve_in_doubt(name, decision == "commit");
+  if (!code)
+    return 1;
+  queue_warn(thd, code < 0 ? "no transaction of this name is in doubt; the error log names those that are, at each start"
+                           : "it could not be written, and is still in doubt; the error log says why");
+  return call->null();
+}
+
 static longlong evaluate_queue_stats(THD *thd, Call *call, const UDF_ARGS *args)
 {
   queue_opened table;
@@ -446,6 +466,7 @@ QUEUE_INTEGER(queue_set_srcid, 3, 3,
               (args->arg_type[0]= args->arg_type[2]= INT_RESULT, args->arg_type[1]= STRING_RESULT))
 QUEUE_INTEGER(queue_peek, 2, 2, (args->arg_type[0]= STRING_RESULT, args->arg_type[1]= INT_RESULT))
 QUEUE_INTEGER(queue_compact, 1, 1, args->arg_type[0]= STRING_RESULT)
+QUEUE_INTEGER(queue_resolve, 2, 2, args->arg_type[0]= args->arg_type[1]= STRING_RESULT)
 QUEUE_INTEGER(queue_set_origin, 1, 1, args->arg_type[0]= STRING_RESULT)
 QUEUE_STRING(queue_stats, 1, 1, args->arg_type[0]= STRING_RESULT)
 QUEUE_STRING(queue_origin, 0, 0, )

@@ -8,6 +8,7 @@
 
 #include <my_global.h>
 
+#include <mutex>
 #include <signal.h>
 #include <string>
 #include <vector>
@@ -120,7 +121,6 @@ static int queue_commit(QUEUE_HTON THD *thd, bool all)
   if (!is_end(thd, all))
     return report(rq_tx_statement(connection->session, 1, &error), error);
   die_at("before_commit");
-  connection->taken= 0;
   const int result= report(rq_tx_commit(connection->session, &error), error);
   die_at("after_commit");
   return result;
@@ -134,7 +134,6 @@ static int queue_rollback(QUEUE_HTON THD *thd, bool all)
   rq_error error;
   if (!is_end(thd, all))
     return undone(thd, connection, rq_tx_statement(connection->session, 0, &error), error);
-  connection->taken= 0;
   return report(rq_tx_rollback(connection->session, &error), error);
 }
 
@@ -193,17 +192,65 @@ static void collect(void *context, const rq_xid *xid)
   static_cast<std::vector<XID> *>(context)->push_back(one);
 }
 
+static int decide(const XID *xid, int commit)
+{
+  const auto *data= reinterpret_cast<const uchar *>(xid->data);
+  const rq_xid name= {xid->formatID,
+                      {data, static_cast<size_t>(xid->gtrid_length)},
+                      {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
+  rq_error error;
+  const int code= rq_decide(&name, commit, &error);
+  if (code == RQ_MISSING)
+    return xa_not_here;
+  if (code)
+    sql_print_error("Queue: %s", error.text);
+  return code != RQ_OK;
+}
+
+/* Transactions that the server has prepared and does not know any more. */
+static std::vector<XID> in_doubt;
+static std::mutex in_doubt_lock;
+
+/* What names a transaction in messages: the bytes of its XID. */
+static std::string text_of(const XID &xid)
+{
+  static const char digits[]= "0123456789abcdef";
+  std::string text;
+  for (long at= 0; at < xid.gtrid_length + xid.bqual_length; at++) {
+    const uchar byte= static_cast<uchar>(xid.data[at]);
+    text+= {digits[byte >> 4], digits[byte & 15]};
+  }
+  return text;
+}
+
+/* Moves the server's transactions out of the list: they are left in doubt. */
 static void leave_in_doubt(std::vector<XID> *prepared)
 {
+  std::lock_guard<std::mutex> locked(in_doubt_lock);
   std::vector<XID> users;
+  in_doubt.clear();
   for (XID &xid : *prepared)
-    if (!xid.get_my_xid())
-      users.push_back(xid);
-  if (users.size() < prepared->size())
-    sql_print_error("Queue: %zu transactions are prepared, and the server does not know any more whether they were "
-                    "committed: it was started without this engine after a crash. Their rows stay hidden",
-                    prepared->size() - users.size());
+    (xid.get_my_xid() ? in_doubt : users).push_back(xid);
+  for (const XID &xid : in_doubt)
+    sql_print_error("Queue: transaction %s is in doubt: it was prepared before a crash, and the server was then started "
+                    "without this engine and has forgotten whether it was committed. Its rows stay hidden until "
+                    "SELECT queue_resolve('%s', 'commit') or 'rollback'",
+                    text_of(xid).c_str(), text_of(xid).c_str());
   prepared->swap(users);
+}
+
+int queue_resolve_in_doubt(const std::string &name, bool commit)
+{
+  std::lock_guard<std::mutex> locked(in_doubt_lock);
+  for (auto xid= in_doubt.begin(); xid != in_doubt.end(); ++xid) {
+    if (text_of(*xid) != name)
+      continue;
+    const int code= decide(&*xid, commit);
+    if (!code || code == xa_not_here)
+      in_doubt.erase(xid);
+    return code;
+  }
+  return xa_not_here;
 }
 
 /*
@@ -234,21 +281,6 @@ static int queue_recover(XID *list, uint room)
   if (count < room)
     given= 0;
   return static_cast<int>(count);
-}
-
-static int decide(const XID *xid, int commit)
-{
-  const auto *data= reinterpret_cast<const uchar *>(xid->data);
-  const rq_xid name= {xid->formatID,
-                      {data, static_cast<size_t>(xid->gtrid_length)},
-                      {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
-  rq_error error;
-  const int code= rq_decide(&name, commit, &error);
-  if (code == RQ_MISSING)
-    return xa_not_here;
-  if (code)
-    sql_print_error("Queue: %s", error.text);
-  return code != RQ_OK;
 }
 
 int queue_commit_prepared(const XID *xid)

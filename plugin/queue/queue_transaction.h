@@ -2,6 +2,7 @@
 #ifndef QUEUE_TRANSACTION_H
 #define QUEUE_TRANSACTION_H
 
+#include <string>
 #include <vector>
 
 #include "queue_abi.h"
@@ -29,6 +30,12 @@ void queue_commit_decided(const std::vector<XID> &prepared);
 
 /* Commits a prepared transaction in all queues. */
 int queue_commit_prepared(const XID *xid);
+
+/*
+  Decides a transaction that is in doubt, which the error log names at the start. 0, or an error that was
+  logged; -4 when there is none of this name.
+*/
+int queue_resolve_in_doubt(const std::string &name, bool commit);
 
 /* Whether the server's coordinator has not ended properly, so that it now decides what is prepared. */
 bool queue_is_after_crash();

@@ -67,7 +67,7 @@ pub enum Error {
 
     /// A prepared transaction has rows in the queue, so it can't be emptied, dropped or replaced.
     #[error(
-        "the queue has rows of prepared transactions ({transactions}); XA RECOVER lists them: end each with XA COMMIT or XA ROLLBACK first"
+        "the queue has rows of prepared transactions ({transactions}); XA RECOVER lists them: end each with XA COMMIT or XA ROLLBACK first. If it lists none, the server's error log does"
     )]
     Prepared {
         /// How many there are.

@@ -257,6 +257,83 @@ fn statements_and_savepoints_are_undone_alone() {
 }
 
 #[test]
+fn a_commit_that_only_ends_a_row_has_two_phases() {
+    let mut server = dying("after_prepare", COORDINATORS[0]);
+    let mut one = server.connect("x");
+    tables(&mut one);
+    one.run("INSERT INTO q VALUES (1)");
+    assert_eq!(one.value("SELECT queue_wait('q', 0)"), Some(1));
+    one.run("BEGIN");
+    one.run("INSERT INTO i VALUES (1)");
+    assert_eq!(one.value("SELECT queue_end()"), Some(1));
+    die(&mut server, one, "COMMIT");
+    let mut one = server.connect("x");
+    assert_eq!((one.column("SELECT v FROM i"), one.column("SELECT v FROM q")), (vec![], vec![1]));
+}
+
+#[test]
+fn a_trigger_deletes_with_its_statement() {
+    let server = restarted(&[]);
+    let mut one = server.connect("x");
+    tables(&mut one);
+    one.run("INSERT INTO q VALUES (1), (2), (3)");
+    one.run("INSERT INTO i VALUES (3)");
+    one.run("CREATE TRIGGER tr BEFORE INSERT ON i FOR EACH ROW DELETE FROM q WHERE v = NEW.v");
+    assert!(one.error("INSERT INTO i VALUES (1), (3)").contains("Duplicate"));
+    assert_eq!(one.column("SELECT v FROM q"), [1, 2, 3]);
+    one.run("INSERT INTO i VALUES (1), (2)");
+    assert_eq!(one.column("SELECT v FROM q"), [3]);
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the library is put aside, so that the server starts without it"
+)]
+fn what_the_server_has_forgotten_is_in_doubt_until_somebody_decides() {
+    let mut server = dying("before_commit", COORDINATORS[0]);
+    let library = server.0.plugin_dir().join("ha_queue.so");
+    let aside = library.with_extension("aside");
+    for commit in [true, false] {
+        let mut one = server.connect("x");
+        tables(&mut one);
+        one.run("BEGIN");
+        one.run("INSERT INTO i VALUES (1)");
+        one.run("INSERT INTO q VALUES (1)");
+        assert!(one.query_drop("COMMIT").is_err());
+        drop(one);
+        server.0.kill().unwrap();
+        std::fs::rename(&library, &aside).unwrap();
+        server.0.restart().unwrap();
+        assert_eq!(server.connect("x").column("SELECT v FROM i"), [1], "its binary log has it");
+        server.0.stop().unwrap();
+        std::fs::rename(&aside, &library).unwrap();
+        server.0.restart().unwrap();
+        let mut one = server.connect("x");
+        assert_eq!(one.column("SELECT v FROM q"), [0; 0]);
+        assert!(one.error("DROP TABLE q").contains("error log"));
+        let log = std::fs::read_to_string(server.0.error_log()).unwrap();
+        let (_, said) = log.rsplit_once("Queue: transaction ").expect("the log names it");
+        let name = said.split(' ').next().unwrap();
+        assert_eq!(one.value("SELECT queue_resolve('00', 'commit')"), None);
+        assert!(one.warning().contains("no transaction of this name"));
+        assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', 'perhaps')")), None);
+        one.run("CREATE OR REPLACE USER u");
+        assert!(
+            server
+                .connect_as("u")
+                .error(&format!("SELECT queue_resolve('{name}', 'commit')"))
+                .contains("SUPER")
+        );
+        let decision = if commit { "commit" } else { "rollback" };
+        assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', '{decision}')")), Some(1));
+        assert_eq!(one.column("SELECT v FROM q"), if commit { &[1][..] } else { &[] });
+        assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', '{decision}')")), None);
+        one.run("DROP TABLE q");
+    }
+}
+
+#[test]
 fn a_transaction_of_xa_waits_for_its_decision() {
     let mut server = restarted(&["--log-bin", "--server-id=1"]);
     let mut one = server.connect("x");
