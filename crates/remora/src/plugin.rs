@@ -15,13 +15,12 @@ struct Plugin {
     needs: Option<Ability>,
 }
 
+/// The library of ENGINE=QUEUE.
+const ENGINE: &str = "ha_queue.so";
+
 const PLUGINS: [Plugin; 2] = [
     Plugin { library: "liburlpack_udf.so", sql: include_str!("../../../sql/urlpack.sql"), needs: None },
-    Plugin {
-        library: "ha_queue.so",
-        sql: include_str!("../../../sql/queue.sql"),
-        needs: Some(Ability::Queue),
-    },
+    Plugin { library: ENGINE, sql: include_str!("../../../sql/queue.sql"), needs: Some(Ability::Queue) },
 ];
 
 /// What to load into a server, and notes for users who expected more.
@@ -71,6 +70,11 @@ fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
             )
         }
     }
+}
+
+/// Whether ENGINE=QUEUE is among these libraries.
+pub(crate) fn has_engine(libraries: &[PathBuf]) -> bool {
+    libraries.iter().any(|library| library.ends_with(ENGINE))
 }
 
 /// Runs the plugins' SQL for these libraries on the server behind a socket.

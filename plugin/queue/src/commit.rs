@@ -8,7 +8,7 @@ use queue::{Error, Queue, RowId, Xid};
 use crate::abi::{RQ_MISSING, RQ_OK, RqEachPrepared, RqError, RqSlice, RqXid, array, shared};
 use crate::engine::engine;
 use crate::fault;
-use crate::guard::{Fault, guard};
+use crate::guard::{Fault, guard, guard_all};
 use crate::session::RqSession;
 use crate::undecided::decide_again;
 
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn rq_tx_publish(
         let RqSession { session, transactions, .. } = unsafe { &mut *session };
         // SAFETY: the caller's row.
         let row = unsafe { row.get() };
-        fault::arm(&[row]);
+        transactions.fails |= fault::is_in(&[row]);
         transactions.branch(session, &queue)?.publish(&[row])?;
         Ok(RQ_OK)
     })
@@ -68,9 +68,9 @@ pub unsafe extern "C" fn rq_tx_delete(
     count: usize,
     error: *mut RqError,
 ) -> c_int {
-    guard(error, None, || {
-        // SAFETY: the caller's handle.
-        let queue = unsafe { shared(queue) };
+    // SAFETY: the caller's handle.
+    let queue = unsafe { shared(queue) };
+    guard(error, Some(&queue), || {
         // SAFETY: the caller's handle.
         let RqSession { session, transactions, .. } = unsafe { &mut *session };
         // SAFETY: the caller's array.
@@ -147,7 +147,9 @@ pub unsafe extern "C" fn rq_tx_prepare(
     xid: *const RqXid,
     error: *mut RqError,
 ) -> c_int {
-    guard(error, None, || {
+    // SAFETY: the caller's handle.
+    let queues = unsafe { &(*session).transactions }.queues();
+    guard_all(error, queues.iter().map(|queue| &**queue), || {
         decide_again();
         // SAFETY: the caller's handle.
         let RqSession { session, transactions, .. } = unsafe { &mut *session };
@@ -162,7 +164,9 @@ pub unsafe extern "C" fn rq_tx_prepare(
 /// Commits the transaction. After an error it is rolled back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_tx_commit(session: *mut RqSession, error: *mut RqError) -> c_int {
-    guard(error, None, || {
+    // SAFETY: the caller's handle.
+    let queues = unsafe { &(*session).transactions }.queues();
+    guard_all(error, queues.iter().map(|queue| &**queue), || {
         decide_again();
         // SAFETY: the caller's handle.
         let RqSession { session, transactions, .. } = unsafe { &mut *session };
@@ -174,7 +178,9 @@ pub unsafe extern "C" fn rq_tx_commit(session: *mut RqSession, error: *mut RqErr
 /// Rolls the transaction back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_tx_rollback(session: *mut RqSession, error: *mut RqError) -> c_int {
-    guard(error, None, || {
+    // SAFETY: the caller's handle.
+    let queues = unsafe { &(*session).transactions }.queues();
+    guard_all(error, queues.iter().map(|queue| &**queue), || {
         decide_again();
         // SAFETY: the caller's handle.
         let RqSession { session, transactions, .. } = unsafe { &mut *session };

@@ -14,12 +14,15 @@ pub(crate) fn set(bytes: &[u8]) {
     FAULT.get_or_init(|| bytes.to_vec());
 }
 
-/// Looks for the row that a test has chosen to fail.
-pub(crate) fn arm(rows: &[&[u8]]) {
-    let Some(fault) = FAULT.get().filter(|fault| !fault.is_empty()) else { return };
-    if rows.iter().any(|row| row.windows(fault.len()).any(|window| window == fault.as_slice())) {
-        ARMED.store(true, Ordering::Relaxed);
-    }
+/// Whether the row that a test has chosen to fail is among these.
+pub(crate) fn is_in(rows: &[&[u8]]) -> bool {
+    let Some(fault) = FAULT.get().filter(|fault| !fault.is_empty()) else { return false };
+    rows.iter().any(|row| row.windows(fault.len()).any(|window| window == fault.as_slice()))
+}
+
+/// Makes the write that follows fail.
+pub(crate) fn arm() {
+    ARMED.store(true, Ordering::Relaxed);
 }
 
 /// Panics if that row is being written.

@@ -59,13 +59,22 @@ pub(crate) fn guard(
     queue: Option<&Queue>,
     work: impl FnOnce() -> Result<c_int, Fault>,
 ) -> c_int {
+    guard_all(error, queue, work)
+}
+
+/// Like [`guard`], for a call about several queues.
+pub(crate) fn guard_all<'queue>(
+    error: *mut RqError,
+    queues: impl IntoIterator<Item = &'queue Queue>,
+    work: impl FnOnce() -> Result<c_int, Fault>,
+) -> c_int {
     let fault = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => return code,
         Ok(Err(fault)) => fault,
         Err(_) => {
             let why = "the queue engine failed inside; please report it";
-            // If that panics too, the queue stays as it is.
-            catch_unwind(AssertUnwindSafe(|| queue.into_iter().for_each(|queue| queue.fail(why)))).ok();
+            // If that panics too, the queues stay as they are.
+            catch_unwind(AssertUnwindSafe(|| queues.into_iter().for_each(|queue| queue.fail(why)))).ok();
             Fault::Other(RQ_PANIC, why.to_owned())
         }
     };

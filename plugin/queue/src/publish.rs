@@ -25,7 +25,9 @@ pub unsafe extern "C" fn rq_publish(
         let rows = unsafe { array(rows, count) };
         // SAFETY: the caller's rows.
         let rows: Vec<&[u8]> = rows.iter().map(|row| unsafe { row.get() }).collect();
-        fault::arm(&rows);
+        if fault::is_in(&rows) {
+            fault::arm();
+        }
         // SAFETY: the caller's handle.
         let origin = unsafe { &mut *session }.origin.take();
         match queue.publish(&rows, origin.as_ref())? {
@@ -50,7 +52,9 @@ pub unsafe extern "C" fn rq_publish_unsettled(
         let rows = unsafe { array(rows, count) };
         // SAFETY: the caller's rows.
         let rows: Vec<&[u8]> = rows.iter().map(|row| unsafe { row.get() }).collect();
-        fault::arm(&rows);
+        if fault::is_in(&rows) {
+            fault::arm();
+        }
         // SAFETY: the caller's handle.
         unsafe { &mut *session }.session.publish_unsettled(&queue, &rows)?;
         Ok(RQ_OK)

@@ -101,9 +101,7 @@ pub unsafe extern "C" fn rq_end(session: *mut RqSession, error: *mut RqError) ->
 pub unsafe extern "C" fn rq_abort(session: *mut RqSession, error: *mut RqError) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        let RqSession { session, transactions, .. } = unsafe { &mut *session };
-        transactions.gave_back();
-        session.abort()?;
+        unsafe { &mut *session }.session.abort()?;
         Ok(RQ_OK)
     })
 }

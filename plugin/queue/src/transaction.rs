@@ -7,6 +7,7 @@ use std::sync::Arc;
 use queue::{Error, Mark, PreparedTransaction, Queue, RowId, Session, Transaction, Xid, commit_together};
 
 use crate::engine::random;
+use crate::fault;
 use crate::guard::Fault;
 use crate::undecided;
 
@@ -21,6 +22,8 @@ pub(crate) struct Transactions {
     /// Where the current statement began.
     statement: Point,
     savepoints: BTreeMap<u64, Point>,
+    /// For tests: its commit fails inside.
+    pub(crate) fails: bool,
 }
 
 /// The part of a transaction in one queue.
@@ -65,6 +68,15 @@ impl Transactions {
         }
     }
 
+    /// The queues that take part.
+    pub(crate) fn queues(&self) -> Vec<Arc<Queue>> {
+        let queue = |branch: &Branch| match branch {
+            Branch::Open(transaction) => transaction.queue().clone(),
+            Branch::Prepared(prepared) => prepared.queue().clone(),
+        };
+        self.branches.iter().map(queue).collect()
+    }
+
     /// Ends what the session owns: within the transaction if the queue has transactions, else now.
     pub(crate) fn end(&mut self, session: &mut Session) -> Result<(), Fault> {
         self.taken = None;
@@ -84,11 +96,6 @@ impl Transactions {
         let within = session.held().is_some_and(|(queue, _)| queue.definition().transactional);
         self.time += 1;
         self.taken = within.then_some(self.time);
-    }
-
-    /// Forgets that rows belong to the transaction: they went back.
-    pub(crate) fn gave_back(&mut self) {
-        self.taken = None;
     }
 
     /// A statement has ended; without `keep`, what it did is undone.
@@ -184,6 +191,9 @@ impl Transactions {
 
     pub(crate) fn commit(&mut self, session: &mut Session) -> Result<(), Fault> {
         let ended = self.end_taken(session);
+        if self.fails {
+            fault::arm();
+        }
         let mut open = Vec::new();
         for branch in std::mem::take(self).branches {
             match branch {

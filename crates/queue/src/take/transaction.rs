@@ -240,6 +240,12 @@ impl Drop for Transaction {
 }
 
 impl PreparedTransaction {
+    /// The queue that it is in.
+    #[must_use]
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
     /// Commits it or rolls it back. False when that could not be written and must be tried again; true also
     /// when the queue is gone or out of service, so that nothing is left to do before the next start.
     #[must_use]

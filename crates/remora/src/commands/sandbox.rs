@@ -158,7 +158,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     if start.tie {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
-    let sandboxes = if size > 0 {
+    let mut sandboxes = if size > 0 {
         sandbox::start_cluster(&installation, places, &settings, size)?
     } else {
         vec![Sandbox::start(&installation, places, &settings)?]
@@ -166,6 +166,10 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     if start.plugins {
         // In a cluster the statements that create functions reach the other members by themselves.
         plugin::install(sandboxes[0].socket(), &libraries)?;
+        if plugin::has_engine(&libraries) {
+            // Only an engine that is there at the start has transactions.
+            sandboxes[0].restart()?;
+        }
     }
     for (number, sandbox) in sandboxes.iter().enumerate() {
         let name = if size > 0 { format!("{}-{}", start.name, number + 1) } else { start.name.clone() };

@@ -127,7 +127,7 @@ fn a_sandbox_with_plugins_has_the_engine() {
     let urls = std::env::current_exe().unwrap().with_file_name("liburlpack_udf.so");
     std::fs::copy(urls, folder.path().join("liburlpack_udf.so")).unwrap();
     let run = |arguments: &[&str]| Command::new(&program).arg("sandbox").args(arguments).output().unwrap();
-    let sql = "CREATE DATABASE IF NOT EXISTS d; CREATE OR REPLACE TABLE d.q (v INT) ENGINE=QUEUE; \
+    let sql = "CREATE DATABASE IF NOT EXISTS d; CREATE OR REPLACE TABLE d.q (v INT) ENGINE=QUEUE TRANSACTIONAL=1; \
         INSERT INTO d.q VALUES (7); SELECT v FROM d.q WHERE queue_wait('d.q', 0); SELECT queue_end()";
     for product in products() {
         tell(product);

@@ -31,10 +31,18 @@ fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
     assert_eq!(two.column("SELECT * FROM t"), [1]);
     assert_eq!(two.value("SELECT queue_end()"), Some(1));
     two.run("DROP TABLE t");
+    // In a transaction it is the COMMIT that writes.
+    two.run("CREATE TABLE c (body VARCHAR(20)) ENGINE=QUEUE TRANSACTIONAL=1");
+    two.run("INSERT INTO c VALUES ('kept')");
+    two.run("BEGIN");
+    two.run("INSERT INTO c VALUES ('boom')");
+    assert!(two.error("COMMIT").contains("report it"));
+    assert!(two.error("INSERT INTO c VALUES ('more')").contains("out of service"));
     server.0.kill().unwrap();
     server.0.restart().unwrap();
     let mut one = server.connect("fault");
     assert_eq!(one.rows::<String>("SELECT * FROM b"), ["kept"]);
+    assert_eq!(one.rows::<String>("SELECT * FROM c"), ["kept"]);
     one.run("INSERT INTO b VALUES ('more')");
     assert_eq!(one.rows::<String>("SELECT * FROM b"), ["kept", "more"]);
 }

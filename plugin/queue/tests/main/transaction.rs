@@ -283,6 +283,14 @@ fn a_trigger_deletes_with_its_statement() {
     assert_eq!(one.column("SELECT v FROM q"), [1, 2, 3]);
     one.run("INSERT INTO i VALUES (1), (2)");
     assert_eq!(one.column("SELECT v FROM q"), [3]);
+    // Such a DELETE tells the handler of each row alone.
+    one.run("CREATE OR REPLACE TRIGGER tr BEFORE INSERT ON i FOR EACH ROW DELETE q FROM q JOIN t WHERE q.v = NEW.v + 3");
+    one.run("INSERT INTO t VALUES (1)");
+    one.run("INSERT INTO q VALUES (13), (14)");
+    assert!(one.error("INSERT INTO i VALUES (10), (3)").contains("Duplicate"));
+    assert_eq!(one.column("SELECT v FROM q"), [3, 13, 14]);
+    one.run("INSERT INTO i VALUES (10)");
+    assert_eq!(one.column("SELECT v FROM q"), [3, 14]);
 }
 
 #[test]
