@@ -120,7 +120,8 @@ impl Format {
     /// the file from 0, and `page` has [`Format::page_bytes`] bytes.
     ///
     /// Not all bytes have a checksum: those behind the end of a compressed page have none, nor have bytes 26
-    /// to 37 in the older form.
+    /// to 37 in the older form. There, compressed data that was changed but unpacks to the same page is
+    /// intact.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a page that only the server can check.

@@ -1,6 +1,7 @@
 //! Every page of every file that a server has written is intact, and no other is.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use innodb::intact::Format;
@@ -106,6 +107,14 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// What is in a compressed page of the older form; nothing if it can't be unpacked.
+fn unpacked(page: &[u8]) -> Vec<u8> {
+    let payload = &page[40..][..usize::from(u16_at(page, 38))];
+    let mut out = Vec::new();
+    let whole = flate2::read::ZlibDecoder::new(payload).read_to_end(&mut out).is_ok();
+    if whole { out } else { Vec::new() }
+}
+
 /// Checks a file, and that changed bits are noticed. Returns the forms that its pages have.
 fn check(path: &Path, random: &mut u64) -> BTreeSet<Form> {
     let bytes = std::fs::read(path).unwrap();
@@ -138,7 +147,9 @@ fn check(path: &Path, random: &mut u64) -> BTreeSet<Form> {
             page[at] ^= 1 << bit;
             let found = format.is_intact(u32::try_from(number).unwrap(), &page);
             let shown = path.display();
-            assert_ne!(found, Ok(true), "{shown}: {form:?}, page {number}, byte {at}, bit {bit}");
+            // A few bits of compressed data say nothing, such as the code of a symbol that does not occur.
+            let same = form == Form::OldCompressed && unpacked(&page) == unpacked(&bytes[number * size..]);
+            assert!(found != Ok(true) || same, "{shown}: {form:?}, page {number}, byte {at}, bit {bit}");
         }
     }
     forms
