@@ -139,13 +139,17 @@ fn a_full_disk_at_the_decision_takes_all_back() {
     let disk = FaultDisk::default();
     let (_engine, all) = queues(&disk);
     let mut used = bytes(&disk);
-    let (mut refused, mut whole, mut tried_again) = (0, 0, 0);
+    let (mut refused, mut whole, mut tried_again, mut several) = (0, 0, 0, 0);
     for room in (0..4000).step_by(7) {
         disk.limit(used + room);
         let mut left = Vec::new();
         let done = commit_together(begun(&all), || GTRID, &mut left);
         disk.limit(u64::MAX);
         tried_again += left.len();
+        if let [_, .., (last, false)] = left.as_slice() {
+            assert!(Arc::ptr_eq(last.queue(), &all[0]), "while the first is prepared, nothing is decided");
+            several += 1;
+        }
         assert!(left.iter().all(|(prepared, commit)| prepared.decide(*commit)));
         if done.is_ok() {
             assert_eq!(held(&all), AFTER, "with {room} bytes of room");
@@ -156,7 +160,29 @@ fn a_full_disk_at_the_decision_takes_all_back() {
         assert_eq!(held(&all), BEFORE, "with {room} bytes of room");
         used = bytes(&disk);
     }
-    assert!(refused > 0 && whole == 1 && tried_again > 0, "{refused} {whole} {tried_again}");
+    assert!(refused > 0 && whole == 1, "{refused} {whole}");
+    assert!(tried_again > 0 && several > 0, "{tried_again} {several}");
+}
+
+#[test]
+fn nothing_is_decided_while_a_queue_can_not_be_opened() {
+    let disk = FaultDisk::default();
+    let (running, all) = queues(&disk);
+    // All are prepared, and the first decision is not written.
+    disk.stop_in(3);
+    assert!(committed(&all).is_err());
+    drop((running, all));
+    let after = disk.after_crash(Unsynced::Drop);
+    let whole = after.bytes(&Path::new(FOLDERS[0]).join("checkpoint")).unwrap();
+    after.corrupt(&Path::new(FOLDERS[0]).join("checkpoint"), whole.len() - 1, 1);
+    let again = engine(&after, 1 << 20);
+    let failed = again.open_transactional(Path::new(ROOT)).unwrap();
+    assert!(
+        matches!(failed.as_slice(), [(folder, Error::Corrupt { .. })] if folder == Path::new(FOLDERS[0]))
+    );
+    for folder in &FOLDERS[1..] {
+        assert_eq!(again.open(Path::new(folder)).unwrap().recover().len(), 1, "{folder}");
+    }
 }
 
 #[test]
