@@ -50,6 +50,7 @@ pub(crate) enum Command {
     Prune(commands::prune::Arguments),
     Queue(commands::queue::Arguments),
     Restore(commands::restore::Arguments),
+    Reverse(commands::reverse::Arguments),
     Routines(commands::routines::Arguments),
     #[command(subcommand)]
     Sandbox(commands::sandbox::Action),
@@ -81,6 +82,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Prune(arguments) => commands::prune::run(&arguments, report),
         Command::Queue(arguments) => commands::queue::run(arguments, password, report),
         Command::Restore(arguments) => commands::restore::run(&arguments, report),
+        Command::Reverse(arguments) => commands::reverse::run(&arguments, report),
         Command::Routines(arguments) => commands::routines::run(arguments, password, report),
         Command::Sandbox(action) => commands::sandbox::run(action, report),
         Command::Stat(arguments) => commands::stat::run(&arguments, password, report),

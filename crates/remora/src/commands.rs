@@ -15,6 +15,7 @@ pub(crate) mod poke;
 pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;
+pub(crate) mod reverse;
 pub(crate) mod routines;
 pub(crate) mod sandbox;
 pub(crate) mod stat;

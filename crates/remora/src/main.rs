@@ -7,6 +7,7 @@ mod child;
 mod command_line;
 mod commands;
 mod exit;
+mod history;
 mod hold;
 mod host;
 mod password;

@@ -54,6 +54,8 @@ mod poke;
 mod queue;
 #[path = "main/reject.rs"]
 mod reject;
+#[path = "main/reverse.rs"]
+mod reverse;
 #[path = "main/round_trip.rs"]
 mod round_trip;
 #[path = "main/routines.rs"]

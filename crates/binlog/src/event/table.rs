@@ -6,6 +6,9 @@ use crate::event::Kind;
 use crate::event::format::Format;
 use crate::wire::Wire;
 
+/// The collation of bytes that are no text.
+pub const BINARY: u64 = 63;
+
 /// A table, as the log describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -32,7 +35,7 @@ pub struct Column {
     pub name: Option<String>,
     /// Whether a number is unsigned.
     pub is_unsigned: Option<bool>,
-    /// The number of the collation of a text; 63 is binary.
+    /// The number of the collation of a text, or [`BINARY`].
     pub collation: Option<u64>,
     /// The members of ENUM and SET.
     pub members: Option<Vec<Vec<u8>>>,

@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Display};
 
+use crate::event::table::BINARY;
 use crate::row::value::Value;
 
 /// The collations of latin1, whose bytes are no UTF-8. MariaDB's reads bytes from 0x80 on as Windows does,
 /// so only those that are the same everywhere are shown as characters.
 const LATIN1: [u64; 10] = [5, 8, 15, 31, 47, 48, 49, 94, 1032, 1071];
-const BINARY: u64 = 63;
 
 impl Value<'_> {
     /// The text of a value that is text, if it can be shown as such.

@@ -6,7 +6,7 @@ use innodb::value::shared;
 
 use crate::column::Type;
 use crate::error::Flaw;
-use crate::event::table::Column;
+use crate::event::table::{BINARY, Column};
 use crate::row::time;
 use crate::wire::{Wire, big, little};
 
@@ -42,9 +42,6 @@ pub enum Value<'a> {
     /// JSON of MySQL, in its binary form.
     Json(&'a [u8]),
 }
-
-/// The collation of bytes that are no text.
-const BINARY: u64 = 63;
 
 /// The value of a column that is stored in these bytes.
 pub(crate) fn decode<'a>(column: &'a Column, bytes: &'a [u8]) -> Result<Value<'a>, Flaw> {

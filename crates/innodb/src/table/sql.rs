@@ -11,7 +11,7 @@ use super::collation::Collation;
 use super::{Column, Generated, Key, KeyKind, Part, Partition, RowFormat, Table, Type, Version};
 use crate::Error;
 use cursor::Cursor;
-use lexer::{Kind, Token};
+pub use lexer::{Kind, Token, split};
 
 /// The table that a `CREATE TABLE` statement of a server of this version creates.
 ///
@@ -19,12 +19,24 @@ use lexer::{Kind, Token};
 /// [`Error::Sql`] for what is not understood; [`Error::Unsupported`] for a table whose files this crate does
 /// not read.
 pub fn parse(text: &str, version: Version) -> Result<Table, Error> {
-    let tokens = lexer::split(text)?;
+    read(text, version, false)
+}
+
+/// The same for a table of any engine and however it is stored: its columns and keys.
+///
+/// # Errors
+/// [`Error::Sql`] for what is not understood.
+pub fn describe(text: &str, version: Version) -> Result<Table, Error> {
+    read(text, version, true)
+}
+
+fn read(text: &str, version: Version, is_any: bool) -> Result<Table, Error> {
+    let tokens = split(text)?;
     let mut cursor = Cursor::new(&tokens);
     if head(&mut cursor)?.is_none() {
         return Err(cursor.unexpected("CREATE TABLE"));
     }
-    let mut draft = Draft::default();
+    let mut draft = Draft { is_any, ..Draft::default() };
     cursor.expect("(")?;
     loop {
         draft.element(&mut cursor)?;
@@ -53,7 +65,7 @@ pub fn parse(text: &str, version: Version) -> Result<Table, Error> {
 /// # Errors
 /// [`Error::Sql`] when there is none, or more than one, or the file is not SQL.
 pub fn find<'a>(text: &'a str, schema: Option<&str>, table: &str) -> Result<&'a str, Error> {
-    let tokens = lexer::split(text)?;
+    let tokens = split(text)?;
     let mut current: Option<String> = None;
     let mut found = Vec::new();
     for statement in tokens.split(|token| token.kind == Kind::Sign && token.text == ";") {
@@ -81,7 +93,7 @@ pub fn find<'a>(text: &'a str, schema: Option<&str>, table: &str) -> Result<&'a 
 
 /// The partitions that `PARTITION BY` creates.
 pub(super) fn partitions(text: &str) -> Result<Vec<Partition>, Error> {
-    partition::parse(&mut Cursor::new(&lexer::split(text)?))
+    partition::parse(&mut Cursor::new(&split(text)?))
 }
 
 /// The name of a table, perhaps with its database.
@@ -117,6 +129,8 @@ struct Draft {
     row_format: Option<RowFormat>,
     versioned: bool,
     partitions: Vec<Partition>,
+    /// Whether it does not matter how it is stored.
+    is_any: bool,
 }
 
 impl Draft {
@@ -210,6 +224,7 @@ impl Draft {
             "INSERT_METHOD",
         ];
         match name {
+            "ENGINE" | "ROW_FORMAT" | "KEY_BLOCK_SIZE" | "PAGE_COMPRESSED" | "ENCRYPTED" if self.is_any => {}
             "ENGINE" if value.eq_ignore_ascii_case("InnoDB") => {}
             "ENGINE" => {
                 return Err(Error::unsupported(format!("the table's engine is {value}, not InnoDB")));

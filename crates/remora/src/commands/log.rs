@@ -1,28 +1,16 @@
 //! `remora log`
 
-mod feed;
-mod filter;
-mod find;
-mod known;
-mod names;
 mod rows;
 mod show;
 mod sums;
-mod transaction;
-mod walk;
-mod when;
-
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use dump::{Pattern, Selection};
-use progress::Progress;
+use progress::{Progress, count};
 
-use self::filter::{Condition, Filter, Range};
 use self::show::Show;
-use self::walk::Walk;
 use crate::exit::Exit;
+use crate::history::{Again, Asked, Request, Take, Transaction, Walk};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -52,38 +40,8 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Binary logs or relay logs in their order, a .index file, or a data folder with one
-    #[arg(required = true, value_name = "FILE|FOLDER")]
-    paths: Vec<PathBuf>,
-
-    /// Transactions that ended then or later: 2026-11-22, '2026-11-22 19:05', 2026-11-22T18:05:00Z, or -10m
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
-    since: Option<i64>,
-
-    /// Transactions that ended before that
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
-    until: Option<i64>,
-
-    /// One transaction: 0-1-42, or UUID:42 of MySQL; or those of a domain from one to another: 0-1-42-0-1-50
-    #[arg(long, value_name = "GTID")]
-    gtid: Option<Range>,
-
-    /// Tables: db or db.table with * and ?, or /regex/ looked for in db.table. May be given several times
-    #[arg(long, value_name = "NAME")]
-    table: Vec<Pattern>,
-
-    /// Rows with this value before or after the change: COLUMN=VALUE or @N=VALUE. May be given several times:
-    /// all must hold
-    #[arg(long = "where", value_name = "COL=VALUE")]
-    conditions: Vec<Condition>,
-
-    /// Transactions with this text in a statement, in upper or lower case
-    #[arg(long, value_name = "TEXT")]
-    statement: Option<String>,
-
-    /// A file with the CREATE TABLE of tables, for the names of their columns
-    #[arg(long, value_name = "FILE.sql")]
-    schema: Option<PathBuf>,
+    #[command(flatten)]
+    request: Request,
 
     /// Also show the rows, before and after
     #[arg(long, conflicts_with = "stat")]
@@ -98,25 +56,57 @@ pub(crate) struct Arguments {
     stat: bool,
 }
 
+/// Shows transactions.
+struct Lines<'a> {
+    files: &'a [std::path::PathBuf],
+    again: Again<'a>,
+    show: Show,
+    /// Statements that were left out because their tables are not in the log.
+    untold: u64,
+    /// Whether rows are chosen by their values.
+    looks_at_values: bool,
+}
+
+impl Take for Lines<'_> {
+    fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()> {
+        match asked {
+            Asked::No => return Ok(()),
+            Asked::WithoutRows => {
+                self.untold += u64::from(!whole.statements.is_empty() && !self.looks_at_values);
+                return Ok(());
+            }
+            Asked::Yes => self.show.transaction(whole, self.files)?,
+        }
+        if self.show.wants_rows() && !whole.tables.is_empty() {
+            self.again.rows(whole, |row| rows::show(row, whole, &mut self.show))?;
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    let found = find::files(&arguments.paths)?;
+    let request = &arguments.request;
+    let (found, known, filter) = (request.files()?, request.known()?, request.filter());
     let mut exit = Exit::Done;
     for line in &found.missing {
         report.warn(line);
         exit = Exit::Partial;
     }
-    let known = known::read(arguments.schema.as_deref())?;
-    let filter = Filter {
-        since: arguments.since,
-        until: arguments.until,
-        gtid: arguments.gtid.clone(),
-        tables: Selection { include: arguments.table.clone(), exclude: Vec::new(), no_accounts: true },
-        conditions: arguments.conditions.clone(),
-        statement: arguments.statement.as_ref().map(|text| text.to_lowercase()),
-    };
     let show = Show::new(arguments.statements, arguments.stat, arguments.rows, report)?;
-    let mut walk = Walk::new(&found.files, &filter, &known, show, report);
-    let walked = walk.all()?;
+    if !show.is_on_terminal() {
+        report.phase("reading", Some(found.bytes()?));
+    }
+    let again = Again::new(&found.files, &filter, &known);
+    let looks_at_values = filter.looks_at_values();
+    let mut lines = Lines { files: &found.files, again, show, untold: 0, looks_at_values };
+    let walked = Walk::new(&found.files, &filter, &known, &mut lines, report).all()?;
+    if lines.untold > 0 {
+        report.note(&format!(
+            "{} left out: which tables they change is not in the log; --statement looks into them",
+            count(lines.untold, "statement")
+        ));
+    }
+    lines.show.end(&found.files, report)?;
     report.end();
     Ok(match walked {
         Exit::Done => exit,

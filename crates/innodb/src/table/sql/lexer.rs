@@ -4,7 +4,7 @@ use crate::Error;
 
 /// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A word, as it is written.
     Word,
     /// A name in backquotes.
@@ -21,22 +21,27 @@ pub(super) enum Kind {
 
 /// A token.
 #[derive(Clone, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
     /// Its text, without quotes and escapes.
-    pub(super) text: String,
+    pub text: String,
     /// Its line, from 1.
-    pub(super) line: usize,
-    /// Where it begins and ends, in bytes.
-    pub(super) start: usize,
-    pub(super) end: usize,
+    pub line: usize,
+    /// The byte at which it begins.
+    pub start: usize,
+    /// The byte behind it.
+    pub end: usize,
 }
 
 /// How the server marks DATETIME, TIME and TIMESTAMP in the format before MariaDB 10.1.
 const OLD_TIME: &str = "mariadb-5.3";
 
 /// Splits a text. Comments that the server executes are part of it, other comments are not.
-pub(super) fn split(text: &str) -> Result<Vec<Token>, Error> {
+///
+/// # Errors
+/// [`Error::Sql`] for quotes or comments without an end.
+pub fn split(text: &str) -> Result<Vec<Token>, Error> {
     let mut lexer = Lexer { rest: text, text, line: 1, in_comment: false };
     let mut tokens = Vec::new();
     while let Some(token) = lexer.next()? {

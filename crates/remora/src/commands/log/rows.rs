@@ -1,53 +1,18 @@
 //! The rows of a transaction, before and after.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use binlog::event::table::Table;
-use binlog::event::{Body, Change};
-use binlog::row::{self, Cell, Image, Row, Value};
-use binlog::tables::Tables;
+use binlog::row::{Cell, Image, Value};
 use serde_json::json;
 
-use super::feed;
-use super::filter::{Choice, Choices, Filter};
-use super::known::Known;
-use super::names;
 use super::show::Show;
-use super::transaction::Transaction;
+use crate::history::{AskedRow, Transaction, names, slot};
 
-/// Reads a transaction again and shows its rows: so none of them was kept in memory before its end was
-/// found.
-pub(super) fn show(
-    whole: &Transaction,
-    files: &[PathBuf],
-    filter: &Filter,
-    known: &Known,
-    show: &mut Show,
-) -> Result<()> {
-    let (mut tables, mut choices) = (Tables::default(), Choices::new(filter));
-    feed::again(whole, files, |event, _| {
-        let is_table = tables.take(event, |table| drop(known.complete(table)))?.is_some();
-        let rows = match is_table {
-            true => return Ok(()),
-            false => event.parse()?,
-        };
-        let Body::Rows(rows) = rows else { return Ok(()) };
-        let Some(table) = tables.get(rows.table_id) else { return Ok(()) };
-        let Choice::Columns(columns) = choices.of(&table) else { return Ok(()) };
-        for row in row::rows(&rows, &table, event.place())? {
-            let row = row?;
-            if filter.has_row(&row, &columns)? {
-                one(&row, &table, rows.change, whole, show)?;
-            }
-        }
-        Ok(())
-    })
-}
-
-fn one(row: &Row<'_>, table: &Table, change: Change, whole: &Transaction, show: &mut Show) -> Result<()> {
+/// Shows a row of a transaction.
+pub(super) fn show(asked: &AskedRow<'_>, whole: &Transaction, show: &mut Show) -> Result<()> {
+    let (row, table) = (&asked.row, asked.table);
     if show.is_json() {
-        let word = ["insert", "update", "delete"][super::transaction::slot(change)];
+        let word = ["insert", "update", "delete"][slot(asked.change)];
         let mut line = json!({
             "message_type": "row", "gtid": names::gtid(whole.name), "schema": table.schema, "table": table.name,
             "change": word,

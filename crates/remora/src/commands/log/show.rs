@@ -8,9 +8,8 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use super::sums::Sums;
-use super::transaction::{Changed, Transaction};
-use super::{names, when};
 use crate::exit::{self, Stdout};
+use crate::history::{Changed, Transaction, names, when};
 use crate::report::{self, Report};
 use crate::{calendar, shown};
 

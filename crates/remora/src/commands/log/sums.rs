@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::names;
-use super::transaction::Transaction;
 use crate::calendar;
+use crate::history::{Transaction, names};
 use crate::report::size;
 
 /// How many of the largest transactions are shown.

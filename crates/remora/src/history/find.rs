@@ -3,20 +3,29 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use disk::{Disk, RealDisk};
 
 use crate::exit::usage;
 use crate::shown;
 
 /// The files of a log.
-pub(super) struct Found {
+pub(crate) struct Found {
     /// In their order.
-    pub(super) files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// What an index names and is not there.
-    pub(super) missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
+}
+
+impl Found {
+    /// The bytes of all files.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        let bytes = |path: &PathBuf| Ok(RealDisk.stat(path).with_context(|| shown::path(path))?.len);
+        self.files.iter().map(bytes).sum()
+    }
 }
 
 /// The files that the arguments name.
-pub(super) fn files(paths: &[PathBuf]) -> Result<Found> {
+pub(crate) fn files(paths: &[PathBuf]) -> Result<Found> {
     let mut found = Found { files: Vec::new(), missing: Vec::new() };
     for path in paths {
         if path.is_dir() {

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use crate::calendar;
 
 /// A time, in seconds since 1970: in this machine's time zone unless it has one, or so long ago as `-10m`.
-pub(super) fn parse(text: &str) -> Result<i64> {
+pub(crate) fn parse(text: &str) -> Result<i64> {
     if let Some(ago) = text.strip_prefix('-') {
         let ago = i64::try_from(calendar::duration_s(ago)?)?;
         return Ok(calendar::now_s() - ago);
@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str) -> Result<i64> {
 }
 
 /// The time zone of this machine, for people.
-pub(super) fn zone() -> String {
+pub(crate) fn zone() -> String {
     let zone = TimeZone::system();
     zone.iana_name().map_or_else(|| "this machine's time zone".to_owned(), ToOwned::to_owned)
 }

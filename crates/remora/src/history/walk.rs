@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use binlog::event::format::Format;
+use binlog::event::gtid::Xid;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Body, Event};
@@ -14,25 +15,46 @@ use binlog::group::{Grouping, Part};
 use binlog::reader::{End, Reader};
 use binlog::tables::Tables;
 use binlog::{Error, row};
-use disk::{Disk, RealDisk};
 use progress::Progress;
 
 use super::feed::{Feed, PIECE_BYTES};
 use super::filter::{Choice, Choices, Filter};
 use super::known::Known;
 use super::names;
-use super::show::Show;
-use super::transaction::{Place, Statement, Transaction};
+use super::transaction::{Place, Statement, Transaction, Xa, XaName};
 use crate::exit::Exit;
 use crate::report::Report;
 
+/// Whether a transaction is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// It is.
+    Yes,
+    /// It would be, but tables or rows are asked for and it has none of them. Its statements may change them:
+    /// which tables a statement changes is not in the log.
+    WithoutRows,
+    /// It is not.
+    No,
+}
+
+/// What becomes of what a walk finds.
+pub(crate) trait Take {
+    /// A table is described, for the first time or otherwise than before.
+    fn table(&mut self, _table: &Table) -> Result<()> {
+        Ok(())
+    }
+
+    /// A transaction whose end is there.
+    fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()>;
+}
+
 /// The walk.
-pub(super) struct Walk<'a> {
+pub(crate) struct Walk<'a, T> {
     files: &'a [PathBuf],
     filter: &'a Filter,
     choices: Choices<'a>,
     known: &'a Known,
-    show: Show,
+    take: &'a mut T,
     report: &'a Report,
     /// How the events that are read now are written.
     format: Rc<Format>,
@@ -42,24 +64,24 @@ pub(super) struct Walk<'a> {
     exit: Exit,
     /// What was told already.
     told: BTreeSet<String>,
-    /// Statements that were left out because their tables are not in the log.
-    untold: u64,
+    /// Whether a condition names a column that a table has not.
+    is_nameless: bool,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(
+impl<'a, T: Take> Walk<'a, T> {
+    pub(crate) fn new(
         files: &'a [PathBuf],
         filter: &'a Filter,
         known: &'a Known,
-        show: Show,
+        take: &'a mut T,
         report: &'a Report,
-    ) -> Walk<'a> {
+    ) -> Walk<'a, T> {
         Walk {
             files,
             filter,
             choices: Choices::new(filter),
             known,
-            show,
+            take,
             report,
             format: Rc::new(Format::without_sums()),
             grouping: Grouping::default(),
@@ -67,31 +89,22 @@ impl<'a> Walk<'a> {
             open: None,
             exit: Exit::Done,
             told: BTreeSet::new(),
-            untold: 0,
+            is_nameless: false,
         }
     }
 
     /// Reads all files.
-    pub(super) fn all(&mut self) -> Result<Exit> {
-        let mut total = 0;
-        for path in self.files {
-            total += RealDisk.stat(path).with_context(|| path.display().to_string())?.len;
-        }
-        if !self.show.is_on_terminal() {
-            self.report.phase("reading", Some(total));
-        }
+    pub(crate) fn all(&mut self) -> Result<Exit> {
         for (number, path) in self.files.iter().enumerate() {
             self.file(number, path).with_context(|| path.display().to_string())?;
         }
         self.left_open(None);
-        if self.untold > 0 {
-            self.report.note(&format!(
-                "{} left out: which tables they change is not in the log; --statement looks into them",
-                progress::count(self.untold, "statement")
-            ));
-        }
-        self.show.end(self.files, self.report)?;
         Ok(self.exit)
+    }
+
+    /// Whether rows may be missing because a condition names a column that a table has not.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.is_nameless
     }
 
     fn file(&mut self, number: usize, path: &Path) -> Result<()> {
@@ -195,13 +208,18 @@ impl<'a> Walk<'a> {
     }
 
     fn event(&mut self, event: &Event<'_>, file: usize) -> Result<()> {
+        let mut is_new = false;
         let table = self.tables.take(event, |table| {
+            is_new = true;
             if let Some(why) = self.known.complete(table)
                 && self.told.insert(why.clone())
             {
                 self.report.warn(&why);
             }
         })?;
+        if let Some(table) = table.as_ref().filter(|_| is_new) {
+            self.take.table(table)?;
+        }
         let body = table.map_or_else(|| event.parse(), |table| Ok(Body::Table(table)))?;
         let (part, is_cut) = self.grouping.take(event, &body);
         if is_cut && let Some(open) = self.open.take() {
@@ -225,27 +243,35 @@ impl<'a> Walk<'a> {
         if part == Part::Outside {
             return Ok(());
         }
-        self.take(event, &body)?;
+        self.inside(event, &body)?;
         if matches!(part, Part::Last | Part::Whole)
             && let Some(mut whole) = self.open.take()
         {
             whole.end = Place { file, at: event.end() };
             whole.time = event.header.timestamp.into();
             whole.server_id = event.header.server_id;
-            self.finish(whole)?;
+            self.finish(&whole)?;
         }
         Ok(())
     }
 
     /// An event of the transaction that is open.
-    fn take(&mut self, event: &Event<'_>, body: &Body<'_>) -> Result<()> {
+    fn inside(&mut self, event: &Event<'_>, body: &Body<'_>) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         open.bytes += u64::from(event.header.len);
         match body {
-            Body::Gtid(gtid) => open.thread_id = gtid.thread_id,
+            Body::Gtid(gtid) => {
+                open.thread_id = gtid.thread_id;
+                // Unless what follows says otherwise.
+                open.xa = gtid.xid.map_or(Xa::No, |xid| Xa::Committed(named(xid)));
+            }
+            Body::XaPrepare(prepare) if !prepare.one_phase => open.xa = Xa::Prepared(named(prepare.xid)),
             Body::Query(query) => {
                 open.thread_id = Some(query.thread_id);
                 open.is_rolled_back |= query.sql.eq_ignore_ascii_case(b"ROLLBACK");
+                if let (Xa::Committed(name), true) = (&open.xa, starts(&query.sql, b"XA ROLLBACK ")) {
+                    open.xa = Xa::RolledBack(name.clone());
+                }
                 if !is_frame(&query.sql) {
                     self.statement(&mut open, query);
                 }
@@ -281,7 +307,7 @@ impl<'a> Walk<'a> {
         };
         if self.filter.has_name(open.name) {
             match self.choices.of(&table) {
-                Choice::Not => {}
+                Choice::Not => open.leave_out(&table),
                 Choice::Nameless => self.tell_nameless(&table),
                 Choice::Columns(columns) => {
                     let count = self.count(rows, &table, &columns, event)?;
@@ -308,6 +334,7 @@ impl<'a> Walk<'a> {
 
     /// A condition names a column, and the log does not.
     fn tell_nameless(&mut self, table: &Table) {
+        self.is_nameless = true;
         let is_new = self.told.insert(format!("{}.{}", table.schema, table.name));
         if is_new && table.columns.iter().all(|column| column.name.is_none()) {
             self.report.warn(&format!(
@@ -319,30 +346,33 @@ impl<'a> Walk<'a> {
     }
 
     /// A transaction is whole.
-    fn finish(&mut self, whole: Transaction) -> Result<()> {
+    fn finish(&mut self, whole: &Transaction) -> Result<()> {
         let filter = self.filter;
-        if !filter.has_time(whole.time) || !filter.has_name(whole.name) || !whole.has_text {
-            return Ok(());
-        }
-        if filter.wants_rows() && whole.tables.is_empty() {
-            self.untold += u64::from(!whole.statements.is_empty() && !filter.looks_at_values());
-            return Ok(());
-        }
-        self.show.transaction(&whole, self.files)?;
-        if self.show.wants_rows() && !whole.tables.is_empty() {
-            super::rows::show(&whole, self.files, filter, self.known, &mut self.show)?;
-        }
-        Ok(())
+        let asked = match () {
+            () if !filter.has_time(whole.time) || !filter.has_name(whole.name) || !whole.has_text => {
+                Asked::No
+            }
+            () if filter.wants_rows() && whole.tables.is_empty() => Asked::WithoutRows,
+            () => Asked::Yes,
+        };
+        self.take.transaction(whole, asked)
     }
+}
+
+/// Whether a statement begins with this.
+fn starts(sql: &[u8], word: &[u8]) -> bool {
+    sql.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
 }
 
 /// Whether a statement only begins or ends a transaction or a part of it.
 fn is_frame(sql: &[u8]) -> bool {
-    let starts = |word: &[u8]| sql.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+    const PARTS: [&[u8]; 5] =
+        [b"XA START ", b"XA END ", b"SAVEPOINT ", b"ROLLBACK TO ", b"RELEASE SAVEPOINT "];
     [&b"BEGIN"[..], b"COMMIT", b"ROLLBACK"].iter().any(|word| sql.eq_ignore_ascii_case(word))
-        || starts(b"XA START ")
-        || starts(b"XA END ")
-        || starts(b"SAVEPOINT ")
-        || starts(b"ROLLBACK TO ")
-        || starts(b"RELEASE SAVEPOINT ")
+        || PARTS.iter().any(|part| starts(sql, part))
+}
+
+/// The identifier of a distributed transaction.
+fn named(xid: Xid<'_>) -> XaName {
+    (xid.format, xid.global.to_vec(), xid.branch.to_vec())
 }

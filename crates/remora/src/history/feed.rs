@@ -12,20 +12,20 @@ use disk::{Disk, RealDisk, Source};
 use super::transaction::{Place, Transaction};
 
 /// Bytes that are read at once.
-pub(super) const PIECE_BYTES: usize = 1 << 20;
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
 /// The least that is read at once.
 const LEAST_BYTES: usize = 1 << 10;
 
 /// A file, read from an offset on.
-pub(super) struct Feed {
+pub(crate) struct Feed {
     source: Box<dyn Source>,
     at: u64,
 }
 
 impl Feed {
     /// Opens a file, all of which is read from there on.
-    pub(super) fn open(path: &Path, at: u64) -> Result<BufReader<Feed>> {
+    pub(crate) fn open(path: &Path, at: u64) -> Result<BufReader<Feed>> {
         Feed::sized(path, at, PIECE_BYTES)
     }
 
@@ -45,7 +45,7 @@ impl Read for Feed {
 }
 
 /// Reads the events of a transaction again, in one file after the other.
-pub(super) fn again(
+pub(crate) fn again(
     whole: &Transaction,
     files: &[PathBuf],
     mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,

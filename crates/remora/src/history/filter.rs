@@ -16,7 +16,7 @@ const KNOWN_MAX: usize = 4096;
 
 /// Transactions of a domain, or of a MySQL server, from one number to another.
 #[derive(Clone, Debug)]
-pub(super) enum Range {
+pub(crate) enum Range {
     /// One of MariaDB.
     One(Number),
     /// Several: the domain, the first and the last number.
@@ -71,7 +71,7 @@ impl Range {
 
 /// A value that a row must have.
 #[derive(Clone, Debug)]
-pub(super) struct Condition {
+pub(crate) struct Condition {
     column: Column,
     value: String,
 }
@@ -116,20 +116,21 @@ impl Condition {
 }
 
 /// Which transactions and rows are shown.
-pub(super) struct Filter {
-    pub(super) since: Option<i64>,
-    pub(super) until: Option<i64>,
-    pub(super) gtid: Option<Range>,
+pub(crate) struct Filter {
+    pub(crate) since: Option<i64>,
+    pub(crate) until: Option<i64>,
+    /// Those of any of these; none for all.
+    pub(crate) gtid: Vec<Range>,
     /// The tables; none for all.
-    pub(super) tables: Selection,
-    pub(super) conditions: Vec<Condition>,
+    pub(crate) tables: Selection,
+    pub(crate) conditions: Vec<Condition>,
     /// In lower case.
-    pub(super) statement: Option<String>,
+    pub(crate) statement: Option<String>,
 }
 
 /// What a filter says of a table.
 #[derive(Clone, Debug)]
-pub(super) enum Choice {
+pub(crate) enum Choice {
     /// Its rows are not shown.
     Not,
     /// It may be shown, but has no column with the name that a condition gives.
@@ -140,27 +141,27 @@ pub(super) enum Choice {
 
 impl Filter {
     /// Whether rows or tables are chosen, so that a statement without rows can't be.
-    pub(super) fn wants_rows(&self) -> bool {
+    pub(crate) fn wants_rows(&self) -> bool {
         !self.tables.include.is_empty() || self.looks_at_values()
     }
 
     /// Whether the values of rows decide.
-    pub(super) fn looks_at_values(&self) -> bool {
+    pub(crate) fn looks_at_values(&self) -> bool {
         !self.conditions.is_empty()
     }
 
     /// Whether a transaction that is named so may be shown.
-    pub(super) fn has_name(&self, name: Name) -> bool {
-        self.gtid.as_ref().is_none_or(|range| range.has(name))
+    pub(crate) fn has_name(&self, name: Name) -> bool {
+        self.gtid.is_empty() || self.gtid.iter().any(|range| range.has(name))
     }
 
     /// Whether a transaction that ended then is shown.
-    pub(super) fn has_time(&self, seconds: i64) -> bool {
+    pub(crate) fn has_time(&self, seconds: i64) -> bool {
         self.since.is_none_or(|since| seconds >= since) && self.until.is_none_or(|until| seconds < until)
     }
 
     /// Whether a statement has the text.
-    pub(super) fn has_statement(&self, sql: &[u8]) -> bool {
+    pub(crate) fn has_statement(&self, sql: &[u8]) -> bool {
         let Some(wanted) = &self.statement else { return true };
         String::from_utf8_lossy(sql).to_lowercase().contains(wanted)
     }
@@ -175,7 +176,7 @@ impl Filter {
     }
 
     /// Whether a row was so before, or is so after. `columns` are those of [`Choice::Columns`].
-    pub(super) fn has_row(&self, row: &Row<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
+    pub(crate) fn has_row(&self, row: &Row<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
         if !self.looks_at_values() {
             return Ok(true);
         }
@@ -199,19 +200,19 @@ impl Filter {
 }
 
 /// What a filter says of tables, found once for each.
-pub(super) struct Choices<'a> {
+pub(crate) struct Choices<'a> {
     filter: &'a Filter,
     /// By number. A table that is described anew is another object.
     known: BTreeMap<u64, (Rc<Table>, Choice)>,
 }
 
 impl<'a> Choices<'a> {
-    pub(super) fn new(filter: &'a Filter) -> Choices<'a> {
+    pub(crate) fn new(filter: &'a Filter) -> Choices<'a> {
         Choices { filter, known: BTreeMap::new() }
     }
 
     /// What is shown of a table.
-    pub(super) fn of(&mut self, table: &Rc<Table>) -> Choice {
+    pub(crate) fn of(&mut self, table: &Rc<Table>) -> Choice {
         if let Some((known, choice)) = self.known.get(&table.id)
             && Rc::ptr_eq(known, table)
         {
@@ -259,7 +260,7 @@ mod tests {
         Filter {
             since: Some(10),
             until: Some(20),
-            gtid: None,
+            gtid: Vec::new(),
             tables: Selection { include: vec!["app.*".parse().unwrap()], ..Selection::default() },
             conditions: conditions.iter().map(|text| text.parse().unwrap()).collect(),
             statement: None,

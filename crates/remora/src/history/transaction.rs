@@ -10,65 +10,85 @@ use binlog::group::Name;
 
 /// Where something is: which file, and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) file: usize,
-    pub(super) at: u64,
+pub(crate) struct Place {
+    pub(crate) file: usize,
+    pub(crate) at: u64,
+}
+
+/// The identifier of a distributed transaction: its format, global part and branch.
+pub(crate) type XaName = (u32, Vec<u8>, Vec<u8>);
+
+/// What a transaction is to a distributed one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Xa {
+    /// Nothing.
+    No,
+    /// It ends with XA PREPARE: another one says whether it is committed.
+    Prepared(XaName),
+    /// XA COMMIT of what was prepared.
+    Committed(XaName),
+    /// XA ROLLBACK of what was prepared.
+    RolledBack(XaName),
 }
 
 /// A transaction, or a statement that is none.
 #[derive(Debug)]
-pub(super) struct Transaction {
-    pub(super) name: Name,
+pub(crate) struct Transaction {
+    pub(crate) name: Name,
     /// How its first file is written from its first event on.
-    pub(super) format: Rc<Format>,
-    pub(super) start: Place,
-    pub(super) end: Place,
+    pub(crate) format: Rc<Format>,
+    pub(crate) start: Place,
+    pub(crate) end: Place,
     /// The time of its end, seconds since 1970.
-    pub(super) time: i64,
-    pub(super) server_id: u32,
-    pub(super) thread_id: Option<u32>,
+    pub(crate) time: i64,
+    pub(crate) server_id: u32,
+    pub(crate) thread_id: Option<u32>,
     /// The bytes of its events.
-    pub(super) bytes: u64,
-    pub(super) tables: Vec<Changed>,
+    pub(crate) bytes: u64,
+    pub(crate) tables: Vec<Changed>,
     /// Statements that are logged as such.
-    pub(super) statements: Vec<Statement>,
+    pub(crate) statements: Vec<Statement>,
     /// Events of kinds that are not known.
-    pub(super) unknown: Vec<(Kind, u64)>,
+    pub(crate) unknown: Vec<(Kind, u64)>,
+    /// What it is to a distributed transaction.
+    pub(crate) xa: Xa,
+    /// Tables whose rows are not asked for.
+    pub(crate) others: Vec<Rc<Table>>,
     /// Whether a statement has the text that is looked for.
-    pub(super) has_text: bool,
-    pub(super) is_rolled_back: bool,
+    pub(crate) has_text: bool,
+    pub(crate) is_rolled_back: bool,
     /// The statement that the next rows are of.
     annotated: Option<String>,
 }
 
 /// A statement that is logged as such.
 #[derive(Debug)]
-pub(super) struct Statement {
-    pub(super) schema: String,
-    pub(super) sql: String,
+pub(crate) struct Statement {
+    pub(crate) schema: String,
+    pub(crate) sql: String,
     /// The error that it ended with.
-    pub(super) error: u16,
+    pub(crate) error: u16,
 }
 
 /// What was done to a table.
 #[derive(Debug)]
-pub(super) struct Changed {
-    pub(super) schema: String,
-    pub(super) name: String,
+pub(crate) struct Changed {
+    pub(crate) schema: String,
+    pub(crate) name: String,
     /// Rows inserted, updated, deleted.
-    pub(super) rows: [u64; 3],
+    pub(crate) rows: [u64; 3],
     /// The first statement that did it, if it is known.
-    pub(super) statement: Option<String>,
+    pub(crate) statement: Option<String>,
 }
 
 impl Changed {
     /// All rows.
-    pub(super) fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self) -> u64 {
         self.rows.iter().sum()
     }
 
     /// `insert 3, delete 1`
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let parts = ["insert", "update", "delete"].into_iter().zip(self.rows);
         let parts: Vec<String> =
             parts.filter(|(_, rows)| *rows > 0).map(|(word, rows)| format!("{word} {rows}")).collect();
@@ -77,7 +97,7 @@ impl Changed {
 }
 
 /// Which of the numbers a change counts in.
-pub(super) fn slot(change: Change) -> usize {
+pub(crate) fn slot(change: Change) -> usize {
     match change {
         Change::Insert => 0,
         Change::Update => 1,
@@ -86,7 +106,7 @@ pub(super) fn slot(change: Change) -> usize {
 }
 
 impl Transaction {
-    pub(super) fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
+    pub(crate) fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
         Transaction {
             name,
             format,
@@ -99,19 +119,28 @@ impl Transaction {
             tables: Vec::new(),
             statements: Vec::new(),
             unknown: Vec::new(),
+            xa: Xa::No,
+            others: Vec::new(),
             has_text,
             is_rolled_back: false,
             annotated: None,
         }
     }
 
+    /// Rows of a table that are not asked for.
+    pub(crate) fn leave_out(&mut self, table: &Rc<Table>) {
+        if !self.others.iter().any(|known| Rc::ptr_eq(known, table)) {
+            self.others.push(Rc::clone(table));
+        }
+    }
+
     /// The next rows are of this statement.
-    pub(super) fn annotate(&mut self, sql: &[u8]) {
+    pub(crate) fn annotate(&mut self, sql: &[u8]) {
         self.annotated = Some(String::from_utf8_lossy(sql).into_owned());
     }
 
     /// Counts rows of a table.
-    pub(super) fn add(&mut self, table: &Table, rows: &Rows<'_>, count: u64) {
+    pub(crate) fn add(&mut self, table: &Table, rows: &Rows<'_>, count: u64) {
         let known =
             self.tables.iter().position(|known| known.name == table.name && known.schema == table.schema);
         let at = known.unwrap_or_else(|| {
@@ -126,7 +155,7 @@ impl Transaction {
     }
 
     /// The rows of all tables.
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.tables.iter().map(Changed::sum).sum()
     }
 }

@@ -1,0 +1,168 @@
+//! `remora reverse`
+
+mod form;
+mod literal;
+mod mention;
+mod record;
+mod script;
+mod spool;
+mod statement;
+mod undo;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use disk::{Output, RealDisk, Tree};
+use progress::{Progress, count};
+use serde_json::json;
+
+use self::record::Records;
+use self::spool::Spool;
+use self::undo::{Sums, Undo};
+use crate::exit::{self, Exit, usage};
+use crate::history::{Request, Walk};
+use crate::report::Report;
+use crate::shown;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora log /var/lib/mysql --since -1h --statement 'delete from orders'
+      find the transaction first
+  remora reverse /var/lib/mysql --gtid 0-1-90113 --to undo.sql
+      what takes it back; read undo.sql, then run it: mariadb --binary-mode shop < undo.sql
+  remora reverse /var/lib/mysql --since '2026-11-22 19:00' --until '2026-11-22 19:10' --table shop.orders --to undo.sql
+      everything that was done to one table in ten minutes
+  remora reverse binlog.0000* --gtid 0-1-90113 --table shop.orders --where id=4711 --schema orders.sql
+      one row; orders.sql is what SHOW CREATE TABLE says";
+
+/// Write SQL that takes back what transactions changed
+///
+/// Deleted rows are inserted again, inserted ones deleted, changed ones set back, the last change first.
+/// The log must have whole rows (binlog_row_image=FULL, binlog_format=ROW) and the names of the columns
+/// (binlog_row_metadata=FULL), or --schema tells the names. Nothing is executed.
+///
+/// Name all files of the log up to its end, so that remora sees whether a table was altered or emptied
+/// since. The script is one transaction. It commits only if every statement changed exactly its rows: if
+/// somebody changed one of them since, nothing is changed. It also stops where triggers, foreign keys or
+/// tables without transactions would do more than it says.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    request: Request,
+
+    /// The file to write, which must not exist yet; without it the script goes to standard output
+    #[arg(long, value_name = "FILE.sql")]
+    to: Option<PathBuf>,
+
+    /// Go on although a table was altered or emptied, because its columns are what they were
+    #[arg(long)]
+    despite_ddl: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let request = &arguments.request;
+    if !request.names_transactions() {
+        return Err(usage(
+            "say which transactions: --gtid, --since and --until, or --statement (remora log shows them)",
+        ));
+    }
+    let to = arguments.to.as_deref();
+    if to.is_none() && report.is_json() {
+        return Err(usage("--json needs --to FILE.sql: standard output is for either"));
+    }
+    if let Some(path) = to {
+        must_be_new(path)?;
+    }
+    let found = request.files()?;
+    if let Some(missing) = found.missing.first() {
+        return Err(anyhow!(
+            "{missing}; what was done to the tables in it is unknown, so nothing is written"
+        ));
+    }
+    let (known, filter) = (request.known()?, request.filter());
+    let folder = to.map_or_else(std::env::temp_dir, folder);
+    let spool = Spool::new(&folder).with_context(|| shown::path(&folder))?;
+    let mut undo = Undo::new(&found.files, &filter, &known, spool);
+    undo.despite_ddl = arguments.despite_ddl;
+    report.phase("reading", Some(found.bytes()?));
+    let mut walk = Walk::new(&found.files, &filter, &known, &mut undo, report);
+    let walked = walk.all()?;
+    let is_nameless = walk.is_nameless();
+    match walked {
+        Exit::Done => {}
+        Exit::Damaged => return Err(exit::damage("the log can't be read whole, so nothing is written")),
+        _ => return Err(anyhow!("the log can't be read whole, so nothing is written")),
+    }
+    if is_nameless {
+        return Err(anyhow!(
+            "a column of --where is unknown in some tables, so rows may be missing; nothing is written"
+        ));
+    }
+    let (records, sums) = undo.finish()?;
+    if sums.tables.is_empty() {
+        return Err(anyhow!(
+            "nothing to take back: no row of these transactions is asked for; remora log shows what they did"
+        ));
+    }
+    write(records, &sums, to, report)?;
+    report.end();
+    tell(&sums, to, report)?;
+    Ok(Exit::Done)
+}
+
+fn must_be_new(path: &Path) -> Result<()> {
+    match RealDisk.entry(path) {
+        Ok(_) => Err(anyhow!("{} exists; give another name, or remove it", shown::path(path))),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The folder that a file is in.
+fn folder(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
+}
+
+fn write(records: Records, sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
+    report.phase("writing", None);
+    let Some(path) = to else {
+        let mut out = std::io::BufWriter::new(exit::stdout());
+        script::write(records, sums, "undo.sql", &mut out)?;
+        return Ok(out.flush()?);
+    };
+    let file = Output::create(&RealDisk, path).with_context(|| shown::path(path))?;
+    let mut out = std::io::BufWriter::new(file);
+    script::write(records, sums, &shown::path(path), &mut out).with_context(|| shown::path(path))?;
+    let file = out.into_inner().map_err(std::io::IntoInnerError::into_error);
+    must_be_new(path)?;
+    file.and_then(Output::finish).with_context(|| shown::path(path))
+}
+
+/// Says what the script does.
+fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
+    if report.is_json() {
+        let tables = sums.tables.iter().map(|((schema, table), sum)| {
+            let [insert, update, delete] = sum.rows;
+            json!({"schema": schema, "table": table, "insert": insert, "update": update, "delete": delete})
+        });
+        let line = json!({
+            "message_type": "summary", "transactions": sums.transactions, "tables": tables.collect::<Vec<_>>(),
+            "to": to.map(shown::path),
+        });
+        return Ok(report.message(&line)?);
+    }
+    for line in script::remarks(sums) {
+        report.warn(&line);
+    }
+    let rows: u64 = sums.tables.values().flat_map(|sum| sum.rows).sum();
+    let what = format!("{} of {}", count(rows, "row"), count(sums.transactions, "transaction"));
+    match to.map(shown::path) {
+        Some(path) => report.note(&format!(
+            "{path} takes back {what}; nothing was executed. Read it, then run it: mariadb --binary-mode < {path}"
+        )),
+        None => report.note(&format!("the script takes back {what}; nothing was executed")),
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Which tables a statement may be about, as far as its text says.
+
+use innodb::table::sql::{Kind, Token, split};
+
+/// What a statement does to tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing to their rows and columns.
+    None,
+    /// It changes what they are, or empties them.
+    Definition,
+    /// It may change rows.
+    Rows,
+}
+
+/// Statements that leave rows and columns as they are, by their first word.
+const HARMLESS: [&str; 13] = [
+    "ANALYZE",
+    "CHECK",
+    "FLUSH",
+    "GRANT",
+    "INSTALL",
+    "KILL",
+    "OPTIMIZE",
+    "REPAIR",
+    "REVOKE",
+    "SET",
+    "UNINSTALL",
+    "XA",
+    "DO",
+];
+
+/// A statement.
+pub(super) struct Mention {
+    pub(super) effect: Effect,
+    /// Tables: database, if it says one, and name.
+    tables: Vec<(Option<String>, String)>,
+    /// A database that it removes.
+    schema: Option<String>,
+    /// It is not understood: it may be about any table.
+    is_unclear: bool,
+}
+
+impl Mention {
+    /// Reads a statement.
+    pub(super) fn of(sql: &str) -> Mention {
+        let Ok(tokens) = split(sql) else {
+            return Mention { effect: Effect::Rows, tables: Vec::new(), schema: None, is_unclear: true };
+        };
+        let words: Vec<String> = tokens.iter().take(8).map(|token| token.text.to_uppercase()).collect();
+        let has = |word: &str| words.iter().any(|own| own == word);
+        let first = words.first().map_or("", String::as_str);
+        let effect = match first {
+            _ if HARMLESS.contains(&first) => Effect::None,
+            "DROP" | "CREATE" if has("TEMPORARY") => Effect::None,
+            "DROP" if has("DATABASE") || has("SCHEMA") => Effect::Definition,
+            "CREATE" | "DROP" | "ALTER" if !has("TABLE") && !has("TABLES") => Effect::None,
+            "CREATE" | "DROP" | "ALTER" | "RENAME" | "TRUNCATE" => Effect::Definition,
+            _ => Effect::Rows,
+        };
+        let mut tables = named(sql, &tokens);
+        let mut schema = None;
+        if first == "DROP" && !has("TABLE") && effect == Effect::Definition {
+            schema = tables.pop().map(|(_, name)| name);
+            tables.clear();
+        }
+        // What it makes is changed, not what it is made of.
+        if first == "CREATE" {
+            let skipped = ["CREATE", "OR", "REPLACE", "TABLE", "IF", "NOT", "EXISTS"];
+            tables.retain(|(schema, name)| {
+                schema.is_some() || !skipped.contains(&name.to_uppercase().as_str())
+            });
+            tables.truncate(1);
+        }
+        Mention { effect, tables, schema, is_unclear: false }
+    }
+
+    /// Whether it may be about a table for which this holds. `schema` is the default database.
+    pub(super) fn is_about(&self, schema: &str, mut is_meant: impl FnMut(&str, &str) -> bool) -> bool {
+        self.is_unclear
+            || self.tables.iter().any(|(own, name)| is_meant(own.as_deref().unwrap_or(schema), name))
+    }
+
+    /// Whether it may change what this table is. Names that differ in upper and lower case may be the same
+    /// table.
+    pub(super) fn redefines(&self, default: &str, schema: &str, table: &str) -> bool {
+        let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
+        self.effect == Effect::Definition
+            && (self.schema.as_ref().is_some_and(|own| same(own, schema))
+                || self.is_about(default, |own, name| same(own, schema) && same(name, table)))
+    }
+}
+
+/// All words that may be the name of a table, with their database.
+fn named(sql: &str, tokens: &[Token]) -> Vec<(Option<String>, String)> {
+    let is_name = |token: &&Token| match token.kind {
+        Kind::Word | Kind::Name => true,
+        // With ANSI_QUOTES that is a name.
+        Kind::Text => sql.as_bytes().get(token.start) == Some(&b'"'),
+        _ => false,
+    };
+    let is_dot = |at: Option<usize>| {
+        at.and_then(|at| tokens.get(at)).is_some_and(|token| token.kind == Kind::Sign && token.text == ".")
+    };
+    let mut names = Vec::new();
+    for (at, token) in tokens.iter().enumerate().filter(|(_, token)| is_name(token)) {
+        if is_dot(at.checked_add(1)) {
+            continue;
+        }
+        let schema = at.checked_sub(2).filter(|_| is_dot(at.checked_sub(1)));
+        let schema = schema.and_then(|at| tokens.get(at)).filter(is_name).map(|token| token.text.clone());
+        names.push((schema, token.text.clone()));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redefines(sql: &str) -> bool {
+        Mention::of(sql).redefines("app", "app", "orders")
+    }
+
+    #[test]
+    fn what_changes_a_table_is_found() {
+        for sql in [
+            "ALTER TABLE orders ADD note TEXT",
+            "alter table `app` . `Orders` drop note",
+            "ALTER TABLE other RENAME TO orders",
+            "TRUNCATE orders",
+            "TRUNCATE TABLE app.orders",
+            "DROP TABLE IF EXISTS `a`, `orders` /* generated by server */",
+            "DROP DATABASE IF EXISTS app",
+            "RENAME TABLE orders TO orders_old",
+            "CREATE OR REPLACE TABLE orders (id INT)",
+            "CREATE TABLE IF NOT EXISTS app.orders LIKE other",
+            "/*!40000 ALTER TABLE `orders` DISABLE KEYS */",
+            "ALTER TABLE \"orders\" ADD note TEXT",
+        ] {
+            assert!(redefines(sql), "{sql}");
+        }
+        for sql in [
+            "ALTER TABLE other.orders ADD note TEXT",
+            "ALTER TABLE t COMMENT 'orders'",
+            "CREATE TABLE copy SELECT * FROM orders",
+            "CREATE TABLE line (id INT, FOREIGN KEY (id) REFERENCES orders (id))",
+            "DROP TEMPORARY TABLE IF EXISTS orders",
+            "DROP DATABASE other",
+            "CREATE INDEX i ON orders (id)",
+            "DROP TRIGGER orders",
+            "ANALYZE TABLE orders",
+            "INSERT INTO orders VALUES (1)",
+        ] {
+            assert!(!redefines(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_changes_rows_names_them() {
+        let is_about = |sql: &str| {
+            let mention = Mention::of(sql);
+            let is = mention.is_about("app", |schema, name| (schema, name) == ("app", "orders"));
+            (mention.effect, is)
+        };
+        assert_eq!(is_about("INSERT INTO orders VALUES (1)"), (Effect::Rows, true));
+        assert_eq!(is_about("DELETE o FROM x.y, app.orders o"), (Effect::Rows, true));
+        assert_eq!(is_about("INSERT INTO t VALUES ('orders')"), (Effect::Rows, false));
+        assert_eq!(is_about("INSERT INTO t VALUES ('without end"), (Effect::Rows, true));
+        assert_eq!(is_about("GRANT SELECT ON orders TO a").0, Effect::None);
+        assert_eq!(is_about("XA COMMIT 'x'").0, Effect::None);
+    }
+}

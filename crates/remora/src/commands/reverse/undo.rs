@@ -1,0 +1,263 @@
+//! Takes the transactions of a walk, and gathers what takes them back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use binlog::column::Type;
+use binlog::event::Change;
+use binlog::event::table::Table;
+use server::catalogue::Wanted;
+
+use super::form::{Forms, Obstacle};
+use super::mention::{Effect, Mention};
+use super::record::{Record, Records};
+use super::spool::Spool;
+use super::statement::{self, Statement};
+use crate::calendar;
+use crate::history::{Again, Asked, AskedRow, Filter, Known, Place, Take, Transaction, Xa, XaName, names};
+
+/// Transactions whose names are kept, for people.
+const NAMES_MAX: usize = 20;
+
+/// What is gathered.
+pub(super) struct Undo<'a> {
+    pub(super) files: &'a [PathBuf],
+    pub(super) filter: &'a Filter,
+    pub(super) known: &'a Known,
+    /// Whether changes of a table's definition are the user's business.
+    pub(super) despite_ddl: bool,
+    again: Again<'a>,
+    forms: Forms,
+    records: Records,
+    pub(super) sums: Sums,
+    /// Prepared transactions, and how messages call them: it is not known yet whether they are committed.
+    prepared: BTreeMap<XaName, String>,
+}
+
+/// What was gathered.
+#[derive(Default)]
+pub(super) struct Sums {
+    pub(super) transactions: u64,
+    /// The first ones, with their times.
+    pub(super) names: Vec<String>,
+    /// The tables whose rows are put back.
+    pub(super) tables: BTreeMap<(String, String), Sum>,
+    /// Tables of the same transactions that are not asked for.
+    pub(super) others: BTreeSet<(String, String)>,
+    /// Changes of definitions that the user takes responsibility for.
+    pub(super) definitions: Vec<String>,
+    /// Where the walk is, for people.
+    pub(super) end: String,
+}
+
+/// What is done to a table.
+pub(super) struct Sum {
+    /// Rows that are inserted, updated, deleted again.
+    pub(super) rows: [u64; 3],
+    /// Columns, as they were.
+    columns: Vec<(Option<String>, Type)>,
+    pub(super) has_key: bool,
+}
+
+fn columns(table: &Table) -> Vec<(Option<String>, Type)> {
+    table.columns.iter().map(|column| (column.name.clone(), column.kind)).collect()
+}
+
+impl<'a> Undo<'a> {
+    pub(super) fn new(files: &'a [PathBuf], filter: &'a Filter, known: &'a Known, spool: Spool) -> Undo<'a> {
+        Undo {
+            files,
+            filter,
+            known,
+            despite_ddl: false,
+            again: Again::new(files, filter, known),
+            forms: Forms::default(),
+            records: Records::new(spool),
+            sums: Sums::default(),
+            prepared: BTreeMap::new(),
+        }
+    }
+
+    /// What was gathered, when the walk is at its end.
+    pub(super) fn finish(self) -> Result<(Records, Sums)> {
+        if let Some(name) = self.prepared.into_values().next() {
+            return Err(anyhow!(
+                "{name} was prepared (XA PREPARE), and these files do not say whether it was committed: name the later files of \
+                 the log too, or leave it out"
+            ));
+        }
+        Ok((self.records, self.sums))
+    }
+
+    fn name(&self, whole: &Transaction) -> String {
+        names::gtid(whole.name).unwrap_or_else(|| self.place(whole.start))
+    }
+
+    fn place(&self, place: Place) -> String {
+        let file = self.files.get(place.file).map(|path| names::file(path)).unwrap_or_default();
+        format!("{file}:{}", place.at)
+    }
+
+    /// Refuses statements that can't be taken back, and changes of what was taken back already.
+    fn statements(&mut self, whole: &Transaction, is_asked: bool) -> Result<()> {
+        for said in &whole.statements {
+            let mention = Mention::of(&said.sql);
+            if mention.effect == Effect::None {
+                continue;
+            }
+            let redefined = self
+                .sums
+                .tables
+                .keys()
+                .find(|(schema, table)| mention.redefines(&said.schema, schema, table));
+            let text = short(&said.sql);
+            let name = self.name(whole);
+            if let Some((schema, table)) = redefined {
+                self.redefined(&format!("{schema}.{table}"), &format!("{name} changed what it is: {text}"))?;
+                continue;
+            }
+            let tables = &self.filter.tables;
+            let is_meant = tables.include.is_empty()
+                || mention.is_about(&said.schema, |schema, table| tables.table(schema, table));
+            if is_asked && is_meant && !(self.despite_ddl && mention.effect == Effect::Definition) {
+                return Err(anyhow!(
+                    "{name} has a statement instead of rows, so nobody knows what was there before: {text}; choose other \
+                     transactions, or tables that it does not change with --table. What it changed is only in a backup \
+                     (remora restore)"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A table is another one now than it was.
+    fn redefined(&mut self, table: &str, how: &str) -> Result<()> {
+        if !self.despite_ddl {
+            return Err(anyhow!(
+                "{table} is another table now than when its rows were changed: {how}. Restore a backup of before into another \
+                 server (remora restore) and copy the rows from there; or, if its columns are what they were, say --despite-ddl"
+            ));
+        }
+        self.sums.definitions.push(format!("{table}: {how}"));
+        Ok(())
+    }
+
+    /// Refuses a transaction whose rows say nothing certain.
+    fn certain(&mut self, whole: &Transaction) -> Result<()> {
+        let name = self.name(whole);
+        if whole.is_rolled_back {
+            return Err(anyhow!(
+                "{name} was rolled back, and tables without transactions (MyISAM, Aria) kept what it did: which of its rows were \
+                 kept is not in the log; leave it out, or look at it with remora log --rows"
+            ));
+        }
+        if let Some((kind, at)) = whole.unknown.first() {
+            return Err(anyhow!(
+                "{name} has an event of an unknown kind ({} at {at}), which may have changed rows; leave it out",
+                kind.name()
+            ));
+        }
+        if let Xa::Prepared(xid) = &whole.xa {
+            self.prepared.insert(xid.clone(), name);
+        }
+        Ok(())
+    }
+
+    fn asked(&mut self, whole: &Transaction) -> Result<()> {
+        self.certain(whole)?;
+        let name = self.name(whole);
+        let Undo { again, forms, records, sums, known, .. } = self;
+        again.rows(whole, |asked| {
+            row(asked, forms, records, sums, known)
+                .map_err(|obstacle| refusal(&obstacle, &name, asked.table))
+                .and_then(|done| done.with_context(|| "the temporary file"))
+        })?;
+        let time = calendar::shown(whole.time);
+        let mut statements: Vec<String> =
+            whole.tables.iter().filter_map(|table| table.statement.as_deref()).map(short).collect();
+        statements.dedup();
+        self.records.add(&Record::Note(&format!("{name}  {time}  {}", statements.join("; "))))?;
+        self.sums.transactions += 1;
+        if self.sums.names.len() < NAMES_MAX {
+            self.sums.names.push(format!("{name}  {time}"));
+        }
+        for other in &whole.others {
+            self.sums.others.insert((other.schema.clone(), other.name.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// Gathers what takes a row back. The inner result is that of writing.
+fn row(
+    asked: &AskedRow<'_>,
+    forms: &mut Forms,
+    records: &mut Records,
+    sums: &mut Sums,
+    known: &Known,
+) -> Result<Result<()>, Obstacle> {
+    let table = asked.table;
+    let form = forms.of(table, known)?;
+    let Some(back) = statement::back(&form, table, &asked.row)? else { return Ok(Ok(())) };
+    let key = (table.schema.clone(), table.name.clone());
+    let sum = sums.tables.entry(key).or_insert_with(|| Sum {
+        rows: [0; 3],
+        columns: columns(table),
+        has_key: form.has_key,
+    });
+    sum.rows[match asked.change {
+        Change::Delete => 0,
+        Change::Update => 1,
+        Change::Insert => 2,
+    }] += 1;
+    Ok(match &back {
+        Statement::Insert(tuple) => records.insert(&form, tuple),
+        Statement::Other(sql) => records.add(&Record::Statement(sql)),
+    })
+}
+
+fn refusal(obstacle: &Obstacle, transaction: &str, table: &Table) -> anyhow::Error {
+    anyhow!("{}.{} in {transaction}: {}; {}", table.schema, table.name, obstacle.what, obstacle.help)
+}
+
+/// A statement in one line.
+fn short(sql: &str) -> String {
+    const CHARS_MAX: usize = 160;
+    let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(CHARS_MAX) {
+        Some((at, _)) => format!("{}...", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+impl Take for Undo<'_> {
+    fn table(&mut self, table: &Table) -> Result<()> {
+        let key = (table.schema.clone(), table.name.clone());
+        let is_other = self.sums.tables.get(&key).is_some_and(|sum| sum.columns != columns(table));
+        if is_other {
+            self.redefined(&format!("{}.{}", key.0, key.1), "later rows in the log have other columns")?;
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()> {
+        self.statements(whole, asked != Asked::No)?;
+        match &whole.xa {
+            Xa::Committed(xid) => drop(self.prepared.remove(xid)),
+            Xa::RolledBack(xid) => {
+                if let Some(name) = self.prepared.remove(xid) {
+                    return Err(anyhow!(
+                        "{name} was prepared (XA PREPARE) and rolled back later: it changed nothing; leave it out"
+                    ));
+                }
+            }
+            Xa::No | Xa::Prepared(_) => {}
+        }
+        if asked == Asked::Yes && !whole.tables.is_empty() {
+            self.asked(whole)?;
+        }
+        self.sums.end = format!("{} ({})", self.place(whole.end), calendar::shown(whole.time));
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! Binary logs as files: which transactions and rows somebody asks for, and what these did.
+//!
+//! A [`Request`] is what the command line says. A [`Walk`] reads the files and gives transactions to whoever
+//! [`Take`]s them; [`Again`] reads a transaction a second time for its rows, so that none is kept in memory
+//! before its end is found.
+
+mod again;
+mod feed;
+mod filter;
+mod find;
+mod known;
+pub(crate) mod names;
+mod request;
+mod transaction;
+mod walk;
+pub(crate) mod when;
+
+pub(crate) use again::{Again, AskedRow};
+pub(crate) use filter::Filter;
+pub(crate) use known::{Known, logged};
+pub(crate) use request::Request;
+pub(crate) use transaction::{Changed, Place, Transaction, Xa, XaName, slot};
+pub(crate) use walk::{Asked, Take, Walk};

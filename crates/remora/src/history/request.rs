@@ -1,0 +1,79 @@
+//! What the command line asks for.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use dump::{Pattern, Selection};
+
+use super::filter::{Condition, Filter, Range};
+use super::find::{self, Found};
+use super::known::{self, Known};
+use super::when;
+
+/// Which transactions and rows of which files.
+#[derive(Debug, Args)]
+pub(crate) struct Request {
+    /// Binary logs or relay logs in their order, a .index file, or a data folder with one
+    #[arg(required = true, value_name = "FILE|FOLDER")]
+    paths: Vec<PathBuf>,
+
+    /// Transactions that ended then or later: 2026-11-22, '2026-11-22 19:05', 2026-11-22T18:05:00Z, or -10m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
+    since: Option<i64>,
+
+    /// Transactions that ended before that
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
+    until: Option<i64>,
+
+    /// Transactions: 0-1-42, or UUID:42 of MySQL; or those of a domain from one to another: 0-1-42-0-1-50.
+    /// Several are separated by commas
+    #[arg(long, value_name = "GTID", value_delimiter = ',')]
+    gtid: Vec<Range>,
+
+    /// Tables: db or db.table with * and ?, or /regex/ looked for in db.table. May be given several times
+    #[arg(long, value_name = "NAME")]
+    table: Vec<Pattern>,
+
+    /// Rows with this value before or after the change: COLUMN=VALUE or @N=VALUE. May be given several times:
+    /// all must hold
+    #[arg(long = "where", value_name = "COL=VALUE")]
+    conditions: Vec<Condition>,
+
+    /// Transactions with this text in a statement, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    statement: Option<String>,
+
+    /// A file with the CREATE TABLE of tables, for the names of their columns
+    #[arg(long, value_name = "FILE.sql")]
+    schema: Option<PathBuf>,
+}
+
+impl Request {
+    /// Whether it says which transactions, and not only which rows.
+    pub(crate) fn names_transactions(&self) -> bool {
+        !self.gtid.is_empty() || self.since.is_some() || self.until.is_some() || self.statement.is_some()
+    }
+
+    /// The files.
+    pub(crate) fn files(&self) -> Result<Found> {
+        find::files(&self.paths)
+    }
+
+    /// What is known of tables that the log may not say.
+    pub(crate) fn known(&self) -> Result<Known> {
+        known::read(self.schema.as_deref())
+    }
+
+    /// What is asked for.
+    pub(crate) fn filter(&self) -> Filter {
+        Filter {
+            since: self.since,
+            until: self.until,
+            gtid: self.gtid.clone(),
+            tables: Selection { include: self.table.clone(), exclude: Vec::new(), no_accounts: true },
+            conditions: self.conditions.clone(),
+            statement: self.statement.as_ref().map(|text| text.to_lowercase()),
+        }
+    }
+}
