@@ -25,6 +25,7 @@ pub enum Unsynced {
     /// Names reached the disk, and half of the unsynced bytes of each file, with the last byte garbled.
     Tear,
     /// Names reached the disk, and the second half of the unsynced bytes of each file; before them are zeros.
+    /// Of bytes that were overwritten every second sector reached it.
     Scatter,
 }
 
@@ -208,7 +209,7 @@ fn torn(node: &Node) -> Vec<u8> {
         return node.synced.clone();
     }
     if kept < node.synced.len() {
-        return torn_in_place(node);
+        return in_place(node, 0);
     }
     let mut bytes = node.bytes.clone();
     bytes.truncate(kept + (node.bytes.len() - kept).div_ceil(2));
@@ -220,17 +221,20 @@ fn torn(node: &Node) -> Vec<u8> {
 
 fn scattered(node: &Node) -> Vec<u8> {
     let kept = kept(node);
+    if kept < node.synced.len() {
+        return in_place(node, 1);
+    }
     let mut bytes = node.bytes.clone();
     let half = (node.bytes.len() - kept) / 2;
     bytes.get_mut(kept..kept + half).into_iter().for_each(|hole| hole.fill(0));
     bytes
 }
 
-/// Overwritten bytes: every second sector of the new bytes reached the disk.
-fn torn_in_place(node: &Node) -> Vec<u8> {
+/// Overwritten bytes: every second sector of the new bytes reached the disk, from this one on.
+fn in_place(node: &Node, first: usize) -> Vec<u8> {
     const SECTOR: usize = 512;
     let mut bytes = node.synced.clone();
-    for (number, new) in node.bytes.chunks(SECTOR).enumerate().filter(|(number, _)| number % 2 == 0) {
+    for (number, new) in node.bytes.chunks(SECTOR).enumerate().filter(|(number, _)| number % 2 == first) {
         let start = number * SECTOR;
         bytes.resize(bytes.len().max(start + new.len()), 0);
         bytes[start..start + new.len()].copy_from_slice(new);
