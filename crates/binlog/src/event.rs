@@ -26,8 +26,14 @@ use rows::Rows;
 use small::{Checkpoint, Encryption, ExecuteLoad, LoadBlock, Rotate, UserVariable, XaPrepare};
 use table::Table;
 
+/// What a log begins with.
+pub const MAGIC: [u8; 4] = [0xFE, b'b', b'i', b'n'];
 /// Bytes of a header, at least.
 pub(crate) const HEADER_BYTES: usize = 19;
+/// Bytes of a checksum.
+pub(crate) const SUM_BYTES: usize = 4;
+/// Where the flags are in a header.
+pub const FLAGS_AT: usize = 17;
 
 /// The file is being written, or its server was killed.
 pub const IN_USE: u16 = 0x1;
@@ -137,7 +143,70 @@ pub enum Body<'a> {
     Unknown,
 }
 
+/// Compares the checksum at the end of an event. That of the first one is of the time before the file was in
+/// use.
+pub(crate) fn prove_sum(event: &[u8], header: Header, at: u64) -> Result<(), Corrupt> {
+    let corrupt = |what: &str| Corrupt { what: what.to_owned(), place: place(header.kind, at) };
+    let Some((bytes, sum)) = event.split_last_chunk::<SUM_BYTES>() else {
+        return Err(corrupt("it is too short for a checksum"));
+    };
+    let stored = u32::from_le_bytes(*sum);
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc);
+    if header.kind == Kind::FORMAT_DESCRIPTION {
+        let mut bytes = bytes.to_vec();
+        if let Some(flags) = bytes.get_mut(FLAGS_AT) {
+            *flags &= !(IN_USE.to_le_bytes()[0]);
+        }
+        digest.update(&bytes);
+    } else {
+        digest.update(bytes);
+    }
+    match digest.finalize() == u64::from(stored) {
+        true => Ok(()),
+        false if header.kind == Kind::FORMAT_DESCRIPTION => {
+            Err(corrupt("wrong checksum, or of a server before MySQL 5.6 or MariaDB 5.3, which wrote none"))
+        }
+        false => Err(corrupt("wrong checksum")),
+    }
+}
+
 impl<'a> Event<'a> {
+    /// An event that came alone, and will be at this offset.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if its length or its checksum is wrong.
+    pub fn prove(bytes: &'a [u8], at: u64, format: &'a Format) -> Result<Event<'a>, Corrupt> {
+        let event = Event::cut(bytes, at, format)?;
+        if event.has_sum() {
+            prove_sum(bytes, event.header, at)?;
+        }
+        Ok(event)
+    }
+
+    /// Whether it ends with a checksum. FORMAT_DESCRIPTION does so in every log.
+    fn has_sum(&self) -> bool {
+        self.format.has_sums || self.header.kind == Kind::FORMAT_DESCRIPTION
+    }
+
+    /// The same without looking at the checksum.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if its length is wrong.
+    pub fn cut(bytes: &'a [u8], at: u64, format: &'a Format) -> Result<Event<'a>, Corrupt> {
+        let corrupt = |kind, what: &str| Corrupt { what: what.to_owned(), place: place(kind, at) };
+        let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(corrupt(Kind(0), "it is shorter than a header"));
+        };
+        let header = Header::parse(*head);
+        let mut event = Event { at, header, body: &[], format };
+        let end = bytes.len().checked_sub(if event.has_sum() { SUM_BYTES } else { 0 });
+        let body = end.and_then(|end| bytes.get(HEADER_BYTES..end));
+        event.body = body
+            .filter(|_| u64::from(header.len) == bytes.len() as u64)
+            .ok_or_else(|| corrupt(header.kind, "its length is not that of its bytes"))?;
+        Ok(event)
+    }
+
     /// Whether whoever does not know it may leave it out.
     #[must_use]
     pub fn is_ignorable(&self) -> bool {

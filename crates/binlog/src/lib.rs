@@ -8,9 +8,12 @@
 //! 4. [`row`] reads the rows of an event, with the table that an event before it described
 //!    ([`tables::Tables`]).
 //!
+//! An [`archive`] keeps the logs of a server.
+//!
 //! No part of it holds more than one event in memory. Any bytes yield events or a [`Corrupt`] that names the
 //! place.
 
+pub mod archive;
 pub mod column;
 mod error;
 pub mod event;

@@ -3,15 +3,11 @@
 use std::io::{self, Read};
 
 use crate::event::format::Format;
-use crate::event::{self, Body, Event, HEADER_BYTES, Header, IN_USE, Kind, RELAY};
+use crate::event::{self, Body, Event, HEADER_BYTES, Header, IN_USE, Kind, MAGIC, RELAY, SUM_BYTES};
 use crate::{Corrupt, Error};
 
-/// What a log begins with, and what an encrypted file begins with.
-const MAGIC: [u8; 4] = [0xFE, b'b', b'i', b'n'];
+/// What an encrypted file begins with.
 const ENCRYPTED_MAGIC: [u8; 4] = [0xFD, b'b', b'i', b'n'];
-const SUM_BYTES: usize = 4;
-/// Where the flags are in a header.
-const FLAGS_AT: usize = 17;
 /// How much is read at once: a length that is damaged costs no more memory than there are bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -169,7 +165,7 @@ impl<R: Read> Reader<R> {
         }
         match header.kind {
             Kind::FORMAT_DESCRIPTION => self.begin(header)?,
-            _ if self.format.has_sums => self.prove(header)?,
+            _ if self.format.has_sums => event::prove_sum(&self.event, header, self.at)?,
             _ => {}
         }
         if header.kind == Kind::START_ENCRYPTION && header.flags & event::IGNORABLE == 0 {
@@ -194,7 +190,7 @@ impl<R: Read> Reader<R> {
     /// Takes over the format of a FORMAT_DESCRIPTION, whose own checksum is there whatever it says. Servers
     /// before MySQL 5.6 and MariaDB 5.3 wrote none; their logs are not read.
     fn begin(&mut self, header: Header) -> Result<(), Error> {
-        self.prove(header)?;
+        event::prove_sum(&self.event, header, self.at)?;
         let end = self.event.len().saturating_sub(SUM_BYTES);
         let body = self.event.get(HEADER_BYTES..end).unwrap_or_default();
         let none = Format::without_sums();
@@ -207,33 +203,5 @@ impl<R: Read> Reader<R> {
             self.is_relay = header.flags & RELAY != 0;
         }
         Ok(())
-    }
-
-    /// Compares the checksum at the end of the event. That of the first one is of the time before the file
-    /// was in use.
-    fn prove(&mut self, header: Header) -> Result<(), Corrupt> {
-        let corrupt =
-            |what: &str| Corrupt { what: what.to_owned(), place: event::place(header.kind, self.at) };
-        let Some((bytes, sum)) = self.event.split_last_chunk::<SUM_BYTES>() else {
-            return Err(corrupt("it is too short for a checksum"));
-        };
-        let stored = u32::from_le_bytes(*sum);
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc);
-        if header.kind == Kind::FORMAT_DESCRIPTION {
-            let mut bytes = bytes.to_vec();
-            if let Some(flags) = bytes.get_mut(FLAGS_AT) {
-                *flags &= !(IN_USE.to_le_bytes()[0]);
-            }
-            digest.update(&bytes);
-        } else {
-            digest.update(bytes);
-        }
-        match digest.finalize() == u64::from(stored) {
-            true => Ok(()),
-            false if header.kind == Kind::FORMAT_DESCRIPTION => Err(corrupt(
-                "wrong checksum, or of a server before MySQL 5.6 or MariaDB 5.3, which wrote none",
-            )),
-            false => Err(corrupt("wrong checksum")),
-        }
     }
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
 
+#[path = "main/archive.rs"]
+mod archive;
 #[path = "main/damage.rs"]
 mod damage;
 #[path = "main/event.rs"]

@@ -35,6 +35,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Backup(Box<commands::backup::Arguments>),
+    Binlog(Box<commands::binlog::Arguments>),
     Cron(commands::cron::Arguments),
     Diff(Box<commands::diff::Arguments>),
     Dump(Box<commands::dump::Arguments>),
@@ -68,6 +69,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     match command {
         Command::Backup(arguments) => commands::backup::run(&arguments, password, report),
+        Command::Binlog(arguments) => commands::binlog::run(&arguments, password, report),
         Command::Cron(arguments) => commands::cron::run(&arguments, report),
         Command::Diff(arguments) => commands::diff::run(&arguments, password, report),
         Command::Dump(arguments) => commands::dump::run(&arguments, password, report),

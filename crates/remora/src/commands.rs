@@ -1,6 +1,7 @@
 //! The commands: their arguments, and the calls that they make. This file has what several of them need.
 
 pub(crate) mod backup;
+pub(crate) mod binlog;
 pub(crate) mod cron;
 pub(crate) mod diff;
 pub(crate) mod dump;

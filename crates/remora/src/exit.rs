@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Server,
     /// Another run is using the target.
     Busy,
+    /// Done, but the history that is archived is broken: by a gap or a fork.
+    Broken,
     /// Stopped by SIGHUP.
     HungUp,
     /// Stopped by SIGINT.
@@ -35,7 +37,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// All of them, in the order of their codes.
-    pub(crate) const ALL: [Exit; 10] = [
+    pub(crate) const ALL: [Exit; 11] = [
         Exit::Done,
         Exit::Failed,
         Exit::Usage,
@@ -43,6 +45,7 @@ impl Exit {
         Exit::Damaged,
         Exit::Server,
         Exit::Busy,
+        Exit::Broken,
         Exit::HungUp,
         Exit::Interrupted,
         Exit::Terminated,
@@ -58,6 +61,7 @@ impl Exit {
             Exit::Damaged => 4,
             Exit::Server => 10,
             Exit::Busy => 11,
+            Exit::Broken => 12,
             Exit::HungUp => 129,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
@@ -75,6 +79,7 @@ impl Exit {
             Exit::Damaged => "verification found a difference or damage",
             Exit::Server => "server unreachable, or it refused us",
             Exit::Busy => "target in use by another run",
+            Exit::Broken => "done, but the server's log has a gap or another history",
             Exit::HungUp => "stopped by SIGHUP",
             Exit::Interrupted => "stopped by SIGINT",
             Exit::Terminated => "stopped by SIGTERM",

@@ -8,6 +8,8 @@ mod support;
 
 #[path = "main/backup.rs"]
 mod backup;
+#[path = "main/binlog.rs"]
+mod binlog;
 #[path = "main/boot.rs"]
 mod boot;
 #[path = "main/byte.rs"]

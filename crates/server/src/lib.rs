@@ -27,6 +27,7 @@ pub mod catalogue;
 pub mod code;
 mod connect;
 pub mod definition;
+pub mod dump;
 mod error;
 mod grant;
 mod hold;

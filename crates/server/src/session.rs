@@ -178,6 +178,14 @@ impl Session {
         })
     }
 
+    /// The connection and its target, if nobody else changes its bytes.
+    pub(crate) fn into_plain(mut self) -> Option<(Conn, String)> {
+        if self.encrypted {
+            return None;
+        }
+        self.conn.take().map(|conn| (conn, self.target))
+    }
+
     /// Runs a query whose values are text. Bytes that are not UTF-8 become U+FFFD.
     pub fn strings(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
         let text = |bytes: Vec<u8>| {

@@ -17,7 +17,7 @@ use crate::load::Refused;
 /// Bytes per read. Fewer cost system calls; more do not fit into the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
 /// A payload of this length continues in the next packet.
-const PAYLOAD_MAX: usize = (1 << 24) - 1;
+pub(crate) const PAYLOAD_MAX: usize = (1 << 24) - 1;
 /// `COM_QUERY`.
 const QUERY: u8 = 0x03;
 /// The status flag that announces another result.
@@ -318,7 +318,7 @@ fn garbled(what: &str) -> Broken {
 }
 
 /// `ERR_Packet`: 0xff, the code, `#` and five characters of SQLSTATE, the message.
-fn server_error(payload: &[u8]) -> MySqlError {
+pub(crate) fn server_error(payload: &[u8]) -> MySqlError {
     let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
     let rest = payload.get(3..).unwrap_or_default();
     let (state, message) = match rest.strip_prefix(b"#").and_then(|rest| rest.split_at_checked(5)) {

@@ -29,7 +29,8 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Found> {
     let mut found = Found { files: Vec::new(), missing: Vec::new() };
     for path in paths {
         if path.is_dir() {
-            listed(&index(path)?, &mut found)?;
+            let line = archived(path)?;
+            listed(&index(line.as_deref().unwrap_or(path))?, &mut found)?;
         } else if path.extension().is_some_and(|end| end == "index") {
             listed(path, &mut found)?;
         } else {
@@ -37,6 +38,18 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Found> {
         }
     }
     Ok(found)
+}
+
+/// The newest line of an archive, if the folder is that of a name in a repository and has one.
+fn archived(folder: &Path) -> Result<Option<PathBuf>> {
+    let archive = folder.join(binlog::archive::FOLDER);
+    match binlog::archive::lines(&RealDisk, &archive) {
+        Ok(lines) => Ok(lines.into_iter().next_back()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        // A folder of the server may be called so, or a file.
+        Err(_) if index(folder).is_ok() => Ok(None),
+        Err(error) => Err(error).with_context(|| shown::path(&archive)),
+    }
 }
 
 /// The index of the binary log in a folder, or of its relay log if there is no other.

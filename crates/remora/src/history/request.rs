@@ -14,7 +14,8 @@ use super::when;
 /// Which transactions and rows of which files.
 #[derive(Debug, Args)]
 pub(crate) struct Request {
-    /// Binary logs or relay logs in their order, a .index file, or a data folder with one
+    /// Binary logs or relay logs in their order, a .index file, a data folder with one,
+    /// or REPO/NAME with an archive
     #[arg(required = true, value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
 

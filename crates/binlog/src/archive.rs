@@ -1,0 +1,86 @@
+//! An archive of a server's binary log: the server's own files, byte for byte.
+//!
+//! docs/formats/archive.md describes the folder. It consists of lines. A [`Line`] is one unbroken history:
+//! its files follow one another, and nothing is missing between them. Where the history breaks (the server
+//! begins anew, is put back, or has purged what was not archived yet) another line begins, and says why.
+//!
+//! The files are the only record of how far the archive is: [`Line::tail`] reads the last one. So there is
+//! nothing that could say more than is there.
+
+mod line;
+mod tail;
+mod writer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use disk::{Disk, Guard, Share};
+
+pub use line::{About, Line, Why};
+pub use tail::{State, Tail};
+pub use writer::Writer;
+
+use crate::Error;
+
+/// The folder of the archive in the folder of a name in a repository.
+pub const FOLDER: &str = "log";
+/// The lock of the one who writes.
+const LOCK: &str = "writer.lock";
+
+/// An archive that is open for writing.
+pub struct Archive<'d> {
+    disk: &'d dyn Disk,
+    folder: PathBuf,
+    _lock: Box<dyn Guard>,
+}
+
+impl<'d> Archive<'d> {
+    /// Opens the archive in a folder, which is made if it does not exist. `None` if somebody else writes to
+    /// it.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn open(disk: &'d dyn Disk, folder: &Path) -> io::Result<Option<Archive<'d>>> {
+        disk.make_folder(folder)?;
+        let lock = disk.lock(&folder.join(LOCK), Share::Exclusive)?;
+        Ok(lock.map(|lock| Archive { disk, folder: folder.to_owned(), _lock: lock }))
+    }
+
+    /// The newest line.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corrupt`] if its description is not one.
+    pub fn newest(&self) -> Result<Option<Line<'d>>, Error> {
+        let Some(number) = numbers(self.disk, &self.folder)?.pop() else { return Ok(None) };
+        Line::open(self.disk, &self.folder, number).map(Some)
+    }
+
+    /// Begins the next line.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn begin(&self, about: About) -> Result<Line<'d>, Error> {
+        let number = numbers(self.disk, &self.folder)?.pop().unwrap_or(0) + 1;
+        Line::begin(self.disk, &self.folder, number, about)
+    }
+}
+
+/// The folders of the lines of an archive, in their order.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn lines(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(numbers(disk, folder)?.into_iter().map(|number| line::folder(folder, number)).collect())
+}
+
+/// The numbers of all lines that were begun, in their order.
+fn numbers(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<u32>> {
+    let mut numbers: Vec<u32> = Vec::new();
+    for name in disk.list(folder)? {
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        // Without its description it never began: the run was ended before.
+        numbers.extend(number.filter(|number| disk.stat(&line::description(folder, *number)).is_ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}

@@ -1,0 +1,165 @@
+//! Lines: unbroken histories.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use disk::{Disk, Output};
+use serde::{Deserialize, Serialize};
+
+use super::tail::Tail;
+use super::writer::Writer;
+use crate::{Corrupt, Error};
+
+/// The file that describes a line.
+const DESCRIPTION: &str = "line.json";
+/// The files of a line in their order, as a server's own index lists them.
+const INDEX: &str = "log.index";
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// Why a line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// It is the first.
+    First,
+    /// The server has another history: its bytes differ from those archived.
+    Fork,
+    /// The server had purged files that were not archived yet.
+    Gap,
+}
+
+/// What is known of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The version of this format.
+    #[serde(default = "version")]
+    pub version: u32,
+    /// Why it begins.
+    pub why: Why,
+    /// When, in seconds since 1970.
+    pub began_s: i64,
+    /// The server's number.
+    pub server_id: u32,
+    /// What the server is, such as `10.11.19-MariaDB-log`.
+    pub server: String,
+    /// Its first file.
+    pub first: String,
+    /// How far the line before it is: its last file, and the offset behind its last transaction.
+    pub before: Option<(String, u64)>,
+    /// For people: what was found.
+    pub what: String,
+}
+
+fn version() -> u32 {
+    VERSION
+}
+
+impl About {
+    /// A line that begins now.
+    #[must_use]
+    pub fn new(why: Why, began_s: i64, server_id: u32, server: String, first: String) -> About {
+        About { version: VERSION, why, began_s, server_id, server, first, before: None, what: String::new() }
+    }
+}
+
+/// A line.
+pub struct Line<'d> {
+    disk: &'d dyn Disk,
+    folder: PathBuf,
+    /// Its number, from 1 on.
+    pub number: u32,
+    /// What is known of it.
+    pub about: About,
+}
+
+pub(super) fn folder(archive: &Path, number: u32) -> PathBuf {
+    archive.join(format!("{number:06}"))
+}
+
+pub(super) fn description(archive: &Path, number: u32) -> PathBuf {
+    folder(archive, number).join(DESCRIPTION)
+}
+
+impl<'d> Line<'d> {
+    pub(super) fn begin(
+        disk: &'d dyn Disk,
+        archive: &Path,
+        number: u32,
+        about: About,
+    ) -> Result<Line<'d>, Error> {
+        let folder = folder(archive, number);
+        disk.make_folder(&folder)?;
+        // The description comes last: with it the line is there.
+        let text = serde_json::to_vec_pretty(&about).map_err(std::io::Error::other)?;
+        let mut output = Output::create(disk, &description(archive, number))?;
+        output.write_all(&text)?;
+        output.finish()?;
+        Ok(Line { disk, folder, number, about })
+    }
+
+    pub(super) fn open(disk: &'d dyn Disk, archive: &Path, number: u32) -> Result<Line<'d>, Error> {
+        let path = description(archive, number);
+        let mut text = String::new();
+        disk.open(&path)?.read_to_string(&mut text)?;
+        let corrupt = |what: String| Corrupt { what, place: path.display().to_string() };
+        let about: About = serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?;
+        if about.version != VERSION {
+            return Err(corrupt(format!(
+                "its version is {}, and this program knows {VERSION}",
+                about.version
+            ))
+            .into());
+        }
+        Ok(Line { disk, folder: folder(archive, number), number, about })
+    }
+
+    /// The folder with its files.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The names of its files, in their order.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn files(&self) -> Result<Vec<String>, Error> {
+        let mut text = String::new();
+        match self.disk.open(&self.folder.join(INDEX)) {
+            Ok(mut index) => index.read_to_string(&mut text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(text.lines().map(|line| line.trim_start_matches("./").to_owned()).collect())
+    }
+
+    /// How far its last file is. `None` if it has no file yet.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Foreign`] for a file that no archive has.
+    pub fn tail(&self) -> Result<Option<Tail>, Error> {
+        match self.files()?.pop() {
+            Some(name) => Tail::read(self.disk, &self.folder, name).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Goes on behind a tail, and drops what is behind it: a part of a transaction.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn resume(&self, tail: &Tail) -> Result<Writer<'d>, Error> {
+        let mut writer = self.writer()?;
+        writer.resume(&tail.file, tail.end)?;
+        Ok(writer)
+    }
+
+    /// Writes its first file, or one that follows the last whole one.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn writer(&self) -> Result<Writer<'d>, Error> {
+        Ok(Writer::new(self.disk, self.folder.clone(), self.folder.join(INDEX), self.files()?))
+    }
+}

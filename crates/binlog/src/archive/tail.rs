@@ -1,0 +1,91 @@
+//! How far an archive is: what its last file says.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use disk::Disk;
+
+use crate::event::{Body, MAGIC};
+use crate::group::{Grouping, Part};
+use crate::reader::{End, Reader};
+use crate::{Corrupt, Error};
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// MariaDB's last transaction of each domain and server: its number.
+pub type State = BTreeMap<(u32, u32), u64>;
+
+/// The end of the last file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The file.
+    pub file: String,
+    /// Behind the last whole transaction, or event that belongs to none.
+    pub end: u64,
+    /// Where the last whole transaction begins; if there is none, where the first event does.
+    pub last: u64,
+    /// The transactions up to the end, with those before the file. `None` if the file does not say: MySQL's.
+    pub state: Option<State>,
+    /// The file that the log goes on with, if this one says so.
+    pub next: Option<String>,
+    /// What is wrong with the bytes behind the end, if more than that they are a part of a transaction. A
+    /// crash of the machine may leave that.
+    pub damage: Option<Corrupt>,
+}
+
+impl Tail {
+    pub(super) fn read(disk: &dyn Disk, folder: &Path, file: String) -> Result<Tail, Error> {
+        let source = disk.open(&folder.join(&file))?;
+        let first = MAGIC.len() as u64;
+        let mut tail = Tail { file, end: first, last: first, state: None, next: None, damage: None };
+        if source.stat()?.len <= first {
+            return Ok(tail);
+        }
+        let mut reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, source))?;
+        match tail.scan(&mut reader) {
+            Err(Error::Corrupt(corrupt)) => tail.damage = Some(corrupt),
+            scanned => scanned?,
+        }
+        match reader.end() {
+            Some(End::Encrypted { at }) => Err(Error::Foreign(if *at > 0 {
+                "it is encrypted, and an archive has logs as servers send them: in clear"
+            } else {
+                "it is encrypted"
+            })),
+            _ => Ok(tail),
+        }
+    }
+
+    fn scan(&mut self, reader: &mut Reader<impl Read>) -> Result<(), Error> {
+        let mut grouping = Grouping::default();
+        let (mut began, mut open) = (None, None);
+        while let Some(event) = reader.next()? {
+            let body = event.parse()?;
+            let (part, is_cut) = grouping.take(&event, &body);
+            if matches!(part, Part::First | Part::Whole) || is_cut {
+                began = Some(event.at);
+            }
+            match &body {
+                Body::GtidList(list) => {
+                    let numbers = list.numbers.iter();
+                    self.state = Some(numbers.map(|it| ((it.domain, it.server_id), it.sequence)).collect());
+                }
+                Body::Gtid(gtid) => open = Some(gtid.number),
+                Body::Rotate(rotate) => self.next = Some(String::from_utf8_lossy(rotate.file).into_owned()),
+                _ => {}
+            }
+            if matches!(part, Part::Last | Part::Whole) {
+                self.last = began.take().unwrap_or(event.at);
+                if let (Some(state), Some(number)) = (&mut self.state, open.take()) {
+                    state.insert((number.domain, number.server_id), number.sequence);
+                }
+            }
+            if matches!(part, Part::Last | Part::Whole) || (part == Part::Outside && began.is_none()) {
+                self.end = event.end();
+            }
+        }
+        Ok(())
+    }
+}

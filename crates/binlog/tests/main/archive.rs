@@ -1,0 +1,182 @@
+//! An archive after a crash: what was made durable is there, and the rest is fetched again.
+
+use std::io::Read;
+use std::path::Path;
+
+use binlog::Error;
+use binlog::archive::{About, Archive, Line, Why, lines};
+use binlog::reader::Reader;
+use disk::Disk;
+use disk::faults::{FaultDisk, Unsynced};
+
+const LOG: &[u8] = include_bytes!("../cases/mariadb-10.11.binlog");
+const FOLDER: &str = "/repo/db/log";
+const FILES: [&str; 3] = ["binlog.000001", "binlog.000002", "binlog.000003"];
+
+/// Where each event begins, and where the last one ends.
+fn places() -> Vec<usize> {
+    let mut reader = Reader::open(LOG).unwrap();
+    let mut places = vec![4];
+    while let Some(event) = reader.next().unwrap() {
+        places.push(usize::try_from(event.end()).unwrap());
+    }
+    places
+}
+
+fn about() -> About {
+    About::new(Why::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
+}
+
+/// Archives three files as somebody does who was killed at any time and begins anew. Returns how many bytes
+/// of each file were durable when it failed.
+fn archive(disk: &FaultDisk, places: &[usize]) -> ([usize; 3], Result<(), Error>) {
+    let mut durable = [0; 3];
+    let done = write(disk, places, &mut durable);
+    (durable, done)
+}
+
+fn write(disk: &FaultDisk, places: &[usize], durable: &mut [usize; 3]) -> Result<(), Error> {
+    let archive = Archive::open(disk, Path::new(FOLDER))?.unwrap();
+    let line = match archive.newest()? {
+        Some(line) => line,
+        None => archive.begin(about())?,
+    };
+    let tail = line.tail()?;
+    let mut writer = match &tail {
+        Some(tail) => line.resume(tail)?,
+        None => line.writer()?,
+    };
+    let known = tail.as_ref().map(|tail| FILES.iter().position(|file| *file == tail.file).unwrap());
+    for (number, file) in FILES.iter().enumerate().skip(known.unwrap_or(0)) {
+        let from = match &tail {
+            Some(tail) if known == Some(number) => usize::try_from(tail.end).unwrap(),
+            _ => {
+                writer.begin(file)?;
+                4
+            }
+        };
+        for (at, (start, end)) in
+            places.iter().zip(&places[1..]).enumerate().filter(|(_, (start, _))| **start >= from)
+        {
+            assert_eq!(writer.at(), *start as u64);
+            writer.append(&LOG[*start..*end])?;
+            if at % 3 == 0 {
+                writer.sync()?;
+                durable[number] = *end;
+            }
+        }
+        writer.sync()?;
+        durable[number] = LOG.len();
+        // Readers see that more may come. A run that goes on with a whole file leaves it so.
+        assert!(tail.is_some() || bytes(disk, line.folder(), file).unwrap()[21] & 1 == 1);
+    }
+    writer.close()?;
+    Ok(())
+}
+
+fn bytes(disk: &FaultDisk, line: &Path, file: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    disk.open(&line.join(file)).ok()?.read_to_end(&mut bytes).unwrap();
+    Some(bytes)
+}
+
+/// All files have the log, and the last two say whether they are in use.
+fn is_whole(disk: &FaultDisk) {
+    let line = lines(disk, Path::new(FOLDER)).unwrap();
+    assert_eq!(line.len(), 1);
+    for file in FILES {
+        let mut bytes = bytes(disk, &line[0], file).unwrap();
+        assert_eq!(bytes[21] & 1, 0, "{file}");
+        bytes[21] = LOG[21];
+        assert!(bytes == LOG, "{file}");
+    }
+}
+
+#[test]
+fn nothing_durable_is_lost_wherever_it_is_stopped() {
+    let places = places();
+    assert!(places.len() > 10);
+    let whole = FaultDisk::default();
+    archive(&whole, &places).1.unwrap();
+    is_whole(&whole);
+    for sync in 1..=whole.syncs() {
+        for unsynced in Unsynced::ALL {
+            let disk = FaultDisk::stopping_at(sync);
+            let (durable, done) = archive(&disk, &places);
+            assert!(done.is_err() || sync == whole.syncs(), "{sync}");
+            let disk = disk.after_crash(unsynced);
+            let folders = lines(&disk, Path::new(FOLDER)).unwrap_or_default();
+            for (file, durable) in FILES.iter().zip(durable).filter(|(_, durable)| *durable > 0) {
+                let found = bytes(&disk, &folders[0], file).unwrap();
+                assert!(
+                    found.len() >= durable && found[22..durable] == LOG[22..durable],
+                    "{sync} {unsynced:?} {file}"
+                );
+            }
+            archive(&disk, &places).1.unwrap();
+            is_whole(&disk);
+        }
+    }
+}
+
+fn line(disk: &FaultDisk) -> Line<'_> {
+    Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap().newest().unwrap().unwrap()
+}
+
+/// However much of a file is there, its tail is the end of a transaction.
+#[test]
+fn a_tail_is_behind_a_whole_transaction_at_every_length() {
+    let places = places();
+    let disk = FaultDisk::default();
+    let (_, done) = archive(&disk, &places);
+    done.unwrap();
+    let whole = line(&disk).tail().unwrap().unwrap();
+    assert_eq!((whole.end, whole.file.as_str()), (LOG.len() as u64, FILES[2]));
+    assert!(whole.last > 4 && whole.last < whole.end && !whole.state.unwrap().is_empty());
+    let path = line(&disk).folder().join(FILES[2]);
+    let mut ends = Vec::new();
+    for len in 0..=LOG.len() {
+        disk.put(&path, &LOG[..len]);
+        let tail = line(&disk).tail().unwrap().unwrap();
+        assert!(tail.end <= (len as u64).max(4) && tail.last <= tail.end, "{len}: {tail:?}");
+        assert!(places.contains(&usize::try_from(tail.end).unwrap()), "{len}: {tail:?}");
+        ends.push(tail.end);
+        assert!(tail.damage.is_none() || len < LOG.len(), "{len}: {tail:?}");
+    }
+    assert!(ends.is_sorted() && ends.last() == Some(&(LOG.len() as u64)));
+    // Bytes that differ end it before them.
+    for (start, end) in places.iter().zip(&places[1..]) {
+        let mut bytes = LOG.to_vec();
+        bytes[(start + end) / 2] ^= 0x10;
+        disk.put(&path, &bytes);
+        let tail = line(&disk).tail().unwrap().unwrap();
+        assert!(tail.end <= *start as u64 && tail.damage.is_some(), "{start}: {tail:?}");
+    }
+}
+
+#[test]
+fn only_one_writes() {
+    let disk = FaultDisk::default();
+    let first = Archive::open(&disk, Path::new(FOLDER)).unwrap();
+    assert!(first.is_some() && Archive::open(&disk, Path::new(FOLDER)).unwrap().is_none());
+    drop(first);
+    assert!(Archive::open(&disk, Path::new(FOLDER)).unwrap().is_some());
+}
+
+#[test]
+fn a_description_that_is_none_is_told() {
+    let disk = FaultDisk::default();
+    let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+    let line = archive.begin(about()).unwrap();
+    let path = line.folder().join("line.json");
+    assert_eq!(archive.newest().unwrap().unwrap().about, about());
+    for text in ["", "{", "{\"version\": 2}"] {
+        disk.put(&path, text.as_bytes());
+        assert!(matches!(archive.newest(), Err(Error::Corrupt(_))), "{text}");
+    }
+    let mut later = about();
+    later.version = 2;
+    disk.put(&path, &serde_json::to_vec(&later).unwrap());
+    let error = archive.newest().err().unwrap().to_string();
+    assert!(error.contains("version is 2"), "{error}");
+}

@@ -1,0 +1,192 @@
+//! `remora binlog`
+
+mod begin;
+mod compare;
+mod follow;
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use binlog::archive::{Archive, FOLDER};
+use clap::Args;
+use disk::RealDisk;
+use progress::Progress;
+use server::{Session, Target};
+
+use self::begin::Beginning;
+use self::follow::{Follow, Left};
+use crate::args::ServerArgs;
+use crate::calendar;
+use crate::exit::{self, Exit, Held};
+use crate::report::Report;
+use crate::{shown, stop};
+
+/// How long to wait before the next attempt to connect: the first time, and at most.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// What a server says if it has not what is asked for: it was told to begin its log anew.
+const NO_SUCH_PLACE: u16 = 1236;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora binlog /backup/db1 -h db1
+      archive the log of db1 from now on, until stopped; every second what came is made durable
+  remora binlog /backup/db1 --once
+      archive what is new and end, for a job every few minutes
+  remora binlog /backup/db1 -h db1 --ack
+      a COMMIT on db1 returns only when its transaction is durable here too
+  remora log /backup/db1 --since -1h --table shop.orders
+      look into the archive
+
+  The account needs: GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO ... (REPLICATION CLIENT on MySQL)";
+
+/// Archive a server's binary log as it is written
+///
+/// remora connects as a replica does, and keeps the server's files byte for byte in REPO/NAME/log. A run that
+/// was stopped or killed goes on where it was, after it has compared what the server has there with what is
+/// archived. If the server has another history (RESET MASTER, an older state put back), or has purged files
+/// that were not archived yet, a new line begins beside the former one: nothing is overwritten, and what
+/// happened is told (exit code 12 with --once).
+///
+/// When the connection breaks it is made again. The connection must be without TLS for now: the server's
+/// socket, or a tunnel with --ssl-mode=disabled.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The folder of a name in a repository; it is made if it does not exist
+    #[arg(value_name = "REPO/NAME")]
+    to: PathBuf,
+
+    /// Archive what is there and end
+    #[arg(long)]
+    once: bool,
+
+    /// How long what came may wait until it is made durable: 0s, 1s, 1m
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = calendar::duration_s)]
+    sync: u64,
+
+    /// Let every COMMIT wait until its transaction is durable here (semi-synchronous replication)
+    #[arg(long, conflicts_with = "once")]
+    ack: bool,
+
+    /// The number by which the server knows us, which no replica has [default: made of the machine and
+    /// REPO/NAME]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    server_id: Option<u32>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// What a run needs.
+pub(crate) struct Run<'a> {
+    once: bool,
+    sync: Duration,
+    ack: bool,
+    server_id: u32,
+    target: &'a Target,
+    archive: &'a Archive<'a>,
+    stop: Arc<AtomicBool>,
+    /// Whether it was told that everything is archived.
+    has_told: Cell<bool>,
+    report: &'a Report,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    let target = arguments.server.target(password)?;
+    let folder = arguments.to.join(FOLDER);
+    let archive = Archive::open(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
+    let Some(archive) = archive else {
+        let text = format!("{}: another run archives into it", shown::path(&folder));
+        return Err(anyhow::Error::new(Held(text)));
+    };
+    let line = report.clone();
+    let run = Run {
+        once: arguments.once,
+        sync: Duration::from_secs(arguments.sync),
+        ack: arguments.ack,
+        server_id: arguments.server_id.map_or_else(|| number(&arguments.to), Ok)?,
+        target: &target,
+        archive: &archive,
+        stop: stop::flag(move || line.print_line())?,
+        has_told: Cell::new(false),
+        report,
+    };
+    report.phase("archiving", None);
+    let mut is_broken = false;
+    let mut pause = PAUSE;
+    let mut has_connected = false;
+    while !run.stop.load(Ordering::Relaxed) {
+        match once(&run, &mut is_broken, &mut has_connected) {
+            Ok(Left::End) => {
+                report.end();
+                return Ok(if is_broken { Exit::Broken } else { Exit::Done });
+            }
+            Ok(Left::Stopped) => break,
+            Ok(Left::Again) => pause = PAUSE,
+            Ok(Left::Forked(what)) => {
+                begin::fork(&run, &what)?;
+                (is_broken, pause) = (true, PAUSE);
+                run.has_told.set(false);
+            }
+            Err(error) if has_connected && !run.once && is_passing(&error) => {
+                report.warn(&format!("{error:#}; trying again"));
+                run.has_told.set(false);
+                stop::pause(pause, &run.stop);
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    report.end();
+    Ok(exit::stopped())
+}
+
+/// One connection.
+fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result<Left> {
+    let mut session = run.target.connect()?;
+    if run.ack {
+        can_acknowledge(&mut session, run.report)?;
+    }
+    let Beginning { line, tail, first } = begin::begin(run, &mut session, is_broken)?;
+    *has_connected = true;
+    Follow::new(run, &line, tail, first)?.all(session)
+}
+
+/// Whether the same may work later.
+fn is_passing(error: &anyhow::Error) -> bool {
+    let server = error.chain().find_map(|cause| cause.downcast_ref::<server::Error>());
+    server.is_some_and(|error| error.is_passing() || error.code() == Some(NO_SUCH_PLACE))
+}
+
+/// A number for this archive: the same each time, and hardly another's.
+fn number(to: &std::path::Path) -> Result<u32> {
+    let mut hasher = blake3::Hasher::new();
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    hasher.update(machine.trim().as_bytes());
+    hasher.update(to.canonicalize()?.as_os_str().as_encoded_bytes());
+    let [a, b, c, d, ..] = *hasher.finalize().as_bytes();
+    // People count from 1 on, and use dates and addresses.
+    Ok(u32::from_le_bytes([a, b, c, d]) | 0x8000_0000)
+}
+
+/// Says what COMMIT waits for.
+fn can_acknowledge(session: &mut Session, report: &Report) -> Result<()> {
+    let is_on = session.value("SELECT @@global.rpl_semi_sync_master_enabled");
+    if !matches!(is_on, Ok(Some(ref on)) if on == "1" || on == "ON") {
+        bail!(
+            "--ack: the server does not wait for replicas: SET GLOBAL rpl_semi_sync_master_enabled = ON (and write it into its \
+             option file)"
+        );
+    }
+    let timeout = session.value("SELECT @@global.rpl_semi_sync_master_timeout")?.unwrap_or_default();
+    report.note(&format!(
+        "a COMMIT waits for us for {timeout} ms (rpl_semi_sync_master_timeout); after that the server goes on without, until \
+         we have caught up"
+    ));
+    Ok(())
+}

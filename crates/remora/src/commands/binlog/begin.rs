@@ -1,0 +1,156 @@
+//! Where to begin: which line, and where in it.
+
+use anyhow::{Context, Result, bail};
+use binlog::archive::{About, Line, State, Tail, Why};
+use binlog::event::format::Format;
+use binlog::event::{Body, Event};
+use progress::Progress;
+use server::dump::{From, Packet};
+use server::{Error, Session};
+
+use super::Run;
+use super::follow::HEARTBEAT;
+use crate::calendar;
+
+/// How long the head of a file may take to arrive.
+const PATIENCE: u32 = 30;
+
+/// A line to write, and where to go on.
+pub(super) struct Beginning<'a> {
+    pub(super) line: Line<'a>,
+    /// What is archived, and is to be compared. `None`: all that is archived is whole.
+    pub(super) tail: Option<Tail>,
+    /// The file from which on the server is asked.
+    pub(super) first: String,
+}
+
+/// Finds out where to go on. A new line begins if the server has purged what comes next.
+pub(super) fn begin<'a>(run: &Run<'a>, session: &mut Session, is_broken: &mut bool) -> Result<Beginning<'a>> {
+    let files = files(session)?;
+    let Some(oldest) = files.first().cloned() else { bail!("the server has no binary log (log_bin is off)") };
+    let Some(line) = run.archive.newest()? else {
+        let line =
+            begin_line(run, session, &oldest, Reason { why: Why::First, what: String::new(), before: None })?;
+        return Ok(Beginning { line, tail: None, first: oldest });
+    };
+    let Some(tail) = line.tail()? else {
+        // It was begun, and no file of it is there.
+        let first = if files.contains(&line.about.first) { line.about.first.clone() } else { oldest };
+        return Ok(Beginning { line, tail: None, first });
+    };
+    if let Some(damage) = &tail.damage {
+        run.report.warn(&format!("{}: {damage}; what follows is fetched again", tail.file));
+    }
+    if files.contains(&tail.file) {
+        let first = tail.file.clone();
+        return Ok(Beginning { line, tail: Some(tail), first });
+    }
+    if follows(run, &tail, &oldest)? {
+        return Ok(Beginning { line, tail: None, first: oldest });
+    }
+    *is_broken = true;
+    let (why, what) = match files.last().is_some_and(|newest| number(newest) < number(&tail.file)) {
+        true => (Why::Fork, format!("the server has begun its log anew: it has no {} any more", tail.file)),
+        false => (
+            Why::Gap,
+            format!(
+                "the server has no {} any more, its oldest file is {oldest}: what is between them is not archived",
+                tail.file
+            ),
+        ),
+    };
+    let line = begin_line(run, session, &oldest, Reason { why, what, before: Some(&tail) })?;
+    Ok(Beginning { line, tail: None, first: oldest })
+}
+
+/// Begins a line because the server's history is another than the one archived.
+pub(super) fn fork(run: &Run<'_>, what: &str) -> Result<()> {
+    let tail = run.archive.newest()?.map_or(Ok(None), |line| line.tail())?;
+    let mut session = run.target.connect()?;
+    let oldest = files(&mut session)?.into_iter().next().context("the server has no binary log any more")?;
+    let reason = Reason { why: Why::Fork, what: what.to_owned(), before: tail.as_ref() };
+    begin_line(run, &mut session, &oldest, reason)?;
+    Ok(())
+}
+
+/// Why a line begins, and what was found.
+struct Reason<'t> {
+    why: Why,
+    what: String,
+    /// The end of the line before it.
+    before: Option<&'t Tail>,
+}
+
+fn begin_line<'a>(run: &Run<'a>, session: &mut Session, first: &str, reason: Reason<'_>) -> Result<Line<'a>> {
+    let row = session.strings("SELECT @@server_id, @@version")?.into_iter().next().unwrap_or_default();
+    let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+    let Reason { why, what, before } = reason;
+    let mut about =
+        About::new(why, calendar::now_s(), cell(0).parse().unwrap_or(0), cell(1), first.to_owned());
+    about.before = before.map(|tail| (tail.file.clone(), tail.end));
+    about.what.clone_from(&what);
+    let line = run.archive.begin(about)?;
+    if why != Why::First {
+        run.report.warn(&format!("{what}; line {} begins with {first}", line.number));
+    }
+    Ok(line)
+}
+
+/// The server's files, the oldest first.
+fn files(session: &mut Session) -> Result<Vec<String>> {
+    match session.strings("SHOW BINARY LOGS") {
+        Ok(rows) => Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()),
+        Err(Error::Sql { code: 1381, .. }) => bail!("the server has no binary log: log_bin is off"),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The number of a file: what its name ends with.
+fn number(file: &str) -> Option<u64> {
+    file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
+}
+
+/// Whether a file goes on exactly where the archive ends: it begins with a list of all transactions before
+/// it.
+fn follows(run: &Run<'_>, tail: &Tail, file: &str) -> Result<bool> {
+    let Some(state) = &tail.state else { return Ok(false) };
+    Ok(listed(run, file)?.as_ref() == Some(state))
+}
+
+/// The transactions before a file, as MariaDB writes them at its beginning.
+fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
+    let from = From {
+        file: file.to_owned(),
+        at: 4,
+        server_id: run.server_id,
+        ends: true,
+        acknowledges: false,
+        heartbeat: HEARTBEAT,
+    };
+    let mut dump = run.target.connect()?.dump(&from)?;
+    let mut format = Format::without_sums();
+    format.has_sums = dump.has_sums();
+    let mut at = 4;
+    for _ in 0..PATIENCE {
+        let bytes = match dump.next(HEARTBEAT)? {
+            Packet::Event { bytes, .. } => bytes,
+            Packet::Nothing => continue,
+            Packet::End => return Ok(None),
+        };
+        let next = {
+            let event = Event::prove(bytes, at, &format)?;
+            at += bytes.len() as u64;
+            match event.parse()? {
+                Body::Format(format) => *format,
+                Body::GtidList(list) => {
+                    let numbers = list.numbers.iter();
+                    return Ok(Some(numbers.map(|it| ((it.domain, it.server_id), it.sequence)).collect()));
+                }
+                Body::Rotate(_) | Body::Encryption(_) => continue,
+                _ => return Ok(None),
+            }
+        };
+        format = next;
+    }
+    bail!("the server does not send the beginning of {file}")
+}

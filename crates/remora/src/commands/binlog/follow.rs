@@ -1,0 +1,365 @@
+//! One connection: what the server sends is compared, appended, made durable and acknowledged.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use binlog::archive::{Line, Tail, Writer};
+use binlog::event::format::Format;
+use binlog::event::{ARTIFICIAL, Body, Event, Kind};
+use binlog::group::Name;
+use progress::Progress;
+use server::dump::{Dump, From, Packet};
+use server::{Error, Session};
+
+use super::compare::Compare;
+use super::{NO_SUCH_PLACE, Run};
+use crate::exit;
+use crate::history::names;
+use crate::report::size;
+
+/// The beginning of the first event of a file.
+const FIRST: u64 = 4;
+/// How often an idle server says that there is nothing.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A server that says nothing for so long is gone.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long a silent connection is trusted. After RESET MASTER a server goes on to say that there is nothing,
+/// whatever it writes into its new files.
+const TRUST: Duration = Duration::from_secs(10);
+/// How long to wait at most until looking whether to stop.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Why a connection was left.
+pub(super) enum Left {
+    /// Everything is archived.
+    End,
+    /// A signal came.
+    Stopped,
+    /// What the server has differs from what is archived. How.
+    Forked(String),
+    /// It is to be made again: what the server has is to be compared.
+    Again,
+}
+
+/// What happens with an event.
+enum Took {
+    It,
+    /// Everything was sent before.
+    Silence,
+    Difference(String),
+}
+
+/// A connection.
+pub(super) struct Follow<'r, 'a> {
+    run: &'r Run<'a>,
+    writer: Writer<'a>,
+    line: &'r Line<'a>,
+    tail: Option<Tail>,
+    first: String,
+    /// While this is there, nothing is appended.
+    compare: Option<Compare>,
+    /// The file that is sent.
+    file: String,
+    /// Where the next event is in it.
+    at: u64,
+    format: Format,
+    /// The server first repeats how events are written.
+    skips_format: bool,
+    /// Since when there is something that is not durable.
+    dirty: Option<Instant>,
+    waits: bool,
+    /// The last transaction.
+    name: Name,
+}
+
+/// Whether a file may have this name: what a server says must not lead out of the folder.
+fn is_log(name: &str) -> bool {
+    let number = name.rsplit_once('.').map(|(_, number)| number);
+    !name.starts_with('.')
+        && !name.contains(|c: char| c == '/' || c.is_control())
+        && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+impl<'r, 'a> Follow<'r, 'a> {
+    pub(super) fn new(
+        run: &'r Run<'a>,
+        line: &'r Line<'a>,
+        tail: Option<Tail>,
+        first: String,
+    ) -> Result<Follow<'r, 'a>> {
+        let compare = match &tail {
+            Some(tail) => Some(Compare::open(&line.folder().join(&tail.file), tail.end)?),
+            None => None,
+        };
+        Ok(Follow {
+            run,
+            writer: line.writer()?,
+            line,
+            tail,
+            first,
+            compare,
+            file: String::new(),
+            at: FIRST,
+            format: Format::without_sums(),
+            skips_format: false,
+            dirty: None,
+            waits: false,
+            name: Name::None,
+        })
+    }
+
+    /// Goes on until there is nothing more to do.
+    pub(super) fn all(mut self, session: Session) -> Result<Left> {
+        let mut session = Some(session);
+        let mut from = FIRST;
+        if let (Some(compare), Some(tail)) = (&self.compare, &self.tail) {
+            // Positions in requests have 32 bits.
+            from = if u32::try_from(tail.last).is_ok() { tail.last } else { FIRST };
+            if from > FIRST
+                && let Some(connection) = session.take()
+                && let Some(what) = self.head(connection, compare)?
+            {
+                return Ok(Left::Forked(what));
+            }
+        }
+        let session = match session {
+            Some(session) => session,
+            None => self.run.target.connect()?,
+        };
+        let mut dump = session.dump(&self.asked(from, self.run.once))?;
+        self.format.has_sums = dump.has_sums();
+        let left = self.receive(&mut dump);
+        // Whatever happened, what has come is kept.
+        self.sync(&mut dump)?;
+        if matches!(left, Ok(Left::Stopped | Left::End)) {
+            self.tell("archived:");
+        }
+        left
+    }
+
+    fn asked(&self, at: u64, ends: bool) -> From {
+        From {
+            file: self.first.clone(),
+            at: u32::try_from(at).unwrap_or(u32::MAX),
+            server_id: self.run.server_id,
+            ends,
+            acknowledges: self.run.ack,
+            heartbeat: HEARTBEAT,
+        }
+    }
+
+    /// Compares the first event of the file: it says when the file was begun. Returns how it differs.
+    fn head(&self, session: Session, compare: &Compare) -> Result<Option<String>> {
+        let mut asked = self.asked(FIRST, true);
+        asked.acknowledges = false;
+        let mut dump = session.dump(&asked)?;
+        let format = Format::without_sums();
+        let since = Instant::now();
+        while since.elapsed() < SILENCE_MAX {
+            let Packet::Event { bytes, .. } = dump.next(HEARTBEAT)? else { continue };
+            let event = Event::cut(bytes, FIRST, &format)?;
+            if event.header.kind == Kind::FORMAT_DESCRIPTION {
+                let is_same = compare.has(bytes, FIRST)?;
+                return Ok((!is_same).then(|| format!("the server began {} anew", self.first)));
+            }
+        }
+        bail!("the server does not send the beginning of {}", self.first)
+    }
+
+    fn receive(&mut self, dump: &mut Dump) -> Result<Left> {
+        let began = Instant::now();
+        let mut heard = began;
+        loop {
+            if self.run.stop.load(Ordering::Relaxed) {
+                return Ok(Left::Stopped);
+            }
+            let due =
+                self.dirty.map(|since| (since + self.run.sync).saturating_duration_since(Instant::now()));
+            let packet = match dump.next(due.map_or(LOOK, |due| due.min(LOOK))) {
+                // There is no such place in the file: it is shorter than what is archived.
+                Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.compare.is_some() => {
+                    return Ok(Left::Forked(format!(
+                        "the server's {} differs from what is archived: {message}",
+                        self.first
+                    )));
+                }
+                packet => packet?,
+            };
+            match packet {
+                Packet::Event { bytes, waits } => {
+                    heard = Instant::now();
+                    let len = bytes.len() as u64;
+                    self.waits |= waits;
+                    // The bytes are the connection's; everything else that is needed is not.
+                    match self.event(bytes)? {
+                        Took::It => self.run.report.read(len),
+                        Took::Silence => {
+                            if let Some(what) = self.unfinished() {
+                                return Ok(Left::Forked(what));
+                            }
+                            if !self.run.has_told.replace(true) {
+                                self.tell("caught up:");
+                            }
+                            if began.elapsed() > TRUST {
+                                return Ok(Left::Again);
+                            }
+                        }
+                        Took::Difference(what) => return Ok(Left::Forked(what)),
+                    }
+                }
+                Packet::Nothing if heard.elapsed() > SILENCE_MAX => {
+                    let why = "it has said nothing for 30 s".to_owned();
+                    let target = self.run.target.to_string();
+                    return Err(Error::LostConnection {
+                        target,
+                        why,
+                        statement: "COM_BINLOG_DUMP".to_owned(),
+                    }
+                    .into());
+                }
+                Packet::Nothing => {}
+                Packet::End => {
+                    return Ok(match self.unfinished() {
+                        Some(what) => Left::Forked(what),
+                        None => Left::End,
+                    });
+                }
+            }
+            let is_due = self.dirty.is_some_and(|since| since.elapsed() >= self.run.sync);
+            if is_due || (self.waits && !dump.has_more()) {
+                self.sync(dump)?;
+            }
+        }
+    }
+
+    /// That the server has less than what is archived.
+    fn unfinished(&self) -> Option<String> {
+        let compare = self.compare.as_ref()?;
+        (self.at < compare.end()).then(|| {
+            format!(
+                "the server's {} ends at {}, and {} bytes are archived",
+                self.file,
+                self.at,
+                compare.end()
+            )
+        })
+    }
+
+    fn sync(&mut self, dump: &mut Dump) -> Result<()> {
+        if self.dirty.take().is_some() {
+            self.writer.sync().with_context(|| self.line.folder().display().to_string())?;
+        }
+        if std::mem::take(&mut self.waits) {
+            dump.acknowledge(&self.file, self.at)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, bytes: &[u8]) -> Result<Took> {
+        // The server changes the first event of a file that it repeats, and not always its checksum.
+        let prove = if self.skips_format { Event::cut } else { Event::prove };
+        let event = prove(bytes, self.at, &self.format).map_err(|corrupt| {
+            exit::damage(format!("the server sent a damaged event of {}: {corrupt}", self.file))
+        })?;
+        let header = event.header;
+        match header.kind {
+            Kind::HEARTBEAT => {
+                return Ok(Took::Silence);
+            }
+            Kind::ROTATE if header.flags & ARTIFICIAL != 0 => {
+                let Body::Rotate(rotate) = event.parse()? else { return Ok(Took::It) };
+                let (name, at) = (String::from_utf8_lossy(rotate.file).into_owned(), rotate.position);
+                return self.rotate(name, at);
+            }
+            Kind::FORMAT_DESCRIPTION => {
+                if let Body::Format(format) = event.parse()? {
+                    self.format = *format;
+                }
+                if std::mem::take(&mut self.skips_format) {
+                    return Ok(Took::It);
+                }
+            }
+            _ if header.flags & ARTIFICIAL != 0 => return Ok(Took::It),
+            Kind::GTID => {
+                if let Body::Gtid(gtid) = event.parse()? {
+                    self.name = Name::MariaDb(gtid.number);
+                }
+            }
+            _ => {}
+        }
+        let end = self.at + bytes.len() as u64;
+        // MariaDB from 11.4 on writes 0 for events within a transaction.
+        if header.next_position > 0 && u64::from(header.next_position) != end & u64::from(u32::MAX) {
+            bail!(
+                "the server sent an event that ends at {} where one that ends at {end} belongs, in {}",
+                header.next_position,
+                self.file
+            );
+        }
+        self.keep(bytes, end)
+    }
+
+    /// Compares or appends an event of the file.
+    fn keep(&mut self, bytes: &[u8], end: u64) -> Result<Took> {
+        match &self.compare {
+            Some(compare) if self.at < compare.end() => {
+                if !compare.has(bytes, self.at)? {
+                    let what =
+                        format!("the server's {} differs from what is archived, at {}", self.file, self.at);
+                    return Ok(Took::Difference(what));
+                }
+            }
+            _ => {
+                self.go_on()?;
+                self.writer.append(bytes).with_context(|| self.line.folder().display().to_string())?;
+                self.dirty.get_or_insert_with(Instant::now);
+            }
+        }
+        self.at = end;
+        Ok(Took::It)
+    }
+
+    /// All is compared: what follows is appended.
+    fn go_on(&mut self) -> Result<()> {
+        if self.compare.take().is_some()
+            && let Some(tail) = &self.tail
+        {
+            self.writer = self.line.resume(tail)?;
+        }
+        Ok(())
+    }
+
+    /// What follows is of this file, from there on.
+    fn rotate(&mut self, name: String, at: u64) -> Result<Took> {
+        if name == self.file {
+            return Ok(Took::It);
+        }
+        if !is_log(&name) {
+            bail!("the server calls a file of its log {name:?}, which is no name of one");
+        }
+        if self.file.is_empty() {
+            self.skips_format = at > FIRST;
+        } else if let Some(what) = self.unfinished() {
+            return Ok(Took::Difference(what));
+        }
+        if !self.file.is_empty() || self.compare.is_none() {
+            self.go_on()?;
+            let whole = self.writer.file().map(ToOwned::to_owned);
+            self.writer.begin(&name).with_context(|| self.line.folder().join(&name).display().to_string())?;
+            self.dirty = None;
+            if let Some(whole) = whole {
+                self.run.report.note(&format!("{whole} is whole: {}", size(self.at)));
+            }
+        }
+        self.file = name;
+        self.at = at;
+        Ok(Took::It)
+    }
+
+    /// `caught up: line 1, binlog.000033:818, 0-1-90112`
+    fn tell(&self, how: &str) {
+        let name = names::gtid(self.name).map_or_else(String::new, |name| format!(", {name}"));
+        self.run.report.note(&format!("{how} line {}, {}:{}{name}", self.line.number, self.file, self.at));
+    }
+}

@@ -1,0 +1,430 @@
+//! `remora binlog`: the archive has the server's bytes, whatever happens to either of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use sandbox::{Family, Product, Sandbox};
+use server::Session;
+use tempfile::TempDir;
+
+use crate::extract::{data, execute, folder, mariadb, run, session};
+use crate::support::{Ended, Running, on_products, products, remora, start, tell, until};
+
+/// A server with a log, and an archive of it.
+struct Play {
+    folder: TempDir,
+    server: Sandbox,
+    session: Session,
+}
+
+impl Play {
+    fn new(product: Product, options: &[&str]) -> Play {
+        let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW"];
+        let server = start(product, &[&own[..], options].concat());
+        let session = session(&server);
+        Play { folder: folder(), server, session }
+    }
+
+    fn does(&mut self, statements: &[&str]) {
+        execute(&mut self.session, statements);
+    }
+
+    fn arguments(&self, more: &[&str]) -> Vec<String> {
+        let socket = self.server.socket().to_str().unwrap();
+        let own = ["binlog", "repo/db", "--no-defaults", "-u", "root", "-S", socket];
+        own.iter().chain(more).map(ToString::to_string).collect()
+    }
+
+    fn once(&self) -> Ended {
+        let arguments = self.arguments(&["--once"]);
+        run(self.folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Archives until it is stopped.
+    fn follow(&self, more: &[&str]) -> Running {
+        let mut command = remora(self.folder.path());
+        command
+            .args(self.arguments(more))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Running::new(command.spawn().unwrap())
+    }
+
+    fn line(&self, number: u32) -> PathBuf {
+        self.folder.path().join(format!("repo/db/log/{number:06}"))
+    }
+
+    /// The server's files, the oldest first.
+    fn files(&mut self) -> Vec<String> {
+        let rows = self.session.strings("SHOW BINARY LOGS").unwrap();
+        rows.into_iter().map(|row| row[0].clone().unwrap()).collect()
+    }
+
+    /// Purges all files before this one. The server needs a while until it needs none of them itself.
+    fn purge(&mut self, first: &str) {
+        until("the files are purged", || {
+            self.does(&[&format!("PURGE BINARY LOGS TO '{first}'")]);
+            self.files()[0] == first
+        });
+    }
+
+    /// Every byte of the server's files is archived in a line, and no other. That a file is in use is no
+    /// difference: a server that was killed does not always take it back.
+    fn is_archived(&mut self, number: u32) {
+        for file in self.files() {
+            let own = std::fs::read(self.server.data().join(&file)).unwrap();
+            let archived = std::fs::read(self.line(number).join(&file)).unwrap();
+            let unused = |mut bytes: Vec<u8>| {
+                bytes[21] &= !1;
+                bytes
+            };
+            let (own, archived) = (unused(own), unused(archived));
+            assert!(own == archived, "{file}: {} bytes, and {} are archived", own.len(), archived.len());
+        }
+    }
+
+    /// How many bytes of the file that is written now are archived.
+    fn archived(&mut self, number: u32) -> u64 {
+        let file = self.files().pop().unwrap();
+        std::fs::metadata(self.line(number).join(file)).map_or(0, |found| found.len())
+    }
+
+    /// All bytes are there.
+    fn until_archived(&mut self, number: u32) {
+        let end = Instant::now() + Duration::from_secs(30);
+        let row = self.session.strings("SHOW MASTER STATUS").unwrap().remove(0);
+        let position: u64 = row[1].clone().unwrap().parse().unwrap();
+        while self.archived(number) < position && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.is_archived(number);
+    }
+
+    fn description(&self, number: u32) -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(self.line(number).join("line.json")).unwrap()).unwrap()
+    }
+}
+
+const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)";
+
+#[test]
+fn copy_is_bytes() {
+    on_products(&products(), |product| {
+        tell(product);
+        let options: &[&str] = match product.family() {
+            Family::MariaDb => {
+                &["--log-bin-compress=1", "--log-bin-compress-min-len=10", "--max-allowed-packet=64M"]
+            }
+            Family::MySql => &[
+                "--binlog-rows-query-log-events=1",
+                "--max-allowed-packet=64M",
+                "--innodb-log-file-size=512M",
+            ],
+        };
+        let mut play = Play::new(product, options);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a'), (REPEAT('b', 500))", "FLUSH BINARY LOGS"]);
+        if product.family() == Family::MariaDb {
+            play.does(&["SET GLOBAL log_bin_compress = OFF"]);
+        }
+        // An event of several packets.
+        play.does(&[
+            "SET SESSION binlog_format = ROW",
+            "INSERT INTO t (v) VALUES (REPEAT('c', 40000000))",
+            "UPDATE t SET v = 'd' WHERE id = 3",
+            "SET SESSION binlog_format = STATEMENT",
+            "INSERT INTO t (v) VALUES (CONCAT(RAND()))",
+        ]);
+        play.once().exits(0).says(&["archived: line 1", "binlog.000002:"]);
+        play.is_archived(1);
+        // There is nothing more to do, and then there is.
+        play.once().exits(0);
+        play.is_archived(1);
+        play.does(&["DELETE FROM t WHERE id = 1", "FLUSH BINARY LOGS", "DELETE FROM t"]);
+        play.once().exits(0).says(&["binlog.000002 is whole", "binlog.000003:"]);
+        play.is_archived(1);
+        let server = run(play.folder.path(), &["log", &data(&play.server)]).exits(0).out;
+        let archive = run(play.folder.path(), &["log", "repo/db"]).exits(0).out;
+        assert!(archive == server, "{archive}--- the server's\n{server}");
+    });
+}
+
+#[test]
+fn logs_without_checksums_and_images_are_archived_too() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &["--binlog-checksum=NONE", "--binlog-annotate-row-events=0"]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS", "DELETE FROM t"]);
+        play.once().exits(0);
+        play.is_archived(1);
+        // The server changes its mind.
+        play.does(&["SET GLOBAL binlog_checksum = CRC32", "INSERT INTO t (v) VALUES ('b')"]);
+        play.once().exits(0);
+        play.is_archived(1);
+    }
+}
+
+/// Archiver and server are killed again and again.
+#[test]
+fn what_is_killed_goes_on() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &["--sync-binlog=1"]);
+        play.does(&[TABLE]);
+        for round in 0..8 {
+            let mut running = play.follow(&["--sync", "0s"]);
+            for row in 0..20 {
+                play.does(&[&format!(
+                    "INSERT INTO t (v) VALUES (REPEAT('{row}', {}))",
+                    1 + row * 100 * round
+                )]);
+            }
+            if round == 3 {
+                play.does(&["FLUSH BINARY LOGS"]);
+            }
+            if round == 5 {
+                play.server.kill().unwrap();
+                play.server.restart().unwrap();
+                play.session = session(&play.server);
+                running.must_run();
+                play.until_archived(1);
+            }
+            std::thread::sleep(Duration::from_millis(30 * round));
+            running.kill();
+        }
+        // A part of a transaction is at the end, as a machine leaves it that lost power.
+        let file = play.files().pop().unwrap();
+        let path = play.line(1).join(file);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.truncate(bytes.len() - 7);
+        bytes.extend([0; 100]);
+        std::fs::write(&path, bytes).unwrap();
+        play.once().exits(0).says(&["what follows is fetched again"]);
+        play.is_archived(1);
+        assert!(!play.line(2).exists());
+    }
+}
+
+#[test]
+fn an_archive_follows_a_server_and_ends_when_it_is_told() {
+    let mut play = Play::new(mariadb().next().unwrap(), &[]);
+    play.does(&[TABLE]);
+    let mut running = play.follow(&[]);
+    running.until_says("caught up: line 1");
+    play.does(&["INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS", "INSERT INTO t (v) VALUES ('b')"]);
+    play.until_archived(1);
+    // Nobody else writes to the archive, and the server knows us.
+    play.once().exits(11).says(&["another run archives into it"]);
+    let hosts = play.session.strings("SHOW SLAVE HOSTS").unwrap();
+    assert_eq!(hosts[0][1].as_deref(), Some("remora"), "{hosts:?}");
+    running.signal("TERM");
+    running.end().exits(143).says(&["archived: line 1, binlog.000002:"]);
+    play.is_archived(1);
+}
+
+#[test]
+fn reset_master_begins_a_line_and_overwrites_nothing() {
+    for product in mariadb() {
+        for is_connected in [false, true] {
+            let mut play = Play::new(product, &[]);
+            play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
+            play.once().exits(0);
+            let before = std::fs::read(play.line(1).join("binlog.000001")).unwrap();
+            let running = is_connected.then(|| {
+                let mut running = play.follow(&[]);
+                running.until_says("caught up");
+                running
+            });
+            // The same names, and as many bytes.
+            play.does(&["DROP TABLE t", "RESET MASTER", TABLE, "INSERT INTO t (v) VALUES ('b')"]);
+            match running {
+                None => {
+                    drop(play.once().exits(12).says(&["binlog.000001", "line 2 begins with binlog.000001"]))
+                }
+                Some(mut running) => {
+                    running.until_says("line 2 begins");
+                    play.until_archived(2);
+                    running.signal("INT");
+                    running.end().exits(130);
+                }
+            }
+            play.is_archived(2);
+            let archived = std::fs::read(play.line(1).join("binlog.000001")).unwrap();
+            assert!(archived.starts_with(&before));
+            assert_eq!(play.description(2)["why"], "fork");
+            // What was told once is not told again.
+            play.once().exits(0);
+            let shown = run(play.folder.path(), &["log", "repo/db", "--rows"]).exits(0).out;
+            assert!(shown.contains("'b'") && !shown.contains("'a'"), "{shown}");
+        }
+    }
+}
+
+/// CRC-32 as zlib has it.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, _| if sum & 1 == 1 { sum >> 1 ^ 0xEDB8_8320 } else { sum >> 1 };
+    !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
+}
+
+/// The first event has the time at which the file was begun. Here only that differs, and no transaction.
+#[test]
+fn a_file_that_was_begun_at_another_time_is_another_history() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &[]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('same')"]);
+        play.once().exits(0);
+        let path = play.line(1).join("binlog.000001");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let end = 4 + usize::from(u16::from_le_bytes([bytes[13], bytes[14]]));
+        bytes[4] ^= 1;
+        let in_use = std::mem::take(&mut bytes[21]);
+        let sum = crc32(&bytes[4..end - 4]);
+        bytes[end - 4..end].copy_from_slice(&sum.to_le_bytes());
+        bytes[21] = in_use;
+        std::fs::write(&path, &bytes).unwrap();
+        play.once().exits(12).says(&["the server began binlog.000001 anew"]);
+        play.is_archived(2);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_last_transaction_with_other_bytes_is_another_history() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &["--binlog-checksum=NONE"]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('unlike')"]);
+        play.once().exits(0);
+        let path = play.line(1).join("binlog.000001");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(6).rposition(|word| word == b"unlike").unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        play.does(&["INSERT INTO t (v) VALUES ('more')"]);
+        play.once().exits(12).says(&["binlog.000001 differs from what is archived, at"]);
+        play.is_archived(2);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}
+
+/// An older state of the server is put back: its log begins as the archived one, and goes on otherwise.
+#[test]
+fn a_server_that_was_put_back_has_another_history() {
+    for product in mariadb() {
+        for more in [0, 1] {
+            let mut play = Play::new(product, &[]);
+            play.does(&[
+                TABLE,
+                "INSERT INTO t (v) VALUES ('a')",
+                "FLUSH BINARY LOGS",
+                "INSERT INTO t (v) VALUES ('b')",
+            ]);
+            let file = play.server.data().join("binlog.000002");
+            let older = std::fs::read(&file).unwrap();
+            play.does(&["INSERT INTO t (v) VALUES ('c')", "INSERT INTO t (v) VALUES ('d')"]);
+            play.once().exits(0);
+            play.server.stop().unwrap();
+            std::fs::write(&file, &older).unwrap();
+            play.server.restart().unwrap();
+            play.session = session(&play.server);
+            for _ in 0..more {
+                play.does(&["INSERT INTO t (id, v) VALUES (103, 'C')"]);
+            }
+            play.once().exits(12).says(&["line 2 begins with binlog.000001"]);
+            play.is_archived(2);
+            let shown =
+                run(play.folder.path(), &["log", play.line(1).to_str().unwrap(), "--rows"]).exits(0).out;
+            assert!(shown.contains("'d'"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn purged_while_away() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &[]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        // All that is purged is archived: the line goes on.
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.purge("binlog.000003");
+        play.does(&["INSERT INTO t (v) VALUES ('b')"]);
+        play.once().exits(0);
+        assert!(!play.line(2).exists());
+        let shown = run(play.folder.path(), &["log", "repo/db", "--rows"]).exits(0).out;
+        assert!(shown.contains("'a'") && shown.contains("'b'"), "{shown}");
+        // And here it is not.
+        play.does(&["INSERT INTO t (v) VALUES ('c')", "FLUSH BINARY LOGS"]);
+        play.does(&["INSERT INTO t (v) VALUES ('lost')", "FLUSH BINARY LOGS"]);
+        play.purge("binlog.000005");
+        play.does(&["INSERT INTO t (v) VALUES ('e')"]);
+        let ended = play.once().exits(12);
+        ended.says(&["no binlog.000003 any more, its oldest file is binlog.000005", "not archived"]);
+        play.is_archived(2);
+        assert_eq!(play.description(2)["why"], "gap");
+        assert_eq!(play.description(2)["before"][0], "binlog.000003");
+        play.once().exits(0);
+    }
+}
+
+#[test]
+fn commit_waits_for_the_archive() {
+    for product in mariadb() {
+        let options =
+            ["--rpl-semi-sync-master-enabled=1", "--rpl-semi-sync-master-timeout=1", "--sync-binlog=1"];
+        let mut play = Play::new(product, &options);
+        play.does(&["SET GLOBAL rpl_semi_sync_master_timeout = 20000"]);
+        let mut running = play.follow(&["--ack"]);
+        running.until_says("waits for us for 20000 ms");
+        running.until_says("caught up");
+        let status = |play: &mut Play, name: &str| {
+            let row =
+                play.session.strings(&format!("SHOW STATUS LIKE 'Rpl_semi_sync_master_{name}'")).unwrap();
+            row[0][1].clone().unwrap()
+        };
+        let before = status(&mut play, "no_tx");
+        play.does(&[TABLE]);
+        for row in 0..10 {
+            play.does(&[&format!("INSERT INTO t (v) VALUES ('{row}')")]);
+            // It is there when COMMIT returns, and not some time later.
+            play.is_archived(1);
+        }
+        assert_eq!((status(&mut play, "no_tx"), status(&mut play, "status")), (before, "ON".to_owned()));
+        // While it sleeps, nobody's COMMIT returns.
+        running.signal("STOP");
+        let socket = play.server.socket().to_owned();
+        let commit = std::thread::spawn(move || {
+            let mut other = crate::support::connect(&socket);
+            execute(&mut other, &["INSERT INTO app.t (v) VALUES ('late')"]);
+        });
+        until("COMMIT waits", || {
+            let list = play.session.strings("SELECT STATE FROM information_schema.PROCESSLIST").unwrap();
+            list.iter().any(|row| row[0].as_deref().is_some_and(|state| state.contains("semi-sync ACK")))
+        });
+        assert!(!commit.is_finished());
+        running.signal("CONT");
+        commit.join().unwrap();
+        play.is_archived(1);
+        running.kill();
+        play.does(&["SET GLOBAL rpl_semi_sync_master_enabled = OFF"]);
+        let refused = play.arguments(&["--ack"]);
+        let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
+        run(play.folder.path(), &refused).exits(1).says(&["rpl_semi_sync_master_enabled = ON"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_archived_is_told() {
+    let product = mariadb().next().unwrap();
+    let folder = folder();
+    let plain = start(product, &[]);
+    let ask = |server: &Sandbox, account: &str| {
+        let socket = server.socket().to_str().unwrap();
+        run(folder.path(), &["binlog", "repo/db", "--once", "--no-defaults", "-u", account, "-S", socket])
+    };
+    ask(&plain, "root").exits(1).says(&["log_bin is off"]);
+    let mut play = Play::new(product, &[]);
+    play.does(&["CREATE USER few@localhost", "GRANT BINLOG MONITOR ON *.* TO few@localhost"]);
+    ask(&play.server, "few").exits(10).says(&["GRANT REPLICATION SLAVE"]);
+    play.does(&["REVOKE BINLOG MONITOR ON *.* FROM few@localhost"]);
+    ask(&play.server, "few").exits(10).says(&["GRANT BINLOG MONITOR"]);
+    assert!(Path::new(&folder.path().join("repo/db/log")).exists());
+}

@@ -1,0 +1,291 @@
+//! The binary log as a server sends it to a replica: event by event, as its file has them.
+//!
+//! The protocol is described in MariaDB's documents on replication ("Replica Registration",
+//! "COM_BINLOG_DUMP", "Semi-Sync Replication"). The driver's own stream asks a server to leave out events, so
+//! the packets are read here.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use mysql::Conn;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::stream::{self, PAYLOAD_MAX};
+use crate::{Error, Session};
+
+const REGISTER: u8 = 0x15;
+const DUMP: u8 = 0x12;
+/// The server ends instead of waiting for more.
+const NON_BLOCK: u16 = 1;
+/// The statements of row changes come too.
+const ANNOTATE: u16 = 2;
+/// Marks packets of semi-synchronous replication.
+const SEMI_SYNC: u8 = 0xEF;
+/// Bytes per read.
+const BUFFER_BYTES: usize = 256 << 10;
+/// The longest event that a server writes.
+const EVENT_BYTES_MAX: usize = 1 << 30;
+
+/// What part of a log is asked for, and how.
+#[derive(Clone, Debug)]
+pub struct From {
+    /// The file.
+    pub file: String,
+    /// Where in it. It must be the beginning of an event.
+    pub at: u32,
+    /// The number by which the server knows us. It ends the dump of whoever else has the number.
+    pub server_id: u32,
+    /// Whether to end when all is sent, instead of waiting for more.
+    pub ends: bool,
+    /// Whether COMMIT waits until we say that an event is durable.
+    pub acknowledges: bool,
+    /// How often the server says that there is nothing to send.
+    pub heartbeat: Duration,
+}
+
+/// What comes.
+#[derive(Debug)]
+pub enum Packet<'a> {
+    /// An event.
+    Event {
+        /// All of its bytes.
+        bytes: &'a [u8],
+        /// Whether a COMMIT waits for [`Dump::acknowledge`].
+        waits: bool,
+    },
+    /// Nothing came in time.
+    Nothing,
+    /// All is sent.
+    End,
+}
+
+/// A log that a server sends.
+pub struct Dump {
+    /// Ends the connection.
+    _conn: Conn,
+    socket: File,
+    target: String,
+    what: String,
+    is_semi_sync: bool,
+    has_sums: bool,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The payload that is read: of several packets if it is long.
+    payload: Vec<u8>,
+}
+
+impl Session {
+    /// Asks for the binary log. The session is used up.
+    ///
+    /// # Errors
+    /// Those of a statement; [`Error::Protocol`] if the connection is encrypted: its packets can't be read
+    /// here.
+    pub fn dump(mut self, from: &From) -> Result<Dump, Error> {
+        let heartbeat = from.heartbeat.as_nanos();
+        self.execute(&format!("SET @master_heartbeat_period = {heartbeat}"))?;
+        // Without it the server refuses a log with checksums.
+        self.execute("SET @master_binlog_checksum = @@global.binlog_checksum")?;
+        let sums = self.value("SELECT @master_binlog_checksum")?;
+        // It knows all events of MariaDB: none is left out or replaced.
+        self.execute("SET @mariadb_slave_capability = 4")?;
+        if from.acknowledges {
+            self.execute("SET @rpl_semi_sync_slave = 1")?;
+        }
+        let what = format!("the binary log {} from {}", from.file, from.at);
+        let (conn, target) = self.into_plain().ok_or_else(|| Error::Protocol {
+            what: "the binary log is read over connections without TLS only: use the server's socket or a tunnel with \
+                   --ssl-mode=disabled"
+                .to_owned(),
+        })?;
+        let socket = stream::socket(conn.as_raw_fd()).ok_or_else(|| Error::Protocol {
+            what: "the system does not give out the connection's socket".to_owned(),
+        })?;
+        let buffer = vec![0; BUFFER_BYTES];
+        let is_semi_sync = from.acknowledges;
+        let has_sums = sums.is_some_and(|method| method != "NONE");
+        let mut dump = Dump {
+            _conn: conn,
+            socket,
+            target,
+            what,
+            is_semi_sync,
+            has_sums,
+            buffer,
+            start: 0,
+            end: 0,
+            payload: Vec::new(),
+        };
+        dump.register(from.server_id)?;
+        let mut command = vec![DUMP];
+        command.extend_from_slice(&from.at.to_le_bytes());
+        let flags = ANNOTATE | if from.ends { NON_BLOCK } else { 0 };
+        command.extend_from_slice(&flags.to_le_bytes());
+        command.extend_from_slice(&from.server_id.to_le_bytes());
+        command.extend_from_slice(from.file.as_bytes());
+        dump.send(&command)?;
+        Ok(dump)
+    }
+}
+
+impl Dump {
+    /// Says who we are, for SHOW SLAVE HOSTS.
+    fn register(&mut self, server_id: u32) -> Result<(), Error> {
+        let mut command = vec![REGISTER];
+        command.extend_from_slice(&server_id.to_le_bytes());
+        // The host, the account and its password, each after a byte with its length.
+        command.extend_from_slice(b"\x06remora\0\0");
+        // The port, a rank that is not used, and the number of our source, which the server fills in.
+        command.extend_from_slice(&[0; 10]);
+        self.send(&command)?;
+        loop {
+            if self.receive(None)? {
+                return match self.payload.first() {
+                    Some(0) => Ok(()),
+                    _ => Err(self.said()),
+                };
+            }
+        }
+    }
+
+    fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
+        let mut packet = payload.len().to_le_bytes()[..3].to_vec();
+        packet.push(0);
+        packet.extend_from_slice(payload);
+        self.socket.write_all(&packet).map_err(|error| self.lost(&error))
+    }
+
+    /// The next event, or [`Packet::Nothing`] after this time.
+    ///
+    /// # Errors
+    /// [`Error::Sql`] and [`Error::Privilege`] are what the server says; [`Error::LostConnection`].
+    pub fn next(&mut self, wait: Duration) -> Result<Packet<'_>, Error> {
+        if !self.receive(Some(wait))? {
+            return Ok(Packet::Nothing);
+        }
+        let bytes = match self.payload.as_slice() {
+            [0, bytes @ ..] => bytes,
+            [0xFE, ..] if self.payload.len() < 9 => return Ok(Packet::End),
+            _ => return Err(self.said()),
+        };
+        Ok(match bytes {
+            [SEMI_SYNC, waits, bytes @ ..] if self.is_semi_sync => {
+                Packet::Event { bytes, waits: *waits == 1 }
+            }
+            _ => Packet::Event { bytes, waits: false },
+        })
+    }
+
+    /// Whether events end with checksums before the first FORMAT_DESCRIPTION says so.
+    #[must_use]
+    pub fn has_sums(&self) -> bool {
+        self.has_sums
+    }
+
+    /// Whether another packet has begun to arrive.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.start < self.end
+    }
+
+    /// Says that everything up to there is durable. Every COMMIT that waits for it ends.
+    ///
+    /// # Errors
+    /// [`Error::LostConnection`].
+    pub fn acknowledge(&mut self, file: &str, at: u64) -> Result<(), Error> {
+        let mut payload = vec![SEMI_SYNC];
+        payload.extend_from_slice(&at.to_le_bytes());
+        payload.extend_from_slice(file.as_bytes());
+        self.send(&payload)
+    }
+
+    /// Reads a payload. Returns false if it did not begin to arrive in time.
+    fn receive(&mut self, wait: Option<Duration>) -> Result<bool, Error> {
+        if let Some(wait) = wait
+            && !self.has_more()
+            && !self.arrives(wait)?
+        {
+            return Ok(false);
+        }
+        self.payload.clear();
+        loop {
+            self.need(4)?;
+            let mut len = 0;
+            for byte in self.buffer.iter().skip(self.start).take(3).rev() {
+                len = len << 8 | usize::from(*byte);
+            }
+            self.start += 4;
+            if self.payload.len() + len > EVENT_BYTES_MAX {
+                return Err(Error::Protocol { what: format!("{}: an event of more than 1 GiB", self.what) });
+            }
+            let mut left = len;
+            while left > 0 {
+                self.need(1)?;
+                let piece = left.min(self.end - self.start);
+                let bytes = self.buffer.get(self.start..self.start + piece).unwrap_or_default();
+                self.payload.extend_from_slice(bytes);
+                self.start += piece;
+                left -= piece;
+            }
+            if len < PAYLOAD_MAX {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Waits until there is something to read.
+    fn arrives(&self, wait: Duration) -> Result<bool, Error> {
+        let mut wanted = [PollFd::new(&self.socket, PollFlags::IN)];
+        let wait = Timespec {
+            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        match poll(&mut wanted, Some(&wait)) {
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(self.lost(&error.into())),
+        }
+    }
+
+    /// Makes at least this many bytes available: few enough for the buffer.
+    fn need(&mut self, bytes: usize) -> Result<(), Error> {
+        if self.end - self.start < bytes {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        while self.end - self.start < bytes {
+            let room = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.socket.read(room) {
+                Ok(0) => return Err(self.lost(&io::Error::other("the server closed the connection"))),
+                Ok(got) => self.end += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.lost(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the server says instead of an event.
+    fn said(&self) -> Error {
+        let said = stream::server_error(&self.payload);
+        if crate::privilege::is_denial(said.code) {
+            return Error::Privilege {
+                what: format!("{} may not read the binary log", self.target),
+                grant: "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO the account (REPLICATION CLIENT on MySQL)".to_owned(),
+                code: said.code,
+            };
+        }
+        Error::Sql { code: said.code, state: said.state, message: said.message, statement: self.what.clone() }
+    }
+
+    fn lost(&self, error: &io::Error) -> Error {
+        Error::LostConnection {
+            target: self.target.clone(),
+            why: error.to_string(),
+            statement: self.what.clone(),
+        }
+    }
+}
