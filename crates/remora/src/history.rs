@@ -16,7 +16,8 @@ mod walk;
 pub(crate) mod when;
 
 pub(crate) use again::{Again, AskedRow};
-pub(crate) use filter::Filter;
+pub(crate) use filter::{Filter, Range};
+pub(crate) use find::files;
 pub(crate) use known::{Known, logged};
 pub(crate) use request::Request;
 pub(crate) use transaction::{Changed, Place, Transaction, Xa, XaName, slot};

@@ -13,6 +13,8 @@ use crate::exit;
 /// The backups of one name.
 pub(crate) struct Named {
     pub(crate) name: String,
+    /// Where they are.
+    pub(crate) folder: PathBuf,
     pub(crate) repository: Repository,
 }
 
@@ -72,6 +74,7 @@ pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
     }
     let open = |folder: PathBuf| Named {
         name: folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned(),
+        folder: folder.clone(),
         repository: Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder))),
     };
     if holds_backups(root) {

@@ -1,5 +1,10 @@
 //! `remora restore`
 
+mod goal;
+mod replay;
+mod scan;
+mod until;
+
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -25,7 +30,10 @@ const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/disk.img@12 --to /vm/new.img        generation 12
   remora restore /backup/data --to /dev/vg/data --delta      write only the blocks that differ
   remora restore /backup/data --to /data --keep-going        what is proven good of a damaged backup
-  remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite";
+  remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite
+  remora restore /backup/db1 --to /data --until end          a server's data with every archived commit
+  remora restore /backup/db1 --to /data --until '2026-11-22 19:05'
+  remora restore /backup/db1 --to /data --before-statement 'DELETE FROM orders' --plan";
 
 /// Bring a generation back into a file, a device or a folder
 ///
@@ -63,6 +71,9 @@ pub(crate) struct Arguments {
     /// Threads that decompress and write [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+
+    #[command(flatten)]
+    until: until::Arguments,
 }
 
 fn target(text: &str) -> Result<Place, String> {
@@ -71,6 +82,10 @@ fn target(text: &str) -> Result<Place, String> {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
+    if let Some(goal) = arguments.until.goal() {
+        return until::run(&goal, arguments, report);
+    }
+    arguments.until.without_goal()?;
     let (named, generation) = repository::one(&arguments.from)?;
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };

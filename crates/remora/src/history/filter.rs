@@ -55,7 +55,8 @@ impl FromStr for Range {
 }
 
 impl Range {
-    fn has(&self, name: Name) -> bool {
+    /// Whether a transaction is one of these.
+    pub(crate) fn has(&self, name: Name) -> bool {
         match (self, name) {
             (Range::One(wanted), Name::MariaDb(number)) => *wanted == number,
             (Range::Domain(domain, first, last), Name::MariaDb(number)) => {

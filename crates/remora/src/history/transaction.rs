@@ -68,6 +68,10 @@ pub(crate) struct Statement {
     pub(crate) sql: String,
     /// The error that it ended with.
     pub(crate) error: u16,
+    /// The connection that ran it.
+    pub(crate) thread_id: u32,
+    /// Whether it uses temporary tables of that connection.
+    pub(crate) has_temporary: bool,
 }
 
 /// What was done to a table.

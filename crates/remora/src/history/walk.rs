@@ -25,6 +25,9 @@ use super::transaction::{Place, Statement, Transaction, Xa, XaName};
 use crate::exit::Exit;
 use crate::report::Report;
 
+/// LOG_EVENT_THREAD_SPECIFIC_F: the statement uses temporary tables.
+const THREAD_SPECIFIC: u16 = 4;
+
 /// Whether a transaction is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
@@ -273,10 +276,10 @@ impl<'a, T: Take> Walk<'a, T> {
                     open.xa = Xa::RolledBack(name.clone());
                 }
                 if !is_frame(&query.sql) {
-                    self.statement(&mut open, query);
+                    self.statement(&mut open, query, event);
                 }
             }
-            Body::ExecuteLoad(load) => self.statement(&mut open, &load.query),
+            Body::ExecuteLoad(load) => self.statement(&mut open, &load.query, event),
             Body::Annotate(sql) => {
                 open.has_text = open.has_text || self.filter.has_statement(sql);
                 open.annotate(sql);
@@ -289,11 +292,13 @@ impl<'a, T: Take> Walk<'a, T> {
         Ok(())
     }
 
-    fn statement(&self, open: &mut Transaction, query: &binlog::event::query::Query<'_>) {
+    fn statement(&self, open: &mut Transaction, query: &binlog::event::query::Query<'_>, event: &Event<'_>) {
         open.has_text = open.has_text || self.filter.has_statement(&query.sql);
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let (schema, sql, error) = (text(query.schema), text(&query.sql), query.error);
-        open.statements.push(Statement { schema, sql, error });
+        let has_temporary = event.header.flags & THREAD_SPECIFIC != 0;
+        let thread_id = query.thread_id;
+        open.statements.push(Statement { schema, sql, error, thread_id, has_temporary });
     }
 
     fn rows(&mut self, open: &mut Transaction, rows: &Rows<'_>, event: &Event<'_>) -> Result<()> {

@@ -127,6 +127,7 @@ impl Run<'_> {
         }
         let named = Named {
             name: self.name.to_owned(),
+            folder: to.clone(),
             repository: repository::named(&self.arguments.to, self.name),
         };
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);

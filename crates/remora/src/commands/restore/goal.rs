@@ -1,0 +1,72 @@
+//! To which moment a server's data are brought.
+
+use std::str::FromStr;
+
+use crate::history::{Range, when};
+
+/// The moment, as the command line names it.
+#[derive(Clone, Debug)]
+pub(super) enum Goal {
+    /// After everything that is archived.
+    End,
+    /// After the last transaction that ended then or earlier, in seconds since 1970.
+    Time(i64),
+    /// After these transactions.
+    After(Vec<Range>),
+    /// A position in the server's binary log.
+    Position(String, u64),
+    /// Before this transaction.
+    Before(Range),
+    /// Before the newest transaction with this text, in lower case, in a statement.
+    BeforeStatement(String),
+}
+
+impl FromStr for Goal {
+    type Err = String;
+
+    /// A value of `--until`.
+    fn from_str(text: &str) -> Result<Goal, String> {
+        if text == "end" {
+            return Ok(Goal::End);
+        }
+        if let Ok(time) = when::parse(text) {
+            return Ok(Goal::Time(time));
+        }
+        if let Ok(names) = text.split(',').map(single).collect() {
+            return Ok(Goal::After(names));
+        }
+        let position = text.rsplit_once(':').and_then(|(file, at)| Some((file, at.parse().ok()?)));
+        let (file, at) = position.filter(|(file, _)| !file.is_empty()).ok_or_else(|| {
+            format!(
+                "{text} is neither 'end' nor a time as 2026-11-22T19:05, a GTID as 0-1-42, or FILE:POSITION"
+            )
+        })?;
+        Ok(Goal::Position(file.to_owned(), at))
+    }
+}
+
+/// The GTID of one transaction of MariaDB.
+pub(super) fn single(text: &str) -> Result<Range, String> {
+    match text.parse()? {
+        range @ Range::One(_) => Ok(range),
+        _ => Err(format!("{text} is not the GTID of one transaction of MariaDB, such as 0-1-42")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_time_a_gtid_or_a_position() {
+        let parse = |text: &str| text.parse::<Goal>();
+        assert!(matches!(parse("end"), Ok(Goal::End)));
+        assert!(matches!(parse("2026-11-22 19:05:17"), Ok(Goal::Time(_))));
+        assert!(matches!(parse("-10m"), Ok(Goal::Time(_))));
+        assert!(matches!(parse("0-1-42,1-1-7"), Ok(Goal::After(names)) if names.len() == 2));
+        assert!(matches!(parse("bin.000002:1100"), Ok(Goal::Position(file, 1100)) if file == "bin.000002"));
+        for wrong in ["0-1-42-0-1-50", "yesterday", ":5", "bin.000001:", "ac3d:5-9", ""] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

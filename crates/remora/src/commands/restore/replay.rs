@@ -1,0 +1,207 @@
+//! A private server applies an archived log to restored data, with its own SQL thread: that is several times as fast as
+//! statements through a client, and the events are applied as they were written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use disk::{Disk, Output, RealDisk};
+use progress::{Progress, count};
+use sandbox::Sandbox;
+use server::Session;
+
+use super::scan::Way;
+use crate::boot::{self, Wanted};
+use crate::report::Report;
+use crate::sound;
+use crate::stop;
+
+/// How long to wait before looking again how far it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often in a row the server may say that it has read everything, before that is believed.
+const IDLE_MAX: u32 = 20;
+
+/// What is replayed.
+pub(super) struct Replay<'a> {
+    /// The data, which no server uses.
+    pub(super) data: &'a Path,
+    /// A folder for the relay logs and what belongs to them.
+    pub(super) work: &'a Path,
+    /// The archived files, from the one where the data are.
+    pub(super) files: &'a [PathBuf],
+    /// The offset in the first one.
+    pub(super) from: u64,
+    pub(super) way: &'a Way,
+    /// The numbers of servers in the log.
+    pub(super) servers: &'a BTreeSet<u32>,
+    pub(super) wanted: Wanted<'a>,
+}
+
+impl Replay<'_> {
+    /// Applies the log, and proves what can be proven. Returns how many tables there are.
+    ///
+    /// # Errors
+    /// What the server says; [`block::Error::Stopped`]. The data are of no use then.
+    pub(super) fn run(&self, stop: &AtomicBool, report: &Report) -> Result<usize> {
+        let options = self.options()?;
+        let options: Vec<String> = options.into_iter().chain(self.wanted.options.iter().cloned()).collect();
+        self.link()?;
+        let mut server = boot::start(self.data, None, Wanted { options: &options, ..self.wanted })?;
+        let mut session = boot::connect(&server)?;
+        if self.way.transactions > 0 {
+            self.apply(&mut session, stop, report)?;
+        }
+        let tables = check(&mut session, &server, stop, report)?;
+        drop(session);
+        server.stop()?;
+        Ok(tables)
+    }
+
+    /// A server skips events with its own number without a word. So it gets one that is in none.
+    fn options(&self) -> Result<Vec<String>> {
+        let own = (1..=u32::MAX).rev().find(|number| !self.servers.contains(number));
+        let work = self.work.to_str().context("the folder's name is not UTF-8")?;
+        Ok(vec![
+            format!("--server-id={}", own.unwrap_or(u32::MAX)),
+            format!("--relay-log={work}/relay"),
+            format!("--relay-log-index={work}/relay.index"),
+            format!("--relay-log-info-file={work}/relay-log.info"),
+            format!("--master-info-file={work}/master.info"),
+            format!("--slave-load-tmpdir={work}"),
+            "--relay-log-purge=0".to_owned(),
+            "--slave-parallel-threads=0".to_owned(),
+            "--slave-ddl-exec-mode=STRICT".to_owned(),
+            "--max-allowed-packet=1G".to_owned(),
+            "--slave-max-allowed-packet=1G".to_owned(),
+            // A replay that is killed begins anew.
+            "--innodb-flush-log-at-trx-commit=0".to_owned(),
+        ])
+    }
+
+    /// The archived files as relay logs, which a server only reads.
+    fn link(&self) -> Result<()> {
+        let mut index = Output::create(&RealDisk, &self.work.join("relay.index"))?;
+        for (number, file) in self.files.iter().enumerate() {
+            let name = relay(number);
+            std::os::unix::fs::symlink(file.canonicalize()?, self.work.join(&name))?;
+            writeln!(index, "./{name}")?;
+        }
+        index.finish()?;
+        Ok(())
+    }
+
+    fn apply(&self, session: &mut Session, stop: &AtomicBool, report: &Report) -> Result<()> {
+        let Some(end) = self.way.end else { return Ok(()) };
+        report.phase("replaying", Some(self.way.bytes));
+        // From now on the server knows accounts, so that it can apply GRANT. This session keeps its rights.
+        session.execute("FLUSH PRIVILEGES")?;
+        let own: u32 = session.value("SELECT @@server_id")?.unwrap_or_default().parse()?;
+        ensure!(
+            !self.servers.contains(&own),
+            "the private server has the number {own}, which is in the log: it would skip those events"
+        );
+        let first = self.files.first().map(|file| crate::history::names::file(file)).unwrap_or_default();
+        let (first, from) = (session.quote(&first), self.from);
+        session.execute(&format!(
+            "CHANGE MASTER TO MASTER_HOST='none', MASTER_USER='none', RELAY_LOG_FILE='{}', RELAY_LOG_POS={from}, \
+             MASTER_LOG_FILE={first}, MASTER_LOG_POS={from}, MASTER_USE_GTID=no",
+            relay(0)
+        ))?;
+        let (file, at) = (relay(end.file), end.at);
+        session
+            .execute(&format!("START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}"))?;
+        let status = self.wait(session, stop, report)?;
+        self.prove(session, &status, (&file, at))
+    }
+
+    /// Waits until the SQL thread has ended, and returns what it says.
+    fn wait(
+        &self,
+        session: &mut Session,
+        stop: &AtomicBool,
+        report: &Report,
+    ) -> Result<BTreeMap<String, String>> {
+        let mut lens = Vec::new();
+        for file in self.files {
+            lens.push(RealDisk.stat(file)?.len);
+        }
+        let (mut told, mut idle) = (0, 0);
+        loop {
+            let status: BTreeMap<String, String> =
+                session.named_row("SHOW SLAVE STATUS")?.into_iter().collect();
+            let text = |name: &str| status.get(name).map_or("", String::as_str);
+            let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
+            let before: u64 = lens.iter().take(number.unwrap_or(1).saturating_sub(1)).sum();
+            let at = before + text("Relay_Log_Pos").parse::<u64>().unwrap_or(0);
+            let done = at.saturating_sub(self.from).min(self.way.bytes);
+            report.done(0, done.saturating_sub(told));
+            told = told.max(done);
+            if text("Slave_SQL_Running") != "Yes" {
+                return Ok(status);
+            }
+            idle = if text("Slave_SQL_Running_State").contains("read all relay log") { idle + 1 } else { 0 };
+            if idle > IDLE_MAX {
+                session.execute("STOP SLAVE SQL_THREAD")?;
+            }
+            if !stop::pause(LOOK_AGAIN, stop) {
+                return Err(block::Error::Stopped.into());
+            }
+        }
+    }
+
+    /// Everything was applied, and nothing else.
+    fn prove(
+        &self,
+        session: &mut Session,
+        status: &BTreeMap<String, String>,
+        (file, at): (&str, u64),
+    ) -> Result<()> {
+        let text = |name: &str| status.get(name).map_or("", String::as_str);
+        let here = format!("{}:{}", text("Relay_Log_File"), text("Relay_Log_Pos"));
+        if text("Last_SQL_Errno") != "0" {
+            let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
+            let path = number.and_then(|number| self.files.get(number.checked_sub(1)?));
+            let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+            let (at, said) = (text("Relay_Log_Pos"), text("Last_SQL_Error"));
+            bail!("the server can't apply the event at {path}:{at}: {said}");
+        }
+        ensure!(here == format!("{file}:{at}"), "the replay ended at {here} and not at {file}:{at}");
+        let groups =
+            ["Slave_DDL_Groups", "Slave_Non_Transactional_Groups", "Slave_Transactional_Groups"].map(text);
+        let applied: u64 = groups.iter().filter_map(|number| number.parse::<u64>().ok()).sum();
+        ensure!(
+            applied == self.way.transactions,
+            "{} were to be replayed, and the server has applied {applied}",
+            count(self.way.transactions, "transaction")
+        );
+        let state = session.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();
+        let reached: Vec<&str> = state.split(',').collect();
+        let lost = self.way.last.values().find(|name| !reached.contains(&name.as_str()));
+        ensure!(lost.is_none(), "the replay should have ended with {lost:?}, and it ended with {state}");
+        Ok(())
+    }
+}
+
+/// The relay log that an archived file is to the server.
+fn relay(number: usize) -> String {
+    format!("relay.{:06}", number + 1)
+}
+
+/// Checks every table and what the server has said. Returns how many tables there are.
+fn check(session: &mut Session, server: &Sandbox, stop: &AtomicBool, report: &Report) -> Result<usize> {
+    let tables = sound::tables(session, false)?;
+    let mut checked = sound::check(session, &tables, None, stop, report)?;
+    let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
+    checked.damages.extend(sound::errors(&String::from_utf8_lossy(&said)));
+    if checked.damages.is_empty() {
+        return Ok(checked.tables);
+    }
+    for damage in &checked.damages {
+        report.warn(damage);
+    }
+    bail!("the replayed data are not sound: {}", count(checked.damages.len(), "problem"))
+}

@@ -1,0 +1,265 @@
+//! Finds the place in an archived log at which a replay ends, and what must be known of the way there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::{error, fmt};
+
+use anyhow::{Result, bail};
+use binlog::group::Name;
+use dump::Selection;
+
+use super::goal::Goal;
+use crate::calendar;
+use crate::exit::Exit;
+use crate::history::{Asked, Filter, Known, Place, Take, Transaction, Walk, names};
+use crate::report::Report;
+
+/// How far times of neighbours in a log may be out of order, in seconds: a transaction takes its time before
+/// it gets its place in the log.
+const DISORDER_S: i64 = 5;
+
+/// The most characters of a statement that are shown.
+const SHOWN_CHARS: usize = 100;
+
+/// The way from where a generation is to the goal.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Way {
+    /// Behind the last transaction; none when there is none.
+    pub(super) end: Option<Place>,
+    /// How many transactions there are.
+    pub(super) transactions: u64,
+    /// The bytes of their events.
+    pub(super) bytes: u64,
+    /// The last transaction of each domain.
+    pub(super) last: BTreeMap<u32, String>,
+    /// When the last one ended, in seconds since 1970.
+    pub(super) time: Option<i64>,
+    /// How many have statements instead of rows.
+    pub(super) by_statement: u64,
+    /// What would come next.
+    pub(super) next: Option<String>,
+    /// A statement that uses a temporary table which was made before the generation.
+    pub(super) temporary: Option<String>,
+    /// The connections that have made temporary tables.
+    creators: BTreeSet<u32>,
+}
+
+/// What a scan has found.
+pub(super) struct Found {
+    pub(super) way: Way,
+    /// All numbers of servers in the log.
+    pub(super) servers: BTreeSet<u32>,
+    /// How many earlier transactions have the text that is looked for.
+    pub(super) others: u64,
+    /// Whether the goal is a time at which the archive may not have been complete yet.
+    pub(super) is_open: bool,
+}
+
+/// The goal is not behind the generation.
+#[derive(Debug)]
+pub(super) struct NoWay(&'static str);
+
+impl fmt::Display for NoWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl error::Error for NoWay {}
+
+/// Everything that matters is known: the rest of the log need not be read.
+#[derive(Debug)]
+struct Enough;
+
+impl fmt::Display for Enough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the rest of the log is not needed")
+    }
+}
+
+impl error::Error for Enough {}
+
+struct Scan<'a> {
+    goal: &'a Goal,
+    /// The names of the files.
+    files: Vec<String>,
+    start: Place,
+    /// The transactions so far.
+    now: Way,
+    /// The way, once it is known.
+    chosen: Option<Way>,
+    servers: BTreeSet<u32>,
+    /// How many of the named transactions came.
+    seen: usize,
+    /// How many transactions have the text that is looked for.
+    matches: u64,
+}
+
+/// Finds the way from an offset in the first of these files to the goal.
+///
+/// # Errors
+/// [`NoWay`] if the goal is not there; errors of files, and damage.
+pub(super) fn scan(goal: &Goal, files: &[PathBuf], from: u64, report: &Report) -> Result<Found> {
+    let statement = match goal {
+        Goal::BeforeStatement(text) => Some(text.clone()),
+        _ => None,
+    };
+    let tables = Selection { include: Vec::new(), exclude: Vec::new(), no_accounts: false };
+    let filter =
+        Filter { since: None, until: None, gtid: Vec::new(), tables, conditions: Vec::new(), statement };
+    let mut scan = Scan {
+        goal,
+        files: files.iter().map(|path| names::file(path)).collect(),
+        start: Place { file: 0, at: from },
+        now: Way::default(),
+        chosen: None,
+        servers: BTreeSet::new(),
+        seen: 0,
+        matches: 0,
+    };
+    let known = Known::default();
+    match Walk::new(files, &filter, &known, &mut scan, report).all() {
+        Ok(Exit::Done) => {}
+        Ok(_) => bail!("the archived log can't be read to the end of what is to be replayed"),
+        Err(error) if error.is::<Enough>() => {}
+        Err(error) => return Err(error),
+    }
+    let servers = std::mem::take(&mut scan.servers);
+    let others = scan.matches.saturating_sub(1);
+    let is_open = matches!(goal, Goal::Time(_)) && scan.chosen.is_none();
+    Ok(Found { way: scan.way()?, servers, others, is_open })
+}
+
+impl Scan<'_> {
+    /// The way, when nothing more comes.
+    fn way(self) -> Result<Way, NoWay> {
+        if let Some(way) = self.chosen {
+            return Ok(way);
+        }
+        let end = self.now.end.unwrap_or(self.start);
+        Err(NoWay(match self.goal {
+            Goal::End | Goal::Time(_) => return Ok(self.now),
+            Goal::After(names) if self.seen == names.len() => return Ok(self.now),
+            Goal::Position(file, at) if self.place(file, *at) == Some(end) => return Ok(self.now),
+            Goal::After(_) => "not all of these transactions are in the log behind the generation",
+            Goal::Position(..) => "this position is not in the log behind the generation",
+            Goal::Before(_) => "this transaction is not in the log behind the generation",
+            Goal::BeforeStatement(_) => "no statement in the log behind the generation has this text",
+        }))
+    }
+
+    fn place(&self, file: &str, at: u64) -> Option<Place> {
+        let file = self.files.iter().position(|name| name == file)?;
+        Some(Place { file, at })
+    }
+
+    /// The way ends before this transaction.
+    fn choose(&mut self, whole: &Transaction) {
+        self.chosen = Some(Way { next: Some(self.describe(whole)), ..self.now.clone() });
+    }
+
+    /// A transaction for people.
+    fn describe(&self, whole: &Transaction) -> String {
+        let file = self.files.get(whole.start.file).map_or("", String::as_str);
+        let name = names::gtid(whole.name).unwrap_or_else(|| format!("{file}:{}", whole.start.at));
+        let statement = whole.statements.first().map(|statement| statement.sql.clone());
+        let annotated = || whole.tables.iter().find_map(|changed| changed.statement.clone());
+        let tables = || {
+            let tables = whole.tables.iter().map(|it| format!("{}.{} {}", it.schema, it.name, it.shown()));
+            tables.collect::<Vec<_>>().join(", ")
+        };
+        let what = statement.or_else(annotated).unwrap_or_else(tables);
+        let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+        let short: String = what.chars().take(SHOWN_CHARS).collect();
+        let more = if short.len() < what.len() { " ..." } else { "" };
+        format!("{name} ({}) {short}{more}", calendar::shown(whole.time))
+    }
+
+    /// Whether the way ends before this transaction, and nothing more need be known.
+    fn ends_before(&mut self, whole: &Transaction) -> Result<bool> {
+        match self.goal {
+            Goal::End => Ok(false),
+            Goal::Time(until) => self.time(whole, *until).map(|()| false),
+            Goal::After(names) => Ok(self.seen == names.len()),
+            Goal::Before(name) => Ok(name.has(whole.name)),
+            Goal::BeforeStatement(_) => {
+                if whole.has_text {
+                    self.matches += 1;
+                    self.choose(whole);
+                }
+                Ok(false)
+            }
+            Goal::Position(file, at) => {
+                let Some(goal) = self.place(file, *at) else { return Ok(false) };
+                if whole.start < goal && goal < whole.end {
+                    let (start, end) = (whole.start.at, whole.end.at);
+                    bail!(
+                        "{file}:{at} is within a transaction, which is from {start} to {end}: name one of these"
+                    );
+                }
+                Ok(whole.start >= goal && goal >= self.start)
+            }
+        }
+    }
+
+    /// The first transaction that is later than a time is the next one. All behind it must be later too.
+    fn time(&mut self, whole: &Transaction, until: i64) -> Result<()> {
+        match &self.chosen {
+            None if whole.time > until => self.choose(whole),
+            Some(chosen) if whole.time + DISORDER_S < until => bail!(
+                "the times in the log contradict one another. This is too late: {}. But behind it in the log is {}. A session may \
+                 have set its timestamp, or the clock was put back. 'remora log' shows more; give a GTID or FILE:POSITION",
+                chosen.next.as_deref().unwrap_or_default(),
+                self.describe(whole)
+            ),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Counts a transaction.
+    fn count(&mut self, whole: &Transaction) {
+        if let Goal::After(names) = self.goal {
+            self.seen += names.iter().filter(|name| name.has(whole.name)).count();
+        }
+        let way = &mut self.now;
+        way.transactions += 1;
+        way.bytes += whole.bytes;
+        way.end = Some(whole.end);
+        way.time = Some(whole.time);
+        way.by_statement += u64::from(!whole.statements.is_empty());
+        if let Name::MariaDb(number) = whole.name {
+            way.last.insert(number.domain, number.to_string());
+        }
+        for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
+            let sql = statement.sql.to_uppercase();
+            let mut words = sql.split_whitespace();
+            let (first, is_temporary) = (words.next(), words.any(|word| word == "TEMPORARY"));
+            match first {
+                Some("CREATE") if is_temporary => drop(way.creators.insert(statement.thread_id)),
+                Some("DROP") if is_temporary => {}
+                _ if way.creators.contains(&statement.thread_id) => {}
+                _ => drop(way.temporary.get_or_insert_with(|| statement.sql.clone())),
+            }
+        }
+    }
+}
+
+impl Take for Scan<'_> {
+    fn transaction(&mut self, whole: &Transaction, _: Asked) -> Result<()> {
+        self.servers.insert(whole.server_id);
+        if whole.end <= self.start {
+            return Ok(());
+        }
+        if whole.start < self.start {
+            let at = self.start.at;
+            bail!("the generation ends at {at} in the log, which is within a transaction of the archive");
+        }
+        if self.ends_before(whole)? {
+            self.choose(whole);
+            return Err(Enough.into());
+        }
+        self.count(whole);
+        Ok(())
+    }
+}
