@@ -220,7 +220,8 @@ fn log_size(data: &Path) -> Option<u64> {
     Some(if is_copy(&head[..read]) { follow::log_size(len) } else { len })
 }
 
-/// The version of the server for which the data were last upgraded; empty if nothing tells.
+/// The version of the server for which the data were last upgraded, or which wrote the newest log beside them;
+/// empty if nothing tells.
 pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
     let mut note = String::new();
     for name in ["mariadb_upgrade_info", "mysql_upgrade_info"] {
@@ -229,7 +230,8 @@ pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
             break;
         }
     }
-    note.trim_end_matches(['\n', '\0']).to_owned()
+    let noted = note.trim_end_matches(['\n', '\0']);
+    if noted.is_empty() { binary_log::version(disk, data).unwrap_or_default() } else { noted.to_owned() }
 }
 
 /// The server for which the data were last upgraded.

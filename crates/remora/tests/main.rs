@@ -80,6 +80,8 @@ mod target;
 mod tree;
 #[path = "main/uncache.rs"]
 mod uncache;
+#[path = "main/until.rs"]
+mod until;
 #[path = "main/url.rs"]
 mod url;
 #[path = "main/value.rs"]

@@ -1,10 +1,12 @@
 //! The binary log in a data folder: what it says about prepared transactions, and where it ends.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use binlog::event::Body;
+use binlog::reader::Reader;
 use disk::{Disk, Output, RealDisk};
 use server::Session;
 
@@ -69,6 +71,25 @@ impl BinaryLog {
         }
         Ok((self.last.clone(), end))
     }
+}
+
+/// The version of the server that wrote the newest log in a data folder.
+pub(crate) fn version(disk: &dyn Disk, data: &Path) -> Option<String> {
+    let is_numbered = |name: &str| {
+        let number = name.rsplit_once('.').map(|(_, number)| number);
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let names = disk.list(data).ok()?.into_iter().filter_map(|name| name.into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| is_numbered(name)).collect();
+    names.sort();
+    // What is no log, such as Aria's, has another beginning.
+    names.iter().rev().find_map(|name| {
+        let mut reader = Reader::open(BufReader::new(disk.open(&data.join(name)).ok()?)).ok()?;
+        match reader.next().ok()??.parse().ok()? {
+            Body::Format(format) => Some(format.server.clone()),
+            _ => None,
+        }
+    })
 }
 
 fn ends(info: &str) -> bool {

@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     jobs: Option<usize>,
 
     #[command(flatten)]
-    until: until::Arguments,
+    until: until::Moment,
 }
 
 fn target(text: &str) -> Result<Place, String> {

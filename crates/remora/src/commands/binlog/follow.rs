@@ -259,9 +259,20 @@ impl<'r, 'a> Follow<'r, 'a> {
     fn event(&mut self, bytes: &[u8]) -> Result<Took> {
         // The server changes the first event of a file that it repeats, and not always its checksum.
         let prove = if self.skips_format { Event::cut } else { Event::prove };
-        let event = prove(bytes, self.at, &self.format).map_err(|corrupt| {
-            exit::damage(format!("the server sent a damaged event of {}: {corrupt}", self.file))
-        })?;
+        let event = match prove(bytes, self.at, &self.format) {
+            Ok(event) => event,
+            Err(corrupt) => {
+                let compare = self.compare.as_ref().filter(|compare| self.at < compare.end());
+                if let Some(compare) = compare
+                    && !compare.has(bytes, self.at)?
+                {
+                    // In another history, this may be within an event.
+                    return Ok(self.difference());
+                }
+                let what = format!("the server sent a damaged event of {}: {corrupt}", self.file);
+                return Err(exit::damage(what));
+            }
+        };
         let header = event.header;
         match header.kind {
             Kind::HEARTBEAT => {
@@ -300,14 +311,17 @@ impl<'r, 'a> Follow<'r, 'a> {
         self.keep(bytes, end)
     }
 
+    /// What is sent now is not what is archived.
+    fn difference(&self) -> Took {
+        Took::Difference(format!("the server's {} differs from what is archived, at {}", self.file, self.at))
+    }
+
     /// Compares or appends an event of the file.
     fn keep(&mut self, bytes: &[u8], end: u64) -> Result<Took> {
         match &self.compare {
             Some(compare) if self.at < compare.end() => {
                 if !compare.has(bytes, self.at)? {
-                    let what =
-                        format!("the server's {} differs from what is archived, at {}", self.file, self.at);
-                    return Ok(Took::Difference(what));
+                    return Ok(self.difference());
                 }
             }
             _ => {

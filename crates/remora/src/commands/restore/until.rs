@@ -35,7 +35,7 @@ const IN_USE_AT: u64 = 21;
 #[command(
     next_help_heading = "To a moment between or after backups, with the log that 'remora binlog' archived"
 )]
-pub(super) struct Arguments {
+pub(super) struct Moment {
     /// Replay the archived log until a TIME, a GTID (or one of each domain, separated by commas), FILE:POSITION,
     /// or 'end'. Transactions that ended at TIME or before are in
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true, conflicts_with_all = ["before", "before_statement"])]
@@ -67,7 +67,7 @@ pub(super) struct Arguments {
     server_option: Vec<String>,
 }
 
-impl Arguments {
+impl Moment {
     /// The moment, if one is given.
     pub(super) fn goal(&self) -> Option<Goal> {
         let before = self.before.clone().map(Goal::Before);
@@ -172,10 +172,11 @@ fn choose(
     }
     Err(why.unwrap_or_else(|| {
         let (name, line) = (&named.name, &log.line);
-        let range = wanted.map_or_else(|| "no generation of it".to_owned(), |number| format!("{name}@{number}"));
+        let which = wanted.map_or_else(|| format!("no generation of {name}"), |number| format!("{name}@{number} is not"));
+        let is = if wanted.is_some() { "" } else { " is" };
         anyhow::anyhow!(
-            "{name}: {range} is before that moment and within line {line} of the archived log; see 'remora list'; --line chooses \
-             another line, @N a generation that does not say where it is in the log"
+            "{which}{is} before that moment and within line {line} of the archived log; 'remora list' shows generations, --line \
+             chooses another line, and @N a generation that does not say where it is in the log"
         )
     }))
 }
@@ -280,13 +281,13 @@ impl Job<'_> {
             _ => scan::scan(self.goal, files, position.1, report)?,
         };
         refuse(&found)?;
-        forget_log(&data, &name)?;
         let files = files.get(..=found.way.end.map_or(0, |end| end.file)).unwrap_or(files);
         let (way, servers, from) = (&found.way, &found.servers, position.1);
         let folder = work.path().join("log");
         RealDisk.create_folder(&folder)?;
         let tables =
             Replay { data: &data, work: &folder, files, from, way, servers, wanted }.run(stop, report)?;
+        forget_log(&data, &name)?;
         self.finish(&work.path().join("tree"), &data)?;
         Ok((position, found, tables))
     }
@@ -312,7 +313,15 @@ impl Job<'_> {
             count(prepared, "transaction")
         );
         let innodb = binary_log::innodb_position(&server.error_log())?;
+        let last = innodb.clone();
         let position = log.position(&mut session, innodb)?;
+        if let Some((file, at)) = last {
+            ensure!(
+                file <= position.0,
+                "the data are at {file}:{at}, and the log in the backup ends before that, in {}",
+                position.0
+            );
+        }
         drop(session);
         server.stop()?;
         Ok((position, log.name))
@@ -399,7 +408,9 @@ fn forget_log(data: &Path, name: &str) -> Result<()> {
         let path = entry?.path();
         let file = names::file(&path);
         let Some(end) = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) else { continue };
-        if end == "index" || end == "state" || end.bytes().all(|byte| byte.is_ascii_digit()) {
+        // MariaDB has an index of GTIDs for each file.
+        let number = end.strip_suffix(".idx").unwrap_or(end);
+        if end == "index" || end == "state" || number.bytes().all(|byte| byte.is_ascii_digit()) {
             RealDisk.remove(&path)?;
         }
     }
@@ -459,9 +470,9 @@ impl Told<'_> {
             ));
         }
         if way.by_statement > 0 {
-            let statements = count(way.by_statement, "transaction");
             report.note(&format!(
-                "{statements} of them are logged as statements, DDL or other: what depends on more than the data may differ"
+                "{} of them are logged as statements, as DDL always is: what a statement takes from elsewhere may differ",
+                way.by_statement
             ));
         }
         Ok(())

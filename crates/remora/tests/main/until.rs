@@ -1,0 +1,347 @@
+//! `remora restore --until`: any moment comes back out of a generation and the archived log.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use sandbox::{Family, Product, Sandbox, Settings};
+use server::Session;
+use tempfile::TempDir;
+
+use crate::extract::{execute, folder, run, session};
+use crate::support::{Ended, on_products, places, products, start};
+
+/// A server with a log, a repository with its generations and the archive.
+struct Scene {
+    product: Product,
+    folder: TempDir,
+    server: Sandbox,
+    session: Session,
+}
+
+/// Where the original was once.
+#[derive(Debug)]
+struct Moment {
+    gtid: String,
+    position: String,
+    sums: BTreeMap<String, String>,
+}
+
+/// The sums of all tables of the user.
+fn sums(session: &mut Session) -> BTreeMap<String, String> {
+    let found = session
+        .strings(
+            "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema LIKE 'app%' \
+             AND table_type = 'BASE TABLE'",
+        )
+        .unwrap();
+    let mut sums = BTreeMap::new();
+    for table in found.into_iter().flatten().flatten() {
+        let row = session.strings(&format!("CHECKSUM TABLE {table} EXTENDED")).unwrap().remove(0);
+        let shown = session.strings(&format!("SHOW CREATE TABLE {table}")).unwrap().remove(0);
+        sums.insert(table, format!("{:?} {:?}", row[1], shown[1]));
+    }
+    let accounts = session.strings("SELECT user, host FROM mysql.user ORDER BY 1, 2").unwrap();
+    sums.insert("accounts".to_owned(), format!("{accounts:?}"));
+    sums
+}
+
+impl Scene {
+    fn new(product: Product, options: &[&str]) -> Scene {
+        let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=MIXED", "--local-infile=1"];
+        let server = start(product, &[&own[..], options].concat());
+        let session = session(&server);
+        let mut scene = Scene { product, folder: folder(), server, session };
+        scene.does(&["CREATE TABLE app.t (id INT PRIMARY KEY, text VARCHAR(50))"]);
+        scene.does(&["INSERT INTO app.t VALUES (1, 'one'), (2, 'two')"]);
+        scene
+    }
+
+    fn does(&mut self, statements: &[&str]) {
+        execute(&mut self.session, statements);
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        run(self.folder.path(), arguments)
+    }
+
+    fn with_server(&self, arguments: &[&str]) -> Ended {
+        let socket = self.server.socket().to_str().unwrap();
+        let ended = self.run(&[arguments, &["--no-defaults", "-u", "root", "-S", socket]].concat());
+        assert!(ended.code == 0 || ended.code == 12, "{}", ended.err);
+        ended
+    }
+
+    fn backup(&self) {
+        self.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]);
+    }
+
+    fn archive(&self) {
+        self.with_server(&["binlog", "repo/db", "--once"]);
+    }
+
+    fn moment(&mut self) -> Moment {
+        let status = self.session.strings("SHOW MASTER STATUS").unwrap().remove(0);
+        let gtid = self.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        let position = format!("{}:{}", status[0].as_ref().unwrap(), status[1].as_ref().unwrap());
+        Moment { gtid, position, sums: sums(&mut self.session) }
+    }
+
+    fn restore(&self, more: &[&str]) -> Ended {
+        self.run(&[&["restore", "repo/db", "--to", "back"], more].concat())
+    }
+
+    /// Restores, and gives what a server finds in the folder, which is removed.
+    fn restored(&self, more: &[&str]) -> (BTreeMap<String, String>, Ended) {
+        let ended = self.restore(more);
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        let back = self.folder.path().join("back");
+        let logs: Vec<PathBuf> = fs::read_dir(&back).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let left = logs.iter().find(|path| {
+            ["binlog", "relay", "master.info"].iter().any(|part| {
+                let name = path.file_name().unwrap().to_string_lossy();
+                name.contains(part) && name != "multi-master.info"
+            })
+        });
+        assert_eq!(left, None, "a log would be a false history");
+        let installation = sandbox::find(&places(), self.product).unwrap();
+        let options = vec!["--skip-grant-tables".to_owned()];
+        let settings = Settings { data: Some(back.clone()), options, ..Settings::default() };
+        let server = Sandbox::start(&installation, &places(), &settings).unwrap();
+        let found = sums(&mut session(&server));
+        drop(server);
+        fs::remove_dir_all(back).unwrap();
+        (found, ended)
+    }
+
+    /// A restore that fails, and leaves nothing.
+    fn refused(&self, more: &[&str], code: i32, why: &str) {
+        let ended = self.restore(more);
+        assert_eq!(ended.code, code, "{}", ended.err);
+        assert!(ended.err.contains(why), "{}", ended.err);
+        let left: Vec<_> =
+            fs::read_dir(self.folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("back")), "{left:?}");
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("remora-boot")), "{left:?}");
+    }
+}
+
+fn on_mariadb(test: impl Fn(Product)) {
+    let found: Vec<Product> =
+        products().into_iter().filter(|product| product.family() == Family::MariaDb).collect();
+    on_products(&found, test);
+}
+
+/// What a log can hold, a step each.
+fn zoo(file: &str) -> Vec<Vec<String>> {
+    let load = format!("LOAD DATA LOCAL INFILE '{file}' INTO TABLE app.m (id, text)");
+    let steps: [&[&str]; 15] = [
+        &["INSERT INTO app.t VALUES (3, 'three')"],
+        &[
+            "CREATE TABLE app.m (id INT PRIMARY KEY, text VARCHAR(50)) ENGINE=MyISAM",
+            "INSERT INTO app.m VALUES (1, 'x')",
+        ],
+        &[&load],
+        &[
+            "SET binlog_format = ROW",
+            "BEGIN",
+            "UPDATE app.t SET text = CONCAT(text, '!')",
+            "DELETE FROM app.t WHERE id = 2",
+            "COMMIT",
+        ],
+        &[
+            "SET binlog_format = STATEMENT",
+            "CREATE TEMPORARY TABLE app.x (a INT)",
+            "INSERT INTO app.x VALUES (7), (8)",
+        ],
+        &["INSERT INTO app.t SELECT a, 'of x' FROM app.x"],
+        &[
+            "DROP TEMPORARY TABLE app.x",
+            "SET binlog_format = MIXED",
+            "CREATE USER who@localhost IDENTIFIED BY 'secret'",
+        ],
+        &["GRANT SELECT ON app.* TO who@localhost", "FLUSH BINARY LOGS"],
+        &["SET NAMES latin1", "INSERT INTO app.t VALUES (20, _latin1 x'E4')", "SET NAMES utf8mb4"],
+        &[
+            "SET sql_mode = 'ANSI_QUOTES'",
+            "INSERT INTO \"app\".\"t\" VALUES (21, 'ansi')",
+            "SET sql_mode = DEFAULT",
+        ],
+        &[
+            "CREATE TABLE app.p (id INT PRIMARY KEY)",
+            "CREATE TABLE app.c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE)",
+            "INSERT INTO app.p VALUES (1), (2)",
+            "INSERT INTO app.c VALUES (1, 1), (2, 2)",
+        ],
+        &["DELETE FROM app.p WHERE id = 1"],
+        &[
+            "CREATE TRIGGER app.g AFTER INSERT ON app.p FOR EACH ROW INSERT INTO app.c VALUES (NEW.id, NEW.id)",
+            "INSERT INTO app.p VALUES (5)",
+            "SET binlog_format = ROW",
+            "INSERT INTO app.p VALUES (6)",
+            "SET binlog_format = MIXED",
+        ],
+        &[
+            "CREATE DATABASE app2",
+            "CREATE TABLE app2.u AS SELECT * FROM app.t",
+            "ALTER TABLE app.t ADD COLUMN n INT DEFAULT 5",
+            "TRUNCATE app.m",
+        ],
+        &[
+            "XA START 'a'",
+            "INSERT INTO app2.u VALUES (99, 'xa')",
+            "XA END 'a'",
+            "XA PREPARE 'a'",
+            "XA COMMIT 'a'",
+            "FLUSH BINARY LOGS",
+        ],
+    ];
+    steps.iter().map(|step| step.iter().map(ToString::to_string).collect()).collect()
+}
+
+#[test]
+fn every_moment_comes_back() {
+    on_mariadb(|product| {
+        let mut scene = Scene::new(product, &[]);
+        let file = scene.folder.path().join("rows.txt");
+        fs::write(&file, "5\tfive\n6\tsix\n").unwrap();
+        scene.backup();
+        let mut moments = vec![scene.moment()];
+        for step in zoo(file.to_str().unwrap()) {
+            for sql in &step {
+                if sql.starts_with("LOAD") {
+                    let mut client = std::process::Command::new(sandbox::client().unwrap());
+                    let socket = scene.server.socket().to_str().unwrap();
+                    client.args(["--no-defaults", "--local-infile=1", "-uroot", "-S", socket, "-e", sql]);
+                    assert!(client.status().unwrap().success());
+                } else {
+                    scene.does(&[sql]);
+                }
+            }
+            moments.push(scene.moment());
+        }
+        scene.archive();
+        for (number, moment) in moments.iter().enumerate() {
+            // By GTID, then by position; each restore starts three servers.
+            let until = if number % 2 == 0 { &moment.position } else { &moment.gtid };
+            if number % 3 == product.id().len() % 3 || number + 1 == moments.len() {
+                let (found, ended) = scene.restored(&["--until", until]);
+                assert_eq!(found, moment.sums, "{until}: {}", ended.err);
+            }
+        }
+        let (found, ended) = scene.restored(&["--until", "end"]);
+        assert_eq!(found, moments.last().unwrap().sums);
+        assert!(ended.err.contains("the end of the archived log"), "{}", ended.err);
+        let last = &moments.last().unwrap().gtid;
+        let (found, ended) = scene.restored(&["--before", last]);
+        assert_eq!(found, moments[moments.len() - 2].sums);
+        assert!(ended.err.contains(&format!("next would be {last}")), "{}", ended.err);
+    });
+}
+
+#[test]
+fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.backup();
+    scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+    let early = scene.moment();
+    scene.does(&["DELETE FROM app.t WHERE id < 3", "INSERT INTO app.t VALUES (1, 'again')"]);
+    scene.backup();
+    scene.does(&["DELETE /* wrong */ FROM app.t", "INSERT INTO app.t VALUES (9, 'nine')"]);
+    scene.archive();
+    let (found, ended) = scene.restored(&["--until", &early.gtid]);
+    assert_eq!(found, early.sums);
+    assert!(ended.err.contains("db@1 at"), "{}", ended.err);
+    let ended = scene.restore(&["--before-statement", "DELETE", "--plan"]);
+    assert!(ended.err.contains("db@2 at") && ended.err.contains("/* wrong */"), "{}", ended.err);
+    let ended =
+        scene.run(&["restore", "repo/db@1", "--to", "back", "--before-statement", "delete", "--plan"]);
+    assert!(
+        ended.err.contains("/* wrong */") && ended.err.contains("1 earlier transaction"),
+        "{}",
+        ended.err
+    );
+    assert!(!scene.folder.path().join("back").exists());
+    scene.refused(&["--before-statement", "nowhere"], 1, "no statement");
+    scene.refused(&["--until", "0-7-99"], 1, "not all of these transactions");
+    scene.refused(&["--until", "2001-01-01"], 1, "no generation of db is before that moment");
+    let (file, at) = early.position.split_once(':').unwrap();
+    let within = format!("{file}:{}", at.parse::<u64>().unwrap() - 1);
+    scene.refused(&["--until", &within], 1, "is within a transaction, which is from");
+    scene.refused(&["--plan"], 2, "need --until");
+    scene.refused(&["--until", "end", "--delta"], 2, "new folder");
+    scene.refused(&["--until", "end", "--line", "4"], 2, "has no line 4");
+}
+
+#[test]
+fn a_time_means_the_ends_of_transactions_and_contradictions_are_told() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.backup();
+    let zone = 1_900_000_000_i64;
+    let at = |second: i64| format!("SET timestamp = {}", zone + second);
+    scene.does(&[&at(0), "INSERT INTO app.t VALUES (10, 'a')"]);
+    scene.does(&[&at(60), "INSERT INTO app.t VALUES (11, 'b')"]);
+    let moment = scene.moment();
+    scene.does(&[&at(61), "INSERT INTO app.t VALUES (12, 'c')"]);
+    scene.archive();
+    let time = |second: i64| jiff::Timestamp::from_second(zone + second).unwrap().to_string();
+    let (found, _) = scene.restored(&["--until", &time(60)]);
+    assert_eq!(found, moment.sums);
+    let (_, ended) = scene.restored(&["--until", &time(600)]);
+    assert!(ended.err.contains("nothing later than that time"), "{}", ended.err);
+    // A session with a timestamp of its own would cut off everything behind it.
+    scene.does(&[&at(3600), "INSERT INTO app.t VALUES (13, 'of the future')"]);
+    scene.does(&[&at(120), "INSERT INTO app.t VALUES (14, 'd')"]);
+    scene.archive();
+    scene.refused(&["--until", &time(300)], 1, "contradict one another");
+}
+
+#[test]
+fn what_a_replay_would_do_wrong_is_refused() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=STATEMENT"]);
+    scene.does(&["CREATE TEMPORARY TABLE app.x (a INT)", "INSERT INTO app.x VALUES (7)"]);
+    scene.refused(&["--until", "end"], 1, "no such folder");
+    scene.backup();
+    scene.refused(&["--until", "end"], 2, "no log is archived");
+    scene.archive();
+    scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+    scene.archive();
+    let (_, ended) = scene.restored(&["--until", "end"]);
+    assert!(ended.err.contains("1 of them are logged as statements"), "{}", ended.err);
+    // The server's number in the log: it would skip everything.
+    scene.refused(&["--until", "end", "--server-option=--server-id=7"], 1, "it would skip those events");
+    scene.does(&["INSERT INTO app.t SELECT a, 'of x' FROM app.x"]);
+    scene.archive();
+    scene.refused(&["--until", "end"], 1, "temporary table that was made before the backup");
+}
+
+#[test]
+fn an_event_that_cannot_be_applied_is_named_with_its_place() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.backup();
+    scene.does(&["SET sql_log_bin = 0", "CREATE TABLE app.h (a INT)", "SET sql_log_bin = 1"]);
+    scene.does(&["INSERT INTO app.h VALUES (1)"]);
+    scene.archive();
+    scene.refused(&["--until", "end"], 1, "can't apply the event at");
+    scene.refused(&["--until", "end"], 1, "repo/db/log/000001/binlog.000001:");
+}
+
+#[test]
+fn another_history_is_not_replayed() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.backup();
+    scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+    let moment = scene.moment();
+    scene.archive();
+    // Statements of the same lengths, so that only the bytes differ.
+    scene.does(&["SET sql_log_bin = 0", "DROP TABLE app.t", "SET sql_log_bin = 1", "RESET MASTER"]);
+    scene.does(&["CREATE DATABASE IF NOT EXISTS app CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]);
+    scene.does(&["CREATE TABLE app.t (id INT PRIMARY KEY, text VARCHAR(50))"]);
+    scene.does(&["INSERT INTO app.t VALUES (1, 'eno'), (2, 'owt')"]);
+    let rows = (100..130).map(|id| format!("INSERT INTO app.t VALUES ({id}, 'more')"));
+    rows.for_each(|sql| scene.does(&[&sql]));
+    scene.archive();
+    scene.refused(&["--until", "end"], 1, "is another history than db@1");
+    let (found, _) = scene.restored(&["--until", "end", "--line", "1"]);
+    assert_eq!(found, moment.sums);
+}
