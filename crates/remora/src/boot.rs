@@ -220,8 +220,8 @@ fn log_size(data: &Path) -> Option<u64> {
     Some(if is_copy(&head[..read]) { follow::log_size(len) } else { len })
 }
 
-/// The version of the server for which the data were last upgraded, or which wrote the newest log beside them;
-/// empty if nothing tells.
+/// The version of the server for which the data were last upgraded, or which wrote the newest log beside
+/// them; empty if nothing tells.
 pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
     let mut note = String::new();
     for name in ["mariadb_upgrade_info", "mysql_upgrade_info"] {

@@ -40,6 +40,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Each block is checked by its hash before it is written, and all of them together by the hash of the
 /// volume. A new file gets its name only when it is complete. What already exists is overwritten only if you
 /// ask for it.
+///
+/// With --until, --before or --before-statement a server's data come back as they were at any moment: a
+/// private server replays the log that 'remora binlog' archived beside the backups.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -1,5 +1,5 @@
-//! A private server applies an archived log to restored data, with its own SQL thread: that is several times as fast as
-//! statements through a client, and the events are applied as they were written.
+//! A private server applies an archived log to restored data, with its own SQL thread: that is several times
+//! as fast as statements through a client, and the events are applied as they were written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

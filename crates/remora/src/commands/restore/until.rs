@@ -36,8 +36,8 @@ const IN_USE_AT: u64 = 21;
     next_help_heading = "To a moment between or after backups, with the log that 'remora binlog' archived"
 )]
 pub(super) struct Moment {
-    /// Replay the archived log until a TIME, a GTID (or one of each domain, separated by commas), FILE:POSITION,
-    /// or 'end'. Transactions that ended at TIME or before are in
+    /// Replay the archived log until a TIME, a GTID (or one of each domain, separated by commas),
+    /// FILE:POSITION, or 'end'. Transactions that ended at TIME or before are in
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true, conflicts_with_all = ["before", "before_statement"])]
     until: Option<Goal>,
 
@@ -112,7 +112,7 @@ impl Log {
             }));
         };
         let line = number(found).to_string();
-        let found = crate::history::files(&[found.clone()])?;
+        let found = crate::history::files(std::slice::from_ref(found))?;
         if let Some(missing) = found.missing.first() {
             bail!("the archive is not complete: {missing}");
         }
@@ -133,8 +133,8 @@ fn noted(generation: &Generation) -> Option<Position> {
     Some((file, note.pointer("/position/offset")?.as_u64()?))
 }
 
-/// The newest generation that is not behind the goal, or the one that is named, and the way from there, if the
-/// generation says where it is.
+/// The newest generation that is not behind the goal, or the one that is named, and the way from there, if
+/// the generation says where it is.
 fn choose(
     named: &Named,
     wanted: Option<u64>,
@@ -245,8 +245,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The data get their name when everything is proven. Returns where the generation was, the way, and how many
-    /// tables there are.
+    /// The data get their name when everything is proven. Returns where the generation was, the way, and how
+    /// many tables there are.
     fn run(
         &self,
         known: Option<(Position, Found)>,
