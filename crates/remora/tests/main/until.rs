@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use sandbox::{Family, Product, Sandbox, Settings};
 use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{execute, folder, run, session};
-use crate::support::{Ended, on_products, places, products, start};
+use crate::support::{Ended, Running, on_products, places, products, remora, start, until};
 
 /// A server with a log, a repository with its generations and the archive.
 struct Scene {
@@ -344,4 +345,50 @@ fn another_history_is_not_replayed() {
     scene.refused(&["--until", "end"], 1, "is another history than db@1");
     let (found, _) = scene.restored(&["--until", "end", "--line", "1"]);
     assert_eq!(found, moment.sums);
+}
+
+#[test]
+fn a_replay_that_is_stopped_or_killed_leaves_nothing_under_the_name_and_can_be_done_again() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.does(&["CREATE TABLE app.big (a INT PRIMARY KEY, b CHAR(100))"]);
+    scene.backup();
+    for part in 0..8 {
+        let sql = format!("INSERT INTO app.big SELECT seq + 100000 * {part}, seq FROM seq_1_to_100000");
+        scene.does(&[&sql]);
+    }
+    let moment = scene.moment();
+    scene.archive();
+    let top = scene.folder.path().to_owned();
+    let works = || {
+        let names = fs::read_dir(&top).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.to_string_lossy().contains("remora-boot-")).collect::<Vec<_>>()
+    };
+    let replaying = || {
+        let mut command = remora(&top);
+        command.args(["restore", "repo/db", "--to", "back", "--until", "end"]);
+        let running = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        until("it replays", || works().iter().any(|work| work.join("log/relay-log.info").exists()));
+        running
+    };
+    let stopped = replaying();
+    stopped.signal("TERM");
+    let ended = stopped.end();
+    assert_eq!(ended.code, 143, "{}", ended.err);
+    assert!(works().is_empty() && !top.join("back").exists(), "{}", ended.err);
+    replaying().kill();
+    assert!(!top.join("back").exists());
+    // What a killed run leaves is in nobody's way.
+    assert_eq!(works().len(), 1);
+    let (found, _) = scene.restored(&["--until", "end"]);
+    assert_eq!(found, moment.sums);
+}
+
+#[test]
+fn prepared_transactions_are_refused() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.does(&["XA START 'a'", "INSERT INTO app.t VALUES (5, 'xa')", "XA END 'a'", "XA PREPARE 'a'"]);
+    scene.backup();
+    scene.does(&["XA COMMIT 'a'"]);
+    scene.archive();
+    scene.refused(&["--until", "end"], 1, "in XA PREPARE");
 }
