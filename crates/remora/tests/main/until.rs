@@ -277,6 +277,8 @@ fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one(
 #[test]
 fn a_time_means_the_ends_of_transactions_and_contradictions_are_told() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    // It is a replica too; where it was is no place for what comes back.
+    scene.does(&["CHANGE MASTER TO MASTER_HOST = '127.0.0.9', MASTER_USER = 'nobody'"]);
     scene.backup();
     let zone = 1_900_000_000_i64;
     let at = |second: i64| format!("SET timestamp = {}", zone + second);
@@ -325,6 +327,16 @@ fn an_event_that_cannot_be_applied_is_named_with_its_place() {
     scene.archive();
     scene.refused(&["--until", "end"], 1, "can't apply the event at");
     scene.refused(&["--until", "end"], 1, "repo/db/log/000001/binlog.000001:");
+}
+
+#[test]
+fn a_table_that_is_there_is_not_replaced() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.does(&["SET sql_log_bin = 0", "CREATE TABLE app.h (a INT)"]);
+    scene.backup();
+    scene.does(&["DROP TABLE app.h", "SET sql_log_bin = 1", "CREATE TABLE app.h (b INT)"]);
+    scene.archive();
+    scene.refused(&["--until", "end"], 1, "already exists");
 }
 
 #[test]

@@ -175,7 +175,7 @@ impl Replay<'_> {
         let applied: u64 = groups.iter().filter_map(|number| number.parse::<u64>().ok()).sum();
         ensure!(
             applied == self.way.transactions,
-            "{} were to be replayed, and the server has applied {applied}",
+            "the server has applied {applied} of {}",
             count(self.way.transactions, "transaction")
         );
         let state = session.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();

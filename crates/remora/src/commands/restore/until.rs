@@ -395,7 +395,15 @@ fn forget_source(data: &Path) -> Result<()> {
         let path = entry?.path();
         let name = names::file(&path);
         let is_info = name.ends_with(".info") && (name.contains("master") || name.contains("relay"));
-        if is_info || (name.ends_with(".index") && name.contains("relay")) {
+        let is_index = name.ends_with(".index") && name.contains("relay");
+        if is_index {
+            let listed = crate::history::files(std::slice::from_ref(&path))?.files;
+            // What lies elsewhere belongs to the original.
+            for log in listed.iter().filter(|log| log.parent() == Some(data)) {
+                RealDisk.remove(log)?;
+            }
+        }
+        if is_info || is_index {
             RealDisk.remove(&path)?;
         }
     }
