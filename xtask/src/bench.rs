@@ -8,6 +8,7 @@ mod measure;
 mod pack;
 mod physical;
 mod queue;
+mod recovery;
 mod server;
 mod stat;
 mod url;
@@ -24,10 +25,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("pack") => pack::run(rest),
         Some("physical") => physical::run(rest),
         Some("queue") => queue::run_bench(rest),
+        Some("recovery") => recovery::run_bench(rest),
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
         _ => bail!(
-            "cargo xtask bench AREA; areas: before, block, dump, import, pack, physical, queue, stat, url"
+            "cargo xtask bench AREA; areas: before, block, dump, import, pack, physical, queue, recovery, stat, url"
         ),
     }
 }

@@ -1,0 +1,216 @@
+//! How fast a log is replayed on a backup, and what an archive costs a server that writes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use sandbox::{Installation, Product, Sandbox, Settings};
+
+use super::measure::{as_f64, middle};
+use crate::{places, release, run, setup};
+
+/// Transactions of one row each, from several connections.
+const TRANSACTIONS: u32 = 60_000;
+const CONNECTIONS: u32 = 4;
+/// How often each way is measured.
+const ROUNDS: usize = 5;
+
+const TABLE: &str =
+    "CREATE OR REPLACE TABLE bench.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(2000))";
+const WORK: &str = "CREATE OR REPLACE PROCEDURE bench.work(n INT) BEGIN \
+    FOR i IN 1..n DO INSERT INTO bench.t (a, b) VALUES (i, REPEAT(UUID(), 50)); END FOR; END";
+
+struct Bench {
+    remora: PathBuf,
+    folder: tempfile::TempDir,
+    installation: Installation,
+    server: Sandbox,
+}
+
+pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
+    setup::run_quietly()?;
+    let product: Product = super::value(arguments, "--server").unwrap_or("mariadb-10.11").parse()?;
+    let installation = sandbox::find(&places()?, product)?;
+    // Durability is the same for all, and the disk is not what is measured.
+    let options =
+        ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--innodb-flush-log-at-trx-commit=0"];
+    let options = options.map(ToOwned::to_owned).to_vec();
+    let server = Sandbox::start(&installation, &places()?, &Settings { options, ..Settings::default() })?;
+    let bench = Bench { remora: release()?, folder: tempfile::tempdir()?, installation, server };
+    bench.query("CREATE DATABASE bench")?;
+    bench.query(WORK)?;
+    println!(
+        "\n### {product} ({}), {TRANSACTIONS} transactions of a row of 1.8 kB\n",
+        bench.installation.version
+    );
+    bench.archive()?;
+    bench.replay()
+}
+
+impl Bench {
+    fn query(&self, sql: &str) -> Result<String> {
+        query(self.server.socket(), sql)
+    }
+
+    fn remora(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.remora);
+        command.current_dir(self.folder.path()).args(words).arg("--quiet");
+        command
+    }
+
+    /// Our program, with the server that is measured.
+    fn with_server(&self, words: &[&str]) -> Command {
+        let mut command = self.remora(words);
+        command.args(["--no-defaults", "-u", "root", "-S"]).arg(self.server.socket());
+        command
+    }
+
+    /// All transactions, from all connections. Returns the seconds.
+    fn work(&self) -> Result<f64> {
+        self.query(TABLE)?;
+        let sql = format!("CALL bench.work({})", TRANSACTIONS / CONNECTIONS);
+        let began = Instant::now();
+        let clients: Vec<Child> = (0..CONNECTIONS)
+            .map(|_| client(self.server.socket())?.args(["-e", &sql]).spawn().context("a client"))
+            .collect::<Result<_>>()?;
+        for mut client in clients {
+            ensure!(client.wait()?.success(), "a client failed");
+        }
+        Ok(began.elapsed().as_secs_f64())
+    }
+
+    /// The rate with an archive and without.
+    fn archive(&self) -> Result<()> {
+        let (mut without, mut ratios) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let alone = self.work()?;
+            // What was written without it is fetched before.
+            run(&mut self.with_server(&["binlog", "repo/db", "--once"]))?;
+            let mut archiver = self.with_server(&["binlog", "repo/db"]).stdout(Stdio::null()).spawn()?;
+            let attached = self.work();
+            archiver.kill()?;
+            archiver.wait()?;
+            ratios.push(alone / attached?);
+            without.push(alone);
+        }
+        let rate = as_f64(TRANSACTIONS.into()) / middle(without).context("no round")?;
+        let ratio = middle(ratios.clone()).context("no round")?;
+        println!("| | transactions/s | with / without |\n|---|--:|--:|");
+        println!(
+            "| without an archive | {rate:.0} | 1 |\n| remora binlog | {:.0} | {ratio:.2} |",
+            rate * ratio
+        );
+        println!("\nall rounds: {}\n", shown(&ratios));
+        Ok(())
+    }
+
+    /// The same log, by each way, on the same generation.
+    fn replay(&self) -> Result<()> {
+        self.query(TABLE)?;
+        self.query("FLUSH BINARY LOGS")?;
+        run(&mut self.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]))?;
+        let status = self.query("SHOW MASTER STATUS")?;
+        let (file, at) = status.trim().split_once('\t').context("no position")?;
+        let at = at.split('\t').next().unwrap_or_default();
+        let sql = format!("CALL bench.work({TRANSACTIONS})");
+        self.query(&sql)?;
+        let sum = self.query("CHECKSUM TABLE bench.t")?;
+        run(&mut self.with_server(&["binlog", "repo/db", "--once"]))?;
+        let log = self.log(file)?;
+        let mut rounds: [Vec<f64>; 2] = Default::default();
+        for _ in 0..ROUNDS {
+            let plain = self.restore(&[])?;
+            let whole = self.restore(&["--until", "end"])?;
+            let server = self.start()?;
+            ensure!(query(server.socket(), "CHECKSUM TABLE bench.t")? == sum, "our replay differs");
+            drop(server);
+            self.restore(&[])?;
+            let server = self.start()?;
+            let began = Instant::now();
+            pipe(&log, at, &server)?;
+            let piped = began.elapsed().as_secs_f64();
+            ensure!(query(server.socket(), "CHECKSUM TABLE bench.t")? == sum, "the peer's replay differs");
+            rounds[0].push(whole - plain);
+            rounds[1].push(piped);
+        }
+        let ratios: Vec<f64> = rounds[1].iter().zip(&rounds[0]).map(|(piped, ours)| piped / ours).collect();
+        let [ours, piped] = rounds.map(|seconds| middle(seconds).unwrap_or(f64::NAN));
+        println!("| replay of {TRANSACTIONS} transactions | s | / ours |\n|---|--:|--:|");
+        println!("| remora restore --until end, less remora restore | {ours:.1} | 1 |");
+        println!(
+            "| mariadb-binlog \\| mariadb | {piped:.1} | {:.1} |",
+            middle(ratios.clone()).unwrap_or(f64::NAN)
+        );
+        println!(
+            "\nOurs has all its proofs in it: two starts of a server, bytes compared, every table checked. All rounds: {}",
+            shown(&ratios)
+        );
+        Ok(())
+    }
+
+    /// The archived files from this one on.
+    fn log(&self, file: &str) -> Result<Vec<PathBuf>> {
+        let lines = self.folder.path().join("repo/db/log");
+        let line = lines.join("000001");
+        let index = fs::read_to_string(line.join("log.index"))?;
+        let names = index.lines().map(|name| name.trim_start_matches("./"));
+        Ok(names.skip_while(|name| *name != file).map(|name| line.join(name)).collect())
+    }
+
+    /// Restores into a new folder. Returns the seconds.
+    fn restore(&self, more: &[&str]) -> Result<f64> {
+        let to = self.folder.path().join("back");
+        if to.exists() {
+            fs::remove_dir_all(&to)?;
+        }
+        let began = Instant::now();
+        run(self.remora(&["restore", "repo/db", "--to", "back"]).args(more))?;
+        Ok(began.elapsed().as_secs_f64())
+    }
+
+    /// A server on what was restored, as fast as that of the replay.
+    fn start(&self) -> Result<Sandbox> {
+        let options =
+            ["--skip-grant-tables", "--innodb-flush-log-at-trx-commit=0", "--max-allowed-packet=1G"];
+        let options = options.map(ToOwned::to_owned).to_vec();
+        let data = Some(self.folder.path().join("back"));
+        let settings = Settings { data, options, ..Settings::default() };
+        Ok(Sandbox::start(&self.installation, &places()?, &settings)?)
+    }
+}
+
+/// The client of the servers.
+fn client(socket: &Path) -> Result<Command> {
+    let mut command = Command::new(sandbox::client().context("no client program")?);
+    command.args(["--no-defaults", "-N", "-B", "-u", "root", "-S"]).arg(socket);
+    Ok(command)
+}
+
+fn query(socket: &Path, sql: &str) -> Result<String> {
+    let output = client(socket)?.args(["-e", sql]).output()?;
+    ensure!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The statements of a log from a position on, through a client.
+fn pipe(log: &[PathBuf], at: &str, server: &Sandbox) -> Result<()> {
+    let mut reader = Command::new("mariadb-binlog");
+    reader.args(["--no-defaults", "--start-position", at]).args(log).stdout(Stdio::piped());
+    let mut reader = reader.spawn().context("mariadb-binlog")?;
+    let statements = reader.stdout.take().context("no output")?;
+    let output = client(server.socket())?.arg("--binary-mode").stdin(statements).output()?;
+    ensure!(output.status.success(), "the peer's replay: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(reader.wait()?.success(), "mariadb-binlog failed");
+    Ok(())
+}
+
+fn shown(numbers: &[f64]) -> String {
+    let mut text = String::new();
+    for number in numbers {
+        write!(text, "{number:.2} ").ok();
+    }
+    text
+}
