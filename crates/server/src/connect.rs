@@ -32,7 +32,7 @@ impl Target {
     }
 
     /// The addresses to try, as text. If a certificate is checked against the name, the name is kept.
-    fn addresses(&self) -> Result<Vec<String>, Error> {
+    pub(crate) fn addresses(&self) -> Result<Vec<String>, Error> {
         if self.socket.is_some() {
             return Ok(vec![String::new()]);
         }
@@ -160,7 +160,7 @@ impl Target {
     }
 
     /// An exchange that broke off. TLS errors come as invalid data.
-    fn broke_off(&self, error: &io::Error, with_tls: bool) -> Error {
+    pub(crate) fn broke_off(&self, error: &io::Error, with_tls: bool) -> Error {
         if with_tls && matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) {
             return self.tls_error(error.to_string());
         }
@@ -168,7 +168,7 @@ impl Target {
         self.unreachable(why, "check that a MySQL or MariaDB server listens there, and its error log")
     }
 
-    fn not_connected(&self, kind: io::ErrorKind, why: String) -> Error {
+    pub(crate) fn not_connected(&self, kind: io::ErrorKind, why: String) -> Error {
         use io::ErrorKind as Kind;
         match (&self.socket, kind) {
             (Some(_), Kind::NotFound) => self.unreachable(
@@ -211,11 +211,11 @@ impl Target {
         self.unreachable(why, "check host, port and firewall, or give a longer --connect-timeout")
     }
 
-    fn unreachable(&self, why: String, hint: &str) -> Error {
+    pub(crate) fn unreachable(&self, why: String, hint: &str) -> Error {
         Error::Unreachable { target: self.to_string(), why, hint: hint.to_owned() }
     }
 
-    fn tls_error(&self, why: String) -> Error {
+    pub(crate) fn tls_error(&self, why: String) -> Error {
         let hint = match self.tls.mode {
             SslMode::VerifyCa | SslMode::VerifyIdentity => {
                 "check ssl-ca and the server's certificate; --ssl-mode=REQUIRED encrypts without checking it"
@@ -225,7 +225,7 @@ impl Target {
         Error::Tls { target: self.to_string(), why, hint: hint.to_owned() }
     }
 
-    fn refused(&self, said: mysql::error::MySqlError) -> Error {
+    pub(crate) fn refused(&self, said: mysql::error::MySqlError) -> Error {
         let account = account_named(&said.message).unwrap_or_else(|| self.user.clone());
         let hint = self.refusal_hint(&said, &account);
         Error::Refused { target: self.to_string(), account, code: said.code, why: said.message, hint }
@@ -267,7 +267,7 @@ impl Target {
 
 /// Tries the addresses of a name one after the other: a name may have several, and the server may listen on
 /// only one of them. The first answer counts, even a refusal. `None`: there are no addresses.
-fn first_answer<T>(
+pub(crate) fn first_answer<T>(
     hosts: Vec<String>,
     mut attempt: impl FnMut(&str) -> Result<T, Error>,
 ) -> Option<Result<T, Error>> {

@@ -10,11 +10,12 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use mysql::Conn;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::secure::{self, Secure};
 use crate::stream::{self, PAYLOAD_MAX};
-use crate::{Error, Session};
+use crate::{Error, Target};
 
+const QUERY: u8 = 0x03;
 const REGISTER: u8 = 0x15;
 const DUMP: u8 = 0x12;
 /// The server ends instead of waiting for more.
@@ -63,9 +64,7 @@ pub enum Packet<'a> {
 
 /// A log that a server sends.
 pub struct Dump {
-    /// Ends the connection.
-    _conn: Conn,
-    socket: File,
+    wire: Wire,
     target: String,
     what: String,
     is_semi_sync: bool,
@@ -77,47 +76,80 @@ pub struct Dump {
     payload: Vec<u8>,
 }
 
-impl Session {
-    /// Asks for the binary log. The session is used up.
-    ///
-    /// # Errors
-    /// Those of a statement; [`Error::Protocol`] if the connection is encrypted: its packets can't be read
-    /// here.
-    pub fn dump(mut self, from: &From) -> Result<Dump, Error> {
-        let heartbeat = from.heartbeat.as_nanos();
-        self.execute(&format!("SET @master_heartbeat_period = {heartbeat}"))?;
-        // Without it the server refuses a log with checksums.
-        self.execute("SET @master_binlog_checksum = @@global.binlog_checksum")?;
-        let sums = self.value("SELECT @master_binlog_checksum")?;
-        // It knows all events of MariaDB: none is left out or replaced.
-        self.execute("SET @mariadb_slave_capability = 4")?;
-        if from.acknowledges {
-            self.execute("SET @rpl_semi_sync_slave = 1")?;
+/// Where the packets come from.
+enum Wire {
+    /// A connection without TLS: the driver made it, and we have its socket.
+    Plain {
+        /// Ends the connection.
+        _conn: Box<Conn>,
+        socket: File,
+    },
+    Secure(Box<Secure>),
+}
+
+impl Wire {
+    fn open(target: &Target) -> Result<Wire, Error> {
+        if let Some(secure) = target.connect_securely()? {
+            return Ok(Wire::Secure(Box::new(secure)));
         }
-        let what = format!("the binary log {} from {}", from.file, from.at);
-        let (conn, target) = self.into_plain().ok_or_else(|| Error::Protocol {
-            what: "the binary log is read over connections without TLS only: use the server's socket or a tunnel with \
-                   --ssl-mode=disabled"
-                .to_owned(),
+        let conn = target.connect()?.into_plain().ok_or_else(|| Error::Protocol {
+            what: "the server offers TLS now, and did not a moment ago".to_owned(),
         })?;
         let socket = stream::socket(conn.as_raw_fd()).ok_or_else(|| Error::Protocol {
             what: "the system does not give out the connection's socket".to_owned(),
         })?;
-        let buffer = vec![0; BUFFER_BYTES];
-        let is_semi_sync = from.acknowledges;
-        let has_sums = sums.is_some_and(|method| method != "NONE");
+        Ok(Wire::Plain { _conn: Box::new(conn), socket })
+    }
+
+    fn arrives(&mut self, wait: Duration) -> io::Result<bool> {
+        match self {
+            Wire::Plain { socket, .. } => secure::arrives(socket, wait),
+            Wire::Secure(secure) => secure.arrives(wait),
+        }
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain { socket, .. } => socket.read(room),
+            Wire::Secure(secure) => secure.read(room),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Wire::Plain { socket, .. } => socket.write_all(bytes),
+            Wire::Secure(secure) => secure.write_all(bytes).and_then(|()| secure.flush()),
+        }
+    }
+}
+
+impl Target {
+    /// Asks for the binary log, over a connection of its own.
+    ///
+    /// # Errors
+    /// Those of connecting and of a statement.
+    pub fn dump(&self, from: &From) -> Result<Dump, Error> {
         let mut dump = Dump {
-            _conn: conn,
-            socket,
-            target,
-            what,
-            is_semi_sync,
-            has_sums,
-            buffer,
+            wire: Wire::open(self)?,
+            target: self.to_string(),
+            what: format!("the binary log {} from {}", from.file, from.at),
+            is_semi_sync: from.acknowledges,
+            has_sums: false,
+            buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
             payload: Vec::new(),
         };
+        dump.ask(&format!("SET @master_heartbeat_period = {}", from.heartbeat.as_nanos()))?;
+        // Without it the server refuses a log with checksums.
+        dump.ask("SET @master_binlog_checksum = @@global.binlog_checksum")?;
+        let sums = dump.ask("SELECT @master_binlog_checksum")?;
+        dump.has_sums = sums.is_some_and(|method| method != b"NONE");
+        // It knows all events of MariaDB: none is left out or replaced.
+        dump.ask("SET @mariadb_slave_capability = 4")?;
+        if from.acknowledges {
+            dump.ask("SET @rpl_semi_sync_slave = 1")?;
+        }
         dump.register(from.server_id)?;
         let mut command = vec![DUMP];
         command.extend_from_slice(&from.at.to_le_bytes());
@@ -140,21 +172,42 @@ impl Dump {
         // The port, a rank that is not used, and the number of our source, which the server fills in.
         command.extend_from_slice(&[0; 10]);
         self.send(&command)?;
-        loop {
-            if self.receive(None)? {
-                return match self.payload.first() {
-                    Some(0) => Ok(()),
-                    _ => Err(self.said()),
-                };
+        self.receive(None)?;
+        if self.payload.first() == Some(&0) { Ok(()) } else { Err(self.said()) }
+    }
+
+    /// Runs a statement. Returns the short value that it selects, if it does.
+    fn ask(&mut self, sql: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.send(&[&[QUERY], sql.as_bytes()].concat())?;
+        self.receive(None)?;
+        match self.payload.first() {
+            Some(0) => return Ok(None),
+            Some(0xFF) | None => return Err(self.said()),
+            Some(_) => {}
+        }
+        // The column, an end, the row, an end.
+        let mut value = None;
+        let mut ends = 0;
+        while ends < 2 {
+            self.receive(None)?;
+            match self.payload.as_slice() {
+                [0xFE, ..] if self.payload.len() < 9 => ends += 1,
+                [0xFF, ..] => return Err(self.said()),
+                // A byte with its length goes before the value, or one that says NULL.
+                [len, bytes @ ..] if ends == 1 && usize::from(*len) == bytes.len() => {
+                    value = Some(bytes.to_vec());
+                }
+                _ => {}
             }
         }
+        Ok(value)
     }
 
     fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
         let mut packet = payload.len().to_le_bytes()[..3].to_vec();
         packet.push(0);
         packet.extend_from_slice(payload);
-        self.socket.write_all(&packet).map_err(|error| self.lost(&error))
+        self.wire.write(&packet).map_err(|error| self.lost(&error))
     }
 
     /// The next event, or [`Packet::Nothing`] after this time.
@@ -205,7 +258,7 @@ impl Dump {
     fn receive(&mut self, wait: Option<Duration>) -> Result<bool, Error> {
         if let Some(wait) = wait
             && !self.has_more()
-            && !self.arrives(wait)?
+            && !self.wire.arrives(wait).map_err(|error| self.lost(&error))?
         {
             return Ok(false);
         }
@@ -235,20 +288,6 @@ impl Dump {
         }
     }
 
-    /// Waits until there is something to read.
-    fn arrives(&self, wait: Duration) -> Result<bool, Error> {
-        let mut wanted = [PollFd::new(&self.socket, PollFlags::IN)];
-        let wait = Timespec {
-            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: wait.subsec_nanos().into(),
-        };
-        match poll(&mut wanted, Some(&wait)) {
-            Ok(count) => Ok(count > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(self.lost(&error.into())),
-        }
-    }
-
     /// Makes at least this many bytes available: few enough for the buffer.
     fn need(&mut self, bytes: usize) -> Result<(), Error> {
         if self.end - self.start < bytes {
@@ -258,7 +297,7 @@ impl Dump {
         }
         while self.end - self.start < bytes {
             let room = self.buffer.get_mut(self.end..).unwrap_or_default();
-            match self.socket.read(room) {
+            match self.wire.read(room) {
                 Ok(0) => return Err(self.lost(&io::Error::other("the server closed the connection"))),
                 Ok(got) => self.end += got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

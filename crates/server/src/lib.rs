@@ -39,6 +39,7 @@ mod position;
 mod privilege;
 mod redact;
 mod rights;
+mod secure;
 mod session;
 pub mod snapshot;
 mod stream;

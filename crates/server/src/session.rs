@@ -179,11 +179,11 @@ impl Session {
     }
 
     /// The connection and its target, if nobody else changes its bytes.
-    pub(crate) fn into_plain(mut self) -> Option<(Conn, String)> {
+    pub(crate) fn into_plain(mut self) -> Option<Conn> {
         if self.encrypted {
             return None;
         }
-        self.conn.take().map(|conn| (conn, self.target))
+        self.conn.take()
     }
 
     /// Runs a query whose values are text. Bytes that are not UTF-8 become U+FFFD.

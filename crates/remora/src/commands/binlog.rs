@@ -52,8 +52,7 @@ const EXAMPLES: &str = "EXAMPLES
 /// that were not archived yet, a new line begins beside the former one: nothing is overwritten, and what
 /// happened is told (exit code 12 with --once).
 ///
-/// When the connection breaks it is made again. The connection must be without TLS for now: the server's
-/// socket, or a tunnel with --ssl-mode=disabled.
+/// When the connection breaks it is made again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -154,7 +153,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     }
     let Beginning { line, tail, first } = begin::begin(run, &mut session, is_broken)?;
     *has_connected = true;
-    Follow::new(run, &line, tail, first)?.all(session)
+    Follow::new(run, &line, tail, first)?.all()
 }
 
 /// Whether the same may work later.

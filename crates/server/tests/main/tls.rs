@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use server::dump::{Dump, From, Packet};
 use server::{Environment, Error, Overrides, SslMode, Target};
 
 use crate::support::{Server, open, resolve, run, shared};
@@ -50,6 +53,8 @@ pub(crate) fn tls() -> &'static (Server, Paper) {
             format!("--ssl-ca={}", file("ca.pem")),
             format!("--ssl-cert={}", file("server.pem")),
             format!("--ssl-key={}", file("server.key")),
+            "--log-bin=binlog".into(),
+            "--server-id=7".into(),
         ];
         let server = Server::start(&options);
         // The server's folder is removed with the server; the certificates go there.
@@ -189,4 +194,111 @@ fn a_url_carries_the_mode() {
     let target = Target::resolve(&given, &Environment::default()).unwrap();
     assert_eq!(target.tls.mode, SslMode::VerifyIdentity);
     target.connect().unwrap();
+}
+
+/// How long the server may be silent, and how long we wait for it.
+const SOON: Duration = Duration::from_secs(30);
+
+fn from(ends: bool) -> From {
+    // A server ends what was sent to another one of the same number.
+    static NUMBER: AtomicU32 = AtomicU32::new(100);
+    let (file, server_id) = ("binlog.000001".into(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    From { file, at: 4, server_id, ends, acknowledges: false, heartbeat: SOON }
+}
+
+/// The next event's bytes; `None` at the end.
+fn event(dump: &mut Dump) -> Option<Vec<u8>> {
+    match dump.next(SOON).unwrap() {
+        Packet::Event { bytes, .. } => Some(bytes.to_vec()),
+        Packet::End => None,
+        Packet::Nothing => panic!("nothing came"),
+    }
+}
+
+#[test]
+fn the_binary_log_comes_through_tls() {
+    let (server, paper) = tls();
+    let mut root = server.root();
+    for statement in [
+        "CREATE DATABASE log",
+        "CREATE TABLE log.t (a LONGTEXT)",
+        "SET SESSION binlog_format = ROW",
+        // An event of several packets.
+        "INSERT INTO log.t VALUES (REPEAT('x', 12000000)), ('y')",
+        "CREATE USER reader@'%' IDENTIFIED BY 'secret'",
+        "CREATE USER owner@'%' REQUIRE X509",
+        "GRANT REPLICATION SLAVE ON *.* TO reader@'%', owner@'%'",
+    ] {
+        root.execute(statement).unwrap();
+    }
+    let all = |target: &Target| {
+        let mut dump = target.dump(&from(true)).unwrap();
+        std::iter::from_fn(|| event(&mut dump)).collect::<Vec<_>>()
+    };
+    let plain = all(&resolve(&with(SslMode::Disabled)));
+    assert!(plain.iter().any(|event| event.len() > 12_000_000));
+    let ours = Some(paper.file("ca.pem"));
+    for mode in [SslMode::Preferred, SslMode::Required, SslMode::VerifyCa, SslMode::VerifyIdentity] {
+        let secure = Overrides { ssl_ca: ours.clone(), ..with(mode) };
+        assert!(all(&resolve(&secure)) == plain, "{mode:?}");
+    }
+    let by = |user: &str, password: Option<&str>| Overrides {
+        user: Some(user.into()),
+        password: password.map(Into::into),
+        ..with(SslMode::Required)
+    };
+    assert!(all(&resolve(&by("reader", Some("secret")))) == plain);
+    let identity = Overrides {
+        ssl_cert: Some(paper.file("client.pem")),
+        ssl_key: Some(paper.file("client.key")),
+        ..by("owner", None)
+    };
+    assert!(all(&resolve(&identity)) == plain);
+}
+
+#[test]
+fn a_log_that_goes_on_comes_through_tls_when_it_is_written() {
+    let mut root = tls().0.root();
+    let target = resolve(&with(SslMode::Required));
+    let mut dump = target.dump(&from(false)).unwrap();
+    root.execute("CREATE DATABASE later").unwrap();
+    while !event(&mut dump).unwrap().windows(5).any(|part| part == b"later") {}
+    // Nothing is left, and that is no error.
+    let mut is_silent = false;
+    for _ in 0..1000 {
+        is_silent |= matches!(dump.next(Duration::from_millis(10)).unwrap(), Packet::Nothing);
+    }
+    assert!(is_silent);
+    root.execute("DROP DATABASE later").unwrap();
+    while !event(&mut dump).unwrap().windows(10).any(|part| part == b"DROP DATAB") {}
+}
+
+#[test]
+fn a_connection_for_the_log_checks_certificates() {
+    let refused = |mode, ca: &str, host: &str| {
+        let ca = Some(tls().1.file(ca));
+        let target = resolve(&Overrides { host: Some(host.into()), ssl_ca: ca, ..with(mode) });
+        match target.dump(&from(true)) {
+            Err(error @ Error::Tls { .. }) => error.to_string(),
+            other => panic!("{:?}", other.err()),
+        }
+    };
+    for mode in [SslMode::VerifyCa, SslMode::VerifyIdentity] {
+        let error = refused(mode, "other.pem", "127.0.0.1");
+        assert!(error.contains("UnknownIssuer"), "{error}");
+    }
+    let error = refused(SslMode::VerifyIdentity, "ca.pem", "localhost");
+    assert!(error.contains("not valid for name"), "{error}");
+    let error = refused(SslMode::VerifyCa, "nowhere.pem", "127.0.0.1");
+    assert!(error.contains("nowhere.pem"), "{error}");
+    // A server without TLS.
+    let plain = |mode| resolve(&Overrides { ssl_mode: Some(mode), ..shared().by_tcp("root") });
+    assert!(matches!(plain(SslMode::Required).dump(&from(true)), Err(Error::Tls { .. })));
+    // There is no log to send, but there was a connection.
+    assert!(matches!(
+        plain(SslMode::Preferred).dump(&from(true)).unwrap().next(SOON),
+        Err(Error::Sql { .. })
+    ));
+    let wrong = Overrides { user: Some("x".into()), password: Some("no".into()), ..with(SslMode::Required) };
+    assert!(matches!(resolve(&wrong).dump(&from(true)), Err(Error::Refused { code: 1045, .. })));
 }

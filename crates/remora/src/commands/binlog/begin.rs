@@ -127,7 +127,7 @@ fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
         acknowledges: false,
         heartbeat: HEARTBEAT,
     };
-    let mut dump = run.target.connect()?.dump(&from)?;
+    let mut dump = run.target.dump(&from)?;
     let mut format = Format::without_sums();
     format.has_sums = dump.has_sums();
     let mut at = 4;

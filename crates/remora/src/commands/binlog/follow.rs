@@ -9,8 +9,8 @@ use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Body, Event, Kind};
 use binlog::group::Name;
 use progress::Progress;
+use server::Error;
 use server::dump::{Dump, From, Packet};
-use server::{Error, Session};
 
 use super::compare::Compare;
 use super::{NO_SUCH_PLACE, Run};
@@ -110,24 +110,18 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Goes on until there is nothing more to do.
-    pub(super) fn all(mut self, session: Session) -> Result<Left> {
-        let mut session = Some(session);
+    pub(super) fn all(mut self) -> Result<Left> {
         let mut from = FIRST;
         if let (Some(compare), Some(tail)) = (&self.compare, &self.tail) {
             // Positions in requests have 32 bits.
             from = if u32::try_from(tail.last).is_ok() { tail.last } else { FIRST };
             if from > FIRST
-                && let Some(connection) = session.take()
-                && let Some(what) = self.head(connection, compare)?
+                && let Some(what) = self.head(compare)?
             {
                 return Ok(Left::Forked(what));
             }
         }
-        let session = match session {
-            Some(session) => session,
-            None => self.run.target.connect()?,
-        };
-        let mut dump = session.dump(&self.asked(from, self.run.once))?;
+        let mut dump = self.run.target.dump(&self.asked(from, self.run.once))?;
         self.format.has_sums = dump.has_sums();
         let left = self.receive(&mut dump);
         // Whatever happened, what has come is kept.
@@ -150,10 +144,10 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Compares the first event of the file: it says when the file was begun. Returns how it differs.
-    fn head(&self, session: Session, compare: &Compare) -> Result<Option<String>> {
+    fn head(&self, compare: &Compare) -> Result<Option<String>> {
         let mut asked = self.asked(FIRST, true);
         asked.acknowledges = false;
-        let mut dump = session.dump(&asked)?;
+        let mut dump = self.run.target.dump(&asked)?;
         let format = Format::without_sums();
         let since = Instant::now();
         while since.elapsed() < SILENCE_MAX {
