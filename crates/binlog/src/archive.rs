@@ -7,16 +7,18 @@
 //! The files are the only record of how far the archive is: [`Line::tail`] reads the last one. So there is
 //! nothing that could say more than is there.
 
+mod forget;
 mod line;
 mod tail;
 mod writer;
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use disk::{Disk, Guard, Share};
+use disk::{Disk, Guard, Output, Share};
 
-pub use line::{About, Line, Why};
+pub use forget::{Forgotten, forget};
+pub use line::{About, Line, Why, files, is_line};
 pub use tail::{State, Tail};
 pub use writer::Writer;
 
@@ -24,6 +26,8 @@ use crate::Error;
 
 /// The folder of the archive in the folder of a name in a repository.
 pub const FOLDER: &str = "log";
+/// When the archive last had everything, in seconds since 1970.
+const CAUGHT_UP: &str = "caught-up";
 /// The lock of the one who writes.
 const LOCK: &str = "writer.lock";
 
@@ -55,6 +59,16 @@ impl<'d> Archive<'d> {
         Line::open(self.disk, &self.folder, number).map(Some)
     }
 
+    /// Notes that the archive had everything at this time, in seconds since 1970.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
+        let mut output = Output::create(self.disk, &self.folder.join(CAUGHT_UP))?;
+        writeln!(output, "{now_s}")?;
+        output.finish()
+    }
+
     /// Begins the next line.
     ///
     /// # Errors
@@ -63,6 +77,21 @@ impl<'d> Archive<'d> {
         let number = numbers(self.disk, &self.folder)?.pop().unwrap_or(0) + 1;
         Line::begin(self.disk, &self.folder, number, about)
     }
+}
+
+/// When the archive in a folder last had everything that the server had, in seconds since 1970. `None` if it
+/// never had.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn caught_up(disk: &dyn Disk, archive: &Path) -> io::Result<Option<i64>> {
+    let mut text = String::new();
+    match disk.open(&archive.join(CAUGHT_UP)) {
+        Ok(mut file) => file.read_to_string(&mut text)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(text.trim_end().parse().ok())
 }
 
 /// The folders of the lines of an archive, in their order.

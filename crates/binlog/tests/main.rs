@@ -8,5 +8,7 @@ mod archive;
 mod damage;
 #[path = "main/event.rs"]
 mod event;
+#[path = "main/forget.rs"]
+mod forget;
 #[path = "main/support.rs"]
 mod support;

@@ -34,6 +34,7 @@ pub(crate) fn stamp(number: u64, taken_s: i64) -> Stamp {
     let day = date.since((jiff::Unit::Day, epoch)).map_or(0, |span| i64::from(span.get_days()));
     Stamp {
         number,
+        taken_s,
         day,
         week: (day + EPOCH_WEEKDAY).div_euclid(7),
         month: i64::from(date.year()) * 12 + i64::from(date.month()),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use binlog::archive::FOLDER;
 use block::{Folder, Generation, Repository};
 use disk::RealDisk;
 
@@ -50,6 +51,13 @@ pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().chars().take(16).collect())
 }
 
+/// Where a backup says that its data are in the server's binary log: the file, and the offset in it.
+pub(crate) fn position(generation: &Generation) -> Option<(String, u64)> {
+    let note: serde_json::Value = serde_json::from_str(&generation.note).ok()?;
+    let file = note.pointer("/position/file")?.as_str().filter(|file| !file.is_empty())?.to_owned();
+    Some((file, note.pointer("/position/offset")?.as_u64()?))
+}
+
 /// Whether a generation is a tree of files and not a volume.
 pub(crate) fn is_tree(generation: &Generation) -> bool {
     note_says_tree(&generation.note) == Some(true)
@@ -67,28 +75,36 @@ fn holds_backups(folder: &Path) -> bool {
     entries.into_iter().any(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "blk"))
 }
 
-/// All names in a repository. `root` may also be the folder of one name itself.
+/// The folders of a repository that may be of a name, and their names. `root` may also be the folder of one
+/// name itself.
+pub(crate) fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let is_one = holds_backups(root) || root.join(FOLDER).is_dir();
+    let mut folders = Vec::new();
+    if is_one {
+        folders.push(root.to_owned());
+    } else {
+        for entry in std::fs::read_dir(root)? {
+            folders.extend(Some(entry?.path()).filter(|path| path.is_dir()));
+        }
+    }
+    folders.sort();
+    let named = |folder: PathBuf| {
+        (folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned(), folder)
+    };
+    Ok(folders.into_iter().map(named).collect())
+}
+
+/// All names in a repository that have backups.
 pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
     if !root.is_dir() {
         return Err(missing(root));
     }
-    let open = |folder: PathBuf| Named {
-        name: folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned(),
+    let open = |(name, folder): (String, PathBuf)| Named {
+        name,
         folder: folder.clone(),
         repository: Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder))),
     };
-    if holds_backups(root) {
-        return Ok(vec![open(root.to_owned())]);
-    }
-    let mut folders: Vec<PathBuf> = Vec::new();
-    for entry in std::fs::read_dir(root)? {
-        let path = entry?.path();
-        if path.is_dir() && holds_backups(&path) {
-            folders.push(path);
-        }
-    }
-    folders.sort();
-    Ok(folders.into_iter().map(open).collect())
+    Ok(folders(root)?.into_iter().filter(|(_, folder)| holds_backups(folder)).map(open).collect())
 }
 
 /// The error for a folder that does not exist, with the names that do if it should be one of a repository's.

@@ -52,6 +52,8 @@ mod option;
 mod pack;
 #[path = "main/poke.rs"]
 mod poke;
+#[path = "main/pruned.rs"]
+mod pruned;
 #[path = "main/queue.rs"]
 mod queue;
 #[path = "main/reject.rs"]

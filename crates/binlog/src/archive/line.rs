@@ -1,6 +1,6 @@
 //! Lines: unbroken histories.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use disk::{Disk, Output};
@@ -14,6 +14,8 @@ use crate::{Corrupt, Error};
 const DESCRIPTION: &str = "line.json";
 /// The files of a line in their order, as a server's own index lists them.
 const INDEX: &str = "log.index";
+/// The name of the file that the line begins with since older ones were removed.
+const FIRST: &str = "first";
 /// The version of the format.
 const VERSION: u32 = 1;
 
@@ -81,6 +83,42 @@ pub(super) fn description(archive: &Path, number: u32) -> PathBuf {
     folder(archive, number).join(DESCRIPTION)
 }
 
+/// Whether a line is in this folder.
+#[must_use]
+pub fn is_line(disk: &dyn Disk, folder: &Path) -> bool {
+    disk.stat(&folder.join(DESCRIPTION)).is_ok()
+}
+
+/// The files of the line in this folder, in their order.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn files(disk: &dyn Disk, line: &Path) -> io::Result<Vec<String>> {
+    let read = |name: &str| -> io::Result<Option<String>> {
+        let mut text = String::new();
+        match disk.open(&line.join(name)) {
+            Ok(mut file) => file.read_to_string(&mut text).map(|_| Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    let Some(index) = read(INDEX)? else { return Ok(Vec::new()) };
+    let mut files: Vec<String> = index.lines().map(|line| line.trim_start_matches("./").to_owned()).collect();
+    if let Some(first) = read(FIRST)?
+        && let Some(at) = files.iter().position(|file| file == first.trim_end())
+    {
+        files.drain(..at);
+    }
+    Ok(files)
+}
+
+/// The name of a file and its number, as in `binlog.000031`.
+fn numbered(file: &str) -> Option<(&str, u64)> {
+    let (base, number) = file.rsplit_once('.')?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
+    Some((base, number.parse().ok()?))
+}
+
 impl<'d> Line<'d> {
     pub(super) fn begin(
         disk: &'d dyn Disk,
@@ -91,7 +129,7 @@ impl<'d> Line<'d> {
         let folder = folder(archive, number);
         disk.make_folder(&folder)?;
         // The description comes last: with it the line is there.
-        let text = serde_json::to_vec_pretty(&about).map_err(std::io::Error::other)?;
+        let text = serde_json::to_vec_pretty(&about).map_err(io::Error::other)?;
         let mut output = Output::create(disk, &description(archive, number))?;
         output.write_all(&text)?;
         output.finish()?;
@@ -99,7 +137,16 @@ impl<'d> Line<'d> {
     }
 
     pub(super) fn open(disk: &'d dyn Disk, archive: &Path, number: u32) -> Result<Line<'d>, Error> {
-        let path = description(archive, number);
+        Line::read(disk, &folder(archive, number))
+    }
+
+    /// The line in a folder that is called by its number.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corrupt`] if its description is not one.
+    pub fn read(disk: &'d dyn Disk, folder: &Path) -> Result<Line<'d>, Error> {
+        let number = folder.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
+        let path = folder.join(DESCRIPTION);
         let mut text = String::new();
         disk.open(&path)?.read_to_string(&mut text)?;
         let corrupt = |what: String| Corrupt { what, place: path.display().to_string() };
@@ -111,7 +158,7 @@ impl<'d> Line<'d> {
             ))
             .into());
         }
-        Ok(Line { disk, folder: folder(archive, number), number, about })
+        Ok(Line { disk, folder: folder.to_owned(), number, about })
     }
 
     /// The folder with its files.
@@ -124,14 +171,24 @@ impl<'d> Line<'d> {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn files(&self) -> Result<Vec<String>, Error> {
-        let mut text = String::new();
-        match self.disk.open(&self.folder.join(INDEX)) {
-            Ok(mut index) => index.read_to_string(&mut text)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
-        };
-        Ok(text.lines().map(|line| line.trim_start_matches("./").to_owned()).collect())
+    pub fn files(&self) -> io::Result<Vec<String>> {
+        files(self.disk, &self.folder)
+    }
+
+    /// The files in its folder that are older than this one: those of its name with lower numbers.
+    pub(super) fn older(&self, keep: &str) -> io::Result<Vec<String>> {
+        let Some((base, keep)) = numbered(keep) else { return Ok(Vec::new()) };
+        let names = self.disk.list(&self.folder)?.into_iter().filter_map(|name| name.into_string().ok());
+        let is_older =
+            |name: &String| numbered(name).is_some_and(|(own, number)| own == base && number < keep);
+        Ok(names.filter(is_older).collect())
+    }
+
+    /// Lets the line begin with this file. The index still names older ones: only who archives writes it.
+    pub(super) fn begin_at(&self, file: &str) -> io::Result<()> {
+        let mut output = Output::create(self.disk, &self.folder.join(FIRST))?;
+        writeln!(output, "{file}")?;
+        output.finish()
     }
 
     /// How far its last file is. `None` if it has no file yet.

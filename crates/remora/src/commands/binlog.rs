@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use binlog::archive::{Archive, FOLDER};
@@ -28,6 +28,9 @@ use crate::{shown, stop};
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// How often it is noted that everything is archived, while a server writes without a pause.
+const NOTE: Duration = Duration::from_secs(10);
 
 /// What a server says if it has not what is asked for: it was told to begin its log anew.
 const NO_SUCH_PLACE: u16 = 1236;
@@ -92,7 +95,22 @@ pub(crate) struct Run<'a> {
     stop: Arc<AtomicBool>,
     /// Whether it was told that everything is archived.
     has_told: Cell<bool>,
+    /// When it was noted last up to when everything is archived.
+    noted: Cell<Option<Instant>>,
     report: &'a Report,
+}
+
+impl Run<'_> {
+    /// Notes that everything up to this time is archived, unless that was done a moment ago. The time is what
+    /// a transaction says, and sessions may set that.
+    fn note(&self, time_s: i64) -> Result<()> {
+        let now = Instant::now();
+        if self.noted.get().is_none_or(|last| now - last >= NOTE) {
+            self.archive.note_caught_up(time_s.min(calendar::now_s()))?;
+            self.noted.set(Some(now));
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
@@ -113,6 +131,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         archive: &archive,
         stop: stop::flag(move || line.print_line())?,
         has_told: Cell::new(false),
+        noted: Cell::new(None),
         report,
     };
     report.phase("archiving", None);

@@ -1,5 +1,7 @@
 //! `remora list`
 
+mod log;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -8,6 +10,7 @@ use clap::Args;
 use progress::Progress;
 use serde_json::{Value, json};
 
+use self::log::Log;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::{calendar, repository};
@@ -18,6 +21,7 @@ const CLOCKS_DIFFER_S: i64 = 300;
 const EXAMPLES: &str = "EXAMPLES
   remora list /backup
   remora list /backup --older-than 26h     for monitoring: exits with 3 if a newest backup is older
+  remora list /backup --log-older-than 1m  the same for the logs that 'remora binlog' archives
   remora list /backup --json";
 
 /// List the backups in a repository
@@ -31,20 +35,28 @@ pub(crate) struct Arguments {
     /// Exit with 3 if the newest backup of a name is older than this, such as 26h or 8d, or if there is none
     #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
     older_than: Option<u64>,
+
+    /// Exit with 3 if the archive of a binary log may lack more than the last AGE, such as 1m, or if there is
+    /// none
+    #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
+    log_older_than: Option<u64>,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    let mut exit = Exit::Done;
-    if arguments.older_than.is_some() && !arguments.repository.is_dir() {
-        report.warn(&format!("there is no backup in {}", arguments.repository.display()));
+    let root = &arguments.repository;
+    let is_watched = arguments.older_than.is_some() || arguments.log_older_than.is_some();
+    if is_watched && !root.is_dir() {
+        report.warn(&format!("there is no backup in {}", root.display()));
         return Ok(Exit::Partial);
     }
-    let found = repository::all(&arguments.repository)?;
-    if found.is_empty() {
-        report.warn(&format!("there is no backup in {}", arguments.repository.display()));
-        exit = if arguments.older_than.is_some() { Exit::Partial } else { exit };
-    }
-    for named in found {
+    let found = repository::all(root)?;
+    let mut exit = Exit::Done;
+    let partial = |what: &str, exit: Exit| {
+        report.warn(what);
+        if exit == Exit::Done { Exit::Partial } else { exit }
+    };
+    let now_s = calendar::now_s();
+    for named in &found {
         let listing = named.repository.list()?;
         for generation in &listing.generations {
             show(&named.name, generation, report)?;
@@ -54,11 +66,34 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             exit = Exit::Damaged;
         }
         if let Some(limit) = arguments.older_than
-            && let Some(why) = too_old(&listing.generations, limit, calendar::now_s())
+            && let Some(why) = too_old(&listing.generations, limit, now_s)
         {
-            report.warn(&format!("{}: {why}", named.name));
-            exit = if exit == Exit::Done { Exit::Partial } else { exit };
+            exit = partial(&format!("{}: {why}", named.name), exit);
         }
+    }
+    let mut has_log = false;
+    for (name, folder) in repository::folders(root)? {
+        let Some(log) = Log::find(&name, &folder)? else { continue };
+        has_log = true;
+        log.show(report)?;
+        if let Some(limit) = arguments.log_older_than
+            && let Some(why) = log.too_old(limit, now_s)
+        {
+            exit = partial(&format!("{name}: {why}"), exit);
+        }
+    }
+    let root = root.display();
+    if found.is_empty() && (arguments.older_than.is_some() || !has_log) {
+        let text = format!("there is no backup in {root}");
+        exit = if is_watched {
+            partial(&text, exit)
+        } else {
+            report.warn(&text);
+            exit
+        };
+    }
+    if arguments.log_older_than.is_some() && !has_log {
+        exit = partial(&format!("no log is archived in {root}"), exit);
     }
     Ok(exit)
 }

@@ -1,5 +1,7 @@
 //! `remora prune`
 
+mod log;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -15,6 +17,7 @@ use crate::{calendar, commands, repository};
 
 const EXAMPLES: &str = "EXAMPLES
   remora prune /backup --keep-daily 14 --keep-weekly 8 --keep-monthly 12
+  remora prune /backup/db1 --keep-within 30d
   remora prune /backup/disk.img --keep-last 3 --dry-run";
 
 /// Forget old generations
@@ -22,6 +25,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Keeps what the options name and always the newest generation, and forgets the rest. Data of a forgotten
 /// generation that a kept one needs stay where they are; what no generation needs is removed. Every kept
 /// generation can be restored at every moment, even if this command is killed.
+///
+/// If the name has an archive of a binary log, the files of it that are older than all kept generations go,
+/// too.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -45,20 +51,25 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     keep_monthly: Option<usize>,
 
+    /// Keep all that are not older than this, such as 30d
+    #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
+    keep_within: Option<u64>,
+
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let since_s = arguments.keep_within.map(|age| calendar::now_s().saturating_sub_unsigned(age));
     let counts = [arguments.keep_last, arguments.keep_daily, arguments.keep_weekly, arguments.keep_monthly];
-    if counts.iter().all(Option::is_none) {
+    if counts.iter().all(Option::is_none) && since_s.is_none() {
         return Err(exit::usage(
-            "say what to keep: --keep-last, --keep-daily, --keep-weekly, --keep-monthly",
+            "say what to keep: --keep-last, --keep-daily, --keep-weekly, --keep-monthly, --keep-within",
         ));
     }
     let [last, daily, weekly, monthly] = counts.map(Option::unwrap_or_default);
-    let policy = Policy { last, daily, weekly, monthly };
+    let policy = Policy { last, daily, weekly, monthly, since_s };
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let mut exit = Exit::Done;
@@ -75,9 +86,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         for damage in &listing.broken {
             report.warn(&format!("{}: {damage}", named.name));
         }
-        if !(listing.broken.is_empty() && done.damaged.is_empty()) {
+        let is_damaged = !(listing.broken.is_empty() && done.damaged.is_empty());
+        if is_damaged {
             exit = Exit::Damaged;
         }
+        let kept = listing.generations.iter().filter(|one| !done.forgotten.contains(&one.number));
+        log::forget(&named, kept, is_damaged, arguments.dry_run, report)?;
     }
     report.end();
     Ok(exit)

@@ -29,8 +29,10 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Found> {
     let mut found = Found { files: Vec::new(), missing: Vec::new() };
     for path in paths {
         if path.is_dir() {
-            let line = archived(path)?;
-            listed(&index(line.as_deref().unwrap_or(path))?, &mut found)?;
+            match archived(path)? {
+                Some(line) => of_line(&line, &mut found)?,
+                None => listed(&index(path)?, &mut found)?,
+            }
         } else if path.extension().is_some_and(|end| end == "index") {
             listed(path, &mut found)?;
         } else {
@@ -40,8 +42,25 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Found> {
     Ok(found)
 }
 
-/// The newest line of an archive, if the folder is that of a name in a repository and has one.
+/// The files of a line of an archive.
+fn of_line(line: &Path, found: &mut Found) -> Result<()> {
+    for name in binlog::archive::files(&RealDisk, line).with_context(|| shown::path(line))? {
+        let path = line.join(name);
+        if path.is_file() {
+            found.files.push(path);
+        } else {
+            found.missing.push(format!("{} is archived, but not there", shown::path(&path)));
+        }
+    }
+    Ok(())
+}
+
+/// The line of an archive that a folder is; or the newest one, if the folder is that of a name in a
+/// repository and has one.
 fn archived(folder: &Path) -> Result<Option<PathBuf>> {
+    if binlog::archive::is_line(&RealDisk, folder) {
+        return Ok(Some(folder.to_owned()));
+    }
     let archive = folder.join(binlog::archive::FOLDER);
     match binlog::archive::lines(&RealDisk, &archive) {
         Ok(lines) => Ok(lines.into_iter().next_back()),

@@ -13,19 +13,19 @@ use crate::extract::{execute, folder, run, session};
 use crate::support::{Ended, Running, on_products, places, products, remora, start, until};
 
 /// A server with a log, a repository with its generations and the archive.
-struct Scene {
+pub(crate) struct Scene {
     product: Product,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
     server: Sandbox,
     session: Session,
 }
 
 /// Where the original was once.
 #[derive(Debug)]
-struct Moment {
+pub(crate) struct Moment {
     gtid: String,
     position: String,
-    sums: BTreeMap<String, String>,
+    pub(crate) sums: BTreeMap<String, String>,
 }
 
 /// The sums of all tables of the user.
@@ -48,7 +48,7 @@ fn sums(session: &mut Session) -> BTreeMap<String, String> {
 }
 
 impl Scene {
-    fn new(product: Product, options: &[&str]) -> Scene {
+    pub(crate) fn new(product: Product, options: &[&str]) -> Scene {
         let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=MIXED", "--local-infile=1"];
         let server = start(product, &[&own[..], options].concat());
         let session = session(&server);
@@ -58,11 +58,11 @@ impl Scene {
         scene
     }
 
-    fn does(&mut self, statements: &[&str]) {
+    pub(crate) fn does(&mut self, statements: &[&str]) {
         execute(&mut self.session, statements);
     }
 
-    fn run(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
         run(self.folder.path(), arguments)
     }
 
@@ -73,15 +73,15 @@ impl Scene {
         ended
     }
 
-    fn backup(&self) {
+    pub(crate) fn backup(&self) {
         self.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]);
     }
 
-    fn archive(&self) {
+    pub(crate) fn archive(&self) {
         self.with_server(&["binlog", "repo/db", "--once"]);
     }
 
-    fn moment(&mut self) -> Moment {
+    pub(crate) fn moment(&mut self) -> Moment {
         let status = self.session.strings("SHOW MASTER STATUS").unwrap().remove(0);
         let gtid = self.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
         let position = format!("{}:{}", status[0].as_ref().unwrap(), status[1].as_ref().unwrap());
@@ -93,7 +93,7 @@ impl Scene {
     }
 
     /// Restores, and gives what a server finds in the folder, which is removed.
-    fn restored(&self, more: &[&str]) -> (BTreeMap<String, String>, Ended) {
+    pub(crate) fn restored(&self, more: &[&str]) -> (BTreeMap<String, String>, Ended) {
         let ended = self.restore(more);
         assert_eq!(ended.code, 0, "{}", ended.err);
         let back = self.folder.path().join("back");
@@ -127,7 +127,7 @@ impl Scene {
     }
 }
 
-fn on_mariadb(test: impl Fn(Product)) {
+pub(crate) fn on_mariadb(test: impl Fn(Product)) {
     let found: Vec<Product> =
         products().into_iter().filter(|product| product.family() == Family::MariaDb).collect();
     on_products(&found, test);

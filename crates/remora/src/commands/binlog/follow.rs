@@ -14,9 +14,9 @@ use server::dump::{Dump, From, Packet};
 
 use super::compare::Compare;
 use super::{NO_SUCH_PLACE, Run};
-use crate::exit;
 use crate::history::names;
 use crate::report::size;
+use crate::{calendar, exit};
 
 /// The beginning of the first event of a file.
 const FIRST: u64 = 4;
@@ -71,6 +71,9 @@ pub(super) struct Follow<'r, 'a> {
     waits: bool,
     /// The last transaction.
     name: Name,
+    /// When the newest event was made, in seconds since 1970.
+    newest_s: i64,
+    was_silent: bool,
 }
 
 /// Whether a file may have this name: what a server says must not lead out of the folder.
@@ -106,6 +109,8 @@ impl<'r, 'a> Follow<'r, 'a> {
             dirty: None,
             waits: false,
             name: Name::None,
+            newest_s: 0,
+            was_silent: false,
         })
     }
 
@@ -126,6 +131,9 @@ impl<'r, 'a> Follow<'r, 'a> {
         let left = self.receive(&mut dump);
         // Whatever happened, what has come is kept.
         self.sync(&mut dump)?;
+        if matches!(left, Ok(Left::End)) {
+            self.run.archive.note_caught_up(calendar::now_s())?;
+        }
         if matches!(left, Ok(Left::Stopped | Left::End)) {
             self.tell("archived:");
         }
@@ -195,6 +203,11 @@ impl<'r, 'a> Follow<'r, 'a> {
                             if !self.run.has_told.replace(true) {
                                 self.tell("caught up:");
                             }
+                            // Only at first: see TRUST.
+                            if !std::mem::replace(&mut self.was_silent, true) {
+                                self.sync(dump)?;
+                                self.run.archive.note_caught_up(calendar::now_s())?;
+                            }
                             if began.elapsed() > TRUST {
                                 return Ok(Left::Again);
                             }
@@ -243,6 +256,9 @@ impl<'r, 'a> Follow<'r, 'a> {
     fn sync(&mut self, dump: &mut Dump) -> Result<()> {
         if self.dirty.take().is_some() {
             self.writer.sync().with_context(|| self.line.folder().display().to_string())?;
+            if !dump.has_more() {
+                self.run.note(self.newest_s)?;
+            }
         }
         if std::mem::take(&mut self.waits) {
             dump.acknowledge(&self.file, self.at)?;
@@ -302,7 +318,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                 self.file
             );
         }
-        self.keep(bytes, end)
+        self.keep(bytes, end, header.timestamp)
     }
 
     /// What is sent now is not what is archived.
@@ -311,7 +327,7 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Compares or appends an event of the file.
-    fn keep(&mut self, bytes: &[u8], end: u64) -> Result<Took> {
+    fn keep(&mut self, bytes: &[u8], end: u64, timestamp: u32) -> Result<Took> {
         match &self.compare {
             Some(compare) if self.at < compare.end() => {
                 if !compare.has(bytes, self.at)? {
@@ -325,6 +341,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             }
         }
         self.at = end;
+        self.newest_s = timestamp.into();
         Ok(Took::It)
     }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use block::World;
 use block::restore::Request;
-use block::{Generation, World};
 use clap::Args;
 use disk::{Disk, RealDisk};
 use progress::{Progress, count};
@@ -126,13 +126,6 @@ impl Log {
     }
 }
 
-/// Where a backup says that its data are in the server's log.
-fn noted(generation: &Generation) -> Option<Position> {
-    let note: Value = serde_json::from_str(&generation.note).ok()?;
-    let file = note.pointer("/position/file")?.as_str().filter(|file| !file.is_empty())?.to_owned();
-    Some((file, note.pointer("/position/offset")?.as_u64()?))
-}
-
 /// The newest generation that is not behind the goal, or the one that is named, and the way from there, if
 /// the generation says where it is.
 fn choose(
@@ -157,7 +150,7 @@ fn choose(
         if is_late && wanted.is_none() {
             continue;
         }
-        let Some(position) = noted(generation) else {
+        let Some(position) = repository::position(generation) else {
             if wanted.is_some() {
                 return Ok((number, None));
             }

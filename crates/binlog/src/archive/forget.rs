@@ -1,0 +1,93 @@
+//! Removes what no backup needs any more.
+
+use std::io;
+use std::path::Path;
+
+use disk::Disk;
+
+use super::line::{self, Line};
+use super::numbers;
+use crate::Error;
+
+/// What is no longer in an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// How many files of the log went.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Removes the files that are older than all backups. `needed` has the file of the log in which each backup
+/// is, as the server called it. Returns none, and removes nothing, if no file of the archive is among them.
+/// With `is_tried` everything stays.
+///
+/// Servers use names again after RESET MASTER. If several lines have a file of that name, any of them may be
+/// the history of the backup, so all of them keep what follows it. A line that has none of the files stays as
+/// it is, unless it is older than all that have one.
+///
+/// An archiver may be at work: it writes to the last file of the newest line, and that one always stays. A
+/// run that is killed leaves a whole archive; the next one removes the rest.
+///
+/// # Errors
+/// Errors of the operating system; [`Error::Corrupt`] if the description of a line is not one.
+pub fn forget(
+    disk: &dyn Disk,
+    archive: &Path,
+    needed: &[String],
+    is_tried: bool,
+) -> Result<Option<Forgotten>, Error> {
+    let mut lines = Vec::new();
+    for number in numbers(disk, archive)? {
+        let line = Line::open(disk, archive, number)?;
+        let files = line.files()?;
+        let from = needed.iter().filter_map(|file| files.iter().position(|own| own == file)).min();
+        lines.push((line, files, from));
+    }
+    let Some(first) = lines.iter().position(|(_, _, from)| from.is_some()) else { return Ok(None) };
+    let mut done = Forgotten::default();
+    let mut count = |line: &Line<'_>, name: &str| -> io::Result<()> {
+        done.files += 1;
+        done.bytes += disk.stat(&line.folder().join(name))?.len;
+        Ok(())
+    };
+    for (line, files, _) in lines.iter().take(first) {
+        files.iter().try_for_each(|name| count(line, name))?;
+        if !is_tried {
+            // Without its description it is no line.
+            disk.remove(&line::description(archive, line.number))?;
+            disk.sync_folder(line.folder())?;
+        }
+    }
+    for (line, files, from) in lines.iter().skip(first) {
+        let Some(keep) = from.and_then(|from| files.get(from)) else { continue };
+        let older = line.older(keep)?;
+        older.iter().try_for_each(|name| count(line, name))?;
+        if !is_tried && !older.is_empty() {
+            line.begin_at(keep)?;
+            older.iter().try_for_each(|name| disk.remove(&line.folder().join(name)))?;
+        }
+    }
+    if !is_tried {
+        let newest = lines.last().map_or(0, |(line, ..)| line.number);
+        remove_rest(disk, archive, newest)?;
+    }
+    Ok(Some(done))
+}
+
+/// Removes the folders of former lines. One that is only begun has the highest number.
+fn remove_rest(disk: &dyn Disk, archive: &Path, newest: u32) -> io::Result<()> {
+    for name in disk.list(archive)? {
+        let number: Option<u32> = name.to_str().and_then(|name| name.parse().ok());
+        let Some(number) = number.filter(|number| *number < newest) else { continue };
+        let folder = line::folder(archive, number);
+        if disk.stat(&line::description(archive, number)).is_ok() {
+            continue;
+        }
+        for name in disk.list(&folder)? {
+            disk.remove(&folder.join(name))?;
+        }
+        disk.remove_folder(&folder)?;
+    }
+    disk.sync_folder(archive)
+}

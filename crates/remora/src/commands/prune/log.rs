@@ -1,0 +1,58 @@
+//! What `remora prune` removes of an archived binary log.
+
+use anyhow::{Context, Result};
+use binlog::archive;
+use block::Generation;
+use disk::RealDisk;
+use progress::{Progress, count};
+use serde_json::json;
+
+use crate::report::{self, Report};
+use crate::repository::{self, Named};
+use crate::shown;
+
+/// Removes the files that are older than all kept generations. Every doubt lets all of them stay.
+pub(super) fn forget<'a>(
+    named: &Named,
+    kept: impl Iterator<Item = &'a Generation>,
+    is_damaged: bool,
+    dry_run: bool,
+    report: &Report,
+) -> Result<()> {
+    let folder = named.folder.join(archive::FOLDER);
+    if !archive::lines(&RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()) {
+        return Ok(());
+    }
+    let name = &named.name;
+    let stays = |why: &str| report.note(&format!("{name}: the archived log stays as it is: {why}"));
+    if is_damaged {
+        stays("what damaged generations need of it is unknown");
+        return Ok(());
+    }
+    let mut needed = Vec::new();
+    for generation in kept {
+        let Some((file, _)) = repository::position(generation) else {
+            stays(&format!("{name}@{} does not say where it is in it", generation.number));
+            return Ok(());
+        };
+        needed.push(file);
+    }
+    let done = archive::forget(&RealDisk, &folder, &needed, dry_run).with_context(|| shown::path(&folder))?;
+    let Some(done) = done else {
+        stays("it has none of the files in which the kept generations are");
+        return Ok(());
+    };
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "log", "name": name, "dry_run": dry_run, "files": done.files, "bytes_freed": done.bytes,
+        }))?;
+    } else if done.files > 0 {
+        let would = if dry_run { "would be " } else { "" };
+        let files = count(done.files, "file");
+        report.note(&format!(
+            "{name}: {would}freed in the archived log: {files}, {}",
+            report::size(done.bytes)
+        ));
+    }
+    Ok(())
+}
