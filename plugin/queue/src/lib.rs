@@ -19,6 +19,7 @@ pub mod fault;
 pub mod found;
 pub mod guard;
 pub mod hold;
+pub mod lease;
 pub mod origin;
 pub mod publish;
 pub mod queues;
