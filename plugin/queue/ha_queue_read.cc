@@ -139,10 +139,11 @@ void ha_queue::warn_of_hidden()
       (thd_sql_command(thd) == SQLCOM_SELECT && thd->get_sent_row_count()))
     return;
   hiding= false;
+  const char *name= owned ? "queue_wait" : "queue_lease";
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
-                      "Queue: what queue_wait() or queue_lease() took from %s.%s is owned, even if another condition in WHERE "
-                      "does not show it; '%s:CONDITION' as its argument takes what matches and nothing else",
-                      table->s->db.str, table->s->table_name.str, table->s->table_name.str);
+                      "Queue: what %s() took from %s.%s is owned, even if another condition in WHERE does not show "
+                      "it; %s('%s:CONDITION') takes what matches and nothing else",
+                      name, table->s->db.str, table->s->table_name.str, name, table->s->table_name.str);
 }
 
 void ha_queue::position(const uchar *)

@@ -343,9 +343,6 @@ typedef struct {
    When its lease or delay is over, milliseconds since 1970; 0 when it has none.
    */
   uint64_t until_ms;
-  /*
-   How many tries have failed.
-   */
   uint64_t failed;
 } rq_owned;
 
@@ -592,11 +589,7 @@ int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows,
 /*
  Adds rows for a statement that may still fail: nobody sees or takes them until `rq_settle`.
  */
-int rq_publish_unsettled(rq_session *session,
-                         const rq_queue *queue,
-                         const rq_slice *rows,
-                         size_t count,
-                         rq_error *error);
+int rq_publish_unsettled(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
 
 /*
  Whether the connection has rows from `rq_publish_unsettled`.
@@ -613,17 +606,7 @@ int rq_settle(rq_session *session, int keep, rq_error *error);
  transaction where the queue takes part in transactions. `timeout_ms` below 0: for ever. `alive` is
  called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
  */
-int rq_wait(rq_session *session,
-            const rq_target *targets,
-            size_t count,
-            size_t rows_max,
-            int within,
-            int64_t timeout_ms,
-            rq_alive alive,
-            void *context,
-            int *outcome,
-            size_t *taken,
-            rq_error *error);
+int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int within, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
 
 /*
  Ends the owned rows: they are gone.
@@ -644,17 +627,7 @@ int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, 
  Like `rq_wait`, but the rows are leased for this time, and what the connection owns stays as it is. The
  next walks over the queue, until `rq_leased_end`, show what was leased and nothing else.
  */
-int rq_lease(rq_session *session,
-             const rq_target *targets,
-             size_t count,
-             size_t rows_max,
-             uint64_t lease_ms,
-             int64_t timeout_ms,
-             rq_alive alive,
-             void *context,
-             int *outcome,
-             size_t *taken,
-             rq_error *error);
+int rq_lease(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, uint64_t lease_ms, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
 
 /*
  The tokens of the rows that the statement leased last, with a comma between them, each after `table` and a
@@ -663,8 +636,8 @@ int rq_lease(rq_session *session,
 int rq_leased_tokens(rq_session *session, rq_slice table, rq_slice *text, rq_error *error);
 
 /*
- The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`; otherwise
- like `rq_leased_tokens`.
+ The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`;
+ otherwise like `rq_leased_tokens`.
  */
 int rq_leased_json(rq_session *session, rq_slice table, rq_slice *text, rq_error *error);
 
@@ -683,14 +656,7 @@ int rq_leased_end(rq_session *session, int keep, rq_error *error);
  new length of the leases, or the delay of what is given back. With `within`, rows are ended by the
  transaction. `good` receives how many tokens were good.
  */
-int rq_use_tokens(rq_session *session,
-                  const rq_queue *queue,
-                  int what,
-                  rq_slice tokens,
-                  uint64_t ms,
-                  int within,
-                  uint64_t *good,
-                  rq_error *error);
+int rq_use_tokens(rq_session *session, const rq_queue *queue, int what, rq_slice tokens, uint64_t ms, int within, uint64_t *good, rq_error *error);
 
 /*
  Whether the queue takes part in transactions.

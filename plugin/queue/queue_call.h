@@ -1,4 +1,4 @@
-/* What all SQL functions of the queue share: their arguments, their results, and the tables that they name. */
+/* What all SQL functions of the queue share: arguments, results, and the tables that they name. */
 #ifndef QUEUE_CALL_H
 #define QUEUE_CALL_H
 

@@ -27,7 +27,7 @@ struct queue_connection {
   longlong peeked;
   /* The number of the statement that last took rows; 0 once the command that contained it is over. */
   query_id_t taken;
-  /* The number of the statement that last leased rows, and the table that they are from, as tokens name it. */
+  /* The number of the statement that last leased rows, and their table as tokens name it. */
   query_id_t leased;
   std::string leased_from;
   /* A queue whose rows nobody takes until the statement has ended. */

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Style};
+use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, FunctionConfig, Language, Layout, Style};
 
 use crate::root;
 
@@ -65,7 +65,8 @@ fn made(root: &Path) -> Result<String> {
         language: Language::C,
         cpp_compat: true,
         style: Style::Type,
-        line_length: 120,
+        // One line for each function: the C++ is checked against it and people read the sources.
+        function: FunctionConfig { args: Layout::Horizontal, ..FunctionConfig::default() },
         usize_is_size_t: true,
         documentation_style: DocumentationStyle::C,
         export: ExportConfig { rename: rename.into(), ..ExportConfig::default() },

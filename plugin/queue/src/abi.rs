@@ -207,7 +207,6 @@ pub struct RqOwned {
     pub(crate) since_ms: u64,
     /// When its lease or delay is over, milliseconds since 1970; 0 when it has none.
     pub(crate) until_ms: u64,
-    /// How many tries have failed.
     pub(crate) failed: u64,
 }
 

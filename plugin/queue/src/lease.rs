@@ -4,21 +4,14 @@ use std::ffi::{c_int, c_void};
 use std::str::FromStr;
 use std::time::Duration;
 
-use queue::{Error, Leased, Patience, Queue, Token, Waited};
+use queue::{Error, Patience, Queue, Token, Waited};
 
 use crate::abi::{RQ_END, RQ_OK, RQ_TAKEN, RqAlive, RqError, RqSlice, RqTarget, array, shared};
 use crate::collation::Server;
 use crate::guard::{Fault, guard};
+use crate::leased::Leases;
 use crate::session::RqSession;
 use crate::take::{ALIVE_EVERY, ended, target};
-
-/// What a statement has leased, and texts about it that C++ reads.
-#[derive(Default)]
-pub(crate) struct Leases {
-    /// The last one comes last.
-    pub(crate) all: Vec<Leased>,
-    text: String,
-}
 
 /// What to do with tokens: end their rows.
 pub const RQ_ACK: c_int = 0;
@@ -94,8 +87,8 @@ pub unsafe extern "C" fn rq_leased_tokens(
     })
 }
 
-/// The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`; otherwise
-/// like `rq_leased_tokens`.
+/// The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`;
+/// otherwise like `rq_leased_tokens`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_leased_json(
     session: *mut RqSession,

@@ -20,6 +20,7 @@ pub mod found;
 pub mod guard;
 pub mod hold;
 pub mod lease;
+pub mod leased;
 pub mod origin;
 pub mod publish;
 pub mod queues;

@@ -8,7 +8,7 @@ use queue::{Cursor, Interrupter, Leased, Origin, OwnerId, Queue, RowId, Session}
 use crate::abi::{RQ_OK, RqError, RqSlice, shared};
 use crate::found::Found;
 use crate::guard::guard;
-use crate::lease::Leases;
+use crate::leased::Leases;
 use crate::transaction::Transactions;
 use crate::walk::RqCursor;
 

@@ -1,8 +1,7 @@
 //! Leases as bytes: who may end a row without being connected, and until when. docs/formats/queue.md has the
 //! tables.
 
-use crate::format::record::RowId;
-use crate::format::wire::{Reader, put_varint};
+use crate::format::wire::{Reader, RowId, put_varint};
 
 /// The feature flag of files that may have records of leases.
 pub(crate) const LEASES: u64 = 0x2;
@@ -118,8 +117,7 @@ mod tests {
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
     use super::{Lease, Leases, Phase, Span};
-    use crate::format::record::RowId;
-    use crate::format::wire::Reader;
+    use crate::format::wire::{Reader, RowId};
 
     #[test]
     fn a_clock_that_jumps_makes_a_lease_neither_longer_nor_negative() {

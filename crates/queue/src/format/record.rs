@@ -4,11 +4,8 @@
 use crate::format::lease::{LEASES, Lease};
 use crate::format::origin::Origin;
 use crate::format::transaction::{Prepared, TRANSACTIONS};
+pub use crate::format::wire::RowId;
 use crate::format::wire::{Reader, checksum, put_varint};
-
-/// The number of a row in its queue, counted from 1 in the order of insertion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowId(pub u64);
 
 const ROW: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;

@@ -164,7 +164,8 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the segment with an index batch and continues in the next one, which has these feature flags. Returns what is known about the
+    /// Seals the segment with an index batch and continues in the next one, which begins with this row id and
+    /// has these feature flags. Returns what is known about the
     /// sealed one.
     pub(crate) fn roll(
         &mut self,

@@ -83,7 +83,8 @@ impl Session {
         Ok(waited)
     }
 
-    /// Takes rows of the first target that has any, or waits until one has. The session owns what is returned.
+    /// Takes rows of the first target that has any, or waits until one has. The session owns what is
+    /// returned.
     pub(super) fn take(&mut self, targets: &[Target], patience: &mut Patience<'_>) -> Result<Taken, Error> {
         let until = patience.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let now = patience.timeout.is_some_and(|timeout| timeout.is_zero());

@@ -459,3 +459,23 @@ fn leases_without_syncs_are_written_with_what_comes_next() {
     let after = queue.status().counters;
     assert_eq!((after.writes, after.syncs), (before.writes + 1, before.syncs + 1));
 }
+
+#[test]
+fn a_lease_that_could_not_be_written_is_written_later() {
+    let disk = FaultDisk::default();
+    let both = fresh(&disk);
+    put(&both.1, "a");
+    let token = tokens(&lease(&both.1, 1));
+    disk.limit(1);
+    both.1.sync().unwrap_err();
+    assert_eq!(both.1.extend(&token, 20 * SECOND).unwrap(), 1, "it is in effect all the same");
+    both.1.sync().unwrap_err();
+    disk.limit(u64::MAX);
+    put(&both.1, "b");
+    let after = disk.after_crash(Unsynced::Drop);
+    let engine = start(&after);
+    let found = engine.open(Path::new(FOLDER)).unwrap();
+    pass_ms(15_000);
+    found.end_due().unwrap();
+    assert_eq!(counts(&found), (1, 1, 0), "the later one counts");
+}
