@@ -52,6 +52,11 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, std
                     "of its own");
     return call->null();
   }
+  const int command= thd_sql_command(thd);
+  if (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI) {
+    queue_warn(thd, "DELETE leaves leased rows alone; queue_ack() ends them");
+    return call->null();
+  }
   uint64_t lease_ms;
   const longlong rows= queue_integer_of(args, 1);
   if (!span_of(call, args, 0, 0.001, &lease_ms))

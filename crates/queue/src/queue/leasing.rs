@@ -243,10 +243,11 @@ impl Queue {
             let ended = self.end_due_now(&mut state)?;
             state.leases.scheduled = None;
             self.schedule_due(&mut state, up_ms);
+            let more = state.leases.next_due(up_ms).is_some();
             if ended {
-                self.settle_later(&mut state);
+                self.write_leases(state)?;
             }
-            if state.leases.next_due(up_ms).is_none() {
+            if !more {
                 return Ok(());
             }
         }

@@ -156,6 +156,8 @@ fn refused(server: &Server) {
     for wrong in ["", "x", "refused.t", "refused.t:x", "nothing:1-0000000000000000"] {
         assert_eq!(ack(&mut one, wrong), Some(0), "{wrong}");
     }
+    one.run("DELETE FROM t WHERE queue_lease(30, 1, 't', 0)");
+    assert!(one.warning().contains("queue_ack() ends them"));
     let token = token(&lease(&mut one, "30, 1, 't', 0"), 0);
     one.run("CREATE USER reader");
     one.run("GRANT SELECT ON refused.* TO reader");
