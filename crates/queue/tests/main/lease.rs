@@ -458,6 +458,12 @@ fn leases_without_syncs_are_written_with_what_comes_next() {
     assert_eq!(queue.ack(&token).unwrap(), 1);
     let after = queue.status().counters;
     assert_eq!((after.writes, after.syncs), (before.writes + 1, before.syncs + 1));
+    // Many are written at once, and not synced either.
+    queue.publish(&vec![b"row".as_slice(); 2000], None).unwrap();
+    let before = queue.status().counters;
+    assert_eq!(lease(&queue, 2000).len(), 2000);
+    let after = queue.status().counters;
+    assert_eq!((after.writes, after.syncs), (before.writes + 1, before.syncs));
 }
 
 #[test]

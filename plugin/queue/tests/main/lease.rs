@@ -213,6 +213,9 @@ fn waits(server: &Server) {
             assert_eq!(server.connect("waits").column("SELECT v FROM t WHERE queue_wait('t', 60)"), [1])
         });
     });
+    while one.column("SELECT v FROM t").is_empty() {
+        std::thread::yield_now();
+    }
     assert_eq!(
         ack(&mut one, &token(&json, 0)),
         Some(1),
