@@ -1,4 +1,5 @@
-//! Any text is a condition or an error within the text, and a condition has an answer for any row.
+//! Any text is a condition or an error within the text, a condition has an answer for any row, and any row is
+//! JSON in ASCII.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -15,6 +16,10 @@ impl Collate for Bytes {
 
     fn encode(&self, _: u32, literal: &str) -> Option<Vec<u8>> {
         Some(literal.as_bytes().to_vec())
+    }
+
+    fn decode(&self, _: u32, text: &[u8]) -> Option<String> {
+        String::from_utf8(text.to_vec()).ok()
     }
 
     fn like(&self, _: u32, text: &[u8], pattern: &Pattern) -> bool {
@@ -50,6 +55,9 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
 fuzz_target!(|input: (&str, &[u8])| {
     let (text, row) = input;
     let collate: Arc<dyn Collate> = Arc::new(Bytes);
+    let mut json = String::new();
+    SCHEMA.json(row, &Bytes, &mut json);
+    assert!(json.starts_with('{') && json.ends_with('}') && json.is_ascii());
     match Condition::compile(text, &SCHEMA, &collate) {
         Err(error) => assert!(error.position <= text.chars().count() + 1),
         Ok(condition) => assert_eq!(condition.matches(row), condition.matches(row)),

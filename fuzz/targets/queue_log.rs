@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
-use queue::{Definition, Engine, Options, OwnerId, Queue, RowId, Session, Xid};
+use queue::{Definition, Engine, Options, OwnerId, Patience, Queue, RowId, Session, Target, Xid};
 
 const FOLDER: &str = "/jobs";
 
@@ -48,7 +49,14 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
         session.delete_within(&mut transaction, &[RowId(u64::from(number) * 5 + 5)]).unwrap();
         transaction.prepare(&xid(number)).unwrap();
     }
+    let (second, mut poll) = (Duration::from_secs(1), Patience { rows_max: 4, ..Patience::poll() });
+    let target = Target { queue: queue.clone(), filter: None };
+    let (_, leased) = session.lease(&[target], &mut poll, second).unwrap();
+    let tokens: Vec<_> = leased.unwrap().rows().iter().map(|leased| leased.token).collect();
+    queue.nack(&tokens[..1], Duration::ZERO).unwrap();
+    queue.nack(&tokens[1..2], second).unwrap();
     queue.compact().unwrap();
+    queue.nack(&tokens[2..3], second).unwrap();
     queue.commit_by_xid(&xid(0)).unwrap();
     queue.rollback_by_xid(&xid(1)).unwrap();
     all.extend((0..4).map(|number| (RowId(41 + u64::from(number)), vec![number; 50])));

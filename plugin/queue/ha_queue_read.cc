@@ -134,14 +134,16 @@ int ha_queue::rnd_next(uchar *buf)
 void ha_queue::warn_of_hidden()
 {
   THD *thd= ha_thd();
-  if (!hiding || reader->taken != thd->query_id || !rq_count(reader->session, queue) ||
+  const bool owned= reader->taken == thd->query_id && rq_count(reader->session, queue);
+  if (!hiding || !(owned || reader->leased == thd->query_id) ||
       (thd_sql_command(thd) == SQLCOM_SELECT && thd->get_sent_row_count()))
     return;
   hiding= false;
+  const char *name= owned ? "queue_wait" : "queue_lease";
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
-                      "Queue: what queue_wait() took from %s.%s is owned, even if another condition in WHERE does not show "
-                      "it; queue_wait('%s:CONDITION') takes what matches and nothing else",
-                      table->s->db.str, table->s->table_name.str, table->s->table_name.str);
+                      "Queue: what %s() took from %s.%s is owned, even if another condition in WHERE does not show "
+                      "it; %s('%s:CONDITION') takes what matches and nothing else",
+                      name, table->s->db.str, table->s->table_name.str, name, table->s->table_name.str);
 }
 
 void ha_queue::position(const uchar *)

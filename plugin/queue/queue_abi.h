@@ -157,6 +157,26 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_SYNC_NONE 2
 
 /*
+ What to do with tokens: end their rows.
+ */
+#define RQ_ACK 0
+
+/*
+ Make their leases longer.
+ */
+#define RQ_EXTEND 1
+
+/*
+ Give their rows back because the work failed.
+ */
+#define RQ_NACK 2
+
+/*
+ Give their rows back as if they had not been leased.
+ */
+#define RQ_RELEASE 3
+
+/*
  A walk over rows, and its current row.
  */
 typedef struct rq_cursor rq_cursor;
@@ -200,6 +220,10 @@ typedef struct {
    `padded`: whether the text ends with spaces that do not belong to it.
    */
   int (*like)(uint32_t collation, rq_slice text, int padded, rq_slice pattern, uint32_t escape);
+  /*
+   Converts to UTF-8. Returns the length, or -1 when the text is not of the character set.
+   */
+  long (*decode)(uint32_t collation, rq_slice text, uint8_t *out, size_t room);
 } rq_server;
 
 /*
@@ -265,6 +289,8 @@ typedef struct {
   uint64_t oldest_ms;
   uint64_t waiting;
   uint64_t owned;
+  uint64_t leased;
+  uint64_t delayed;
   uint64_t waiters;
   uint64_t bytes;
   uint64_t live_bytes;
@@ -292,6 +318,10 @@ typedef struct {
   uint64_t compiles;
   uint64_t compile_hits;
   uint64_t duplicates;
+  uint64_t leases;
+  uint64_t leases_expired;
+  uint64_t leases_failed;
+  uint64_t leases_refused;
 } rq_status;
 
 /*
@@ -300,9 +330,26 @@ typedef struct {
 typedef int (*rq_each_fn)(void *context, rq_slice folder, const rq_status *status);
 
 /*
+ A row that somebody owns.
+ */
+typedef struct {
+  uint64_t row;
+  /*
+   The number of the connection; 0 for a lease.
+   */
+  uint64_t connection;
+  uint64_t since_ms;
+  /*
+   When its lease or delay is over, milliseconds since 1970; 0 when it has none.
+   */
+  uint64_t until_ms;
+  uint64_t failed;
+} rq_owned;
+
+/*
  Called with an owned row; any result but 0 ends the calls.
  */
-typedef int (*rq_each_owned_fn)(void *context, rq_slice folder, uint64_t row, uint64_t owner, uint64_t since_ms);
+typedef int (*rq_each_owned_fn)(void *context, rq_slice folder, const rq_owned *owned);
 
 /*
  A queue to wait on.
@@ -542,11 +589,7 @@ int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows,
 /*
  Adds rows for a statement that may still fail: nobody sees or takes them until `rq_settle`.
  */
-int rq_publish_unsettled(rq_session *session,
-                         const rq_queue *queue,
-                         const rq_slice *rows,
-                         size_t count,
-                         rq_error *error);
+int rq_publish_unsettled(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
 
 /*
  Whether the connection has rows from `rq_publish_unsettled`.
@@ -563,17 +606,7 @@ int rq_settle(rq_session *session, int keep, rq_error *error);
  transaction where the queue takes part in transactions. `timeout_ms` below 0: for ever. `alive` is
  called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
  */
-int rq_wait(rq_session *session,
-            const rq_target *targets,
-            size_t count,
-            size_t rows_max,
-            int within,
-            int64_t timeout_ms,
-            rq_alive alive,
-            void *context,
-            int *outcome,
-            size_t *taken,
-            rq_error *error);
+int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int within, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
 
 /*
  Ends the owned rows: they are gone.
@@ -589,6 +622,41 @@ int rq_abort(rq_session *session, rq_error *error);
  Deletes rows that the connection owns and rows that nobody owns.
  */
 int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
+
+/*
+ Like `rq_wait`, but the rows are leased for this time, and what the connection owns stays as it is. The
+ next walks over the queue, until `rq_leased_end`, show what was leased and nothing else.
+ */
+int rq_lease(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, uint64_t lease_ms, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
+
+/*
+ The tokens of the rows that the statement leased last, with a comma between them, each after `table` and a
+ colon. The text belongs to the session until its next use. `RQ_END` when it has leased nothing.
+ */
+int rq_leased_tokens(rq_session *session, rq_slice table, rq_slice *text, rq_error *error);
+
+/*
+ The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`;
+ otherwise like `rq_leased_tokens`.
+ */
+int rq_leased_json(rq_session *session, rq_slice table, rq_slice *text, rq_error *error);
+
+/*
+ Whether rows of the queue can be shown as JSON; otherwise the error is the column that can't.
+ */
+int rq_has_json(const rq_queue *queue, rq_error *column);
+
+/*
+ Forgets what the statement has leased; without `keep`, because it has failed, the rows go back.
+ */
+int rq_leased_end(rq_session *session, int keep, rq_error *error);
+
+/*
+ Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
+ new length of the leases, or the delay of what is given back. With `within`, rows are ended by the
+ transaction. `good` receives how many tokens were good.
+ */
+int rq_use_tokens(rq_session *session, const rq_queue *queue, int what, rq_slice tokens, uint64_t ms, int within, uint64_t *good, rq_error *error);
 
 /*
  Whether the queue takes part in transactions.

@@ -192,6 +192,9 @@ void queue_command_ended(THD *thd, unsigned int, const void *data)
     after_reset(thd, connection);
     queue_let_go(connection);
     rq_peek_end(connection->session);
+    /* Nobody was told of what a failed statement has leased. */
+    if (!thd->in_sub_stmt && rq_leased_end(connection->session, !failed, &error))
+      sql_print_error("Queue: %s", error.text);
   }
 }
 

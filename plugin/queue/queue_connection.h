@@ -2,6 +2,8 @@
 #ifndef QUEUE_CONNECTION_H
 #define QUEUE_CONNECTION_H
 
+#include <string>
+
 #include "queue_abi.h"
 
 /* In older servers the functions that a handlerton has for connections take the handlerton as their first
@@ -25,6 +27,9 @@ struct queue_connection {
   longlong peeked;
   /* The number of the statement that last took rows; 0 once the command that contained it is over. */
   query_id_t taken;
+  /* The number of the statement that last leased rows, and their table as tokens name it. */
+  query_id_t leased;
+  std::string leased_from;
   /* A queue whose rows nobody takes until the statement has ended. */
   rq_hold *held_back;
 };

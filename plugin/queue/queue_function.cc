@@ -1,12 +1,4 @@
-/*
-  The functions of the queue are loadable (UDFs): this interface is public and does not change with the
-  server. They access a connection through functions that the server exports, never through a member of THD.
-
-  The server evaluates a constant function in WHERE once, after the tables are opened and before a row is
-  read; this makes SELECT ... WHERE queue_wait('t') work. Anywhere else the server may evaluate the function
-  for each row, and a second queue_wait() would consume the rows of the first; so each function keeps its
-  result until the statement is over.
-*/
+/* Taking rows and ending them, relays, and what is told of a queue: functions that loadable ones are. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -18,101 +10,13 @@
 #include "sql_acl.h"
 #include "sql_parse.h"
 
+#include "queue_call.h"
 #include "queue_connection.h"
 #include "queue_function.h"
 #include "queue_opened.h"
 #include "queue_transaction.h"
 
-/* The server's priority queues define a macro of this name. */
-#undef queue_end
-
-extern "C" {
-/* Exported by the server, but not declared in its headers. */
-CHARSET_INFO *thd_charset(THD *thd);
-int thd_is_connected(THD *thd);
-}
-
-/* How long queue_wait() waits when no time is given. */
-static const longlong timeout_default_s= 60;
-
-static const longlong timeout_max_s= LONGLONG_MAX / 1000;
-
-/* The most arguments: the tables to wait on, and the time. */
-static const uint arguments_max= 64;
-
 queue_calls queue_called;
-
-static void raise(const rq_error &error)
-{
-  my_printf_error(ER_GET_ERRMSG, "Queue: %s", MYF(0), error.text);
-}
-
-/* One use of a function in a statement: its arguments, and its result once there is one. */
-struct Call {
-  const char *name;
-  std::vector<bool> known; /* which arguments had a value before execution */
-  bool done= false, is_null= false;
-  longlong value= 0;
-  std::string text; /* the value of a function that returns a string */
-
-  Call(const char *name, const UDF_ARGS *args) : name(name)
-  {
-    for (uint at= 0; at < args->arg_count; at++)
-      known.push_back(args->args[at] != nullptr);
-  }
-
-  longlong null()
-  {
-    is_null= true;
-    return 0;
-  }
-
-  /* False with an error when an argument depends on a row. */
-  bool is_constant(const UDF_ARGS *args) const
-  {
-    for (uint at= 0; at < args->arg_count; at++)
-      if (args->args[at] && !known[at]) {
-        my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: they must be constants", MYF(0), name);
-        return false;
-      }
-    return true;
-  }
-};
-
-/* An argument as text in UTF-8; the server passes strings in the character set of the connection. */
-static std::string text_of(THD *thd, const UDF_ARGS *args, uint at)
-{
-  if (!args->args[at])
-    return std::string();
-  const char *bytes= args->args[at];
-  const uint32 length= static_cast<uint32>(args->lengths[at]);
-  CHARSET_INFO *from= thd_charset(thd);
-  std::string text(static_cast<size_t>(length) * 4, 0);
-  uint errors;
-  text.resize(my_convert(&text[0], static_cast<uint32>(text.size()), &my_charset_utf8mb4_bin, bytes, length, from,
-                         &errors));
-  return text;
-}
-
-static longlong integer_of(const UDF_ARGS *args, uint at)
-{
-  return args->args[at] ? *reinterpret_cast<const longlong *>(args->args[at]) : 0;
-}
-
-/* Whether READ_ONLY forbids the call; true with an error. */
-static bool is_read_only(THD *thd)
-{
-  if (!thd->is_read_only_ctx())
-    return false;
-  my_error(ER_OPTION_PREVENTS_STATEMENT, MYF(0), "--read-only");
-  return true;
-}
-
-static int still_there(void *context)
-{
-  THD *thd= static_cast<THD *>(context);
-  return !thd_killed(thd) && thd_is_connected(thd);
-}
 
 /* Ends the owned rows, `within` the transaction if their queue takes part in transactions. True with an
    error. */
@@ -124,7 +28,7 @@ static bool end_owned(THD *thd, queue_connection *mine, bool within)
   rq_error error;
   const int code= (within ? rq_tx_end : rq_end)(mine->session, &error);
   if (code)
-    raise(error);
+    queue_raise(error);
   return code != RQ_OK;
 }
 
@@ -150,7 +54,7 @@ static bool waits_within(THD *thd, queue_connection *mine, const std::vector<rq_
 static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std::vector<rq_target> &targets,
                          size_t rows_max, longlong seconds)
 {
-  const longlong timeout_ms= seconds <= 0 ? 0 : MY_MIN(seconds, timeout_max_s) * 1000;
+  const longlong timeout_ms= seconds <= 0 ? 0 : MY_MIN(seconds, queue_timeout_max_s) * 1000;
   int outcome= RQ_TIMED_OUT;
   size_t target= 0;
   rq_error error;
@@ -159,14 +63,14 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
     return call->null();
   const char *before= thd_proc_info(thd, "Waiting in queue_wait");
   thd_wait_begin(thd, THD_WAIT_SLEEP);
-  const int code= rq_wait(mine->session, targets.data(), targets.size(), rows_max, within, timeout_ms, still_there, thd,
+  const int code= rq_wait(mine->session, targets.data(), targets.size(), rows_max, within, timeout_ms, queue_still_there, thd,
                           &outcome, &target, &error);
   thd_wait_end(thd);
   thd_proc_info(thd, before);
   if (code == RQ_CONDITION)
     return refuse_wait(thd, call, mine, error.text);
   if (code) {
-    raise(error);
+    queue_raise(error);
     return call->null();
   }
   if (outcome == RQ_INTERRUPTED) {
@@ -187,7 +91,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
 static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, size_t rows_max)
 {
   queue_connection *mine= queue_connection_of(thd);
-  if (!mine || is_read_only(thd))
+  if (!mine || queue_is_read_only(thd))
     return call->null();
   if (mine->reading) {
     queue_warn(thd, "queue_wait() after rows of a queue were read; it belongs in WHERE, or in a statement of its own");
@@ -198,21 +102,10 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
   if (timed && !args->args[last])
     return refuse_wait(thd, call, mine, "the time to wait is NULL");
   const uint tables= timed ? last - first : 1;
-  std::vector<queue_opened> opened(tables);
-  std::vector<std::string> arguments(tables);
-  std::vector<rq_target> targets;
-  for (uint at= 0; at < tables; at++) {
-    arguments[at]= text_of(thd, args, first + at);
-    const std::string &argument= arguments[at];
-    const size_t colon= argument.find(':');
-    if (!opened[at].open(thd, argument.substr(0, colon), SELECT_ACL | DELETE_ACL))
-      return refuse_wait(thd, call, mine, nullptr);
-    rq_slice condition= {nullptr, 0};
-    if (colon != std::string::npos)
-      condition= {reinterpret_cast<const uchar *>(argument.data()) + colon + 1, argument.size() - colon - 1};
-    targets.push_back({opened[at].queue, condition});
-  }
-  return wait_for(thd, call, mine, targets, rows_max, timed ? integer_of(args, last) : timeout_default_s);
+  queue_tables opened;
+  if (!opened.open(thd, args, first, tables))
+    return refuse_wait(thd, call, mine, nullptr);
+  return wait_for(thd, call, mine, opened.targets, rows_max, timed ? queue_integer_of(args, last) : queue_timeout_default_s);
 }
 
 static longlong evaluate_queue_wait(THD *thd, Call *call, const UDF_ARGS *args)
@@ -224,7 +117,7 @@ static longlong evaluate_queue_wait(THD *thd, Call *call, const UDF_ARGS *args)
 static longlong evaluate_queue_wait_n(THD *thd, Call *call, const UDF_ARGS *args)
 {
   queue_called.wait++;
-  const longlong rows= integer_of(args, 0);
+  const longlong rows= queue_integer_of(args, 0);
   if (rows < 1) {
     my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_wait_n: at least one row", MYF(0));
     return call->null();
@@ -236,7 +129,7 @@ static longlong evaluate_queue_end(THD *thd, Call *call, const UDF_ARGS *)
 {
   queue_called.end++;
   queue_connection *mine= queue_connection_of(thd);
-  if (!mine || is_read_only(thd) || end_owned(thd, mine, true))
+  if (!mine || queue_is_read_only(thd) || end_owned(thd, mine, true))
     return call->null();
   return 1;
 }
@@ -259,7 +152,7 @@ static longlong evaluate_queue_abort(THD *thd, Call *call, const UDF_ARGS *)
   if (!mine)
     return call->null();
   if (rq_abort(mine->session, &error)) {
-    raise(error);
+    queue_raise(error);
     return call->null();
   }
   return 1;
@@ -277,11 +170,11 @@ static longlong evaluate_queue_set_srcid(THD *thd, Call *call, const UDF_ARGS *a
 {
   queue_called.set_srcid++;
   queue_connection *mine= queue_connection_of(thd);
-  const longlong slot= args->args[0] ? integer_of(args, 0) : -1;
-  const std::string mode= text_of(thd, args, 1);
+  const longlong slot= args->args[0] ? queue_integer_of(args, 0) : -1;
+  const std::string mode= queue_text_of(thd, args, 1);
   if (!mine)
     return call->null();
-  const longlong row= args->args[2] ? integer_of(args, 2) : -1;
+  const longlong row= args->args[2] ? queue_integer_of(args, 2) : -1;
   if (slot < 0 || slot > 63 || (mode != "a" && mode != "w") || row < 0) {
     queue_warn(thd, "the slot must be 0 to 63, the mode 'a' or 'w', and the row number not negative");
     return call->null();
@@ -303,14 +196,14 @@ static longlong evaluate_queue_origin(THD *thd, Call *call, const UDF_ARGS *)
     return 1;
   }
   if (code != RQ_END)
-    raise(error);
+    queue_raise(error);
   return call->null();
 }
 
 static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *args)
 {
   queue_connection *mine= queue_connection_of(thd);
-  const std::string text= text_of(thd, args, 0);
+  const std::string text= queue_text_of(thd, args, 0);
   if (!mine)
     return call->null();
   if (rq_set_origin_text(mine->session, {reinterpret_cast<const uchar *>(text.data()), text.size()}) == RQ_OK)
@@ -332,9 +225,9 @@ static longlong evaluate_queue_peek(THD *thd, Call *call, const UDF_ARGS *args)
   if (mine->reading)
     return mine->peeked;
   queue_opened table;
-  if (!table.open(thd, text_of(thd, args, 0), SELECT_ACL))
+  if (!table.open(thd, queue_text_of(thd, args, 0), SELECT_ACL))
     return call->null();
-  const longlong from= integer_of(args, 1);
+  const longlong from= queue_integer_of(args, 1);
   mine->peeked= static_cast<longlong>(rq_peek(mine->session, table.queue, from < 0 ? 0 : static_cast<uint64_t>(from)));
   return mine->peeked;
 }
@@ -343,10 +236,10 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
 {
   queue_opened table;
   rq_error error;
-  if (is_read_only(thd) || !table.open(thd, text_of(thd, args, 0), DELETE_ACL))
+  if (queue_is_read_only(thd) || !table.open(thd, queue_text_of(thd, args, 0), DELETE_ACL))
     return call->null();
   if (rq_compact(table.queue, &error)) {
-    raise(error);
+    queue_raise(error);
     return call->null();
   }
   return 1;
@@ -355,7 +248,7 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
 /* A transaction that is in doubt: an administrator decides what the server has forgotten. */
 static longlong evaluate_queue_resolve(THD *thd, Call *call, const UDF_ARGS *args)
 {
-  const std::string name= text_of(thd, args, 0), decision= text_of(thd, args, 1);
+  const std::string name= queue_text_of(thd, args, 0), decision= queue_text_of(thd, args, 1);
   if (check_global_access(thd, SUPER_ACL))
     return call->null();
   if (decision != "commit" && decision != "rollback") {
@@ -373,7 +266,7 @@ static longlong evaluate_queue_resolve(THD *thd, Call *call, const UDF_ARGS *arg
 static longlong evaluate_queue_stats(THD *thd, Call *call, const UDF_ARGS *args)
 {
   queue_opened table;
-  if (!table.open(thd, text_of(thd, args, 0), SELECT_ACL))
+  if (!table.open(thd, queue_text_of(thd, args, 0), SELECT_ACL))
     return call->null();
   rq_status status;
   rq_get_status(table.queue, &status);
@@ -388,78 +281,9 @@ static longlong evaluate_queue_stats(THD *thd, Call *call, const UDF_ARGS *args)
   return 1;
 }
 
-/* Begins a use of a function; true with a message when its arguments are wrong. */
-static my_bool begin(UDF_INIT *init, const UDF_ARGS *args, char *message, const char *name, uint at_least, uint at_most)
-{
-  if (args->arg_count < at_least || args->arg_count > at_most) {
-    snprintf(message, MYSQL_ERRMSG_SIZE, "%u arguments; it takes %u%s", args->arg_count, at_least,
-             at_most > at_least ? " or more" : "");
-    return 1;
-  }
-  init->maybe_null= 1;
-  init->max_length= 1024;
-  init->ptr= reinterpret_cast<char *>(new (std::nothrow) Call(name, args));
-  return !init->ptr;
-}
-
-static void end(UDF_INIT *init)
-{
-  delete reinterpret_cast<Call *>(init->ptr);
-  init->ptr= nullptr;
-}
-
-/* The result, evaluated at the first call. */
-static Call *result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(THD *, Call *, const UDF_ARGS *))
-{
-  Call *call= reinterpret_cast<Call *>(init->ptr);
-  if (!call->done) {
-    call->done= true;
-    THD *thd= _current_thd();
-    const bool may= call->is_constant(args) && !queue_is_logged_as_text(thd, (std::string(call->name) + "()").c_str());
-    call->value= may ? evaluate(thd, call, args) : call->null();
-  }
-  return call;
-}
-
-/* The types in which the server passes the arguments of queue_wait() from `first` on. */
-static void wait_types(UDF_ARGS *args, uint first)
-{
-  for (uint at= first; at < args->arg_count; at++)
-    args->arg_type[at]= at > first && at + 1 == args->arg_count ? INT_RESULT : STRING_RESULT;
-}
-
-#define QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, TYPES)                                                                 \
-  extern "C" my_bool NAME##_init(UDF_INIT *init, UDF_ARGS *args, char *message)                                        \
-  {                                                                                                                    \
-    if (begin(init, args, message, #NAME, AT_LEAST, AT_MOST))                                                          \
-      return 1;                                                                                                        \
-    TYPES;                                                                                                             \
-    return 0;                                                                                                          \
-  }                                                                                                                    \
-  extern "C" void NAME##_deinit(UDF_INIT *init) { end(init); }
-
-#define QUEUE_INTEGER(NAME, AT_LEAST, AT_MOST, TYPES)                                                                  \
-  QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, TYPES)                                                                       \
-  extern "C" longlong NAME(UDF_INIT *init, UDF_ARGS *args, char *is_null, char *)                                      \
-  {                                                                                                                    \
-    const Call *call= result(init, args, evaluate_##NAME);                                                             \
-    *is_null= call->is_null;                                                                                           \
-    return call->value;                                                                                                \
-  }
-
-#define QUEUE_STRING(NAME, AT_LEAST, AT_MOST, TYPES)                                                                   \
-  QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, TYPES)                                                                       \
-  extern "C" char *NAME(UDF_INIT *init, UDF_ARGS *args, char *, unsigned long *length, char *is_null, char *)          \
-  {                                                                                                                    \
-    Call *call= result(init, args, evaluate_##NAME);                                                                   \
-    *is_null= call->is_null;                                                                                           \
-    *length= static_cast<unsigned long>(call->text.size());                                                            \
-    return &call->text[0];                                                                                             \
-  }
-
-QUEUE_INTEGER(queue_wait, 1, arguments_max, wait_types(args, 0))
-QUEUE_INTEGER(queue_wait_n, 2, arguments_max, (wait_types(args, 1), args->arg_type[0]= INT_RESULT))
-QUEUE_INTEGER(queue_end, 0, arguments_max, )
+QUEUE_INTEGER(queue_wait, 1, queue_arguments_max, queue_wait_types(args, 0))
+QUEUE_INTEGER(queue_wait_n, 2, queue_arguments_max, (queue_wait_types(args, 1), args->arg_type[0]= INT_RESULT))
+QUEUE_INTEGER(queue_end, 0, queue_arguments_max, )
 QUEUE_INTEGER(queue_abort, 0, 0, )
 QUEUE_INTEGER(queue_rowid, 0, 0, )
 QUEUE_INTEGER(queue_set_srcid, 3, 3,

@@ -5,7 +5,7 @@
 #include <atomic>
 
 struct queue_calls {
-  std::atomic<ulonglong> wait, end, abort, rowid, set_srcid;
+  std::atomic<ulonglong> wait, end, abort, rowid, set_srcid, lease, token;
 };
 extern queue_calls queue_called;
 

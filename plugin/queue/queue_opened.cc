@@ -73,32 +73,32 @@ bool queue_opened::open(THD *thd, const std::string &text, privilege_t privilege
 {
   const size_t dot= text.find('.');
   std::string db= dot == std::string::npos ? std::string() : text.substr(0, dot);
-  std::string name= dot == std::string::npos ? text : text.substr(dot + 1);
+  std::string table= dot == std::string::npos ? text : text.substr(dot + 1);
   const LEX_CSTRING *current= thd_current_db(thd);
   if (dot == std::string::npos && current->str)
     db.assign(current->str, current->length);
-  if (db.empty() || name.empty() || db.size() > NAME_LEN || name.size() > NAME_LEN) {
+  if (db.empty() || table.empty() || db.size() > NAME_LEN || table.size() > NAME_LEN) {
     queue_warn(thd, db.empty() ? "no database selected" : "not the name of a table");
     return false;
   }
   if (lower_case_table_names) {
     db= in_lower_case(db);
-    name= in_lower_case(name);
+    table= in_lower_case(table);
   }
-  if (!is_allowed(thd, db, name, privileges)) {
-    queue_warn(thd, ("no privilege for this on " + db + "." + name).c_str());
+  name= db + "." + table;
+  if (!is_allowed(thd, db, table, privileges)) {
+    queue_warn(thd, ("no privilege for this on " + name).c_str());
     return false;
   }
   char path[FN_REFLEN + 1];
-  const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), name.c_str(), ".queue", 0);
+  const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), table.c_str(), ".queue", 0);
   queue_connection *connection= queue_connection_of(thd);
   rq_error error;
   if (!connection)
     return false;
   if (const int code= rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
     queue= nullptr;
-    const std::string table= db + "." + name;
-    queue_warn(thd, (code == RQ_MISSING ? "there is no queue " + table : table + ": " + error.text).c_str());
+    queue_warn(thd, (code == RQ_MISSING ? "there is no queue " + name : name + ": " + error.text).c_str());
     return false;
   }
   return true;

@@ -23,6 +23,9 @@ public:
 
   const rq_queue *queue= nullptr;
 
+  /* The table as tokens name it: `db.table`. */
+  std::string name;
+
   /* Opens `name` or `db.name`; false with a warning when the table is not a queue, or can't be used this
      way. */
   bool open(THD *thd, const std::string &text, privilege_t privileges);

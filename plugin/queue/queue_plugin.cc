@@ -33,6 +33,8 @@ struct Shown {
 static const Shown shown_queues[]= {
     {"waiting", &rq_status::waiting},
     {"owned", &rq_status::owned},
+    {"leased", &rq_status::leased},
+    {"delayed", &rq_status::delayed},
     {"waiters", &rq_status::waiters},
     {"bytes", &rq_status::bytes},
     {"bytes_live", &rq_status::live_bytes},
@@ -63,7 +65,11 @@ static const Shown shown_waiting[]= {
     {"evaluation", &rq_status::evaluations},
     {"compile", &rq_status::compiles},
     {"compile_cachehit", &rq_status::compile_hits},
-    {"duplicates", &rq_status::duplicates}};
+    {"duplicates", &rq_status::duplicates},
+    {"leases", &rq_status::leases},
+    {"leases_expired", &rq_status::leases_expired},
+    {"leases_failed", &rq_status::leases_failed},
+    {"leases_refused", &rq_status::leases_refused}};
 
 /* All but the time of the oldest row, which has no meaning for several queues together. */
 static_assert(sizeof(rq_status) == sizeof(uint64_t) * (1 + array_elements(shown_queues) + array_elements(shown_log) +
@@ -97,6 +103,8 @@ static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum
   line("queue_abort", queue_called.abort);
   line("queue_rowid", queue_called.rowid);
   line("queue_set_srcid", queue_called.set_srcid);
+  line("queue_lease", queue_called.lease);
+  line("tokens", queue_called.token);
   return print(thd, STRING_WITH_LEN("QUEUE"), "", 0, text.data(), static_cast<uint>(text.size()));
 }
 
@@ -132,6 +140,17 @@ static int server_like(uint32_t collation, rq_slice text, int padded, rq_slice p
                             chars(pattern.bytes + pattern.len), sign, sign == '_' ? -1 : '_', sign == '%' ? -1 : '%');
 }
 
+static long server_decode(uint32_t collation, rq_slice text, unsigned char *out, size_t room)
+{
+  CHARSET_INFO *cs= get_charset(collation, MYF(0));
+  if (!cs)
+    return -1;
+  uint errors= 0;
+  uint32 length= my_convert(reinterpret_cast<char *>(out), static_cast<uint32>(room), &my_charset_utf8mb4_bin,
+                            reinterpret_cast<const char *>(text.bytes), static_cast<uint32>(text.len), cs, &errors);
+  return errors ? -1 : static_cast<long>(length);
+}
+
 /* The plugin
    ------------------------------------------------------------------------------------------------------- */
 
@@ -161,7 +180,7 @@ static int queue_init(void *plugin)
   queue_set_transactions(queue_hton);
   const char *fault= queue_fault();
   const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, tell_log, server_equal, server_encode,
-                            server_like};
+                            server_like, server_decode};
   rq_error error;
   /* The core's threads must not handle the server's signals. */
   sigset_t all, before;

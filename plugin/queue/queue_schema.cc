@@ -37,6 +37,10 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("OLDEST_AGE", ULonglong(), NULLABLE),
                                        Column("WRITTEN_PER_SECOND", ULonglong(), NOT_NULL),
                                        Column("REMOVED_PER_SECOND", ULonglong(), NOT_NULL),
+                                       Column("LEASED", ULonglong(), NOT_NULL),
+                                       Column("DUE_LATER", ULonglong(), NOT_NULL),
+                                       Column("LEASES_EXPIRED", ULonglong(), NOT_NULL),
+                                       Column("LEASES_FAILED", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -44,6 +48,8 @@ static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_L
                                       Column("ROW_ID", ULonglong(), NOT_NULL),
                                       Column("CONNECTION_ID", ULonglong(), NOT_NULL),
                                       Column("SINCE", Datetime(3), NOT_NULL),
+                                      Column("UNTIL", Datetime(3), NULLABLE),
+                                      Column("FAILED", ULonglong(), NOT_NULL),
                                       CEnd()};
 
 } // namespace Show
@@ -90,21 +96,26 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->batches,
                 oldest ? (now - MY_MIN(now, oldest)) / 1000 : no_value,
                 status->written_per_s,
-                status->removed_per_s};
+                status->removed_per_s,
+                status->leased,
+                status->delayed,
+                status->leases_expired,
+                status->leases_failed};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }
 
-static int collect_owned(void *context, rq_slice folder, uint64_t row, uint64_t owner, uint64_t since_ms)
+static int collect_owned(void *context, rq_slice folder, const rq_owned *owned)
 {
   Line line= line_of(folder);
-  line.values= {row, owner, since_ms};
+  line.values= {owned->row, owned->connection, owned->since_ms, owned->until_ms ? owned->until_ms : no_value,
+                owned->failed};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }
 
-/* `time` is the index of the value that is a time in milliseconds since 1970. */
-static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t time)
+/* The values from index `time` to `last` are times in milliseconds since 1970. */
+static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t time, size_t last)
 {
   for (const Line &line : lines) {
     restore_record(table, s->default_values);
@@ -118,7 +129,7 @@ static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t 
         continue;
       }
       field->set_notnull();
-      if (at != time) {
+      if (at < time || at > last) {
         field->store(static_cast<longlong>(value), true);
         continue;
       }
@@ -145,7 +156,7 @@ static int fill_queues(THD *thd, TABLE_LIST *tables, COND *)
   std::vector<Line> lines;
   if (may_see(thd))
     rq_each(collect_queue, &lines);
-  return store(thd, tables->table, lines, 2);
+  return store(thd, tables->table, lines, 2, 2);
 }
 
 static int fill_owned(THD *thd, TABLE_LIST *tables, COND *)
@@ -153,7 +164,7 @@ static int fill_owned(THD *thd, TABLE_LIST *tables, COND *)
   std::vector<Line> lines;
   if (may_see(thd))
     rq_each_owned(collect_owned, &lines);
-  return store(thd, tables->table, lines, 2);
+  return store(thd, tables->table, lines, 2, 3);
 }
 
 int queue_schema_queues_init(void *plugin)

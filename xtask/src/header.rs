@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Style};
+use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, FunctionConfig, Language, Layout, Style};
 
 use crate::root;
 
@@ -12,8 +12,10 @@ use crate::root;
 const HEADER: &str = "plugin/queue/queue_abi.h";
 
 /// Its sources, in the order of their contents in the header.
-const SOURCES: [&str; 11] =
-    ["abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "commit", "walk"];
+const SOURCES: [&str; 12] = [
+    "abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "lease", "commit",
+    "walk",
+];
 
 /// Its first comment.
 const BEGINNING: &str = "/*
@@ -30,7 +32,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
 /// Types, and their names in C++.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 18] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
     ("RqAlive", "rq_alive"),
@@ -42,6 +44,7 @@ const NAMES: [(&str, &str); 17] = [
     ("RqEachPrepared", "rq_each_prepared_fn"),
     ("RqError", "rq_error"),
     ("RqHold", "rq_hold"),
+    ("RqOwned", "rq_owned"),
     ("RqServer", "rq_server"),
     ("RqSession", "rq_session"),
     ("RqSlice", "rq_slice"),
@@ -62,7 +65,8 @@ fn made(root: &Path) -> Result<String> {
         language: Language::C,
         cpp_compat: true,
         style: Style::Type,
-        line_length: 120,
+        // One line for each function: the C++ is checked against it and people read the sources.
+        function: FunctionConfig { args: Layout::Horizontal, ..FunctionConfig::default() },
         usize_is_size_t: true,
         documentation_style: DocumentationStyle::C,
         export: ExportConfig { rename: rename.into(), ..ExportConfig::default() },

@@ -28,11 +28,13 @@ const LIBRARY: &str = "ha_queue.so";
 const FOLDER: &str = "plugin";
 
 /// The C++ sources.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 12] = [
     "ha_queue.cc",
     "ha_queue_read.cc",
+    "queue_call.cc",
     "queue_connection.cc",
     "queue_function.cc",
+    "queue_lease.cc",
     "queue_opened.cc",
     "queue_plugin.cc",
     "queue_recovery.cc",

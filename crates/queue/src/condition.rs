@@ -23,6 +23,7 @@
 //! that does not fit into 128 bits is NULL, and so is a division by 0.
 
 mod evaluate;
+mod json;
 mod lexer;
 mod number;
 mod parser;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 
 use crate::Filter;
 use evaluate::Node;
+pub use json::quote as quote_json;
 pub use schema::{Column, Kind, Place, Schema};
 
 /// The longest condition, in bytes.
@@ -48,6 +50,9 @@ pub trait Collate: Send + Sync {
     /// Converts a literal of the condition from UTF-8 to the character set of the collation. `None` when the
     /// character set lacks one of its characters: then no value equals it.
     fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>>;
+
+    /// Converts a string of this collation to UTF-8. `None` when it is no string of its character set.
+    fn decode(&self, collation: u32, text: &[u8]) -> Option<String>;
 
     /// Whether a string of this collation is LIKE a pattern.
     fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool;

@@ -37,6 +37,14 @@ pub struct Counters {
     pub restored_by_close: u64,
     /// Relayed rows that had already arrived before.
     pub duplicates: u64,
+    /// Leases that were given.
+    pub leases: u64,
+    /// Leases that ended with their time.
+    pub leases_expired: u64,
+    /// Leases that were given back because the work failed.
+    pub leases_failed: u64,
+    /// Tokens that were refused.
+    pub leases_refused: u64,
     /// Rows whose contents were compared with a condition.
     pub evaluations: u64,
     /// Segments that were rewritten because they were sparse.
@@ -68,6 +76,10 @@ impl Counters {
             restored_by_abort: self.restored_by_abort + other.restored_by_abort,
             restored_by_close: self.restored_by_close + other.restored_by_close,
             duplicates: self.duplicates + other.duplicates,
+            leases: self.leases + other.leases,
+            leases_expired: self.leases_expired + other.leases_expired,
+            leases_failed: self.leases_failed + other.leases_failed,
+            leases_refused: self.leases_refused + other.leases_refused,
             evaluations: self.evaluations + other.evaluations,
             compacted: self.compacted + other.compacted,
             checkpoints: self.checkpoints + other.checkpoints,
@@ -81,8 +93,12 @@ impl Counters {
 pub struct Status {
     /// Rows that nobody owns.
     pub waiting: u64,
-    /// Rows that a session owns.
+    /// Rows that somebody owns: a session, a prepared transaction, a lease; delayed ones too.
     pub owned: u64,
+    /// Owned rows that are leased.
+    pub leased: u64,
+    /// Owned rows that were given back, and wait again later.
+    pub delayed: u64,
     /// When the oldest row was inserted: milliseconds since 1970, exact to the second.
     pub oldest_ms: Option<u64>,
     /// Bytes of the segment files.
@@ -107,6 +123,8 @@ impl Status {
         Status {
             waiting: self.waiting + other.waiting,
             owned: self.owned + other.owned,
+            leased: self.leased + other.leased,
+            delayed: self.delayed + other.delayed,
             oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),
             bytes: self.bytes + other.bytes,
             live_bytes: self.live_bytes + other.live_bytes,

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
+pub(crate) mod lease;
 pub(crate) mod origin;
 pub(crate) mod record;
 pub(crate) mod transaction;

@@ -50,7 +50,7 @@ mod engine;
 
 pub use disk::RealDisk;
 
-pub use condition::{Collate, Column, Condition, ConditionError, Kind, Pattern, Place, Schema};
+pub use condition::{Collate, Column, Condition, ConditionError, Kind, Pattern, Place, Schema, quote_json};
 pub use counters::{Counters, Status};
 pub use engine::{Engine, commit_together};
 pub use error::Error;
@@ -58,10 +58,12 @@ pub use format::checkpoint::{Definition, Sync};
 pub use format::origin::{Origin, SLOTS, Source};
 pub use format::record::RowId;
 pub use format::transaction::Xid;
+pub use queue::lease::{LeasedRow, Token};
 pub use queue::owner::{OwnerId, Ownership};
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 pub use take::cursor::Cursor;
+pub use take::lease::Leased;
 pub use take::session::{Interrupter, Session};
 pub use take::transaction::{Mark, PreparedTransaction, Transaction};
 pub use take::wait::{Patience, Target, Waited};

@@ -3,6 +3,8 @@
 pub(crate) mod commit;
 pub(crate) mod copying;
 pub(crate) mod gather;
+pub(crate) mod lease;
+mod leasing;
 pub(crate) mod offer;
 pub(crate) mod owner;
 mod progress;
@@ -19,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crate::format::lease::{Lease, Phase};
 use crate::format::origin::{Origin, Source};
 use crate::format::record::{ROW_OVERHEAD_MAX, RowId};
 use crate::recovery::Recovered;
@@ -27,6 +30,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
 use commit::fail;
 use copying::Successor;
+use lease::LeaseBook;
 use owner::{OwnerId, Ownership};
 use shared::Shared;
 use state::State;
@@ -84,11 +88,14 @@ pub enum Published {
 impl Queue {
     /// Makes a queue of what recovery found in a folder.
     pub(crate) fn open(shared: &Arc<Shared>, recovered: Recovered) -> Arc<Queue> {
-        Arc::new_cyclic(|me| Queue::new(me.clone(), shared.clone(), recovered))
+        let queue = Arc::new_cyclic(|me| Queue::new(me.clone(), shared.clone(), recovered));
+        queue.schedule_due(&mut queue.lock(), queue.clock().up_ms);
+        queue
     }
 
     fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: Recovered) -> Queue {
-        let Recovered { folder, definition, incarnation, index, journal, transactions, held, .. } = recovered;
+        let Recovered { folder, definition, incarnation, index, journal, transactions, held, leases, .. } =
+            recovered;
         let (next, active_next, log) = (recovered.next, recovered.active_next, recovered.log);
         let number = shared.next_number();
         shared.note_opened(number, &me);
@@ -98,6 +105,11 @@ impl Queue {
             let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
             state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
         }
+        let leased = |lease: &&Lease| matches!(lease.phase, Phase::Leased(_) | Phase::Delayed(_));
+        for lease in leases.rows.iter().filter(leased) {
+            state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
+        }
+        state.leases = LeaseBook::opened(leases, shared.clock());
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
@@ -123,6 +135,12 @@ impl Queue {
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
+    }
+
+    /// The layout of its rows.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
     }
 
     /// The folder that the queue is in.
@@ -220,11 +238,7 @@ impl Queue {
             fail(&mut state, &error);
             return Err(error);
         }
-        if state.gather.bytes.len() >= DEFERRED_BYTES_MAX && state.open.is_none() {
-            return self.commit(state);
-        }
-        self.settle_later(&mut state);
-        Ok(())
+        self.write_deferred(state)
     }
 
     /// Removes rows that a failed statement has added. If that can't be written now, it is written with the

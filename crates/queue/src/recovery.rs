@@ -1,6 +1,6 @@
 //! Opens a queue: reads the checkpoint, then what was written after it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use crate::format::batch::{
     self, BATCH_HEADER, Incarnation, Kind, Place, SEGMENT_HEADER, SegmentName, Stored,
 };
 use crate::format::checkpoint::{self, Checkpoint, Definition};
+use crate::format::lease::{Lease, Leases, Phase};
 use crate::format::origin::Journal;
 use crate::format::record::{Record, RowId, decode};
 use crate::format::transaction::Transactions;
-use crate::index::{Arrival, Index, Segment};
+use crate::index::{Arrival, Doing, Index, Segment};
 use crate::store::file::SegmentFile;
 use crate::store::files::Files;
 use crate::store::folder::Folder;
@@ -26,6 +27,7 @@ struct Replay {
     index: Index,
     journal: Journal,
     transactions: Transactions,
+    leases: BTreeMap<RowId, Lease>,
     next: RowId,
     /// The id that the next row had when the last segment began.
     active_next: RowId,
@@ -49,6 +51,8 @@ pub(crate) struct Recovered {
     pub(crate) transactions: Transactions,
     /// The rows that the prepared transactions own.
     pub(crate) held: Vec<(u64, Vec<RowId>)>,
+    /// Those that are over count as such, and own their rows until somebody looks.
+    pub(crate) leases: Leases,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -65,14 +69,16 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
         index: Index::default(),
         journal: checkpoint.journal.clone(),
         transactions: checkpoint.transactions.clone(),
+        leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
         next: checkpoint.next,
         active_next: checkpoint.next,
     };
     sealed_segments(&folder, &checkpoint, &mut replay.index)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
-    let Checkpoint { incarnation, definition, .. } = checkpoint;
+    let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
     let held = hold_prepared(&mut replay)?;
-    let Replay { index, journal, transactions, next, active_next } = replay;
+    let leases = Leases { rows: hold_leased(&mut replay)?, ..leases };
+    let Replay { index, journal, transactions, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
         definition,
@@ -81,6 +87,7 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
         journal,
         transactions,
         held,
+        leases,
         next,
         active_next,
         log,
@@ -98,6 +105,23 @@ fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
         held.push((*tx, rows));
     }
     Ok(held)
+}
+
+/// Takes the rows that are leased or delayed. Returns what is known of rows that are not gone.
+fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
+    let mut known = Vec::new();
+    for (row, mut lease) in std::mem::take(&mut replay.leases) {
+        if replay.index.doing(row)? == Doing::Gone {
+            continue;
+        }
+        let holds = matches!(lease.phase, Phase::Leased(_) | Phase::Delayed(_));
+        if holds && !replay.index.take(row)? {
+            // A prepared transaction ends it.
+            lease.phase = Phase::Free;
+        }
+        known.push(lease);
+    }
+    Ok(known)
 }
 
 /// Removes what is not part of the queue. Returns the numbers of the segments to replay.
@@ -123,7 +147,7 @@ fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTre
 
 fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, index: &mut Index) -> Result<(), Error> {
     for listed in &checkpoint.segments {
-        let (incarnation, features) = (checkpoint.incarnation, checkpoint.definition.features());
+        let (incarnation, features) = (checkpoint.incarnation, checkpoint.features());
         let place = Place { incarnation, features, name: listed.name };
         let file = SegmentFile::new(folder, place);
         let stat = folder.disk().stat(&file.path());
@@ -177,7 +201,7 @@ fn replay_all(
 }
 
 fn segment_file(folder: &Arc<Folder>, checkpoint: &Checkpoint, number: u64) -> Arc<SegmentFile> {
-    SegmentFile::new(folder, Place::active(checkpoint.incarnation, checkpoint.definition.features(), number))
+    SegmentFile::new(folder, Place::active(checkpoint.incarnation, checkpoint.features(), number))
 }
 
 /// Whether the last segment is part of the log. A crash may leave a segment whose header is incomplete, or
@@ -268,6 +292,9 @@ fn apply(
         Record::Prepare { tx, prepared } => {
             replay.transactions.note(tx);
             replay.transactions.open.insert(tx, prepared);
+        }
+        Record::Lease(lease) => {
+            replay.leases.insert(lease.row, lease);
         }
         // The checkpoint may be newer than this record, and no longer have the transaction.
         Record::Decide { tx, commit } => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod cursor;
 mod held;
+pub(crate) mod lease;
 mod scan;
 pub(crate) mod session;
 pub(crate) mod transaction;

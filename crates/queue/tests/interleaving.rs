@@ -6,20 +6,26 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use disk::faults::FaultDisk;
 use queue::{
-    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited, Xid,
+    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Token,
+    Waited, Xid,
 };
 use shuttle::thread;
 
 const SCHEDULES: usize = 400;
 
+/// The clock of all queues.
+static UP_MS: AtomicU64 = AtomicU64::new(0);
+
 /// An engine and `count` queues in it.
 fn queues(count: usize, sync: Sync) -> (Engine, Vec<Arc<Queue>>) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let random = || u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_le_bytes();
-    let options = Options { threads: 0, segment_bytes: 300, ..Options::new(|| 0, random) };
+    let up_ms = || UP_MS.load(Ordering::Relaxed);
+    let options = Options { threads: 0, segment_bytes: 300, up_ms, ..Options::new(|| 0, random) };
     let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
     let definition = Definition { sync, transactional: true, ..Definition::default() };
     let open = |number: usize| {
@@ -358,4 +364,67 @@ fn the_harness_reports_a_lost_wake_up() {
         queues[0].publish(&[b"row"], None).unwrap();
         taker.join().unwrap();
     });
+}
+
+/// Leases a row.
+fn leased(queue: &Arc<Queue>, length: Duration) -> Token {
+    let (_, leased) = session(9).lease(&[all(queue)], &mut Patience::poll(), length).unwrap();
+    leased.unwrap().rows()[0].token
+}
+
+#[test]
+fn a_leased_row_that_comes_back_reaches_who_waits_for_it() {
+    for how in 0..3 {
+        let scenario = move || {
+            let (_engine, queues) = queues(1, Sync::Never);
+            let queue = queues[0].clone();
+            put(&queue, b"row");
+            // Other tests move the clock too, but not by hours.
+            let token = leased(&queue, Duration::from_secs(if how == 2 { 1 } else { 1_000_000 }));
+            let target = all(&queue);
+            let taker = thread::spawn(move || take(1, &[target]));
+            match how {
+                0 => assert_eq!(queue.nack(&[token], Duration::ZERO).unwrap(), 1),
+                1 => assert_eq!(queue.release(&[token]).unwrap(), 1),
+                _ => {
+                    UP_MS.fetch_add(1000, Ordering::Relaxed);
+                    queue.end_due().unwrap();
+                }
+            }
+            taker.join().unwrap();
+            assert_eq!((queue.rows(), queue.status().leased), (0, 0));
+        };
+        shuttle::check_random(scenario, SCHEDULES);
+        shuttle::check_pct(scenario, SCHEDULES, 3);
+    }
+}
+
+/// A token is good once, whoever else uses it and whether its lease is over or not.
+#[test]
+fn a_token_ends_its_row_once() {
+    for sync in [Sync::Always, Sync::Never] {
+        let scenario = move || {
+            let (_engine, queues) = queues(1, sync);
+            let queue = queues[0].clone();
+            put(&queue, b"row");
+            let token = leased(&queue, Duration::from_secs(1));
+            let mut threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let queue = queue.clone();
+                    thread::spawn(move || queue.ack(&[token]).unwrap())
+                })
+                .collect();
+            let other = queue.clone();
+            threads.push(thread::spawn(move || {
+                UP_MS.fetch_add(1000, Ordering::Relaxed);
+                other.end_due().unwrap();
+                let taken = session(2).wait(&[all(&other)], &mut Patience::poll()).unwrap();
+                u64::from(matches!(taken, Waited::Taken(_)))
+            }));
+            let good: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert_eq!(good, 1);
+        };
+        shuttle::check_random(scenario, SCHEDULES);
+        shuttle::check_pct(scenario, SCHEDULES, 3);
+    }
 }

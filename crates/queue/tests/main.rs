@@ -16,6 +16,12 @@ mod hold;
 mod idle;
 #[path = "main/large.rs"]
 mod large;
+#[path = "main/lease.rs"]
+mod lease;
+#[path = "main/lease_crash.rs"]
+mod lease_crash;
+#[path = "main/lease_model.rs"]
+mod lease_model;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/same.rs"]

@@ -136,6 +136,8 @@ pub struct RqStatus {
     pub(crate) oldest_ms: u64,
     pub(crate) waiting: u64,
     pub(crate) owned: u64,
+    pub(crate) leased: u64,
+    pub(crate) delayed: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,
@@ -163,6 +165,10 @@ pub struct RqStatus {
     pub(crate) compiles: u64,
     pub(crate) compile_hits: u64,
     pub(crate) duplicates: u64,
+    pub(crate) leases: u64,
+    pub(crate) leases_expired: u64,
+    pub(crate) leases_failed: u64,
+    pub(crate) leases_refused: u64,
 }
 
 /// What the core needs from the server.
@@ -179,6 +185,8 @@ pub struct RqServer {
     /// `padded`: whether the text ends with spaces that do not belong to it.
     pub(crate) like:
         extern "C" fn(collation: u32, text: RqSlice, padded: c_int, pattern: RqSlice, escape: u32) -> c_int,
+    /// Converts to UTF-8. Returns the length, or -1 when the text is not of the character set.
+    pub(crate) decode: extern "C" fn(collation: u32, text: RqSlice, out: *mut u8, room: usize) -> c_long,
 }
 
 /// A wait calls this from time to time; 0 ends the wait.
@@ -190,9 +198,20 @@ pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *
 /// Called with the name of a prepared transaction.
 pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid);
 
+/// A row that somebody owns.
+#[repr(C)]
+pub struct RqOwned {
+    pub(crate) row: u64,
+    /// The number of the connection; 0 for a lease.
+    pub(crate) connection: u64,
+    pub(crate) since_ms: u64,
+    /// When its lease or delay is over, milliseconds since 1970; 0 when it has none.
+    pub(crate) until_ms: u64,
+    pub(crate) failed: u64,
+}
+
 /// Called with an owned row; any result but 0 ends the calls.
-pub type RqEachOwned =
-    extern "C" fn(context: *mut c_void, folder: RqSlice, row: u64, owner: u64, since_ms: u64) -> c_int;
+pub type RqEachOwned = extern "C" fn(context: *mut c_void, folder: RqSlice, owned: *const RqOwned) -> c_int;
 
 impl RqSlice {
     pub(crate) fn new(bytes: &[u8]) -> RqSlice {

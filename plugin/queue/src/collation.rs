@@ -15,11 +15,13 @@ struct Functions {
     equal: extern "C" fn(u32, RqSlice, RqSlice) -> std::ffi::c_int,
     encode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> std::ffi::c_long,
     like: extern "C" fn(u32, RqSlice, std::ffi::c_int, RqSlice, u32) -> std::ffi::c_int,
+    decode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> std::ffi::c_long,
 }
 
 /// Stores the functions to call.
 pub(crate) fn set(server: &RqServer) {
-    SERVER.get_or_init(|| Functions { equal: server.equal, encode: server.encode, like: server.like });
+    let RqServer { equal, encode, like, decode, .. } = *server;
+    SERVER.get_or_init(|| Functions { equal, encode, like, decode });
 }
 
 /// The server's collations.
@@ -35,6 +37,15 @@ impl Collate for Server {
         let (text, bytes) = (RqSlice::new(text), RqSlice::new(&pattern.bytes));
         let (padded, escape) = (pattern.padded.into(), pattern.escape.into());
         SERVER.get().is_some_and(|server| (server.like)(collation, text, padded, bytes, escape) != 0)
+    }
+
+    fn decode(&self, collation: u32, text: &[u8]) -> Option<String> {
+        let server = SERVER.get()?;
+        // No byte of a character set takes more than four of UTF-8.
+        let mut out = vec![0; text.len() * 4];
+        let len = (server.decode)(collation, RqSlice::new(text), out.as_mut_ptr(), out.len());
+        out.truncate(usize::try_from(len).ok()?);
+        String::from_utf8(out).ok()
     }
 
     fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>> {

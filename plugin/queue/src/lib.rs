@@ -19,6 +19,8 @@ pub mod fault;
 pub mod found;
 pub mod guard;
 pub mod hold;
+pub mod lease;
+pub mod leased;
 pub mod origin;
 pub mod publish;
 pub mod queues;

@@ -3,11 +3,12 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use queue::{Cursor, Interrupter, Origin, OwnerId, Queue, RowId, Session};
+use queue::{Cursor, Interrupter, Leased, Origin, OwnerId, Queue, RowId, Session};
 
 use crate::abi::{RQ_OK, RqError, RqSlice, shared};
 use crate::found::Found;
 use crate::guard::guard;
+use crate::leased::Leases;
 use crate::transaction::Transactions;
 use crate::walk::RqCursor;
 
@@ -22,6 +23,8 @@ pub struct RqSession {
     found: Found,
     /// The next walk over this cursor's queue.
     peek: Option<Cursor>,
+    /// What the statement has leased, and sees of these queues.
+    pub(crate) leases: Leases,
 }
 
 /// Begins a connection.
@@ -43,6 +46,7 @@ pub unsafe extern "C" fn rq_session_new(
                 transactions: Transactions::default(),
                 found: Found::default(),
                 peek: None,
+                leases: Leases::default(),
             }))
         };
         Ok(RQ_OK)
@@ -162,7 +166,8 @@ pub unsafe extern "C" fn rq_scan(
         let session = unsafe { &mut *session };
         let peek = session.peek.take_if(|peek| Arc::ptr_eq(peek.queue(), &queue));
         let all = all != 0 && !session.session.is_owner();
-        let walk = peek.unwrap_or_else(|| {
+        let leased = session.leases.all.iter().rev().find(|leased| Arc::ptr_eq(leased.queue(), &queue));
+        let walk = peek.or(leased.map(Leased::cursor)).unwrap_or_else(|| {
             if all { Cursor::starting_at(&queue, RowId(0)) } else { session.session.cursor(&queue) }
         });
         let new = Box::new(RqCursor::new(queue, walk));

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use queue::{Queue, Status};
 
-use crate::abi::{RQ_OK, RqEach, RqEachOwned, RqSlice, RqStatus};
+use crate::abi::{RQ_OK, RqEach, RqEachOwned, RqOwned, RqSlice, RqStatus};
 use crate::engine::engine;
 use crate::guard::guard;
 
@@ -15,6 +15,8 @@ fn status(status: &Status) -> RqStatus {
         oldest_ms: status.oldest_ms.unwrap_or(0),
         waiting: status.waiting,
         owned: status.owned,
+        leased: status.leased,
+        delayed: status.delayed,
         waiters: status.waiters,
         bytes: status.bytes,
         live_bytes: status.live_bytes,
@@ -42,6 +44,10 @@ fn status(status: &Status) -> RqStatus {
         compiles: counters.compiles,
         compile_hits: counters.compile_hits,
         duplicates: counters.duplicates,
+        leases: counters.leases,
+        leases_expired: counters.leases_expired,
+        leases_failed: counters.leases_failed,
+        leases_refused: counters.leases_refused,
     }
 }
 
@@ -106,7 +112,12 @@ pub unsafe extern "C" fn rq_each_owned(each: RqEachOwned, context: *mut c_void) 
             let folder = queue.folder();
             let name = RqSlice::new(folder.as_os_str().as_bytes());
             for (row, ownership) in queue.owned() {
-                let code = each(context, name, row.0, ownership.owner.0, ownership.since_ms);
+                let (until_ms, failed) = queue.lease_of(row).unwrap_or_default();
+                let owner = ownership.owner;
+                let connection = if owner.is_lease() { 0 } else { owner.0 };
+                let owned =
+                    RqOwned { row: row.0, connection, since_ms: ownership.since_ms, until_ms, failed };
+                let code = each(context, name, &raw const owned);
                 if code != 0 {
                     return Ok(code);
                 }

@@ -15,11 +15,11 @@ use crate::guard::{Fault, guard};
 use crate::session::RqSession;
 
 /// How often a wait checks whether its client is still there: as often as the server's own SLEEP.
-const ALIVE_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
 /// # Safety
 /// The pointers must be valid.
-unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
+pub(crate) unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     // SAFETY: the caller's handle.
     let queue = unsafe { shared(target.queue) };
     // SAFETY: the caller's string.
@@ -32,6 +32,16 @@ unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     let collate: Arc<dyn Collate> = Arc::new(Server);
     let filter: Arc<dyn Filter> = queue.condition(text, &collate)?;
     Ok(Target { queue, filter: Some(filter) })
+}
+
+/// How a wait has ended, and the index of the target that it took rows of.
+pub(crate) fn ended(waited: Waited) -> (c_int, usize) {
+    match waited {
+        Waited::Taken(at) => (RQ_TAKEN, at),
+        Waited::TimedOut => (RQ_TIMED_OUT, 0),
+        Waited::Interrupted => (RQ_INTERRUPTED, 0),
+        Waited::Dropped => (RQ_GONE, 0),
+    }
 }
 
 /// Takes rows, or waits for them; owned rows are consumed first. With `within`, both are part of the
@@ -72,12 +82,7 @@ pub unsafe extern "C" fn rq_wait(
         if within && matches!(waited, Waited::Taken(_)) {
             transactions.took(session);
         }
-        let (code, at) = match waited {
-            Waited::Taken(at) => (RQ_TAKEN, at),
-            Waited::TimedOut => (RQ_TIMED_OUT, 0),
-            Waited::Interrupted => (RQ_INTERRUPTED, 0),
-            Waited::Dropped => (RQ_GONE, 0),
-        };
+        let (code, at) = ended(waited);
         // SAFETY: the caller's variable.
         unsafe { *outcome = code };
         // SAFETY: the caller's variable.

@@ -20,6 +20,8 @@ mod fault;
 mod galera;
 #[path = "main/kill.rs"]
 mod kill;
+#[path = "main/lease.rs"]
+mod lease;
 #[path = "main/relay.rs"]
 mod relay;
 #[path = "main/server.rs"]

@@ -40,7 +40,7 @@ const fn method(name: &'static str, mode: &'static str, sync: Option<&'static st
     Method { name, mode, sync, snapshot: false, floor }
 }
 
-const METHODS: [Method; 17] = [
+const METHODS: [Method; 22] = [
     method("`SELECT 1`", "select1", None),
     method("one row of InnoDB", "row", None),
     method("one row of MEMORY", "memory", None),
@@ -52,6 +52,11 @@ const METHODS: [Method; 17] = [
     method("consume, two statements, sync always", "two", Some("always")),
     method("consume 100 at a time, sync none", "batch", Some("none")),
     method("consume 100 at a time, sync always", "batch", Some("always")),
+    method("lease as JSON, one statement, sync none", "lease", Some("none")),
+    method("lease as JSON and ack, two statements, sync none", "leaseack", Some("none")),
+    method("lease as JSON and ack, two statements, sync always", "leaseack", Some("always")),
+    method("lease as JSON and ack 100 at a time, sync none", "lease100", Some("none")),
+    method("lease as JSON and ack 100 at a time, sync always", "lease100", Some("always")),
     method("publish, sync none", "publish", Some("none")),
     method("publish, sync always", "publish", Some("always")),
     method("publish 100 rows an INSERT, sync none", "publish100", Some("none")),

@@ -86,6 +86,36 @@ static long skip_locked(MYSQL *link)
   return rows;
 }
 
+/* Leases up to so many messages as JSON and, unless `kept`, ends them; 0 when there are none. */
+static long lease(MYSQL *link, int rows, int kept)
+{
+  static __thread char sql[1 << 16];
+  snprintf(sql, sizeof(sql), "SELECT queue_lease_json(3600, %d, 'q', 0)", rows);
+  if (mysql_real_query(link, sql, strlen(sql)))
+    fail(link, sql);
+  MYSQL_RES *result = mysql_store_result(link);
+  const MYSQL_ROW row = mysql_fetch_row(result);
+  static const char before[] = "\"token\":\"";
+  char *to = sql + sprintf(sql, "SELECT queue_ack('");
+  long got = 0;
+  for (const char *at = row[0]; (at = strstr(at, before)); got++) {
+    at += sizeof(before) - 1;
+    const long len = strchr(at, '"') - at;
+    to += sprintf(to, "%s%.*s", got ? "," : "", (int) len, at);
+  }
+  mysql_free_result(result);
+  if (!got || kept)
+    return got;
+  sprintf(to, "')");
+  char value[64];
+  run(link, sql, value);
+  if (atol(value) != got) {
+    fprintf(stderr, "%s of %ld tokens were good\n", value, got);
+    exit(1);
+  }
+  return got;
+}
+
 /* What one round brings; -1 when there is nothing more. */
 static long round_of(MYSQL *link, const char *insert, int rows)
 {
@@ -112,6 +142,10 @@ static long round_of(MYSQL *link, const char *insert, int rows)
   }
   if (!strcmp(mode, "batch")) {
     long got = run(link, "SELECT * FROM q WHERE queue_wait_n(100, 'q', 0)", NULL);
+    return got ? got : -1;
+  }
+  if (!strncmp(mode, "lease", 5)) {
+    long got = lease(link, !strcmp(mode, "lease100") ? 100 : 1, !strcmp(mode, "lease"));
     return got ? got : -1;
   }
   if (!strcmp(mode, "skip")) {

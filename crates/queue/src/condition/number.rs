@@ -103,6 +103,15 @@ impl Number {
         Some(Number { digits: self.digits.checked_pow(exponent)?, scale })
     }
 
+    /// The number in decimal, with as many digits after the point as its scale says.
+    pub(crate) fn text(self) -> String {
+        let (sign, digits) = (if self.digits < 0 { "-" } else { "" }, self.digits.unsigned_abs());
+        let scale = usize::from(self.scale);
+        let all = format!("{digits:0width$}", width = scale + 1);
+        let (whole, behind) = all.split_at(all.len() - scale);
+        if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{behind}") }
+    }
+
     /// The number as the 64 bits that SQL's bit operators work on.
     pub(crate) fn bits(self) -> Option<u64> {
         let whole = self.rounded()?;

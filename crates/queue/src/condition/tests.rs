@@ -19,6 +19,10 @@ impl Collate for Simple {
         literal.is_ascii().then(|| literal.as_bytes().to_vec())
     }
 
+    fn decode(&self, _: u32, text: &[u8]) -> Option<String> {
+        String::from_utf8(text.to_vec()).ok()
+    }
+
     fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool {
         let rest = |from: usize| Pattern { bytes: pattern.bytes[from..].to_vec(), ..pattern.clone() };
         match pattern.bytes.as_slice() {
@@ -353,4 +357,73 @@ proptest! {
             condition.matches(&row);
         }
     }
+}
+
+fn json(schema: &Schema, row: &[u8]) -> String {
+    let mut out = String::new();
+    schema.json(row, &Simple, &mut out);
+    out
+}
+
+#[test]
+fn a_row_is_an_object_in_ascii() {
+    let schema = schema();
+    assert_eq!(schema.not_json(), Some("other"));
+    assert_eq!(
+        json(&schema, &row([0, 0])),
+        r#"{"id":-7,"small":65535,"price":-1234567.89,"day":"2026-11-21","at":"2026-11-21 23:59:58.250","#
+            .to_owned()
+            + r#""big":18446744073709551615,"lap":"-01:02:03","other":null,"name":"Bob","#
+            + r#""seen":"2001-09-09 01:46:40","kind":"print"}"#
+    );
+    assert!(json(&schema, &row([1, 0])).starts_with(r#"{"id":null,"small""#));
+    let nothing = schema.columns.iter().map(|column| format!("\"{}\":null", column.name));
+    assert_eq!(json(&schema, b""), format!("{{{}}}", nothing.collect::<Vec<_>>().join(",")));
+}
+
+#[test]
+fn text_is_escaped_padding_goes_and_bytes_are_base64() {
+    let column = |name: &str, collation, place| Column {
+        name: name.to_owned(),
+        kind: Kind::Text(collation),
+        place,
+        null_bit: None,
+        members: Vec::new(),
+    };
+    let columns = vec![
+        column("c", 1, Place::Fixed(0, 4)),
+        column("a\"", 1, Place::Variable(0)),
+        column("b", 63, Place::Variable(1)),
+    ];
+    let schema = Schema { null_bytes: 0, fixed_bytes: 4, columns };
+    assert_eq!(schema.not_json(), None);
+    let shown = |text: &str, bytes: &[u8]| {
+        let mut row = b"x   ".to_vec();
+        for value in [text.as_bytes(), bytes] {
+            row.push(u8::try_from(value.len()).unwrap());
+            row.extend(value);
+        }
+        json(&schema, &row)
+    };
+    assert_eq!(shown("a\\\"\n\t ", b""), r#"{"c":"x","a\"":"a\\\"\n\u0009 ","b":""}"#);
+    assert_eq!(shown("\u{e9}\u{1f600}", b"f"), r#"{"c":"x","a\"":"\u00e9\ud83d\ude00","b":"Zg=="}"#);
+    assert!(shown("", b"fo").ends_with(r#""b":"Zm8="}"#));
+    assert!(shown("", b"foobar").ends_with(r#""b":"Zm9vYmFy"}"#));
+}
+
+#[test]
+fn a_timestamp_is_shown_as_its_literal_is_read() {
+    let schema = schema();
+    let collate: Arc<dyn Collate> = Arc::new(Simple);
+    for seconds in [1u32, 68_169_599, 951_782_400, 951_868_799, 951_868_800, 1_709_251_199, u32::MAX] {
+        let mut row = row([0, 0]);
+        row[34..38].copy_from_slice(&seconds.to_be_bytes());
+        let shown = json(&schema, &row);
+        let at = shown.split(r#""seen":""#).nth(1).unwrap().split('"').next().unwrap();
+        let condition = Condition::compile(&format!("seen = '{at}'"), &schema, &collate).unwrap();
+        assert!(condition.matches(&row), "{seconds}: {at}");
+    }
+    let mut zero = row([0, 0]);
+    zero[34..38].fill(0);
+    assert!(json(&schema, &zero).contains(r#""seen":"0000-00-00 00:00:00""#));
 }

@@ -68,6 +68,31 @@ pub(crate) fn time(bytes: &[u8], digits: u8) -> Option<Number> {
     if packed < 0 { number.negated() } else { Some(number) }
 }
 
+/// The number of a temporal column as SQL shows it; a TIMESTAMP in UTC.
+pub(crate) fn text(number: Number, shape: Shape) -> String {
+    let unit = 10i128.pow(u32::from(number.scale));
+    let (sign, size) = (if number.digits < 0 { "-" } else { "" }, number.digits.abs());
+    let (whole, fraction) = (size / unit, size % unit);
+    let fraction = match usize::from(number.scale) {
+        0 => String::new(),
+        digits => format!(".{fraction:0digits$}"),
+    };
+    let day = |date: i128| format!("{:04}-{:02}-{:02}", date / 10_000, date / 100 % 100, date % 100);
+    let clock = |time: i128| format!("{:02}:{:02}:{:02}", time / 10_000, time / 100 % 100, time % 100);
+    match shape {
+        Shape::Date => day(whole),
+        Shape::Time => format!("{sign}{}{fraction}", clock(whole)),
+        Shape::DateTime => format!("{} {}{fraction}", day(whole / 1_000_000), clock(whole % 1_000_000)),
+        // MariaDB's zero timestamp.
+        Shape::Timestamp if number.is_zero() => format!("0000-00-00 00:00:00{fraction}"),
+        Shape::Timestamp => {
+            let seconds = whole % 86_400;
+            let time = seconds / 3600 * 10_000 + seconds / 60 % 60 * 100 + seconds % 60;
+            format!("{} {}{fraction}", day(Day::of(whole / 86_400).number()), clock(time))
+        }
+    }
+}
+
 /// The type of a temporal column, which decides what its literals may look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -109,6 +134,19 @@ struct Day {
 impl Day {
     fn number(&self) -> i128 {
         self.year * 10_000 + self.month * 100 + self.day
+    }
+
+    /// The opposite of [`Day::since_1970`].
+    fn of(days: i128) -> Day {
+        let days = days + 719_468;
+        // Eras of 400 years all have as many days.
+        let (era, in_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year = (in_era - in_era / 1460 + in_era / 36_524 - in_era / 146_096) / 365;
+        let in_year = in_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * in_year + 2) / 153;
+        let day = in_year - (153 * month + 2) / 5 + 1;
+        let month = (month + 2) % 12 + 1;
+        Day { year: era * 400 + year + i128::from(month <= 2), month, day }
     }
 
     /// Days since 1970-01-01 in the Gregorian calendar. A year begins in March here, so that the leap day is

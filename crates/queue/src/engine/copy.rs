@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use crate::Error;
+use crate::format::lease::Lease;
 use crate::format::origin::Journal;
 use crate::format::record::RowId;
 use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::copying::{Copying, Successor};
+use crate::queue::lease::Clock;
 use crate::queue::offer::tell_all;
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
@@ -113,8 +115,8 @@ impl Queue {
         let mut state = self.settled()?;
         // Nobody can end a row meanwhile, because that takes this queue's lock.
         let result = complete(&mut state, copy).and_then(|()| {
-            let owned = state.owned_copies();
-            let epoch = copy.adopt_owners(&owned)?;
+            let (owned, leases) = (state.owned_copies(), state.lease_copies(self.clock()));
+            let epoch = copy.adopt_owners(&owned, leases)?;
             replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch)
         });
         if let Ok(epoch) = &result {
@@ -129,19 +131,23 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over which rows are gone, and which rows came by relay.
-    fn adopt(&self, gone: &[RowId], journal: Journal) -> Result<(), Error> {
-        if journal != Journal::default() {
+    /// Takes over which rows are gone, which rows came by relay, and which numbers leases had.
+    fn adopt(&self, gone: &[RowId], journal: Journal, numbers: u64) -> Result<(), Error> {
+        if journal != Journal::default() || numbers > 0 {
             let _tidying = self.tidy()?;
-            self.lock().journal = journal;
+            let mut state = self.lock();
+            state.journal = journal;
+            state.leases.follow(numbers);
+            drop(state);
             self.checkpoint()?;
+            self.lock().leases.allow();
         }
         self.end_copied(gone)
     }
 
-    /// Gives rows the owners that they have in the queue which this one replaces. Returns the epoch of this
-    /// queue.
-    fn adopt_owners(&self, owned: &[(RowId, Ownership)]) -> Result<u64, Error> {
+    /// Gives rows the owners and the leases that they have in the queue which this one replaces. Returns the
+    /// epoch of this queue.
+    fn adopt_owners(&self, owned: &[(RowId, Ownership)], leases: Vec<Lease>) -> Result<u64, Error> {
         let mut state = self.lock();
         state.usable()?;
         for (id, ownership) in owned {
@@ -150,6 +156,15 @@ impl Queue {
                 state.own(&[*id], *ownership)?;
             }
         }
+        let clock = self.clock();
+        for lease in leases {
+            if state.index.doing(lease.row)? != Doing::Gone {
+                state.gather.lease(&lease);
+                state.leases.adopt(vec![lease], clock);
+            }
+        }
+        self.schedule_due(&mut state, clock.up_ms);
+        self.settle_later(&mut state);
         Ok(state.epoch)
     }
 
@@ -177,7 +192,7 @@ fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
             gone.push(*new);
         }
     }
-    copy.adopt(&gone, state.journal.clone())?;
+    copy.adopt(&gone, state.journal.clone(), state.leases.ceiling())?;
     state.copying.iter_mut().for_each(|copying| copying.copy = Some(copy.clone()));
     Ok(())
 }
@@ -187,5 +202,12 @@ impl State {
     fn owned_copies(&self) -> Vec<(RowId, Ownership)> {
         let rows = self.copying.iter().flat_map(|copying| &copying.rows);
         rows.filter_map(|(old, new)| self.owners.get(old).map(|ownership| (*new, *ownership))).collect()
+    }
+
+    /// The leases of rows that were copied, with their ids in the copy.
+    fn lease_copies(&self, clock: Clock) -> Vec<Lease> {
+        let rows = self.copying.iter().flat_map(|copying| &copying.rows);
+        let known = rows.filter(|(old, _)| self.leases.get(**old).is_some());
+        known.map(|(old, new)| Lease { row: *new, ..self.leases.written(*old, clock) }).collect()
     }
 }

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::format::batch::Place;
 use crate::format::checkpoint::Checkpoint;
+use crate::format::lease::Leases;
 use crate::format::origin::Journal;
 use crate::format::record::RowId;
 use crate::index::Index;
@@ -35,8 +36,10 @@ impl Queue {
         let incarnation = (self.shared.options.random)();
         let number = state.log.as_ref().map_or(1, |log| log.file().name().number + 1);
         let (folder, disk) = (self.folder.path(), self.folder.disk());
-        let checkpoint = Checkpoint::first(incarnation, number, self.definition().clone());
-        let place = Place::active(incarnation, self.definition().features(), number);
+        let mut checkpoint = Checkpoint::first(incarnation, number, self.definition().clone());
+        // Rows go, but a token from before must not fit a later lease.
+        checkpoint.leases = Leases { rows: Vec::new(), ..state.leases.snapshot(self.clock()) };
+        let place = Place::active(incarnation, state.features(self.definition()), number);
         let log = Log::create(&self.folder, place, RowId(1))?;
         let written = checkpoint.begin(disk, &folder).map_err(Error::disk(&folder));
         let begun = written.inspect_err(|_| {
@@ -60,6 +63,7 @@ impl Queue {
         state.epoch += 1;
         state.journal = Journal::default();
         state.owners.clear();
+        state.leases.clear();
         state.conditions.clear();
         (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
         self.note_rows(state);
@@ -82,6 +86,7 @@ impl Queue {
         state.gather = Gather::default();
         state.index = Index::default();
         state.owners.clear();
+        state.leases.clear();
         state.log = None;
         self.note_rows(&state);
         state.maintaining = false;

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::format::batch::{
     self, BATCH_HEADER, Header, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Stored, encode_index,
 };
-use crate::format::checkpoint::{Checkpoint, Definition, Listed};
+use crate::format::checkpoint::{Checkpoint, Listed};
 use crate::format::record::{RowId, encode_moved};
 use crate::index::{Arrival, Doing, Index, Segment};
 use crate::queue::Queue;
@@ -155,8 +155,7 @@ impl Queue {
         // So that the log is not behind the checkpoint.
         self.flush()?;
         let mut state = self.take_turn(self.lock());
-        let snapshot =
-            state.usable().map(|()| (snapshot(&mut state, self.definition()), state.index.take_emptied()));
+        let snapshot = state.usable().map(|()| (snapshot(&mut state, self), state.index.take_emptied()));
         let mut log = state.log.take();
         drop(state);
         // A checkpoint must not be more durable than the rows that it lists.
@@ -255,7 +254,7 @@ fn exchange(index: &mut Index, plan: &Plan, mut segment: Segment) -> Result<(), 
     Ok(())
 }
 
-fn snapshot(state: &mut State, definition: &Definition) -> Checkpoint {
+fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
     let listed = state.index.segments().filter_map(|segment| {
         Some(Listed {
             name: segment.file().name(),
@@ -270,9 +269,10 @@ fn snapshot(state: &mut State, definition: &Definition) -> Checkpoint {
         incarnation: state.incarnation,
         replay_from: state.log.as_ref().map_or(1, |log| log.file().name().number),
         next: state.active_next,
-        definition: definition.clone(),
+        definition: queue.definition().clone(),
         segments: listed.collect(),
         journal: state.journal.clone(),
         transactions: state.transactions.clone(),
+        leases: state.leases.snapshot(queue.clock()),
     }
 }

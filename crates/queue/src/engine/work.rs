@@ -16,6 +16,9 @@ pub(crate) fn work(shared: &Shared) {
             Job::Settle(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
                 queue.settle().ok();
             }),
+            Job::Due(queue) => queue.upgrade().into_iter().for_each(|queue| {
+                queue.end_due().ok();
+            }),
             Job::Rest(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
                 queue.rest_if_idle().ok();
             }),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::Error;
+use crate::format::lease::LEASES;
 use crate::format::record::RowId;
 use crate::format::transaction::TRANSACTIONS;
 use crate::format::wire::{Reader, checksum, put_varint};
@@ -48,7 +49,10 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS;
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES;
+
+/// Those that a queue may get after its first segment.
+const LATER_FEATURES: u64 = LEASES;
 
 /// Which segment it is: the checksums depend on it besides the bytes.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +121,8 @@ pub(crate) fn decode_segment_header(file: &Path, bytes: &[u8], place: &Place) ->
     if unknown != 0 {
         return Err(version(format!("segment with the unknown features {unknown:#x}")));
     }
-    if must != place.features {
+    let missing = place.features & !must & !LATER_FEATURES;
+    if must & !place.features != 0 || missing != 0 {
         return Err(corrupt("a header with other features than the checkpoint's"));
     }
     if incarnation != place.incarnation || number != place.name.number {
@@ -271,7 +276,7 @@ pub(crate) fn decode_index(body: &[u8], first: RowId) -> Option<(Vec<Indexed>, V
 mod tests {
     use std::path::Path;
 
-    use super::{KNOWN_FEATURES, Place, decode_segment_header, encode_segment_header};
+    use super::{KNOWN_FEATURES, LEASES, Place, decode_segment_header, encode_segment_header};
     use crate::Error;
     use crate::format::record::RowId;
 
@@ -295,5 +300,8 @@ mod tests {
         }
         assert!(matches!(read(KNOWN_FEATURES, 0), Err(Error::Corrupt { .. })));
         assert!(matches!(read(0, KNOWN_FEATURES), Err(Error::Corrupt { .. })));
+        // The first lease came after this segment was begun.
+        assert_eq!(read(KNOWN_FEATURES & !LEASES, KNOWN_FEATURES).unwrap(), RowId(9));
+        assert!(matches!(read(LEASES, 0), Err(Error::Corrupt { .. })));
     }
 }

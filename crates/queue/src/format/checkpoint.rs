@@ -8,6 +8,7 @@ use disk::{Disk, Output};
 use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
+use crate::format::lease::{LEASES, Leases};
 use crate::format::origin::Journal;
 use crate::format::record::RowId;
 use crate::format::transaction::{TRANSACTIONS, Transactions};
@@ -46,7 +47,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The feature flags that a reader of the queue's files must know.
+    /// The feature flags that a reader of the queue's files must know because of its definition.
     pub(crate) fn features(&self) -> u64 {
         if self.transactional { TRANSACTIONS } else { 0 }
     }
@@ -73,19 +74,32 @@ pub(crate) struct Checkpoint {
     pub(crate) segments: Vec<Listed>,
     pub(crate) journal: Journal,
     pub(crate) transactions: Transactions,
+    pub(crate) leases: Leases,
 }
 
 impl Checkpoint {
     /// The checkpoint of an empty queue whose log begins with this segment.
     pub(crate) fn first(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
-        let (segments, journal, transactions) = (Vec::new(), Journal::default(), Transactions::default());
-        let (replay_from, next) = (segment, RowId(1));
-        Checkpoint { incarnation, replay_from, next, definition, segments, journal, transactions }
+        Checkpoint {
+            incarnation,
+            replay_from: segment,
+            next: RowId(1),
+            definition,
+            segments: Vec::new(),
+            journal: Journal::default(),
+            transactions: Transactions::default(),
+            leases: Leases::default(),
+        }
+    }
+
+    /// The feature flags that a reader of the queue's files must know.
+    pub(crate) fn features(&self) -> u64 {
+        self.definition.features() | self.leases.features()
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        body.extend(self.definition.features().to_le_bytes());
+        body.extend(self.features().to_le_bytes());
         body.extend(0u64.to_le_bytes());
         body.extend(self.incarnation);
         put_varint(&mut body, self.replay_from);
@@ -102,6 +116,9 @@ impl Checkpoint {
         self.journal.encode(&mut body);
         if self.definition.transactional {
             self.transactions.encode(&mut body);
+        }
+        if self.leases.features() != 0 {
+            self.leases.encode(&mut body);
         }
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
@@ -160,8 +177,18 @@ impl Checkpoint {
         let transactional = features & TRANSACTIONS != 0;
         let transactions =
             if transactional { Transactions::decode(reader)? } else { Transactions::default() };
+        let leases = if features & LEASES == 0 { Leases::default() } else { Leases::decode(reader)? };
         let definition = Definition { sync, schema, transactional };
-        Some(Checkpoint { incarnation, replay_from, next, definition, segments, journal, transactions })
+        Some(Checkpoint {
+            incarnation,
+            replay_from,
+            next,
+            definition,
+            segments,
+            journal,
+            transactions,
+            leases,
+        })
     }
 
     /// Replaces the checkpoint in a folder.
@@ -245,6 +272,7 @@ mod tests {
     use crate::Error;
     use crate::format::batch::SegmentName;
     use crate::format::batch::Stored;
+    use crate::format::lease::{Lease, Leases, Phase, Span};
     use crate::format::origin::{Journal, Origin, Source};
     use crate::format::record::RowId;
     use crate::format::transaction::{Prepared, Transactions, Xid};
@@ -266,8 +294,11 @@ mod tests {
         let transactions = Transactions { next: 9, open: [(7, prepared)].into() };
         let definition =
             Definition { sync: Sync::Interval, schema: b"columns".to_vec(), transactional: true };
-        let (incarnation, next, segments) = ([7; 16], RowId(91), vec![listed]);
-        Checkpoint { incarnation, replay_from: 5, next, definition, segments, journal, transactions }
+        let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
+        let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
+        let leases = Leases { ceiling: 64, rows: vec![lease] };
+        let (incarnation, replay_from, next, segments) = ([7; 16], 5, RowId(91), vec![listed]);
+        Checkpoint { incarnation, replay_from, next, definition, segments, journal, transactions, leases }
     }
 
     #[test]
@@ -303,12 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_without_transactions_has_no_list_of_them() {
+    fn a_checkpoint_without_transactions_or_leases_has_no_list_of_them() {
         let with = example();
         let definition = Definition { transactional: false, ..with.definition.clone() };
-        let without = Checkpoint { definition, transactions: Transactions::default(), ..with.clone() };
+        let (transactions, leases) = (Transactions::default(), Leases::default());
+        let without = Checkpoint { definition, transactions, leases, ..with.clone() };
         let (mut list, bytes) = (Vec::new(), without.encode());
         with.transactions.encode(&mut list);
+        with.leases.encode(&mut list);
         assert_eq!(bytes.len() + list.len(), with.encode().len());
         assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
         assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);

@@ -1,13 +1,11 @@
-//! The records of a batch: rows, acknowledgements, moved rows, transactions. Bytes in, bytes out;
+//! The records of a batch: rows, acknowledgements, moved rows, transactions, leases. Bytes in, bytes out;
 //! docs/formats/queue.md has the table.
 
+use crate::format::lease::{LEASES, Lease};
 use crate::format::origin::Origin;
 use crate::format::transaction::{Prepared, TRANSACTIONS};
+pub use crate::format::wire::RowId;
 use crate::format::wire::{Reader, checksum, put_varint};
-
-/// The number of a row in its queue, counted from 1 in the order of insertion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowId(pub u64);
 
 const ROW: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
@@ -16,6 +14,7 @@ const MOVED: u8 = 4;
 const PREPARE: u8 = 17;
 const COMMIT: u8 = 18;
 const ROLLBACK: u8 = 19;
+const LEASE: u8 = 20;
 
 const SHORT: &str = "a record that is cut short";
 const UNKNOWN: &str = "a record of an unknown type";
@@ -39,6 +38,8 @@ pub(crate) enum Record {
     Prepare { tx: u64, prepared: Prepared },
     /// A prepared transaction is committed or rolled back.
     Decide { tx: u64, commit: bool },
+    /// What is known of the leases of a row from here on.
+    Lease(Lease),
 }
 
 /// A row with its checksum, as it lies in a segment.
@@ -95,6 +96,15 @@ pub(crate) fn encode_decide(out: &mut Vec<u8>, tx: u64, commit: bool) {
     out.extend(payload);
 }
 
+/// Appends what is known of the leases of a row.
+pub(crate) fn encode_lease(out: &mut Vec<u8>, lease: &Lease) {
+    let mut payload = Vec::new();
+    lease.encode(&mut payload);
+    out.push(LEASE);
+    put_varint(out, payload.len() as u64);
+    out.extend(payload);
+}
+
 /// Appends a row that compaction moved here; `before` is the row moved before it, or the batch's first.
 pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms: u64, row: &[u8]) -> usize {
     let mut head = Vec::new();
@@ -123,6 +133,7 @@ pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Rec
             Record::Prepare { .. } | Record::Decide { .. } if features & TRANSACTIONS == 0 => {
                 return Err((UNKNOWN, at));
             }
+            Record::Lease(_) if features & LEASES == 0 => return Err((UNKNOWN, at)),
             Record::Row { time_ms: None, origin: None, .. } => due = due.saturating_sub(1),
             _ if due > 0 => return Err((WITHOUT_ROWS, at)),
             Record::Prepare { prepared, .. } => due = prepared.rows.1,
@@ -169,6 +180,11 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
             let tx = inside.varint().filter(|_| inside.is_empty()).ok_or("a decision that is none")?;
             return Ok(Record::Decide { tx, commit: kind == COMMIT });
         }
+        LEASE => {
+            let lease =
+                Lease::decode(&mut inside).filter(|_| inside.is_empty()).ok_or("a lease that is none")?;
+            return Ok(Record::Lease(lease));
+        }
         _ => return Err(UNKNOWN),
     };
     let at = inside.at();
@@ -181,9 +197,10 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::{
-        Prepared, ROW_OVERHEAD_MAX, Record, RowId, TRANSACTIONS, UNKNOWN, WITHOUT_ROWS, decode,
-        encode_acknowledge, encode_decide, encode_prepare, encode_row,
+        LEASES, Lease, Prepared, ROW_OVERHEAD_MAX, Record, RowId, TRANSACTIONS, UNKNOWN, WITHOUT_ROWS,
+        decode, encode_acknowledge, encode_decide, encode_lease, encode_prepare, encode_row,
     };
+    use crate::format::lease::{Phase, Span};
     use crate::format::transaction::Xid;
 
     #[test]
@@ -193,6 +210,29 @@ mod tests {
             encode_row(&mut out, RowId(u64::MAX), &vec![0; len], None);
             assert!(out.len() <= len + ROW_OVERHEAD_MAX, "{len}: {}", out.len());
         }
+    }
+
+    #[test]
+    fn a_lease_that_is_cut_or_changed_is_told_or_another() {
+        let span = Span { since_ms: 1_700_000_000_000, for_ms: 30_000 };
+        let lease = Lease { row: RowId(7), number: 300, secret: 5, failed: 2, phase: Phase::Leased(span) };
+        let mut body = Vec::new();
+        encode_lease(&mut body, &lease);
+        let whole = decode(&body, RowId(0), LEASES).unwrap();
+        assert_eq!(whole, [Record::Lease(lease)]);
+        assert_eq!(decode(&body, RowId(0), TRANSACTIONS), Err((UNKNOWN, 0)));
+        for at in 1..body.len() {
+            decode(&body[..at], RowId(0), LEASES).unwrap_err();
+            for bit in 0..8 {
+                let mut changed = body.clone();
+                changed[at] ^= 1 << bit;
+                assert_ne!(decode(&changed, RowId(0), LEASES).as_ref(), Ok(&whole), "{at}.{bit}");
+            }
+        }
+        // More bytes in a record than its fields have.
+        body[1] += 1;
+        body.push(0);
+        decode(&body, RowId(0), LEASES).unwrap_err();
     }
 
     fn prepared(rows: u64) -> Prepared {

@@ -2,6 +2,10 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+/// The number of a row in its queue, counted from 1 in the order of insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(pub u64);
+
 /// CRC-32C over several slices.
 pub(crate) fn checksum(pieces: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);

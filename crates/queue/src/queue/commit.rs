@@ -12,7 +12,6 @@ use crate::index::Arrival;
 use crate::queue::gather::{Batch, Gather};
 use crate::queue::offer::{Candidate, offer, tell_all};
 use crate::queue::owner::Ownership;
-use crate::queue::shared::Shared;
 use crate::queue::state::State;
 use crate::queue::waiter::News;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
@@ -37,6 +36,8 @@ struct Roll {
     index: Vec<u8>,
     header: Header,
     next: RowId,
+    /// The feature flags of the next segment.
+    features: u64,
 }
 
 impl Queue {
@@ -85,7 +86,7 @@ impl Queue {
         let mut gather = std::mem::take(&mut state.gather);
         let written = match state.usable() {
             Ok(()) if !gather.bytes.is_empty() => {
-                let roll = roll(&state, &self.shared, &gather);
+                let roll = roll(&state, self, &gather);
                 let mut log = state.log.take();
                 let mut sealed = None;
                 // A write without a sync takes less time than admitting others and waking them.
@@ -128,7 +129,7 @@ impl Queue {
     /// Whether a batch must be durable when its contributors are told. A coordinator of transactions
     /// relies on what it was told, whatever the queue's definition says.
     fn is_synced(&self, gather: &Gather) -> bool {
-        self.definition().sync == Sync::Always || !gather.changes.is_empty()
+        self.definition().sync == Sync::Always && gather.awaited || !gather.changes.is_empty()
     }
 
     /// The part that runs without the lock. A segment that it closes is pushed to `sealed`, whatever happens
@@ -142,7 +143,7 @@ impl Queue {
     ) -> Result<Written, Error> {
         let log = log.as_mut().ok_or(Error::Dropped)?;
         if let Some(mut roll) = roll {
-            let (file, stored) = log.roll(&mut roll.index, roll.header, roll.next)?;
+            let (file, stored) = log.roll(&mut roll.index, roll.header, (roll.next, roll.features))?;
             *sealed = Some(Sealed { file, stored, next: roll.next });
         }
         let offset = log.end();
@@ -200,6 +201,9 @@ impl Queue {
         let before = state.counters.rows_removed;
         for id in rows {
             state.owners.remove(&id);
+            if !state.leases.is_empty() {
+                state.leases.set(id, None);
+            }
             state.counters.rows_removed += u64::from(state.index.remove(id)?);
         }
         state.removed.count(self.shared.now_ms(), state.counters.rows_removed - before);
@@ -225,9 +229,9 @@ struct Sealed {
 }
 
 /// How to seal the active segment when the next batch does not fit in it.
-fn roll(state: &State, shared: &Shared, gather: &Gather) -> Option<Roll> {
+fn roll(state: &State, queue: &Queue, gather: &Gather) -> Option<Roll> {
     let log = state.log.as_ref()?;
-    let limit = shared.options.segment_bytes.min(SEGMENT_BYTES_MAX);
+    let limit = queue.shared.options.segment_bytes.min(SEGMENT_BYTES_MAX);
     let fits = log.is_empty() || log.end() + gather.bytes.len() as u64 <= limit;
     if fits && !log.is_sealed() {
         return None;
@@ -237,9 +241,9 @@ fn roll(state: &State, shared: &Shared, gather: &Gather) -> Option<Roll> {
     let first = state.active_next;
     let mut index = vec![0; BATCH_HEADER];
     encode_index(&mut index, first, rows.into_iter(), &times);
-    let header = Header { kind: Kind::Index, first, synced: 0, time_ms: shared.now_ms() };
+    let header = Header { kind: Kind::Index, first, synced: 0, time_ms: queue.shared.now_ms() };
     let next = gather.rows.first().map_or(state.next, |row| row.id);
-    Some(Roll { index, header, next })
+    Some(Roll { index, header, next, features: state.features(queue.definition()) })
 }
 
 /// Takes the queue out of service, and tells its waiting sessions.

@@ -12,7 +12,8 @@ use crate::queue::Queue;
 pub(crate) struct Copying {
     /// How many rows were read for the copy.
     read: u64,
-    /// Rows that were owned when they were read, and their ids in the copy, which start at 1.
+    /// Rows that were owned when they were read, or of which leases are known, and their ids in the copy,
+    /// which start at 1.
     pub(crate) rows: BTreeMap<RowId, RowId>,
     /// The copy, once it is complete: rows that are ended here are ended in the copy first.
     pub(crate) copy: Option<Arc<Queue>>,

@@ -2,8 +2,11 @@
 
 use crate::Error;
 use crate::format::batch::BATCH_HEADER;
+use crate::format::lease::Lease;
 use crate::format::origin::Origin;
-use crate::format::record::{ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_prepare, encode_row};
+use crate::format::record::{
+    ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_lease, encode_prepare, encode_row,
+};
 use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;
 use crate::sync::{Condvar, Mutex, lock, wait};
@@ -36,8 +39,10 @@ pub(crate) struct Gather {
     pub(crate) rows: Vec<Gathered>,
     /// Rows that will be gone when this batch is written.
     pub(crate) acknowledged: Vec<(RowId, u64)>,
-    /// Rows that are gone already, whether this batch can be written or not.
-    gone: Vec<(RowId, u64)>,
+    /// Records of what is so already, whether this batch can be written or not.
+    settled: Vec<u8>,
+    /// Whether somebody relies on it when it is written. Else it is not synced for its own sake.
+    pub(crate) awaited: bool,
     pub(crate) origins: usize,
     /// In the order of the records. With any, the batch is synced whatever the queue's definition says.
     pub(crate) changes: Vec<Change>,
@@ -50,16 +55,22 @@ impl Gather {
         }
     }
 
-    /// Takes over the rows that are gone already from a batch that could not be written.
+    /// Takes over what is so already from a batch that could not be written. It comes first, because it
+    /// happened before.
     pub(crate) fn inherit(&mut self, other: &Gather) {
-        if !other.gone.is_empty() {
-            self.encode(&other.gone);
-            self.gone.extend(&other.gone);
+        if !other.settled.is_empty() {
+            self.begin();
+            let more = other.settled.len();
+            self.bytes.splice(BATCH_HEADER..BATCH_HEADER, other.settled.iter().copied());
+            self.rows.iter_mut().for_each(|row| row.at += more);
+            self.settled.splice(0..0, other.settled.iter().copied());
+            self.awaited |= other.awaited;
         }
     }
 
     pub(crate) fn add_row(&mut self, id: RowId, row: &[u8], owner: Option<OwnerId>, origin: Option<&Origin>) {
         self.begin();
+        self.awaited = true;
         let at = encode_row(&mut self.bytes, id, row, origin);
         self.rows.push(Gathered { id, at, len: ROW_SUM + row.len(), owner });
         self.origins += usize::from(origin.is_some());
@@ -67,6 +78,7 @@ impl Gather {
 
     fn encode(&mut self, runs: &[(RowId, u64)]) {
         self.begin();
+        self.awaited = true;
         runs.iter().for_each(|(first, count)| encode_acknowledge(&mut self.bytes, *first, *count));
     }
 
@@ -95,8 +107,17 @@ impl Gather {
     /// Records that rows are gone; the caller applies it.
     pub(crate) fn record(&mut self, rows: &[RowId]) {
         let runs: Vec<_> = runs(rows).collect();
+        let before = self.bytes.len().max(BATCH_HEADER);
         self.encode(&runs);
-        self.gone.extend(runs);
+        self.settled.extend(self.bytes.get(before..).unwrap_or_default());
+    }
+
+    /// Records what is known of the leases of a row; it is so already.
+    pub(crate) fn lease(&mut self, lease: &Lease) {
+        self.begin();
+        let before = self.bytes.len();
+        encode_lease(&mut self.bytes, lease);
+        self.settled.extend(self.bytes.get(before..).unwrap_or_default());
     }
 
     /// Records that rows are gone; this is applied when the batch is written.

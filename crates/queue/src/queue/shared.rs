@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use disk::Disk;
 
 use crate::Counters;
 use crate::queue::Queue;
+use crate::queue::lease::Clock;
 use crate::store::files::Files;
 use crate::sync::{Condvar, Mutex, lock, wait_for};
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub files_max: usize,
     /// The time, milliseconds since 1970.
     pub now_ms: fn() -> u64,
+    /// Milliseconds since some moment, by a clock that nobody sets.
+    pub up_ms: fn() -> u64,
     /// Random bytes, for the incarnation of a new queue.
     pub random: fn() -> [u8; 16],
 }
@@ -49,9 +52,16 @@ impl Options {
             idle: Duration::from_secs(30),
             files_max: 512,
             now_ms,
+            up_ms,
             random,
         }
     }
+}
+
+/// Milliseconds since the first call.
+fn up_ms() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What all queues of an engine share.
@@ -86,6 +96,8 @@ struct Jobs {
     used: BTreeMap<u64, Weak<Queue>>,
     /// When to look at the queues in `used`.
     look: Option<Instant>,
+    /// Queues with leases, by when the next one is over.
+    leases: BTreeMap<(Instant, u64), Weak<Queue>>,
     stop: bool,
 }
 
@@ -94,6 +106,7 @@ pub(crate) enum Job<'shared> {
     Maintain(Weak<Queue>, Maintaining<'shared>),
     Settle(Vec<Weak<Queue>>),
     Rest(Vec<Weak<Queue>>),
+    Due(Weak<Queue>),
     Stop,
 }
 
@@ -140,6 +153,10 @@ impl Shared {
         (self.options.now_ms)()
     }
 
+    pub(crate) fn clock(&self) -> Clock {
+        Clock { wall_ms: self.now_ms(), up_ms: (self.options.up_ms)() }
+    }
+
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
@@ -178,6 +195,15 @@ impl Shared {
         }
     }
 
+    /// Schedules a queue to end leases that are over after this time.
+    pub(crate) fn schedule_due(&self, queue: &Queue, left: Duration) {
+        let due = Instant::now().checked_add(left);
+        if let Some(due) = due.filter(|_| self.options.threads > 0) {
+            lock(&self.jobs).leases.insert((due, queue.number), queue.me.clone());
+            self.bell.notify_one();
+        }
+    }
+
     /// Schedules a queue to close its files when it is not used for a while.
     pub(crate) fn schedule_rest(&self, queue: &Queue) {
         if self.options.threads > 0 {
@@ -204,7 +230,11 @@ impl Shared {
                 jobs.look = None;
                 return Job::Rest(std::mem::take(&mut jobs.used).into_values().collect());
             }
-            let next = jobs.due.into_iter().chain(jobs.look).min();
+            if let Some(due) = jobs.leases.first_entry().filter(|entry| entry.key().0 <= now) {
+                return Job::Due(due.remove());
+            }
+            let lease = jobs.leases.first_key_value().map(|((due, _), _)| *due);
+            let next = jobs.due.into_iter().chain(jobs.look).chain(lease).min();
             let left = next.map(|next| next.saturating_duration_since(now));
             // One thread stays free for jobs with a due time.
             let free = jobs.maintaining == 0 || jobs.maintaining + 1 < self.options.threads;

@@ -10,6 +10,7 @@ use crate::format::transaction::Transactions;
 use crate::index::{Doing, Index};
 use crate::queue::copying::Copying;
 use crate::queue::gather::{Batch, Gather};
+use crate::queue::lease::LeaseBook;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::progress::Conditions;
 use crate::queue::rate::Rate;
@@ -53,6 +54,7 @@ pub(crate) struct State {
     pub(crate) waiters: BTreeMap<u64, Registration>,
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
+    pub(crate) leases: LeaseBook,
     pub(crate) conditions: Conditions,
     /// Whether its files were used since the last look.
     pub(crate) used: bool,
@@ -99,6 +101,7 @@ impl State {
             waiters: BTreeMap::new(),
             tickets: 0,
             owners: BTreeMap::new(),
+            leases: LeaseBook::default(),
             conditions: Conditions::default(),
             used: false,
             watched: false,

@@ -24,10 +24,12 @@ impl Queue {
         Status {
             waiting: state.index.live() - owned,
             owned,
+            leased: state.leases.leased(),
+            delayed: state.leases.delayed(),
             oldest_ms: state.index.oldest_ms(),
             bytes,
             live_bytes,
-            memory: state.index.memory() as u64,
+            memory: (state.index.memory() + state.leases.memory()) as u64,
             waiters: state.waiters.len() as u64,
             written_per_s: state.written.per_second(now_ms),
             removed_per_s: state.removed.per_second(now_ms),

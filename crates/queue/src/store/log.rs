@@ -164,13 +164,14 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the segment with an index batch and continues in the next one. Returns what is known about the
+    /// Seals the segment with an index batch and continues in the next one, which begins with this row id and
+    /// has these feature flags. Returns what is known about the
     /// sealed one.
     pub(crate) fn roll(
         &mut self,
         index: &mut [u8],
         header: Header,
-        next: RowId,
+        (next, features): (RowId, u64),
     ) -> Result<(Arc<SegmentFile>, Stored), Error> {
         let stored = match self.sealed {
             Some(stored) => stored,
@@ -182,7 +183,7 @@ impl Log {
                 *self.sealed.insert(stored)
             }
         };
-        let Place { incarnation, features, name } = *self.file.place();
+        let Place { incarnation, name, .. } = *self.file.place();
         let mut following =
             Log::begin(&self.folder, Place::active(incarnation, features, name.number + 1), next)?;
         following.settle().inspect_err(|_| self.lost = true)?;

@@ -117,7 +117,7 @@ impl Cursor {
             self.next = RowId(id.0 + 1);
             if let Some(mut place) = state.index.locate(id)? {
                 if matches!(self.sees, Sees::All) {
-                    let is_owned = state.owners.contains_key(&id);
+                    let is_owned = state.owners.contains_key(&id) || state.leases.get(id).is_some();
                     state.copying.iter_mut().for_each(|copying| copying.note(id, is_owned));
                 }
                 place.open()?;

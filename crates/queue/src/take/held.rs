@@ -25,6 +25,25 @@ impl Held {
         Some(here.moved().unwrap_or(here))
     }
 
+    /// Ends the rows: they are gone. After an error they are returned as they are.
+    pub(super) fn end(mut self) -> Result<(), (Held, Error)> {
+        loop {
+            let error = match self.queue.acknowledge(self.epoch, &self.rows) {
+                Ok(()) => return Ok(()),
+                // A dropped queue has taken its rows with it, unless it was replaced.
+                Err(Error::Dropped) => match self.moved() {
+                    Some(moved) => {
+                        self = moved;
+                        continue;
+                    }
+                    None => Error::Dropped,
+                },
+                Err(error) => error,
+            };
+            return Err((self, error));
+        }
+    }
+
     /// Gives the rows back to their former places, in the queue in which they are now; `note` counts them.
     pub(super) fn give_back(
         mut self,

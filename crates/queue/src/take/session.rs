@@ -73,19 +73,16 @@ impl Session {
     /// service.
     pub fn end(&mut self) -> Result<(), Error> {
         let owning = std::mem::take(&mut self.owning);
-        let mut next = self.held.take();
-        while let Some(held) = next {
-            match held.queue.acknowledge(held.epoch, &held.rows) {
-                // A dropped queue has taken its rows with it, unless it was replaced.
-                Err(Error::Dropped) => next = held.moved(),
-                Err(error) if held.queue.lock().usable().is_ok() => {
+        match self.held.take().map_or(Ok(()), Held::end) {
+            Err((_, Error::Dropped)) => Ok(()),
+            Err((held, error)) => {
+                if held.queue.lock().usable().is_ok() {
                     (self.owning, self.held) = (owning, Some(held));
-                    return Err(error);
                 }
-                other => return other,
+                Err(error)
             }
+            Ok(()) => Ok(()),
         }
-        Ok(())
     }
 
     /// Like [`Queue::publish`], for a statement that may still fail: nobody sees or takes the rows until

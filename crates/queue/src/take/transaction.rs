@@ -132,6 +132,11 @@ impl Transaction {
         self.rows.is_empty() && self.ended.is_empty()
     }
 
+    /// Ends rows of this epoch, which its connection owns, when it is committed.
+    pub(super) fn end(&mut self, epoch: u64, rows: &[RowId]) {
+        self.ended.extend(rows.iter().map(|row| (epoch, *row)));
+    }
+
     /// Adds rows when the transaction is committed.
     ///
     /// # Errors

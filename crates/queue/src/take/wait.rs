@@ -11,7 +11,7 @@ use crate::sync::{MutexGuard, pass};
 use crate::take::held::Held;
 use crate::take::scan::{BUDGET, Found, scan};
 use crate::take::session::Session;
-use crate::{Error, Filter};
+use crate::{Counters, Error, Filter};
 
 /// How long a session that looks through many rows leaves a queue to others before it continues.
 const GIVE_WAY: Duration = Duration::from_millis(1);
@@ -77,18 +77,23 @@ impl Session {
     /// Those of [`Queue::publish`] and those of reading rows; the session then owns nothing.
     pub fn wait(&mut self, targets: &[Target], patience: &mut Patience<'_>) -> Result<Waited, Error> {
         self.end()?;
+        let (waited, held) = self.take(targets, patience)?;
+        self.owning = waited != Waited::Interrupted;
+        self.held = held;
+        Ok(waited)
+    }
+
+    /// Takes rows of the first target that has any, or waits until one has. The session owns what is
+    /// returned.
+    pub(super) fn take(&mut self, targets: &[Target], patience: &mut Patience<'_>) -> Result<Taken, Error> {
         let until = patience.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let now = patience.timeout.is_some_and(|timeout| timeout.is_zero());
         loop {
             let tickets = match self.look(targets, patience, !now) {
-                Ok(Looked::Taken(target, held)) => {
-                    self.held = Some(held);
-                    self.owning = true;
-                    return Ok(Waited::Taken(target));
-                }
+                Ok(Looked::Taken(target, held)) => return Ok((Waited::Taken(target), Some(held))),
                 Ok(Looked::Registered(tickets)) => tickets,
-                Ok(Looked::Interrupted) => return self.heard(targets, Some(News::Interrupted)),
-                Err(Error::Dropped) => return self.heard(targets, Some(News::Dropped)),
+                Ok(Looked::Interrupted) => return heard(targets, Some(News::Interrupted)),
+                Err(Error::Dropped) => return heard(targets, Some(News::Dropped)),
                 Err(error) => return Err(error),
             };
             let news = if now { None } else { self.listen(until, patience) };
@@ -97,37 +102,12 @@ impl Session {
             match (news, last) {
                 (Some(News::Interrupted), Some(News::Rows(given))) => {
                     // The client is gone, and nobody can take what came at the last moment.
-                    self.held = Some(held(given, targets));
-                    self.abort()?;
-                    return self.heard(targets, Some(News::Interrupted));
+                    let note = |counters: &mut Counters, count| counters.restored_by_abort += count;
+                    held(given, targets).give_back(self.owner, note)?;
+                    return heard(targets, Some(News::Interrupted));
                 }
                 (Some(News::Again), None) | (None, Some(News::Again)) => {}
-                (news, last) => return self.heard(targets, last.or(news)),
-            }
-        }
-    }
-
-    fn heard(&mut self, targets: &[Target], news: Option<News>) -> Result<Waited, Error> {
-        match news {
-            Some(News::Rows(given)) => {
-                let target = given.target;
-                let held = held(given, targets);
-                held.queue.lock().counters.wait_delayed += 1;
-                self.held = Some(held);
-                self.owning = true;
-                Ok(Waited::Taken(target))
-            }
-            // `wait` has already handled Again, by looking again.
-            Some(News::Interrupted | News::Again) => Ok(Waited::Interrupted),
-            Some(News::Dropped) => {
-                self.owning = true;
-                Ok(Waited::Dropped)
-            }
-            Some(News::Broken(error)) => Err(error),
-            None => {
-                targets.iter().for_each(|target| target.queue.lock().counters.wait_timeout += 1);
-                self.owning = true;
-                Ok(Waited::TimedOut)
+                (news, last) => return heard(targets, last.or(news)),
             }
         }
     }
@@ -166,6 +146,9 @@ impl Session {
                     continue;
                 }
                 target.queue.touch(state);
+                if target.queue.end_due_now(state)? {
+                    target.queue.settle_later(state);
+                }
                 match scan(state, target.filter.as_deref(), rows_max, &mut budget)? {
                     Found::Rows(rows) => {
                         let since_ms = target.queue.shared.now_ms();
@@ -211,11 +194,34 @@ impl Session {
     }
 }
 
+/// How a wait has ended, by the last news.
+fn heard(targets: &[Target], news: Option<News>) -> Result<Taken, Error> {
+    match news {
+        Some(News::Rows(given)) => {
+            let target = given.target;
+            let held = held(given, targets);
+            held.queue.lock().counters.wait_delayed += 1;
+            Ok((Waited::Taken(target), Some(held)))
+        }
+        // `take` has already handled Again, by looking again.
+        Some(News::Interrupted | News::Again) => Ok((Waited::Interrupted, None)),
+        Some(News::Dropped) => Ok((Waited::Dropped, None)),
+        Some(News::Broken(error)) => Err(error),
+        None => {
+            targets.iter().for_each(|target| target.queue.lock().counters.wait_timeout += 1);
+            Ok((Waited::TimedOut, None))
+        }
+    }
+}
+
 /// What a session was given, in the form in which it holds it.
 fn held(given: Given, targets: &[Target]) -> Held {
     let Given { target, epoch, rows } = given;
     Held { queue: targets[target].queue.clone(), epoch, rows }
 }
+
+/// How a wait ended, and the rows that it took.
+pub(super) type Taken = (Waited, Option<Held>);
 
 enum Looked {
     Taken(usize, Held),

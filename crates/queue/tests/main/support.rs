@@ -1,5 +1,6 @@
 //! What the tests share: an engine without background threads, conditions, and a way to see all of a queue.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -62,6 +63,32 @@ pub(crate) fn fresh_transactional(
     engine.create(Path::new(FOLDER), &transactional(sync)).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     (engine, queue)
+}
+
+thread_local! {
+    static WALL_MS: Cell<u64> = const { Cell::new(1_700_000_000_000) };
+    static UP_MS: Cell<u64> = const { Cell::new(5000) };
+}
+
+/// Lets time pass on both clocks of this thread's tests.
+pub(crate) fn pass_ms(ms: u64) {
+    UP_MS.set(UP_MS.get() + ms);
+    set_wall(wall() + ms);
+}
+
+/// The wall clock of this thread's tests.
+pub(crate) fn wall() -> u64 {
+    WALL_MS.get()
+}
+
+/// Sets the wall clock, as an administrator does.
+pub(crate) fn set_wall(ms: u64) {
+    WALL_MS.set(ms);
+}
+
+/// As [`options`], with clocks that stand still until a test says otherwise.
+pub(crate) fn timed(segment_bytes: u64) -> Options {
+    Options { now_ms: wall, up_ms: || UP_MS.get(), ..options(segment_bytes) }
 }
 
 /// The XID with this number.

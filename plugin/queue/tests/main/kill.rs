@@ -13,7 +13,8 @@ use crate::server::Server;
 /// How often the server is killed, for each SYNC of the table.
 const ROUNDS: [(&str, usize); 3] = [("always", 4), ("interval", 2), ("none", 2)];
 const PUBLISHERS: usize = 6;
-const TAKERS: usize = 6;
+const TAKERS: usize = 3;
+const LESSEES: usize = 3;
 
 /// What clients know.
 #[derive(Default)]
@@ -26,6 +27,8 @@ struct Known {
     ended: BTreeSet<i64>,
     /// Rows that somebody was ending when the server went.
     ending: BTreeSet<i64>,
+    /// The numbers of all leases.
+    numbers: BTreeSet<u64>,
     /// Rows ended just before may come back: without SYNC=always an end is written later.
     forgets: bool,
 }
@@ -58,6 +61,9 @@ fn killed_again_and_again(server: &mut Server, rounds: usize, known: Known) -> K
             for _ in 0..TAKERS {
                 scope.spawn(|| take(server, &known));
             }
+            for _ in 0..LESSEES {
+                scope.spawn(|| lease(server, &known));
+            }
             while known.lock().unwrap().ended.len() < goal {
                 std::thread::yield_now();
             }
@@ -67,7 +73,10 @@ fn killed_again_and_again(server: &mut Server, rounds: usize, known: Known) -> K
         });
         server.0.kill().unwrap();
         server.0.restart().unwrap();
-        let there = server.connect("k").column("SELECT v FROM t");
+        let mut client = server.connect("k");
+        // Leases survive.
+        client.run("SET queue_show_owned = ON");
+        let there = client.column("SELECT v FROM t");
         check(&there, &mut known.lock().unwrap()).unwrap();
     }
     known.into_inner().unwrap()
@@ -76,6 +85,7 @@ fn killed_again_and_again(server: &mut Server, rounds: usize, known: Known) -> K
 /// The check detects a server that loses a row, or brings one back.
 fn canary(server: &Server, known: &mut Known) {
     let mut client = server.connect("k");
+    client.run("SET queue_show_owned = ON");
     let next = known.sent.last().unwrap() + 1;
     client.run(&format!("INSERT INTO t VALUES ({next}, '')"));
     known.sent.insert(next);
@@ -117,6 +127,32 @@ fn take(server: &Server, known: &Mutex<Known>) {
         if client.query_drop("SELECT queue_end()").is_err() {
             return;
         }
+        let mut known = known.lock().unwrap();
+        known.ending.remove(&v);
+        known.ended.insert(v);
+    }
+}
+
+/// Leases and ends with the token until the server is gone.
+fn lease(server: &Server, known: &Mutex<Known>) {
+    let mut client = server.connect("k");
+    let mut last = 0;
+    loop {
+        let sql = "SELECT queue_token(), v FROM t WHERE queue_lease(600, 1, 't', 60)";
+        let leased: Result<Vec<(String, i64)>, _> = client.query(sql);
+        let Ok(mut leased) = leased else { return };
+        let (token, v) = leased.remove(0);
+        let number: u64 = token.split([':', '-']).nth(1).unwrap().parse().unwrap();
+        {
+            let mut known = known.lock().unwrap();
+            assert!(!known.ended.contains(&v), "{v} came back");
+            assert!(number > last && known.numbers.insert(number), "{number} came twice");
+            known.ending.insert(v);
+        }
+        last = number;
+        let good: Result<Vec<i64>, _> = client.query(format!("SELECT queue_ack('{token}')"));
+        let Ok(good) = good else { return };
+        assert_eq!(good, [1]);
         let mut known = known.lock().unwrap();
         known.ending.remove(&v);
         known.ended.insert(v);

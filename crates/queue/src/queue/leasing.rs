@@ -1,0 +1,324 @@
+//! Leases: a row is owned by whoever has its token, for a time, without a connection. A lease is written with
+//! the next batch and not synced for its own sake; a crash may end it early, and then its token is refused.
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::format::record::RowId;
+use crate::queue::lease::{Clock, Doing, Entry, LeasedRow, Token};
+use crate::queue::offer::{Candidate, offer};
+use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::state::State;
+use crate::queue::{DEFERRED_BYTES_MAX, Queue};
+use crate::sync::MutexGuard;
+
+/// Rows whose leases end in one turn, before others get the queue.
+const DUE_MAX: usize = 512;
+
+impl Queue {
+    pub(crate) fn clock(&self) -> Clock {
+        self.shared.clock()
+    }
+
+    /// Sets numbers for leases aside, with a checkpoint, so that none is given again after a crash. The first
+    /// time this makes it a queue with leases.
+    pub(crate) fn set_numbers_aside(&self, count: usize) -> Result<(), Error> {
+        let _tidying = self.tidy()?;
+        if self.lock().leases.want(count as u64) {
+            self.checkpoint()?;
+            self.lock().leases.allow();
+        }
+        Ok(())
+    }
+
+    /// Leases rows that this owner owns. `None` when there are no numbers for them.
+    pub(crate) fn lease(
+        &self,
+        state: &mut State,
+        rows: &[RowId],
+        owner: OwnerId,
+        length: Duration,
+    ) -> Option<Vec<LeasedRow>> {
+        if state.leases.want(rows.len() as u64) {
+            return None;
+        }
+        let clock = self.clock();
+        let (until, since_ms) = (clock.up_ms.saturating_add(millis(length)), clock.wall_ms);
+        let random = u128::from_le_bytes((self.shared.options.random)());
+        // The number makes the token different from others of the same statement.
+        let secret = u64::try_from(random >> 64).unwrap_or_default();
+        let mut leased = Vec::with_capacity(rows.len());
+        for row in rows.iter().copied() {
+            let Some(ownership) = state.owners.get_mut(&row).filter(|of| of.owner == owner) else { continue };
+            *ownership = Ownership { owner: OwnerId::LEASE, since_ms };
+            let failed = state.leases.get(row).map_or(0, |entry| entry.failed);
+            let token = Token::new(state.leases.take_number(), secret);
+            state.note_lease(row, Some(Entry { token, failed, doing: Doing::Leased(until) }), clock);
+            leased.push(LeasedRow { row, token, tries: failed + 1 });
+        }
+        state.counters.leases += leased.len() as u64;
+        self.schedule_due(state, clock.up_ms);
+        Some(leased)
+    }
+
+    /// Sees to it that what is in effect already is written: now if it is much, else later.
+    pub(crate) fn write_deferred(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
+        if state.gather.bytes.len() >= DEFERRED_BYTES_MAX && state.open.is_none() {
+            return self.commit(state);
+        }
+        self.settle_later(&mut state);
+        Ok(())
+    }
+
+    /// Like [`Queue::write_deferred`]; if it can't be written now, it is written with a later batch.
+    pub(crate) fn write_leases(&self, state: MutexGuard<'_, State>) -> Result<(), Error> {
+        match self.write_deferred(state) {
+            Err(Error::Disk { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Makes the leases of these tokens longer: they are over after this time. One that has expired is
+    /// renewed if nobody has taken the row. Returns how many tokens were good.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
+    /// [`Error::Dropped`] when the queue is out of service.
+    pub fn extend(&self, tokens: &[Token], length: Duration) -> Result<u64, Error> {
+        let clock = self.clock();
+        let until = clock.up_ms.saturating_add(millis(length));
+        self.change_leases(tokens, |state, row, entry| {
+            if entry.doing == Doing::Expired && !state.own_again(row, clock)? {
+                return Ok(None);
+            }
+            state.note_lease(row, Some(Entry { doing: Doing::Leased(until), ..entry }), clock);
+            self.schedule_due(state, clock.up_ms);
+            Ok(Some(false))
+        })
+    }
+
+    /// Gives leased rows back because the work on them failed: they wait again, after the delay if there is
+    /// one. Returns how many tokens were good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn nack(&self, tokens: &[Token], delay: Duration) -> Result<u64, Error> {
+        let clock = self.clock();
+        let doing = match millis(delay) {
+            0 => Doing::Free,
+            delay => Doing::Delayed(clock.up_ms.saturating_add(delay)),
+        };
+        self.change_leases(tokens, |state, row, entry| {
+            if entry.doing == Doing::Expired {
+                return Ok(None);
+            }
+            let failed = entry.failed.saturating_add(1);
+            state.note_lease(row, Some(Entry { failed, doing, ..entry }), clock);
+            state.counters.leases_failed += 1;
+            self.schedule_due(state, clock.up_ms);
+            Ok(Some(doing == Doing::Free))
+        })
+    }
+
+    /// Gives leased rows back as if they had not been leased. Returns how many tokens were good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn release(&self, tokens: &[Token]) -> Result<u64, Error> {
+        let clock = self.clock();
+        self.change_leases(tokens, |state, row, entry| {
+            if entry.doing == Doing::Expired {
+                return Ok(None);
+            }
+            state.note_lease(row, Some(Entry { doing: Doing::Free, ..entry }), clock);
+            Ok(Some(true))
+        })
+    }
+
+    /// Changes the lease of each good token. `change` returns whether the row waits again, and nothing when
+    /// the token is not good after all.
+    fn change_leases(
+        &self,
+        tokens: &[Token],
+        mut change: impl FnMut(&mut State, RowId, Entry) -> Result<Option<bool>, Error>,
+    ) -> Result<u64, Error> {
+        let mut state = match (self.room(), self.successor.get()) {
+            (Err(Error::Dropped), Some(successor)) => return successor.queue.change_leases(tokens, change),
+            (state, _) => state?,
+        };
+        let (mut good, mut back) = (0, Vec::new());
+        for token in tokens {
+            let Some((row, entry)) = state.leases.find(*token) else { continue };
+            let Some(waits) = change(&mut state, row, entry)? else { continue };
+            good += 1;
+            if waits {
+                back.extend(state.disown(&[row], OwnerId::LEASE)?);
+            }
+        }
+        state.counters.leases_refused += tokens.len() as u64 - good;
+        back.sort_unstable();
+        let back = back.into_iter().map(|id| Candidate { id, row: None }).collect();
+        offer(&mut state, back, self.shared.now_ms())?;
+        if good > 0 {
+            self.write_leases(state)?;
+        }
+        Ok(good)
+    }
+
+    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended. Returns their
+    /// epoch and the rows in order.
+    pub(crate) fn begin_to_end(&self, tokens: &[Token]) -> Result<(u64, Vec<RowId>), Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let rows = state.begin_to_end(tokens, self.clock())?;
+        Ok((state.epoch, rows))
+    }
+
+    /// Undoes [`Queue::begin_to_end`] for rows that could not be ended.
+    pub(crate) fn fail_to_end(&self, epoch: u64, rows: &[RowId]) {
+        let mut state = self.lock();
+        if state.epoch != epoch {
+            return;
+        }
+        for row in rows {
+            let Some(entry) = state.leases.get(*row) else { continue };
+            if let Doing::Ending(until) = entry.doing {
+                state.leases.set(*row, Some(Entry { doing: Doing::Leased(until), ..entry }));
+            }
+        }
+        let up_ms = self.clock().up_ms;
+        self.schedule_due(&mut state, up_ms);
+    }
+
+    /// Takes the rows of good tokens out of their leases; this owner owns them then. Returns their epoch and
+    /// the rows.
+    pub(crate) fn end_leases(&self, tokens: &[Token], owner: OwnerId) -> Result<(u64, Vec<RowId>), Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let (epoch, clock) = (state.epoch, self.clock());
+        let rows = state.begin_to_end(tokens, clock)?;
+        for row in &rows {
+            let entry = state.leases.get(*row).map(|entry| Entry { doing: Doing::Free, ..entry });
+            state.note_lease(*row, entry, clock);
+            state.owners.insert(*row, Ownership { owner, since_ms: clock.wall_ms });
+        }
+        if !rows.is_empty() {
+            self.write_leases(state)?;
+        }
+        Ok((epoch, rows))
+    }
+
+    /// Has a thread look when the next lease or delay is over.
+    pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
+        let Some(due) = state.leases.due() else { return };
+        if state.leases.scheduled.is_none_or(|scheduled| due < scheduled) {
+            state.leases.scheduled = Some(due);
+            self.shared.schedule_due(self, Duration::from_millis(due.saturating_sub(up_ms)));
+        }
+    }
+
+    /// When the lease or the delay of a row is over, milliseconds since 1970, and how many tries have failed.
+    #[must_use]
+    pub fn lease_of(&self, row: RowId) -> Option<(u64, u64)> {
+        let state = self.lock();
+        let (entry, clock) = (state.leases.get(row)?, self.clock());
+        let until_ms = match entry.doing {
+            Doing::Leased(until) | Doing::Delayed(until) | Doing::Ending(until) => {
+                clock.wall_ms.saturating_add(until.saturating_sub(clock.up_ms))
+            }
+            Doing::Free | Doing::Expired => 0,
+        };
+        Some((until_ms, entry.failed))
+    }
+
+    /// Ends leases and delays that are over: the rows wait again, and are offered to waiting sessions.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn end_due(&self) -> Result<(), Error> {
+        loop {
+            let mut state = self.lock();
+            state.usable()?;
+            let up_ms = self.clock().up_ms;
+            let ended = self.end_due_now(&mut state)?;
+            state.leases.scheduled = None;
+            self.schedule_due(&mut state, up_ms);
+            let more = state.leases.next_due(up_ms).is_some();
+            if ended {
+                self.write_leases(state)?;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends some of the leases and delays that are over. Returns whether there were any.
+    pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
+        if state.leases.due().is_none() {
+            return Ok(false);
+        }
+        let clock = self.clock();
+        let (mut back, mut ended) = (Vec::new(), 0);
+        while let Some(row) = state.leases.next_due(clock.up_ms).filter(|_| ended < DUE_MAX) {
+            let Some(entry) = state.leases.get(row) else { break };
+            ended += 1;
+            let over = match entry.doing {
+                Doing::Leased(_) => {
+                    state.counters.leases_expired += 1;
+                    Entry { doing: Doing::Expired, failed: entry.failed.saturating_add(1), ..entry }
+                }
+                _ => Entry { doing: Doing::Free, ..entry },
+            };
+            state.note_lease(row, Some(over), clock);
+            back.extend(state.disown(&[row], OwnerId::LEASE)?);
+        }
+        back.sort_unstable();
+        offer(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
+        Ok(ended > 0)
+    }
+}
+
+impl State {
+    /// Replaces what is known of the leases of a row; it is written with the next batch.
+    fn note_lease(&mut self, row: RowId, entry: Option<Entry>, clock: Clock) {
+        self.leases.set(row, entry);
+        let written = self.leases.written(row, clock);
+        self.gather.lease(&written);
+    }
+
+    fn begin_to_end(&mut self, tokens: &[Token], clock: Clock) -> Result<Vec<RowId>, Error> {
+        let mut rows = Vec::new();
+        for token in tokens {
+            let Some((row, entry)) = self.leases.find(*token) else { continue };
+            let until = match entry.doing {
+                Doing::Leased(until) => until,
+                _ if self.own_again(row, clock)? => clock.up_ms,
+                _ => continue,
+            };
+            self.leases.set(row, Some(Entry { doing: Doing::Ending(until), ..entry }));
+            rows.push(row);
+        }
+        self.counters.leases_refused += (tokens.len() - rows.len()) as u64;
+        rows.sort_unstable();
+        Ok(rows)
+    }
+
+    /// Owns a row whose lease has expired, if it still waits.
+    fn own_again(&mut self, row: RowId, clock: Clock) -> Result<bool, Error> {
+        let waits = self.is_waiting(row)?;
+        if waits {
+            self.own(&[row], Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms })?;
+        }
+        Ok(waits)
+    }
+
+    /// The feature flags of a new segment.
+    pub(crate) fn features(&self, definition: &crate::Definition) -> u64 {
+        definition.features() | self.leases.features()
+    }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}

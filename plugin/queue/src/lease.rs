@@ -1,0 +1,196 @@
+//! Leases: taking rows for whoever has their tokens, showing the rows, and what is done with tokens.
+
+use std::ffi::{c_int, c_void};
+use std::str::FromStr;
+use std::time::Duration;
+
+use queue::{Error, Patience, Queue, Token, Waited};
+
+use crate::abi::{RQ_END, RQ_OK, RQ_TAKEN, RqAlive, RqError, RqSlice, RqTarget, array, shared};
+use crate::collation::Server;
+use crate::guard::{Fault, guard};
+use crate::leased::Leases;
+use crate::session::RqSession;
+use crate::take::{ALIVE_EVERY, ended, target};
+
+/// What to do with tokens: end their rows.
+pub const RQ_ACK: c_int = 0;
+/// Make their leases longer.
+pub const RQ_EXTEND: c_int = 1;
+/// Give their rows back because the work failed.
+pub const RQ_NACK: c_int = 2;
+/// Give their rows back as if they had not been leased.
+pub const RQ_RELEASE: c_int = 3;
+
+/// Like `rq_wait`, but the rows are leased for this time, and what the connection owns stays as it is. The
+/// next walks over the queue, until `rq_leased_end`, show what was leased and nothing else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_lease(
+    session: *mut RqSession,
+    targets: *const RqTarget,
+    count: usize,
+    rows_max: usize,
+    lease_ms: u64,
+    timeout_ms: i64,
+    alive: RqAlive,
+    context: *mut c_void,
+    outcome: *mut c_int,
+    taken: *mut usize,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let RqSession { session, leases, .. } = unsafe { &mut *session };
+        // SAFETY: the caller's array.
+        let given = unsafe { array(targets, count) };
+        // SAFETY: the caller's array.
+        let targets = given.iter().map(|one| unsafe { target(one) }).collect::<Result<Vec<_>, _>>()?;
+        let mut alive = || alive(context) != 0;
+        let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        let (alive, alive_every) = (Some(&mut alive as &mut dyn FnMut() -> bool), Some(ALIVE_EVERY));
+        let mut patience = Patience { rows_max, timeout, alive, alive_every };
+        let (waited, leased) = session.lease(&targets, &mut patience, Duration::from_millis(lease_ms))?;
+        // A queue that was emptied just then has taken its rows with it.
+        let waited =
+            if leased.is_none() && matches!(waited, Waited::Taken(_)) { Waited::TimedOut } else { waited };
+        leases.all.extend(leased);
+        let (code, at) = ended(waited);
+        debug_assert!(code != RQ_TAKEN || at < count);
+        // SAFETY: the caller's variable.
+        unsafe { *outcome = code };
+        // SAFETY: the caller's variable.
+        unsafe { *taken = at };
+        Ok(RQ_OK)
+    })
+}
+
+/// The tokens of the rows that the statement leased last, with a comma between them, each after `table` and a
+/// colon. The text belongs to the session until its next use. `RQ_END` when it has leased nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_leased_tokens(
+    session: *mut RqSession,
+    table: RqSlice,
+    text: *mut RqSlice,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let Leases { all, text: out } = unsafe { &mut (*session).leases };
+        let Some(leased) = all.last() else { return Ok(RQ_END) };
+        // SAFETY: the caller's string.
+        let table = String::from_utf8_lossy(unsafe { table.get() });
+        let tokens = leased.rows().iter().map(|row| format!("{table}:{}", row.token));
+        *out = tokens.collect::<Vec<_>>().join(",");
+        // SAFETY: the caller's variable.
+        unsafe { *text = RqSlice::new(out.as_bytes()) };
+        Ok(RQ_OK)
+    })
+}
+
+/// The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`;
+/// otherwise like `rq_leased_tokens`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_leased_json(
+    session: *mut RqSession,
+    table: RqSlice,
+    text: *mut RqSlice,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let Leases { all, text: out } = unsafe { &mut (*session).leases };
+        let Some(leased) = all.last() else { return Ok(RQ_END) };
+        // SAFETY: the caller's string.
+        let table = String::from_utf8_lossy(unsafe { table.get() });
+        let (schema, mut cursor) = (leased.queue().schema(), leased.cursor());
+        out.clear();
+        for row in leased.rows() {
+            out.push(if out.is_empty() { '[' } else { ',' });
+            out.push_str("{\"token\":");
+            queue::quote_json(&format!("{table}:{}", row.token), out);
+            out.push_str(&format!(",\"try\":{},\"row\":", row.tries));
+            match cursor.advance()? {
+                Some((_, bytes)) => schema.json(bytes, &Server, out),
+                None => out.push_str("null"),
+            }
+            out.push('}');
+        }
+        out.push(']');
+        // SAFETY: the caller's variable.
+        unsafe { *text = RqSlice::new(out.as_bytes()) };
+        Ok(RQ_OK)
+    })
+}
+
+/// Whether rows of the queue can be shown as JSON; otherwise the error is the column that can't.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_has_json(queue: *const Queue, column: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let opaque = unsafe { &*queue }.schema().not_json();
+    if let Some(name) = opaque {
+        // SAFETY: the caller's buffer.
+        unsafe { &mut *column }.fill(name);
+    }
+    c_int::from(opaque.is_none())
+}
+
+/// Forgets what the statement has leased; without `keep`, because it has failed, the rows go back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_leased_end(session: *mut RqSession, keep: c_int, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let all = std::mem::take(&mut unsafe { &mut *session }.leases.all);
+        let mut result = Ok(());
+        for leased in all.into_iter().filter(|_| keep == 0) {
+            result = result.and(leased.give_back());
+        }
+        result?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
+/// new length of the leases, or the delay of what is given back. With `within`, rows are ended by the
+/// transaction. `good` receives how many tokens were good.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_use_tokens(
+    session: *mut RqSession,
+    queue: *const Queue,
+    what: c_int,
+    tokens: RqSlice,
+    ms: u64,
+    within: c_int,
+    good: *mut u64,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { shared(queue) };
+    guard(error, Some(&queue), || {
+        // SAFETY: the caller's handle.
+        let RqSession { session, transactions, .. } = unsafe { &mut *session };
+        // SAFETY: the caller's string.
+        let text = String::from_utf8_lossy(unsafe { tokens.get() });
+        // What is no token is refused as a stale one is.
+        let tokens: Vec<Token> =
+            text.split(',').filter_map(|token| Token::from_str(token.trim()).ok()).collect();
+        let length = Duration::from_millis(ms);
+        let done = match what {
+            RQ_ACK if within != 0 => {
+                let branch = transactions.branch(session, &queue)?;
+                session.ack_within(branch, &tokens)
+            }
+            RQ_ACK => Queue::ack(&queue, &tokens),
+            RQ_EXTEND => queue.extend(&tokens, length),
+            RQ_NACK => queue.nack(&tokens, length),
+            _ => queue.release(&tokens),
+        };
+        let done = match done {
+            // The rows went with the table.
+            Err(Error::Dropped) => 0,
+            other => other.map_err(Fault::Queue)?,
+        };
+        // SAFETY: the caller's variable.
+        unsafe { *good = done };
+        Ok(RQ_OK)
+    })
+}

@@ -1,0 +1,333 @@
+//! Leases: rows for workers that keep no connection.
+
+use std::thread::scope;
+
+use crate::server::{Client, Server};
+
+/// The one text of a statement, none when it is NULL.
+fn text(client: &mut Client, sql: &str) -> Option<String> {
+    let mut rows: Vec<Option<String>> = client.rows(sql);
+    assert_eq!(rows.len(), 1, "{sql}");
+    rows.remove(0)
+}
+
+/// A token in a JSON array: the first, or a later one.
+fn token(json: &str, nth: usize) -> String {
+    json.split("\"token\":\"").nth(nth + 1).unwrap().split('"').next().unwrap().to_owned()
+}
+
+fn lease(client: &mut Client, arguments: &str) -> String {
+    text(client, &format!("SELECT queue_lease_json({arguments})")).unwrap()
+}
+
+fn ack(client: &mut Client, tokens: &str) -> Option<i64> {
+    client.value(&format!("SELECT queue_ack('{tokens}')"))
+}
+
+#[test]
+fn leases() {
+    let server = Server::start();
+    shown_as_rows(&server);
+    shown_as_json(&server);
+    every_type(&server);
+    stale_token(&server);
+    a_failed_statement_leases_nothing(&server);
+    refused(&server);
+    truncate_rename_drop(&server);
+    alter_with_leases(&server);
+    waits(&server);
+    seen(&server);
+}
+
+fn shown_as_rows(server: &Server) {
+    let (mut one, mut two) = server.queue("shown");
+    one.run("INSERT INTO t VALUES (1), (2), (3), (4)");
+    let rows: Vec<(String, i64)> =
+        one.rows("SELECT queue_token(), v FROM t WHERE queue_lease(30, 2, 't', 0) ORDER BY v DESC");
+    assert_eq!(rows.iter().map(|(_, v)| *v).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(rows[0].0, rows[1].0, "one text for all rows");
+    assert!(rows[0].0.starts_with("shown.t:"), "{}", rows[0].0);
+    assert_eq!(one.column("SELECT v FROM t"), [3, 4], "it owns nothing, and sees what nobody owns");
+    assert_eq!(text(&mut one, "SELECT queue_token()"), None, "nothing was leased by this statement");
+    drop(one);
+    assert_eq!(ack(&mut two, &rows[0].0), Some(2));
+    assert_eq!(two.value("SELECT COUNT(*) FROM t"), Some(2));
+    // A table that is read several times shows the same rows each time.
+    two.run("CREATE TABLE i (v INT) ENGINE=MEMORY");
+    two.run("INSERT INTO i VALUES (1), (2), (3)");
+    let sql = "SELECT COUNT(*) FROM i STRAIGHT_JOIN t WHERE queue_lease(30, 1, 't', 0) AND i.v + t.v > 0";
+    assert_eq!(two.value(&format!("{sql} AND @@join_buffer_size > 0")), Some(3));
+    assert_eq!(two.value("SELECT COUNT(*) FROM t WHERE queue_lease(30, 5, 't:v > 4', 0)"), Some(0));
+    assert_eq!(two.value("SELECT queue_lease(30, 1, 't:v > 4', 't:v = 4', 0)"), Some(2));
+}
+
+fn shown_as_json(server: &Server) {
+    let mut one = server.connect("json");
+    one.run("CREATE TABLE t (id BIGINT, body TEXT CHARACTER SET latin1) ENGINE=QUEUE");
+    one.run("INSERT INTO t VALUES (1, 'caf\u{e9} \"x\"'), (2, NULL)");
+    assert_eq!(lease(&mut one, "30, 1, 't:id > 2', 0"), "[]");
+    let json = lease(&mut one, "30, 5, 'json.t', 0");
+    let (a, b) = (token(&json, 0), token(&json, 1));
+    assert_eq!(
+        json,
+        format!(
+            r#"[{{"token":"{a}","try":1,"row":{{"id":1,"body":"caf\u00e9 \"x\""}}}},{{"token":"{b}","try":1,"row":{{"id":2,"body":null}}}}]"#
+        )
+    );
+    assert_eq!(text(&mut one, &format!("SELECT JSON_VALID('{}')", json.replace('\\', "\\\\"))).unwrap(), "1");
+    assert_eq!(one.value(&format!("SELECT queue_nack('{a}')")), Some(1));
+    let again = lease(&mut one, "30, 5, 't', 0");
+    assert!(again.contains(r#""try":2,"row":{"id":1"#), "{again}");
+    assert_eq!(one.value(&format!("SELECT queue_release(' {}')", token(&again, 0))), Some(1));
+    assert!(lease(&mut one, "30, 5, 't', 0").contains("\"try\":2"), "released is not failed");
+    assert_eq!(one.value(&format!("SELECT queue_extend('{b}', 0.5)")), Some(1));
+}
+
+fn every_type(server: &Server) {
+    let mut one = server.connect("types");
+    one.run("SET time_zone = '+05:00'");
+    one.run(
+        "CREATE TABLE t (i TINYINT UNSIGNED, d DECIMAL(10, 3), y YEAR, a DATE, h TIME(2), w DATETIME(6), \
+         s TIMESTAMP(3) NULL, c CHAR(5), v VARCHAR(9) CHARACTER SET utf8mb4, b VARBINARY(9), e ENUM('x', 'y'), j JSON) \
+         ENGINE=QUEUE",
+    );
+    one.run(
+        "INSERT INTO t VALUES (200, -1.5, 2026, '2026-02-03', '-12:03:04.05', '2026-02-03 04:05:06.000007', \
+         '2026-02-03 04:05:06.789', 'ab', '\u{1f600}', x'00ff', 'y', '{\"k\": 1}')",
+    );
+    let json = lease(&mut one, "30, 1, 't', 0");
+    let row = concat!(
+        r#""row":{"i":200,"d":-1.500,"y":2026,"a":"2026-02-03","h":"-12:03:04.05","#,
+        r#""w":"2026-02-03 04:05:06.000007","s":"2026-02-02 23:05:06.789","c":"ab","v":"\ud83d\ude00","#,
+        r#""b":"AP8=","e":"y","j":"{\"k\": 1}"}"#
+    );
+    assert!(json.contains(row), "{json}");
+    one.run("CREATE TABLE f (id INT, x DOUBLE) ENGINE=QUEUE");
+    one.run("INSERT INTO f VALUES (1, 2)");
+    assert_eq!(text(&mut one, "SELECT queue_lease_json(30, 1, 'f', 0)"), None);
+    let warning = one.warning();
+    assert!(warning.contains("types.f: column x has a type"), "{warning}");
+    assert_eq!(one.column("SELECT id FROM f WHERE queue_lease(30, 1, 'f', 0)"), [1]);
+}
+
+fn stale_token(server: &Server) {
+    let (mut one, mut two) = server.queue("stale");
+    one.run("INSERT INTO t VALUES (1)");
+    let old = token(&lease(&mut one, "0.001, 1, 't', 0"), 0);
+    let new = token(&lease(&mut two, "30, 1, 't', 60"), 0);
+    for sql in ["ack('TOKEN')", "extend('TOKEN', 5)", "nack('TOKEN', 5)", "release('TOKEN')"] {
+        assert_eq!(one.value(&format!("SELECT queue_{}", sql.replace("TOKEN", &old))), Some(0));
+        let warning = one.warning();
+        assert!(warning.contains("1 of 1 tokens are stale"), "{warning}");
+    }
+    let number = |token: &str| -> u64 {
+        token.rsplit(':').next().unwrap().split('-').next().unwrap().parse().unwrap()
+    };
+    assert!(number(&new) > number(&old), "for fencing");
+    assert_eq!(ack(&mut one, &format!("{old},{new}")), Some(1));
+    let warning = one.warning();
+    assert!(warning.contains("1 of 2 tokens"), "{warning}");
+    assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+}
+
+fn a_failed_statement_leases_nothing(server: &Server) {
+    let (mut one, _) = server.queue("failed");
+    one.run("INSERT INTO t VALUES (1), (2)");
+    one.error("SELECT queue_lease_json(30, 1, 't', 0), (SELECT 1 UNION SELECT 2)");
+    assert_eq!(one.column("SELECT v FROM t"), [1, 2]);
+    one.run("CREATE FUNCTION f() RETURNS TEXT RETURN queue_lease_json(30, 1, 't', 0)");
+    one.error("SELECT f(), (SELECT 1 UNION SELECT 2)");
+    assert_eq!(one.column("SELECT v FROM t"), [1, 2]);
+    assert!(lease(&mut one, "30, 9, 't', 0").contains("\"try\":1"), "that was no try");
+    one.run("INSERT INTO t VALUES (3)");
+    let shown = one.column("SELECT v FROM t WHERE v > 5 AND queue_lease(30, 1, 't', 0)");
+    assert!(shown.is_empty());
+    assert!(one.warning().contains("does not show it"));
+}
+
+fn refused(server: &Server) {
+    let (mut one, _) = server.queue("refused");
+    one.run("INSERT INTO t VALUES (1)");
+    for wrong in ["0, 1, 't', 0", "-1, 1, 't', 0", "1e9, 1, 't', 0", "NULL, 1, 't', 0", "5, 0, 't', 0"] {
+        assert!(one.error(&format!("SELECT queue_lease({wrong})")).contains("queue_lease"), "{wrong}");
+    }
+    assert_eq!(one.value("SELECT queue_lease(5, 1, 'nothing', 0)"), None);
+    assert_eq!(one.value("SELECT queue_lease(5, 1, 't:nothing = 1', 0)"), None);
+    for wrong in ["", "x", "refused.t", "refused.t:x", "nothing:1-0000000000000000"] {
+        assert_eq!(ack(&mut one, wrong), Some(0), "{wrong}");
+    }
+    one.run("DELETE FROM t WHERE queue_lease(30, 1, 't', 0)");
+    assert!(one.warning().contains("queue_ack() ends them"));
+    let token = token(&lease(&mut one, "30, 1, 't', 0"), 0);
+    one.run("CREATE USER reader");
+    one.run("GRANT SELECT ON refused.* TO reader");
+    let mut reader = server.connect_as("reader");
+    assert_eq!(reader.value("SELECT queue_lease(5, 1, 'refused.t', 0)"), None);
+    assert_eq!(ack(&mut reader, &token), Some(0), "no privilege");
+    one.run("SET GLOBAL read_only = 1");
+    one.run("CREATE USER writer");
+    one.run("GRANT SELECT, DELETE ON refused.* TO writer");
+    let mut writer = server.connect_as("writer");
+    assert!(writer.error(&format!("SELECT queue_ack('{token}')")).contains("read-only"));
+    one.run("SET GLOBAL read_only = 0");
+    assert_eq!(ack(&mut writer, &token), Some(1));
+}
+
+fn truncate_rename_drop(server: &Server) {
+    let (mut one, _) = server.queue("moved");
+    one.run("INSERT INTO t VALUES (1), (2)");
+    let json = lease(&mut one, "30, 2, 't', 0");
+    one.run("RENAME TABLE t TO u");
+    assert_eq!(ack(&mut one, &token(&json, 0)), Some(0), "a token names its table");
+    assert_eq!(ack(&mut one, &token(&json, 0).replace(".t:", ".u:")), Some(1));
+    one.run("TRUNCATE TABLE u");
+    assert_eq!(ack(&mut one, &token(&json, 1).replace(".t:", ".u:")), Some(0));
+    one.run("INSERT INTO u VALUES (3)");
+    let token = token(&lease(&mut one, "30, 2, 'u', 0"), 0);
+    one.run("DROP TABLE u");
+    assert_eq!(ack(&mut one, &token), Some(0));
+}
+
+fn alter_with_leases(server: &Server) {
+    let (mut one, mut two) = server.queue("altered");
+    one.run("INSERT INTO t VALUES (0), (1), (2), (3), (4)");
+    one.run("DELETE FROM t WHERE v = 0");
+    let json = lease(&mut one, "30, 3, 't', 0");
+    one.value(&format!("SELECT queue_nack('{}', 3600)", token(&json, 0)));
+    one.run("ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 7");
+    assert_eq!(two.column("SELECT v FROM t"), [4]);
+    assert_eq!(ack(&mut two, &token(&json, 1)), Some(1));
+    assert_eq!(two.value(&format!("SELECT queue_nack('{}')", token(&json, 2))), Some(1));
+    assert!(lease(&mut two, "30, 1, 't', 0").contains(r#""try":2,"row":{"v":3,"w":7}"#));
+    let sql = "SELECT due_later FROM information_schema.queues WHERE table_schema = 'altered'";
+    assert_eq!(two.value(sql), Some(1));
+}
+
+/// A lease that ends, and a delay that is over, wake who waits.
+fn waits(server: &Server) {
+    let (mut one, _) = server.queue("waits");
+    one.run("INSERT INTO t VALUES (1)");
+    let json = lease(&mut one, "0.3, 1, 't', 0");
+    scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(server.connect("waits").column("SELECT v FROM t WHERE queue_wait('t', 60)"), [1])
+        });
+    });
+    while one.column("SELECT v FROM t").is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        ack(&mut one, &token(&json, 0)),
+        Some(1),
+        "it came back with the connection, and nobody has it"
+    );
+    one.run("INSERT INTO t VALUES (2)");
+    let json = lease(&mut one, "30, 1, 't', 0");
+    one.value(&format!("SELECT queue_nack('{}', 0.3)", token(&json, 0)));
+    let json = lease(&mut one, "30, 1, 't', 60");
+    assert!(json.contains("\"try\":2"), "{json}");
+    // A new row is handed over, and a wait can be killed.
+    scope(|scope| {
+        let waiter = scope.spawn(|| lease(&mut server.connect("waits"), "30, 1, 't', 60"));
+        while server
+            .connect("")
+            .value("SELECT waiters FROM information_schema.queues WHERE table_schema = 'waits'")
+            != Some(1)
+        {}
+        one.run("INSERT INTO t VALUES (3)");
+        assert!(waiter.join().unwrap().contains("\"v\":3"));
+        let mut killed = server.connect("waits");
+        let id = killed.connection_id();
+        let waiter = scope.spawn(move || killed.error("SELECT queue_lease_json(30, 1, 't', 60)"));
+        while server
+            .connect("")
+            .value("SELECT waiters FROM information_schema.queues WHERE table_schema = 'waits'")
+            != Some(1)
+        {}
+        one.run(&format!("KILL QUERY {id}"));
+        assert!(waiter.join().unwrap().contains("interrupted"));
+    });
+}
+
+fn seen(server: &Server) {
+    let (mut one, _) = server.queue("seen");
+    one.run("INSERT INTO t VALUES (1), (2), (3)");
+    let json = lease(&mut one, "3600, 2, 't', 0");
+    one.value(&format!("SELECT queue_nack('{}', 7200)", token(&json, 1)));
+    let counts: Vec<(i64, i64, i64, i64, i64)> = one.rows(
+        "SELECT waiting, owned, leased, due_later, leases_failed FROM information_schema.queues \
+         WHERE table_schema = 'seen'",
+    );
+    assert_eq!(counts, [(1, 2, 1, 1, 1)]);
+    let owned: Vec<(i64, i64, i64, i64)> = one.rows(
+        "SELECT row_id, connection_id, failed, ROUND(TIMESTAMPDIFF(SECOND, since, until) / 3600) \
+         FROM information_schema.queue_owned WHERE table_schema = 'seen'",
+    );
+    assert_eq!(owned, [(1, 0, 0, 1), (2, 0, 1, 2)]);
+    let status: Vec<(String, String, String)> = one.rows("SHOW ENGINE QUEUE STATUS");
+    assert!(status[0].2.contains("leases_refused"), "{}", status[0].2);
+}
+
+#[test]
+fn leases_survive_restarts_and_kills() {
+    let mut server = Server::start();
+    let mut one = server.connect("x");
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("INSERT INTO t VALUES (1), (2), (3), (4)");
+    let json = lease(&mut one, "3600, 2, 't', 0");
+    one.value(&format!("SELECT queue_nack('{}', 3600)", token(&json, 1)));
+    // Written with this row.
+    one.run("INSERT INTO t VALUES (5)");
+    let (kept, number) = (token(&json, 0), |token: &str| -> u64 {
+        token.rsplit(':').next().unwrap().split('-').next().unwrap().parse().unwrap()
+    });
+    server.0.kill().unwrap();
+    server.0.restart().unwrap();
+    let mut one = server.connect("x");
+    assert_eq!(one.column("SELECT v FROM t"), [3, 4, 5]);
+    let later = lease(&mut one, "3600, 1, 't', 0");
+    assert!(number(&token(&later, 0)) > number(&token(&json, 1)));
+    assert_eq!(ack(&mut one, &kept), Some(1));
+    server.0.kill().unwrap();
+    server.0.restart().unwrap();
+    let mut one = server.connect("x");
+    let there: i64 = one.value("SELECT COUNT(*) FROM t").unwrap();
+    assert_eq!(there, 4);
+}
+
+#[test]
+fn a_lease_that_is_ended_in_a_transaction_is_decided_by_it() {
+    let mut server = Server::start();
+    server.0.kill().unwrap();
+    server.0.restart().unwrap();
+    let (mut one, mut two) = (server.connect("x"), server.connect("x"));
+    one.run("CREATE TABLE i (v INT PRIMARY KEY) ENGINE=InnoDB");
+    one.run("CREATE TABLE q (v INT NOT NULL) ENGINE=QUEUE TRANSACTIONAL=1");
+    one.run("INSERT INTO q VALUES (1), (2), (3)");
+    let json = lease(&mut two, "3600, 3, 'q', 0");
+    one.run("BEGIN");
+    one.run("INSERT INTO i VALUES (1)");
+    assert_eq!(ack(&mut one, &token(&json, 0)), Some(1));
+    assert_eq!(two.value("SELECT COUNT(*) FROM q"), Some(3));
+    one.run("COMMIT");
+    assert_eq!(two.value("SELECT COUNT(*) FROM q"), Some(2));
+    one.run("BEGIN");
+    one.run("INSERT INTO i VALUES (2)");
+    one.run("SAVEPOINT s");
+    assert_eq!(ack(&mut one, &token(&json, 1)), Some(1));
+    one.run("ROLLBACK TO s");
+    assert_eq!(two.column("SELECT v FROM q"), [2], "it waits again");
+    assert_eq!(ack(&mut one, &token(&json, 1)), Some(0));
+    assert_eq!(ack(&mut one, &token(&json, 2)), Some(1));
+    one.run("ROLLBACK");
+    assert_eq!(two.column("SELECT v FROM q"), [2, 3]);
+    assert_eq!(two.column("SELECT v FROM i"), [1]);
+    // With autocommit the statement is the transaction.
+    let json = lease(&mut two, "3600, 1, 'q', 0");
+    assert_eq!(ack(&mut one, &token(&json, 0)), Some(1));
+    assert_eq!(two.value("SELECT COUNT(*) FROM q"), Some(1));
+    one.run("START TRANSACTION READ ONLY");
+    let json = lease(&mut two, "3600, 1, 'q', 0");
+    assert!(one.error(&format!("SELECT queue_ack('{}')", token(&json, 0))).contains("READ ONLY"));
+    one.run("ROLLBACK");
+}
