@@ -359,3 +359,42 @@ fn a_line_end_behind_a_backslash_ends_no_record() {
     text += "3\tthree\\\n";
     round(text.as_bytes(), 3);
 }
+
+#[test]
+fn nothing_becomes_much_larger_than_with_zstd_of_the_same_level() {
+    let mut random = Random(11);
+    let mut made = |line: &mut dyn FnMut(&mut Random, u64) -> String| -> Vec<u8> {
+        (0..40_000).map(|at| line(&mut random, at)).collect::<String>().into_bytes()
+    };
+    let words = ["lorem", "ipsum", "dolor", "sit", "amet", "consectetur", "adipiscing", "elit"];
+    let noise =
+        made(&mut |random, _| format!("{:016x}{:016x}\n", random.below(u64::MAX), random.below(u64::MAX)));
+    let prose =
+        made(&mut |random, _| (0..12).map(|_| random.pick(&words)).collect::<Vec<_>>().join(" ") + "\n");
+    let log =
+        made(&mut |random, at| format!("{at} GET /page/{}/of/{} 200\n", random.below(500), random.below(70)));
+    // Lines that come again, too far apart for a sample to see it.
+    let again = rows(12_000, 0, "\n").repeat(3);
+    // A table behind what is none.
+    let mixed = [&noise[..], &rows(12_000, 30, "\n")].concat();
+    for (name, text) in [
+        ("noise", noise),
+        ("prose", prose),
+        ("log", log),
+        ("again", again),
+        ("mixed", mixed),
+        ("rows", rows(15_000, 3, "\n")),
+    ] {
+        assert!(text.len() > 1 << 20, "{name}: a shorter text is always compared with zstd");
+        for level in [1, 3, 10] {
+            let (columns, whole) = (
+                round(&text, level).len(),
+                zstd::bulk::compress(&text, i32::try_from(level).unwrap()).unwrap().len(),
+            );
+            assert!(
+                columns <= whole + whole / 1000 + 100,
+                "{name}, level {level}: {columns} bytes, zstd {whole}"
+            );
+        }
+    }
+}

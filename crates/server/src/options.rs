@@ -192,7 +192,9 @@ impl Reader<'_> {
                     self.option(place, group, line);
                     Ok(())
                 }
-                None => Err(place.wrong("an option before the first [group]; put [client] above it")),
+                None => Err(place.wrong(
+                    "an option before the first [group]: put a line such as [client] or [mysqld] above it",
+                )),
             },
         }
     }

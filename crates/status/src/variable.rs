@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub use self::server::{deprecations, read_server};
 pub use file::read_file;
 pub use help::Help;
-pub use name::is_administrative;
+pub use name::{is_administrative, is_list};
 pub use option::{Meaning, Prefix, resolve};
 pub use probe::{candidates, judge_probe};
 pub use value::{Number, are_equal, number};

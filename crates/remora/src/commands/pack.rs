@@ -14,7 +14,7 @@ use codec::Codec;
 use codec::parallel::Job;
 use disk::RealDisk;
 
-use self::convert::{Converted, Switches, Way};
+use self::convert::{Converted, Old, Switches, Way};
 use self::method::Method;
 use crate::commands::{self, cores};
 use crate::exit::{self, Exit, usage};
@@ -246,7 +246,7 @@ fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
             "message_type": "packed", "file": file, "to": to.map(|to| to.display().to_string()),
             "from_codec": done.from.to_string(), "to_codec": done.to.to_string(),
             "from_bytes": done.from_bytes, "to_bytes": done.to_bytes, "plain_bytes": done.plain_bytes,
-            "removed": done.removed,
+            "removed": done.old == Old::Removed, "replaced": done.old == Old::Replaced,
         });
         report.message(&value).ok();
         return;
@@ -259,7 +259,11 @@ fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
             to.display(),
             report::size(done.to_bytes),
             share(done),
-            if done.removed { "the old file is removed" } else { "the old file stays" },
+            match done.old {
+                Old::Removed => "the old file is removed",
+                Old::Replaced => "it replaces the old file",
+                Old::Stays => "the old file stays",
+            },
         ),
     };
     progress::Progress::note(report, &text);

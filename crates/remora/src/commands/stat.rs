@@ -332,13 +332,17 @@ fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> 
         return Ok(Box::new(Silent));
     }
     let digests = arguments.digests.and_then(|count| usize::try_from(count).ok());
-    let output: Box<dyn Output> = match (filter, report.is_json(), arguments.csv) {
-        (filter, true, _) => return Ok(Box::new(data::Json::new(filter, views, digests))),
+    let is_json = report.is_json();
+    let mut output: Box<dyn Output> = match (filter, is_json, arguments.csv) {
+        (filter, true, _) => Box::new(data::Json::new(filter, views, digests)),
         (filter, _, true) => Box::new(data::Csv::new(filter, views)),
         (Some(filter), ..) => Box::new(list::List::new(filter)),
         (None, ..) => Box::new(table::Table::new(views, terminal_width())),
     };
-    Ok(match digests {
+    if !arguments.like.is_empty() {
+        output = Box::new(list::Patterns::new(output, &arguments.like));
+    }
+    Ok(match digests.filter(|_| !is_json) {
         Some(count) => Box::new(Statements::new(output, count)),
         None => output,
     })

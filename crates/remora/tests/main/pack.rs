@@ -238,10 +238,62 @@ fn a_new_file_in_the_place_of_the_old_one_is_not_removed() {
     symlink(".", folder.path().join("here")).unwrap();
     for name in ["./a.tsv.zst", "here/a.tsv.zst"] {
         let ended = run(&folder, &["pack", "--force", "--to", "zstd:1", "-o", name, "a.tsv.zst"]).exits(0);
-        assert!(ended.err.contains("the old file stays"), "{}", ended.err);
+        assert!(ended.err.contains("it replaces the old file"), "{}", ended.err);
         assert_eq!(names(&folder), ["a.tsv.zst", "here"], "{name}");
         assert!(run(&folder, &["unpack", "-c", name]).exits(0).out == text, "{name}");
     }
+}
+
+#[test]
+fn a_bench_measures_every_way_and_draws_two_plots() {
+    let folder = folder();
+    let text = rows();
+    write(&folder, "a.tsv", text.as_bytes());
+    // Tools by these names are on the path, in front of real ones: one brings other bytes back.
+    for (name, unpacks) in [("pigz", "cat"), ("lzop", "tr 1 2")] {
+        let script = format!("#!/bin/sh\ncase \"$*\" in *-d*) {unpacks} ;; *--help*) ;; *) cat ;; esac\n");
+        let tool = write(&folder, name, script.as_bytes());
+        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let bench = |arguments: &[&str]| {
+        let mut command = remora(folder.path());
+        let only = "zstd:1,column:3,pigz -6,lzop -3";
+        command.env("PATH", &path).args(["pack", "bench", "--sample", "0", "--only", only]);
+        Ended::of(&command.args(arguments).arg("a.tsv").output().unwrap())
+    };
+    let ended = bench(&["-T", "2", "--json", "--price", "1000000", "--html", "a.html"]).exits(3);
+    assert!(ended.out.contains("lzop -3: other bytes came back"), "{}", ended.out);
+    let rows: Vec<serde_json::Value> =
+        ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows: Vec<_> = rows.iter().filter(|row| row["message_type"] == "measured").collect();
+    let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["zstd:1", "column:3", "pigz -6"]);
+    let packed = |codec: &str| {
+        run(&folder, &["pack", "-k", "-f", "--to", codec, "-o", "b", "a.tsv"]).exits(0);
+        read(&folder, "b").len() as u64
+    };
+    let sizes: Vec<_> = rows.iter().map(|row| row["bytes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [packed("zstd:1"), packed("column:3"), text.len() as u64]);
+    for (row, bytes) in rows.iter().zip(&sizes) {
+        // A million for a terabyte is a millionth for a byte.
+        let cost = row["price_a_month"].as_f64().unwrap() * 1e6;
+        assert!((cost - f64::from(u32::try_from(*bytes).unwrap())).abs() < 1e-3, "{row}");
+        assert!(row["one_core"][1]["cpu_s"].as_f64().unwrap() > 0.0 && row["all_cores"].is_array(), "{row}");
+    }
+    // Nothing is smaller than the smallest.
+    let smallest = sizes.iter().min().unwrap();
+    assert!(
+        rows.iter().all(|row| row["bytes"] != *smallest || row["frontier_compress"] == true),
+        "{}",
+        ended.out
+    );
+    let page = String::from_utf8(read(&folder, "a.html")).unwrap();
+    assert!(page.matches("<svg").count() == 2 && page.matches("<circle").count() == 6, "{page}");
+    assert!(page.contains("2 cores") && !page.contains("lzop"), "{page}");
+    // On one core there is no second column.
+    let ended = bench(&["-T", "1"]).exits(3);
+    assert!(ended.out.contains("zstd:1") && !ended.out.contains("cores"), "{}", ended.out);
 }
 
 #[test]

@@ -243,6 +243,12 @@ fn lines_lists_and_tables_are_shown() {
         "{shown}"
     );
     assert!(shown.contains("Threads_connected") && !shown.contains("Threads_running"), "{shown}");
+    let none = run(&server, &["0.1", "2", "--like", "no_such%", "--like", "uptime"]).exits(0);
+    assert_eq!(none.err.matches("--like 'no_such%': no status variable").count(), 1, "{}", none.err);
+    assert!(!none.err.contains("uptime") && none.out.contains("Uptime"), "{}", none.err);
+    for odd in ["9104", ":9104", "127.0.0.1", "127.0.0.1:99999"] {
+        run(&server, &["--listen", odd]).exits(2).says(&["such as 127.0.0.1:9104"]);
+    }
     let shown = run(&server, &["--view", "help"]).exits(0).out;
     assert!(shown.contains("buffer-pool: ") && shown.contains("checkpoint_age_share"), "{shown}");
     run(&server, &["--view", "redos"]).exits(2).says(&["buffer-pool, redo"]);

@@ -135,7 +135,12 @@ fn a_snapshot_is_compared_later() {
         let ended = vars(&place.path(""), &["--no-defaults", "monday.vars", &at, "--exit-code"]).exits(4);
         assert!(ended.out.contains("net_write_timeout"), "{}", ended.out);
         assert!(ended.err.contains("1 difference\n"), "{}", ended.err);
-        place.file("cut.vars", &ended.out[..0]);
+        let whole = std::fs::read_to_string(place.path("monday.vars")).unwrap();
+        let half = whole.lines().take(whole.lines().count() / 2).collect::<Vec<_>>().join("\n");
+        place.file("cut.vars", &(half.clone() + "\n"));
+        vars(&place.path(""), &["cut.vars", "10.11"]).exits(1).says(&["cut.vars", "cut off"]);
+        place.file("cut.vars", &half);
+        vars(&place.path(""), &["cut.vars", "10.11"]).exits(1).says(&["cut.vars", "cut off"]);
         place.file("odd.vars", "remora variables 1\ntitle\tx\nversion\tx-1.2.3\n\na\tcolour=red\n");
         vars(&place.path(""), &["odd.vars", "10.11"]).exits(1).says(&["odd.vars", "line 5", "colour"]);
     });
@@ -162,6 +167,13 @@ fn option_files_are_compared_by_what_they_mean() {
     assert!(found[0]["b_from"].as_str().unwrap().ends_with("b.cnf:6"), "{}", found[0]);
     let ended = vars(folder.path(), &["a.cnf", "b.cnf", "--all"]).exits(0);
     assert!(ended.out.contains("more.cnf:2"), "{}", ended.out);
+    // All values of a list count, and neither they nor the words of a set have an order.
+    write("x_y.cnf", "[mysqld]\nreplicate-do-db=x\nreplicate-do-db=y\nsql_mode=ANSI_QUOTES,NO_ZERO_DATE\n");
+    write("y_x.cnf", "[mysqld]\nsql_mode=NO_ZERO_DATE,ANSI_QUOTES\nreplicate-do-db=y\nreplicate-do-db=x\n");
+    write("y.cnf", "[mysqld]\nsql_mode=NO_ZERO_DATE,ANSI_QUOTES\nreplicate-do-db=y\n");
+    vars(folder.path(), &["x_y.cnf", "y_x.cnf", "--exit-code"]).exits(0);
+    let ended = vars(folder.path(), &["x_y.cnf", "y.cnf", "--exit-code"]).exits(4);
+    assert!(ended.out.contains("replicate_do_db") && ended.out.contains("x,y"), "{}", ended.out);
     write("secret.cnf", "[mysqld]\nreport-password=hush\nwsrep_sst_auth=root:hush\n");
     let ended = vars(folder.path(), &["secret.cnf", "a.cnf", "--all"]).exits(0);
     assert!(ended.out.contains("***") && !ended.out.contains("hush"), "{}", ended.out);
@@ -238,7 +250,10 @@ fn a_line_alone_does_what_the_check_says() {
 fn a_file_is_checked_before_an_upgrade() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    write("good.cnf", "[mysqld]\nmax_connections = 50\nport = 3306\ndatadir = /var/lib/mysql\n");
+    write(
+        "good.cnf",
+        "[mysqld]\nmax_connections = 50\nport = 3306\ndatadir = /var/lib/mysql\nreplicate-do-db = x\nreplicate-do-db = y\n",
+    );
     write(
         "old.cnf",
         "[client]\nfoo=1\n[mysqld]\nmax_connections = 20\ninnodb_additional_mem_pool_size = 20M\n\
@@ -271,6 +286,9 @@ fn a_file_is_checked_before_an_upgrade() {
     vars(folder.path(), &check).exits(0);
     let ended = vars(folder.path(), &[&check[..], &["--defaults-group-suffix=_b"]].concat()).exits(4);
     assert!(ended.out.contains("more.cnf:4") && ended.out.contains("5x"), "{}", ended.out);
+    write("tx.cnf", "[mysqld]\ntx_isolation = READ-COMMITTED\n");
+    let ended = vars(folder.path(), &["check", "tx.cnf", "--for", "10.11", "--no-start"]).exits(4);
+    assert!(ended.out.contains("in an option file it is transaction_isolation"), "{}", ended.out);
     vars(folder.path(), &["check", "none.cnf", "--for", "10.11"]).exits(2).says(&["none.cnf"]);
     vars(folder.path(), &["check", "good.cnf", "--for", "good.cnf"]).exits(2).says(&["is an option file"]);
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ::server::OptionLine;
 
+use super::name::is_list;
 pub use super::option::is_read;
 use super::option::{Meaning, Prefix, resolve};
 use super::plugin::{Load, loads};
@@ -131,15 +132,6 @@ fn in_force(settings: Vec<Setting<'_>>) -> Vec<Setting<'_>> {
     }
     let is_last = |at: usize, setting: &Setting<'_>| is_list(&setting.name) || last[&setting.name] == at;
     settings.into_iter().enumerate().filter(|(at, setting)| is_last(*at, setting)).map(|(_, s)| s).collect()
-}
-
-/// Options that may be given several times and all count.
-fn is_list(name: &str) -> bool {
-    name.starts_with("replicate_")
-        || matches!(
-            name,
-            "binlog_do_db" | "binlog_ignore_db" | "plugin_load_add" | "ignore_db_dir" | "ignore_db_dirs"
-        )
 }
 
 /// Groups that only servers read, at least some series of them.
@@ -349,6 +341,11 @@ fn judge_real(variable: &Variable, value: &str) -> Found {
 fn near(snapshot: &Snapshot, written: &str) -> String {
     let name = name::plain(written);
     let name = name.strip_prefix("skip_").unwrap_or(&name);
+    // SQL knows these variables by another name than option files.
+    let option = name.strip_prefix("tx_").map(|rest| format!("transaction_{rest}"));
+    if let Some(option) = option.filter(|option| snapshot.variables.contains_key(option)) {
+        return format!("; in an option file it is {option}");
+    }
     let had: Vec<Snapshot> = super::shipped::all();
     let had = had.iter().filter_map(|other| {
         let variable = other.variables.get(name).filter(|variable| variable.option.is_some())?;

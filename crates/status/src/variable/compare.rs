@@ -1,7 +1,7 @@
 //! The differences between two snapshots.
 
-use super::value::words;
-use super::{Snapshot, Variable, are_equal, is_administrative};
+use super::value::{are_equal_lists, words};
+use super::{Snapshot, Variable, are_equal, is_administrative, is_list};
 
 /// How a variable differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,7 +129,7 @@ fn both(
         (Some(_), Some(_)) => return,
         (None, None) => {}
     }
-    if let Some((kind, one, other)) = value(left, right) {
+    if let Some((kind, one, other)) = value(name, left, right) {
         push(kind, one, other, None);
     }
     if a.is_partial() || b.is_partial() {
@@ -154,17 +154,20 @@ fn both(
 
 /// How the values of two variables differ. Where nobody set a value the defaults are compared: a server
 /// computes some values from others when it starts.
-fn value(a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<String>)> {
+fn value(name: &str, a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<String>)> {
     let kinds = if a.kind.is_some() { a } else { b };
+    let are_equal = |one: &str, other: &str| {
+        if is_list(name) { are_equal_lists(one, other) } else { are_equal(kinds, one, other) }
+    };
     let same = |one: &Option<String>, other: &Option<String>| {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        are_equal(kinds, &text(one), &text(other))
+        are_equal(&text(one), &text(other))
     };
     let defaults = a.default.is_some() && b.default.is_some();
     if a.is_set() || b.is_set() {
         // A value that one side does not tell is not a difference.
         let (one, other) = (shown(a)?, shown(b)?);
-        if !are_equal(kinds, &one, &other) {
+        if !are_equal(&one, &other) {
             return Some((Kind::Value, Some(one), Some(other)));
         }
     } else if defaults && !same(&a.default, &b.default) {
@@ -433,6 +436,15 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
             ("options variables", "default=1\ttype=INT\tvariable\tfixed\tmachine"),
         );
         assert_eq!(dynamic, ["Dynamic SET GLOBAL restart - - -"]);
+    }
+
+    #[test]
+    fn all_values_of_a_list_count() {
+        let of = |value: &str| {
+            side("variables", &format!("replicate_do_db\tvalue={value}\torigin=CONFIG\ttype=VARCHAR\n"))
+        };
+        assert_eq!(told(&of("x,y"), &of("y,x")), Vec::<String>::new());
+        assert_eq!(told(&of("x,y"), &of("y")), ["Value replicate_do_db x,y y"]);
     }
 
     #[test]

@@ -28,7 +28,12 @@ pub fn read_file(title: &str, lines: &[OptionLine], like: &Snapshot) -> Snapshot
         }
     }
     for setting in checked.settings {
-        let variable = asked(setting.line, &setting.name, setting.value);
+        let mut variable = asked(setting.line, &setting.name, setting.value);
+        // All values count, and the last line tells the place.
+        if let Some(earlier) = variables.get(&setting.name).filter(|_| name::is_list(&setting.name)) {
+            let values: [&Option<String>; 2] = [&earlier.value, &variable.value];
+            variable.value = Some(values.map(|value| value.clone().unwrap_or_default()).join(","));
+        }
         variables.insert(setting.name, variable);
     }
     Snapshot {
@@ -49,7 +54,7 @@ mod tests {
     fn a_file_asks_for_what_stands_in_groups_that_are_read() {
         let like = "remora variables 1\ntitle\tx\nversion\tmariadb-1.2.3\ngroups\tmysqld\nhas\toptions\n\n\
                     autocommit\ttype=BOOLEAN\toption=optional\ninnodb_file_format\toption=optional\tignored=was removed\n\
-                    max_connections\toption=required\n";
+                    max_connections\toption=required\nreplicate_do_db\toption=required\n";
         let like = Snapshot::read(like).unwrap();
         let line = |line, group: &str, name: &str, value: Option<&str>| OptionLine {
             file: "/my.cnf".into(),
@@ -66,6 +71,8 @@ mod tests {
             line(5, "mysqld", "innodb-file-format", Some("Antelope")),
             line(6, "mysqldump", "quick", None),
             line(7, "mysqld", "some-password", Some("8")),
+            line(8, "mysqld", "replicate-do-db", Some("x")),
+            line(9, "mysqld", "replicate-do-db", Some("y")),
         ];
         let read = read_file("my.cnf", &lines, &like);
         let asked: Vec<_> = read
@@ -79,6 +86,7 @@ mod tests {
             ("autocommit", "0", "/my.cnf:3"),
             ("innodb_file_format", "Antelope", "/my.cnf:5"),
             ("max_connections", "6", "/my.cnf:2"),
+            ("replicate_do_db", "x,y", "/my.cnf:9"),
             ("some_password", "***", "/my.cnf:7"),
             ("some_plugin", "7", "/my.cnf:4"),
         ];

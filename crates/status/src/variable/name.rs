@@ -105,6 +105,17 @@ pub fn is_administrative(name: &str) -> bool {
     ADMINISTRATIVE.contains(&name) || ADMINISTRATIVE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether an option may be given several times, and all its values count.
+#[must_use]
+pub fn is_list(name: &str) -> bool {
+    const FRONTS: [&str; 4] = ["replicate_do_", "replicate_ignore_", "replicate_wild_", "replicate_rewrite_"];
+    FRONTS.iter().any(|front| name.starts_with(front))
+        || matches!(
+            name,
+            "binlog_do_db" | "binlog_ignore_db" | "plugin_load_add" | "ignore_db_dir" | "ignore_db_dirs"
+        )
+}
+
 /// A value that may be stored and shown: passwords and keys are replaced by the same text. The name may be
 /// unknown to all our servers, or abbreviated.
 pub(crate) fn shown(name: &str, value: String) -> String {

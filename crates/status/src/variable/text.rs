@@ -29,6 +29,7 @@ impl Snapshot {
         head("groups", &self.groups.join(" "));
         let has = [(self.has_options, "options"), (self.has_variables, "variables")];
         head("has", &has.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect::<Vec<_>>().join(" "));
+        head("count", &self.variables.len().to_string());
         out.push('\n');
         for (name, variable) in &self.variables {
             out.push_str(name);
@@ -58,6 +59,12 @@ impl Snapshot {
             has_variables: false,
             variables: std::collections::BTreeMap::new(),
         };
+        // A copy that was cut off would look like a server without the rest.
+        let mut count = None;
+        if !text.ends_with('\n') {
+            let last = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
+            return Err(wrong(last, "its end is missing; the file was cut off"));
+        }
         for (at, line) in lines.by_ref().take_while(|(_, line)| !line.is_empty()) {
             let (name, value) = line.split_once('\t').ok_or_else(|| wrong(at, "a tab is missing"))?;
             match name {
@@ -68,6 +75,7 @@ impl Snapshot {
                     snapshot.has_options = value.split(' ').any(|what| what == "options");
                     snapshot.has_variables = value.split(' ').any(|what| what == "variables");
                 }
+                "count" => count = Some(value.parse::<usize>().map_err(|_| wrong(at, "that is no count"))?),
                 _ => return Err(wrong(at, &format!("{name:?} is not known; a newer remora wrote this"))),
             }
         }
@@ -82,7 +90,15 @@ impl Snapshot {
                 return Err(wrong(at, &format!("{name:?} is there twice, or has no name")));
             }
         }
-        Ok(snapshot)
+        let found = snapshot.variables.len();
+        match count.filter(|count| *count != found) {
+            Some(count) => Err(Malformed {
+                what: format!(
+                    "{found} variables follow, and the head says {count}: the file was cut off, or edited"
+                ),
+            }),
+            None => Ok(snapshot),
+        }
     }
 }
 
@@ -260,6 +276,11 @@ mod tests {
         assert!(wrong("remora variables 1\ncolour\tred\n").contains("newer"));
         assert!(wrong(&format!("{head}\tdefault=1\n")).contains("no name"));
         assert!(wrong(&format!("{head}a\tred\n")).contains("red"));
+        assert!(wrong(&format!("{head}a\tdefault=1")).contains("line 5: its end is missing"));
+        let counted = |count| format!("remora variables 1\ncount\t{count}\n\na\tdefault=1\n");
+        assert!(Snapshot::read(&counted("1")).is_ok());
+        assert!(wrong(&counted("2")).contains("cut off"));
+        assert!(wrong(&counted("x")).contains("line 2"));
         assert!(!Snapshot::is_snapshot("[mysqld]") && Snapshot::is_snapshot("remora variables 2\n"));
     }
 }

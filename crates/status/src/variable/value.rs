@@ -64,9 +64,24 @@ pub fn are_equal(variable: &Variable, a: &str, b: &str) -> bool {
         "ENUM" | "BOOLEAN" => a.eq_ignore_ascii_case(b),
         "SET" | "FLAGSET" => words(a) == words(b),
         _ if a.contains('/') || b.contains('/') => a.trim_end_matches('/') == b.trim_end_matches('/'),
-        _ if kind.is_empty() => a.eq_ignore_ascii_case(b),
+        _ if kind.is_empty() => {
+            a.eq_ignore_ascii_case(b) || are_words(a) && are_words(b) && words(a) == words(b)
+        }
         _ => false,
     }
+}
+
+/// Whether a text looks like the words of a set, as in `sql_mode` and `optimizer_switch`.
+fn are_words(text: &str) -> bool {
+    text.contains(',') && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_=,".contains(&byte))
+}
+
+/// Whether two texts are the same values of an option that may be given several times, in any order.
+pub(crate) fn are_equal_lists(a: &str, b: &str) -> bool {
+    let items = |text: &'_ str| -> BTreeSet<String> {
+        present(text).split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+    };
+    items(a) == items(b)
 }
 
 /// Texts that mean an empty value become empty.
@@ -116,6 +131,12 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_the_same_in_any_order_and_its_names_have_case() {
+        assert!(are_equal_lists("a, b", "b,a") && are_equal_lists("", "NULL"));
+        assert!(!are_equal_lists("a", "a,b") && !are_equal_lists("a", "A"));
+    }
+
+    #[test]
     fn one_value_has_many_spellings() {
         for (kind, a, b) in [
             ("BOOLEAN", "1", "ON"),
@@ -135,6 +156,8 @@ mod tests {
             ("FLAGSET", "x,y", "Y, x,"),
             ("", "off", "0"),
             ("", "0", "no"),
+            ("", "ANSI_QUOTES,NO_ZERO_DATE", "NO_ZERO_DATE,ansi_quotes"),
+            ("", "mrr=off,index_merge=on", "index_merge=on,mrr=off"),
         ] {
             assert!(are_equal(&of(kind), a, b), "{kind} {a} {b}");
         }
@@ -151,6 +174,9 @@ mod tests {
             ("VARCHAR", "a", "/b"),
             ("INT", "0", "OFF2"),
             ("", "yes", "2"),
+            ("", "a=1, b=2", "b=2, a=1"),
+            ("", "ANSI_QUOTES,NO_ZERO_DATE", "ANSI_QUOTES"),
+            ("VARCHAR", "a,b", "b,a"),
         ] {
             assert!(!are_equal(&of(kind), a, b), "{kind} {a} {b}");
         }

@@ -152,7 +152,9 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
     if report.is_json() {
         for row in rows {
             let costs = |costs: &[Cost; 2]| {
-                json!(costs.map(|cost| json!({"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "memory_bytes": cost.memory_bytes})))
+                json!(costs.map(
+                    |cost| json!({"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "memory_bytes": cost.memory()})
+                ))
             };
             report.message(&json!({
                 "message_type": "measured", "name": row.name, "ours": row.ours, "text_bytes": text, "bytes": row.bytes,
@@ -168,7 +170,7 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
         "{:18} {:>7}  {:>13}  {:>15}  {:>11}  best{heading}",
         "", "size", "pack MB/s", "unpack MB/s", "memory MB"
     ))?;
-    let all = format!("{threads} cores");
+    let all = all_cores(threads);
     report.data(&format!(
         "{:18} {:>7}  {:>5} {all:>7}  {:>7} {all:>7}  {:>5} {:>5}",
         "", "%", "1", "1", "pack", "un-"
@@ -178,13 +180,20 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
             let seconds = if cpu { cost.cpu_s } else { cost.wall_s };
             report::as_f64(text) / 1e6 / seconds.max(0.001)
         };
-        let all = |way: usize| row.all.as_ref().map_or("-".to_owned(), |all| number(speed(&all[way], false)));
-        let memory = |way: usize| report::as_f64(row.one[way].memory_bytes) / 1e6;
+        let all = |way: usize| match &row.all {
+            Some(all) => number(speed(&all[way], false)),
+            None if threads > 1 => "-".to_owned(),
+            None => String::new(),
+        };
+        let memory = |way: usize| {
+            let bytes = row.one[way].memory().map(report::as_f64);
+            bytes.map_or("-".to_owned(), |bytes| format!("{:.0}", bytes / 1e6))
+        };
         let best =
             [if row.frontier[0] { "C" } else { " " }, if row.frontier[1] { "D" } else { " " }].concat();
-        let money = cost(row.bytes).map_or(String::new(), |cost| format!("  {cost:>12.2}"));
+        let money = cost(row.bytes).map_or(String::new(), |cost| format!("  {:>12}", money(cost)));
         let line = format!(
-            "{:18} {:>7.2}  {:>5} {:>7}  {:>7} {:>7}  {:>5.0} {:>5.0}  {best}{money}",
+            "{:18} {:>7.2}  {:>5} {:>7}  {:>7} {:>7}  {:>5} {:>5}  {best}{money}",
             row.name,
             ratio(row.bytes) * 100.0,
             number(speed(&row.one[0], true)),
@@ -197,9 +206,26 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
         report.data(line.trim_end())?;
     }
     if let Some(cost) = cost(text) {
-        report.data(&format!("uncompressed, all of it costs {cost:.2} a month"))?;
+        report.data(&format!("uncompressed, all of it costs {} a month", money(cost)))?;
     }
     Ok(())
+}
+
+/// The heading of what was measured on all cores; empty if there is only one.
+fn all_cores(threads: usize) -> String {
+    if threads > 1 { format!("{threads} cores") } else { String::new() }
+}
+
+/// An amount of money: of less than 1 the first digits that are not 0.
+fn money(cost: f64) -> String {
+    let zeros = if cost > 0.0 && cost < 1.0 { -cost.log10().floor() } else { 0.0 };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is small and not negative"
+    )]
+    let digits = zeros.min(15.0) as usize + 2;
+    format!("{cost:.digits$}")
 }
 
 /// A speed, with a digit after the point only if it is small.
@@ -210,6 +236,12 @@ fn number(speed: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_amounts_are_not_zero() {
+        let shown = [0.0, 1234.567, 1.0, 0.5, 0.001_364, 0.009_3].map(money);
+        assert_eq!(shown, ["0.00", "1234.57", "1.00", "0.500", "0.00136", "0.00930"]);
+    }
 
     #[test]
     fn the_frontier_is_what_nothing_beats() {

@@ -39,7 +39,18 @@ pub(super) struct Converted {
     pub(super) from_bytes: u64,
     pub(super) to_bytes: u64,
     pub(super) plain_bytes: u64,
-    pub(super) removed: bool,
+    pub(super) old: Old,
+}
+
+/// What became of the file that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Old {
+    /// It stays.
+    Stays,
+    /// It is removed.
+    Removed,
+    /// It had the name of the new one.
+    Replaced,
 }
 
 /// The error for a file without a codec.
@@ -185,7 +196,7 @@ pub(super) fn stream(source: Box<dyn Read + Send>, way: Way, switches: &Switches
     let (from, (_, plain_bytes)) = outcome.map_err(|error| explained(error, switches))?;
     let from_bytes = counted.load(Ordering::Relaxed);
     let to = if let Way::Pack(job) = way { job.codec } else { Codec::Plain };
-    Ok(Converted { from, to, from_bytes, to_bytes: 0, plain_bytes, removed: false })
+    Ok(Converted { from, to, from_bytes, to_bytes: 0, plain_bytes, old: Old::Stays })
 }
 
 struct Counted {
@@ -234,14 +245,18 @@ pub(super) fn file(
     }
     attributes(disk, &entry, &partial, switches)?;
     output.finish().with_context(|| to.display().to_string())?;
-    let removed = !switches.keep && !in_place;
-    if removed {
+    let old = match (in_place, switches.keep) {
+        (true, _) => Old::Replaced,
+        (false, true) => Old::Stays,
+        (false, false) => Old::Removed,
+    };
+    if old == Old::Removed {
         Disk::remove(disk, from).with_context(shown)?;
         disk.sync_folder(from.parent().unwrap_or(Path::new(""))).with_context(shown)?;
     }
     let to_codec = if let Way::Pack(job) = way { job.codec } else { Codec::Plain };
     let (from_bytes, plain_bytes) = (before.len, sum.1);
-    Ok(Converted { from: codec, to: to_codec, from_bytes, to_bytes, plain_bytes, removed })
+    Ok(Converted { from: codec, to: to_codec, from_bytes, to_bytes, plain_bytes, old })
 }
 
 /// Whether a name has the extension of a compressed file.

@@ -131,7 +131,11 @@ impl Known {
         };
         number.filter(|number| self.range.contains(number)).ok_or_else(|| {
             let (least, most) = (self.range.start(), self.range.end());
-            usage(format!("{} takes a number from {least} to {most}, not '{text}'", self.name))
+            let wanted = match self.width {
+                Width::Flag => "ON or OFF".to_owned(),
+                _ => format!("a number from {least} to {most}"),
+            };
+            usage(format!("{} takes {wanted}, not '{text}'", self.name))
         })
     }
 }
@@ -153,7 +157,7 @@ mod tests {
         let flag = find("log_slave_updates").unwrap();
         assert_eq!([flag.parse("ON").unwrap(), flag.parse("0").unwrap()], [1, 0]);
         let bad = |known: &Known, text: &str| known.parse(text).unwrap_err().to_string();
-        assert!(bad(flag, "2").contains("from 0 to 1"));
+        assert!(bad(flag, "2").contains("takes ON or OFF, not '2'"));
         let most = find("max_connections").unwrap();
         assert!(bad(most, "9").contains("10 to 100000") && bad(most, "on").contains("'on'"));
         assert!(bad(most, "-1").contains("'-1'") && bad(most, "18446744073709551626").contains("takes"));

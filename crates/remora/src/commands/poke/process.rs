@@ -11,6 +11,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
 /// The text that /proc appends to the name of a removed file.
 const REMOVED: &str = " (deleted)";
+/// Who may look at a server's process.
+const MAY: &str =
+    "run this as root, or as the user that the server runs as; a container needs CAP_SYS_PTRACE too";
 /// The flag of a listening socket in the table of sockets.
 const LISTENING: u32 = 0x0001_0000;
 
@@ -48,9 +51,7 @@ impl Process {
         let file = folder.join("exe");
         let exe = match std::fs::read_link(&file) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                bail!(
-                    "no permission to look at process {pid}: run this as root, or as the user that the server runs as"
-                )
+                bail!("no permission to look at process {pid}: {MAY}")
             }
             exe => exe.with_context(|| format!("process {pid} has no program"))?,
         };
@@ -100,7 +101,7 @@ impl Process {
         }
         ensure!(
             hidden == 0,
-            "no permission to look at the process that listens at {}: run this as root, or as the user that the server runs as",
+            "no permission to look at the process that listens at {}: {MAY}",
             socket.display()
         );
         bail!("no process of this machine listens at {}; --pid names the server's process", socket.display())
@@ -176,7 +177,7 @@ fn inodes_of(pid: u32) -> io::Result<Vec<u64>> {
 fn mappings(pid: u32) -> Result<Vec<Mapping>> {
     let table = read_to_string(folder(pid).join("maps")).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            anyhow!("no permission to look at the memory of process {pid}: run this as root, or as the user that the server runs as")
+            anyhow!("no permission to look at the memory of process {pid}: {MAY}")
         }
         _ => anyhow!("the memory of process {pid}: {error}"),
     })?;

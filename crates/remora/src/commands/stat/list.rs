@@ -1,6 +1,7 @@
 //! Status variables as a list.
 
 use anyhow::Result;
+use progress::Progress;
 use status::counter::change::{Interval, Row};
 use status::counter::kind::Kind;
 
@@ -113,6 +114,33 @@ impl Output for List {
         }
         report.data("")?;
         Ok(())
+    }
+}
+
+/// Says of each pattern that fits no status variable that it fits none; everything else is shown by another.
+pub(crate) struct Patterns {
+    above: Box<dyn Output>,
+    patterns: Vec<String>,
+}
+
+impl Patterns {
+    pub(crate) fn new(above: Box<dyn Output>, like: &[String]) -> Patterns {
+        Patterns { above, patterns: like.to_vec() }
+    }
+}
+
+impl Output for Patterns {
+    fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, report: &Report) -> Result<()> {
+        // Once: every interval of a server has the same names.
+        for pattern in std::mem::take(&mut self.patterns) {
+            let lower = pattern.to_lowercase();
+            if !interval.now.names.all().iter().any(|name| is_like(&lower, &name.text.to_lowercase())) {
+                report.warn(&format!(
+                    "--like '{pattern}': no status variable has such a name; % stands for anything"
+                ));
+            }
+        }
+        self.above.show(server, interval, report)
     }
 }
 

@@ -14,7 +14,7 @@ use status::counter::openmetrics::{self, Source};
 use status::counter::sample::Sample;
 use status::counter::watch::Watch;
 
-use crate::exit::{Exit, stopped};
+use crate::exit::{Exit, stopped, usage};
 use crate::report::Report;
 use crate::stop::pause;
 
@@ -40,6 +40,16 @@ struct Metrics {
     requests: AtomicUsize,
 }
 
+/// Listens at an address with a port.
+fn bind(address: &str) -> Result<TcpListener> {
+    let is_whole =
+        address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if !is_whole {
+        return Err(usage(format!("--listen {address}: give an address and a port, such as 127.0.0.1:9104")));
+    }
+    TcpListener::bind(address).with_context(|| format!("--listen {address}"))
+}
+
 /// Answers requests until stopped.
 pub(crate) fn run(
     watches: Vec<(String, Watch)>,
@@ -47,7 +57,7 @@ pub(crate) fn run(
     stop: &AtomicBool,
     report: &Report,
 ) -> Result<Exit> {
-    let listener = TcpListener::bind(address).with_context(|| format!("--listen {address}"))?;
+    let listener = bind(address)?;
     report.note(&format!("listening: http://{}/metrics", listener.local_addr()?));
     let mut metrics = Metrics { names: Vec::new(), askers: Vec::new(), requests: AtomicUsize::new(0) };
     for (at, (name, watch)) in watches.into_iter().enumerate() {

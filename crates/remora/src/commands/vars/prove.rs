@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use sandbox::{Installation, Places, Sandbox, Settings};
 use server::{Environment, OptionLine, Overrides, Session, Target};
 use status::variable::check::{Checked, Finding, Setting, Verdict, is_as_asked, is_read};
-use status::variable::{Meaning, Number, Snapshot, is_administrative, number, read_server, resolve, shipped};
+use status::variable::{
+    Meaning, Number, Snapshot, is_administrative, is_list, number, read_server, resolve, shipped,
+};
 
 /// Larger buffers and logs are not tried, because this machine may not have the memory.
 const TRIED_MAX_BYTES: i128 = 256 << 20;
@@ -143,7 +145,8 @@ fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
         && asked
             .split(',')
             .all(|word| value.to_ascii_lowercase().contains(&word.trim().to_ascii_lowercase()));
-    if is_as_asked(variable, asked, value) || has_all || asked.is_empty() || is_path {
+    let is_in_list = is_list(&setting.name) && value.split(',').any(|item| item.trim() == asked);
+    if is_as_asked(variable, asked, value) || has_all || is_in_list || asked.is_empty() || is_path {
         return None;
     }
     Some(Finding::new(setting.line, Verdict::Differs, format!("the server runs with {value}")))

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::sample::Sample;
-use super::{Row, number};
+use super::{Row, all_cores, number};
 use crate::report::{as_f64, size};
 
 const WIDTH: f64 = 900.0;
@@ -36,8 +36,9 @@ pub(super) fn html(rows: &[Row], sample: &Sample, threads: usize) -> String {
     }
     write!(
         out,
-        "<h2>Numbers</h2><table><tr><th></th><th>size, %</th><th>compress, MB/s</th><th>{threads} cores</th>\
-         <th>decompress, MB/s</th><th>{threads} cores</th><th>memory</th><th>best</th></tr>"
+        "<h2>Numbers</h2><table><tr><th></th><th>size, %</th><th>compress, MB/s</th><th>{all}</th>\
+         <th>decompress, MB/s</th><th>{all}</th><th>memory</th><th>best</th></tr>",
+        all = all_cores(threads),
     )
     .ok();
     for row in rows {
@@ -52,7 +53,7 @@ pub(super) fn html(rows: &[Row], sample: &Sample, threads: usize) -> String {
             all(0),
             speed(row.one[1].cpu_s),
             all(1),
-            size(row.one[0].memory_bytes),
+            row.one[0].memory().map_or("-".to_owned(), size),
             if row.frontier[0] { "C" } else { "" },
             if row.frontier[1] { "D" } else { "" },
         )

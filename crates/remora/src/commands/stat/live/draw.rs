@@ -84,9 +84,20 @@ fn second_line_height(width: u16, screen: &Screen) -> u16 {
     u16::try_from(message.chars().count().div_ceil(least)).unwrap_or(MESSAGE_HEIGHT).clamp(1, MESSAGE_HEIGHT)
 }
 
+/// A name of at most so many letters: of a long one, such as a socket's path, the end tells more.
+fn ending(name: &str, most: usize) -> String {
+    match name.chars().count().checked_sub(most) {
+        Some(over) if over > 0 && most > 0 => {
+            std::iter::once('…').chain(name.chars().skip(over + 1)).collect()
+        }
+        _ => name.to_owned(),
+    }
+}
+
 fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let server = screen.server();
-    let mut line = vec![Span::from(screen.names[screen.shown].clone()).bold()];
+    let name = ending(&screen.names[screen.shown], usize::from(area.width) / 3);
+    let mut line = vec![Span::from(name).bold()];
     if screen.names.len() > 1 {
         line.push(Span::styled(format!("  ({} of {})", screen.shown + 1, screen.names.len()), DIM));
     }
@@ -285,4 +296,16 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
         Paragraph::new(Line::from(vec![Span::from(held).red(), Span::styled(keys, DIM)])),
         area,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ending;
+
+    #[test]
+    fn of_a_long_name_the_end_is_shown() {
+        let name = "/run/ä/server.sock";
+        let shown = [18, 40, 12, 1, 0].map(|most| ending(name, most));
+        assert_eq!(shown, [name, name, "…server.sock", "…", name]);
+    }
 }
