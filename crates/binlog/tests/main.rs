@@ -10,3 +10,5 @@ mod damage;
 mod event;
 #[path = "main/support.rs"]
 mod support;
+#[path = "main/written.rs"]
+mod written;
