@@ -61,6 +61,7 @@ mod tests {
             ("latin1_bin", "\u{7f}\u{a0}\u{ff}", Some(b"\x7f\xa0\xff")),
             ("latin1_bin", "\u{20ac}\u{81}\u{178}", Some(b"\x80\x81\x9f")),
             ("latin1_bin", "\u{80}", None),
+            ("latin1_bin", "\u{9f}", None),
             ("latin1_bin", "\u{100}", None),
             ("swe7_bin", "a", None),
             ("cp1251_bin", "a~", Some(b"a~")),
