@@ -147,3 +147,12 @@ fn a_backslash_at_the_end_of_the_file_does_not_take_the_newline() {
     Rewriter::new(Dialect::LOAD_DATA, Nulls::default(), Vec::new(), 2).rewrite(b"a\tb\\", &mut out).unwrap();
     assert_eq!(out, b"a\tb\\\\\n");
 }
+
+#[test]
+fn a_word_for_null_is_null_also_where_empty_fields_are_kept() {
+    let nulls = Nulls { empty: true, words: vec![b"NULL".to_vec()] };
+    let mut rewriter = Rewriter::new(Dialect::CSV, nulls, vec![FieldRule::KeepEmpty; 3], 3);
+    let mut out = Vec::new();
+    rewriter.rewrite(b"NULL,,NULLS", &mut out).unwrap();
+    assert_eq!(out, b"\\N\t\tNULLS\n");
+}
