@@ -12,3 +12,5 @@ mod event;
 mod forget;
 #[path = "main/support.rs"]
 mod support;
+#[path = "main/written.rs"]
+mod written;

@@ -292,3 +292,6 @@ fn follow(said: &[u32], gaps: &[usize], key: &[u32]) -> Result<Vec<u32>, Error> 
     }
     Ok(codes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,6 @@ fn zigzag(value: i64) -> u64 {
 fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
+
+#[cfg(test)]
+mod tests;

@@ -349,3 +349,6 @@ fn signed(value: i64, width: usize, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&buffer[at..]);
 }
+
+#[cfg(test)]
+mod tests;

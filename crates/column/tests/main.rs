@@ -1,6 +1,9 @@
 //! Whatever the bytes are, the same bytes come back; nothing else comes back from damaged blocks.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+#[path = "main/written.rs"]
+mod written;
+
 use column::{Column, Effort, End, Error, HEAD_BYTES, Head, Layout, MAGIC, TRAILER_BYTES, Trailer};
 use column::{column, decode, encode};
 use proptest::prelude::*;

@@ -17,6 +17,8 @@ mod property;
 mod redo;
 #[path = "main/support.rs"]
 mod support;
+#[path = "main/transaction.rs"]
+mod transaction;
 #[path = "main/value.rs"]
 mod value;
 #[path = "main/written.rs"]

@@ -287,6 +287,15 @@ mod tests {
     }
 
     #[test]
+    fn an_encoding_is_stored_by_its_name() {
+        let stored = |label: &str| Legacy::try_from(label.to_owned()).map(String::from).ok();
+        assert_eq!(stored("sjis").as_deref(), Some("Shift_JIS"));
+        for label in ["latin1", "utf-8", "x", "iso-8859-2\0"] {
+            assert_eq!(stored(label), None, "{label}");
+        }
+    }
+
+    #[test]
     fn latin1_is_the_server_s() {
         let text = decoded(Encoding::Latin1, &[b"\x80 caf\xe9 \x81"]).unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), "\u{20ac} caf\u{e9} \u{81}");

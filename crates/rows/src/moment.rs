@@ -84,13 +84,12 @@ pub(crate) fn local(bytes: &[u8]) -> Option<Local<'_>> {
 /// The number of fractional digits in `H:MM`, `H:MM:SS` or `H:MM:SS.ffffff`.
 fn clock_fraction(bytes: &[u8]) -> Option<usize> {
     let (hour, rest) = number(bytes, 2)?;
-    let (minute, rest) = number(rest.strip_prefix(b":")?, 2)?;
-    let two_digits = bytes.len() - rest.len() >= 4 && rest.len() + 2 <= bytes.len();
+    let (minute, rest) = two_digits(rest.strip_prefix(b":")?)?;
     let (second, fraction) = match rest.strip_prefix(b":") {
         None if rest.is_empty() => (0, 0),
         None => return None,
         Some(rest) => {
-            let (second, rest) = number(rest, 2)?;
+            let (second, rest) = two_digits(rest)?;
             match rest.strip_prefix(b".") {
                 None if rest.is_empty() => (second, 0),
                 Some(digits) if (1..=6).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) => {
@@ -100,7 +99,12 @@ fn clock_fraction(bytes: &[u8]) -> Option<usize> {
             }
         }
     };
-    (two_digits && hour <= 23 && minute <= 59 && second <= 59).then_some(fraction)
+    (hour <= 23 && minute <= 59 && second <= 59).then_some(fraction)
+}
+
+/// A number of two digits, and the rest of the text.
+fn two_digits(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    number(bytes, 2).filter(|(_, rest)| bytes.len() - rest.len() == 2)
 }
 
 /// A number of up to `digits_max` digits, and the rest of the text.
@@ -320,6 +324,16 @@ mod tests {
             "31.12.99",
             "1.1.1999 24:00",
             "1.1.1999 1:2",
+            "1.1.1999 10:5",
+            "1.1.1999 10:05:7",
+            "1.1.1999 10:60",
+            "1.1.1999 10:05:60",
+            "1.1.1999 10:05:07.",
+            "1.1.1999 10:05:07.1234567",
+            "1.1.1999 10:05:07.x",
+            "1.1.1999 10:05x",
+            "1.1.1999 10",
+            "1.1.999",
             "1.2.3.4",
         ] {
             assert_eq!(read(text, dmy), None, "{text}");

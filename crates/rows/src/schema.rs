@@ -339,6 +339,75 @@ mod tests {
     }
 
     #[test]
+    fn a_column_takes_as_many_bytes_as_the_server_counts() {
+        use ColumnKind::*;
+        // In a row, in a page, and in an index.
+        for (kind, row, page, index) in [
+            (Boolean, 1, 1, Some(1)),
+            (Int { bytes: 3, unsigned: true }, 3, 3, Some(3)),
+            (Decimal { precision: 5, scale: 2 }, 3, 3, Some(3)),
+            (Decimal { precision: 20, scale: 0 }, 9, 9, Some(9)),
+            (Decimal { precision: 31, scale: 20 }, 14, 14, Some(14)),
+            (Decimal { precision: 2, scale: 2 }, 1, 1, Some(1)),
+            (Double, 8, 8, Some(8)),
+            (Date, 3, 3, Some(3)),
+            (Time { fraction: 0 }, 3, 3, Some(3)),
+            (Time { fraction: 5 }, 6, 6, Some(6)),
+            (DateTime { fraction: 0, utc: false }, 5, 5, Some(5)),
+            (DateTime { fraction: 3, utc: true }, 7, 7, Some(7)),
+            (Varchar { chars: 63 }, 253, 253, Some(252)),
+            (Varchar { chars: 64 }, 258, 21, Some(256)),
+            (Varbinary { bytes: 255 }, 256, 256, Some(255)),
+            (Varbinary { bytes: 256 }, 258, 21, Some(256)),
+            (Text, 10, 21, None),
+            (Blob, 10, 21, None),
+            (MediumText, 11, 21, None),
+            (MediumBlob, 11, 21, None),
+            (LongText, 12, 21, None),
+            (LongBlob, 12, 21, None),
+        ] {
+            assert_eq!((row_bytes(kind), page_bytes(kind), key_bytes(kind)), (row, page, index), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_just_fits_keeps_its_types() {
+        let room = |chars, tight: u32, nullable| {
+            let mut column = column("a", ColumnKind::Varchar { chars });
+            column.tight = ColumnKind::Varchar { chars: tight };
+            column.column_type.nullable = nullable;
+            column
+        };
+        let kinds = |columns: Vec<Column>, key: &[&str], limits| {
+            let key: Vec<String> = key.iter().map(|name| (*name).to_owned()).collect();
+            let kinds = fit_row(&Schema { columns, key: key.clone() }, &key, limits);
+            kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        // A byte for NULLs, and a text with its length; then the same with the header of a record.
+        for (limits, wanted) in [
+            (Limits { row_bytes: 42, ..Limits::default() }, "VARCHAR(10)"),
+            (Limits { row_bytes: 41, ..Limits::default() }, "VARCHAR(5)"),
+            (Limits { row_bytes: 22, ..Limits::default() }, "VARCHAR(5)"),
+            (Limits { row_bytes: 21, ..Limits::default() }, "TEXT"),
+            (Limits { page_bytes: 66, ..Limits::default() }, "VARCHAR(10)"),
+            (Limits { page_bytes: 65, ..Limits::default() }, "VARCHAR(5)"),
+        ] {
+            assert_eq!(kinds(vec![room(10, 5, true)], &[], limits), wanted, "{limits:?}");
+        }
+        // Nine columns that may be NULL need two bytes for that.
+        let nine = |row_bytes| {
+            let limits = Limits { row_bytes, ..Limits::default() };
+            kinds((0..9).map(|_| room(10, 5, true)).collect(), &[], limits).matches("(10)").count()
+        };
+        assert_eq!((nine(9 * 41 + 2), nine(9 * 41 + 1)), (9, 0));
+        // A key column has room if that fits an index too.
+        let index = |index_bytes| {
+            kinds(vec![room(10, 5, false)], &["a"], Limits { index_bytes, ..Limits::default() })
+        };
+        assert_eq!((index(40).as_str(), index(39).as_str()), ("VARCHAR(10)", "VARCHAR(5)"));
+    }
+
+    #[test]
     fn text_keys_are_compared_by_bytes_and_only_if_they_fit() {
         let columns = vec![column("k`", ColumnKind::Varchar { chars: 200 })];
         let schema = Schema { columns, key: vec!["k`".to_owned()] };

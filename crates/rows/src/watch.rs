@@ -279,40 +279,60 @@ impl Watch {
         })
     }
 
-    /// Whether a field ends before this byte, or at the end of the text.
-    fn is_border(&self, byte: Option<&u8>) -> bool {
-        byte.is_none_or(|byte| {
-            *byte == self.dialect.delimiter
-                || matches!(byte, b'\n' | b'\r')
-                || Some(*byte) == self.dialect.quote
-        })
+    /// Whether a line end begins at this offset.
+    fn has_line_end(&self, chunk: &[u8], at: usize) -> bool {
+        let line_end = self.dialect.line_end;
+        match chunk.get(at) {
+            Some(b'\n') => matches!(line_end, LineEnd::Lf | LineEnd::Any),
+            Some(b'\r') if line_end == LineEnd::Cr => true,
+            // At the end of a chunk half of one will do.
+            Some(b'\r') => line_end != LineEnd::Lf && chunk.get(at + 1).is_none_or(|byte| *byte == b'\n'),
+            _ => false,
+        }
     }
 
-    /// Whether there is a border on both sides of these bytes.
-    fn is_whole(&self, chunk: &[u8], from: usize, to: usize) -> bool {
-        self.is_border(from.checked_sub(1).and_then(|at| chunk.get(at))) && self.is_border(chunk.get(to))
+    /// Whether a field may end before this offset.
+    fn ends(&self, chunk: &[u8], at: usize) -> bool {
+        chunk.get(at).is_none_or(|byte| *byte == self.dialect.delimiter) || self.has_line_end(chunk, at)
+    }
+
+    /// Where the delimiter or line end begins that ends before this offset.
+    fn separator(&self, chunk: &[u8], end: usize) -> Option<usize> {
+        let last = end.checked_sub(1)?;
+        let start = if self.dialect.line_end == LineEnd::CrLf && chunk.get(last) == Some(&b'\n') {
+            last.checked_sub(1).filter(|start| self.has_line_end(chunk, *start))
+        } else {
+            Some(last).filter(|start| self.ends(chunk, *start))
+        };
+        start.filter(|start| !self.is_escaped(chunk, *start))
+    }
+
+    /// Whether the byte at this offset is behind an escape.
+    fn is_escaped(&self, chunk: &[u8], at: usize) -> bool {
+        let escape = self.dialect.escape_byte();
+        chunk[..at].iter().rev().take_while(|byte| Some(**byte) == escape).count() % 2 == 1
+    }
+
+    /// Whether these bytes are a field, or all that is in its quotes.
+    fn is_whole(&self, chunk: &[u8], mut from: usize, mut to: usize) -> bool {
+        let is_quote = |byte: Option<&u8>| byte.is_some() && byte.copied() == self.dialect.quote;
+        if from > 0 && is_quote(chunk.get(from - 1)) && is_quote(chunk.get(to)) {
+            (from, to) = (from - 1, to + 1);
+        }
+        self.ends(chunk, to) && (from == 0 || self.separator(chunk, from).is_some())
     }
 
     /// Whether text follows a closing quote, or an opening quote is never closed. Opening and closing quotes
     /// look alike, so their state is tracked from the start of the chunk.
     fn has_odd_quote(&self, chunk: &[u8], quote: u8) -> bool {
-        let ends = |byte: Option<&u8>| {
-            byte.is_none_or(|byte| *byte == self.dialect.delimiter || matches!(byte, b'\n' | b'\r'))
-        };
-        let is_escaped = |at: usize| {
-            let escape = self.dialect.escape_byte();
-            let run = chunk[..at].iter().rev().take_while(|byte| Some(**byte) == escape).count();
-            run % 2 == 1
-        };
         let (mut inside, mut behind) = (false, 0);
         for at in memchr_iter(quote, chunk) {
             if !inside {
-                let before = at.checked_sub(1);
-                inside = before.is_none_or(|before| ends(chunk.get(before)) && !is_escaped(before));
-            } else if at >= behind && !is_escaped(at) {
+                inside = at == 0 || self.separator(chunk, at).is_some();
+            } else if at >= behind && !self.is_escaped(chunk, at) {
                 match chunk.get(at + 1) {
                     Some(next) if *next == quote => behind = at + 2,
-                    next if ends(next) => inside = false,
+                    _ if self.ends(chunk, at + 1) => inside = false,
                     _ => return true,
                 }
             }
@@ -328,8 +348,13 @@ impl Watch {
             LineEnd::Cr => memchr(b'\n', chunk).is_some(),
             LineEnd::Any => returns.any(|at| !newline(at)),
             LineEnd::CrLf => {
-                returns.any(|at| !newline(at))
-                    || memchr_iter(b'\n', chunk).any(|at| at == 0 || chunk[at - 1] != b'\r')
+                let is_odd = |at: usize| match chunk[..at] {
+                    // Where the backslash is escaped itself, the closer look finds nothing.
+                    [.., escape, b'\r'] => Some(escape) == self.dialect.escape_byte(),
+                    [.., b'\r'] => false,
+                    _ => true,
+                };
+                returns.any(|at| !newline(at)) || memchr_iter(b'\n', chunk).any(is_odd)
             }
         }
     }
@@ -463,20 +488,87 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Splitter;
+
+    const ALL: Guessed = Guessed {
+        escape: true,
+        quote: true,
+        quoted_lines: true,
+        other_quote: true,
+        line_end: true,
+        nulls: true,
+        header: true,
+    };
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #![proptest_config(ProptestConfig::with_cases(8000))]
 
         #[test]
         fn a_quick_look_misses_nothing(
-            chunk in "[a,\"\n\\\\]{0,24}",
+            chunk in "([a,\"\n\\\\]|[a,'\"\r\n\\\\N0tx]|NULL|\\\\N|\r\n|a,x\n){0,24}",
             escape in prop_oneof![Just(None), Just(Some(b'\\'))],
+            quote in prop_oneof![Just(None), Just(Some(b'"')), Just(Some(b'\''))],
+            line_end in prop::sample::select(vec![LineEnd::Lf, LineEnd::CrLf, LineEnd::Cr, LineEnd::Any]),
+            word in prop_oneof![Just(None), Just(Some("NULL")), Just(Some("\\N")), Just(Some("x"))],
+            guesses in any::<[bool; 7]>(),
         ) {
-            let dialect = Dialect { escape, ..Dialect::CSV };
-            let guessed = Guessed { quote: true, quoted_lines: true, ..Guessed::default() };
-            let watch = Watch::new(dialect, Nulls::default(), guessed, None);
+            let dialect = Dialect { escape, quote, line_end, ..Dialect::CSV };
+            let nulls = Nulls { empty: false, words: word.iter().map(|word| word.as_bytes().to_vec()).collect() };
+            let [escape, quote, quoted_lines, other_quote, line_end, nulls_are, header] = guesses;
+            let guessed =
+                Guessed { escape, quote, quoted_lines, other_quote, line_end, nulls: nulls_are, header };
+            let watch = Watch::new(dialect, nulls, guessed, Some(b"a,x"));
             let chunk = chunk.as_bytes();
-            prop_assert!(watch.may_doubt(chunk) || watch.examine(chunk).is_empty());
+            let mut splitter = Splitter::new(&dialect);
+            splitter.scan(chunk);
+            // A quote that is never closed ends an import in any case.
+            if quote || splitter.finish().is_ok() {
+                prop_assert!(watch.may_doubt(chunk) || watch.examine(chunk).is_empty());
+            }
         }
+    }
+
+    #[test]
+    fn a_quick_look_spares_most_chunks() {
+        let watch = |dialect, words: &[&str]| {
+            let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            Watch::new(dialect, Nulls { empty: false, words }, ALL, Some(b"id,name"))
+        };
+        let escaped = Dialect { escape: Some(b'\\'), ..Dialect::CSV };
+        for (dialect, words, chunk) in [
+            (Dialect::CSV, &[][..], "1,\"two\",\"th\"\"ree\"\n2,\"\",x\n"),
+            (Dialect::CSV, &["NULL"], "1,NULL\n"),
+            (Dialect::CSV, &["\\N"], "1,\\N\n\\N,\\a\n"),
+            (Dialect { line_end: LineEnd::CrLf, ..Dialect::CSV }, &[], "1,2\r\n3,4\r\n"),
+            (Dialect { line_end: LineEnd::Any, ..Dialect::CSV }, &[], "1,2\r\n3,4\n"),
+            (Dialect { line_end: LineEnd::Cr, ..Dialect::CSV }, &[], "1,2\r3,4\r"),
+            (escaped, &[], "1,a\\\\b\\\"c\n\\N,\"\\\"\"\n"),
+        ] {
+            assert!(!watch(dialect, words).may_doubt(chunk.as_bytes()), "{chunk:?}");
+        }
+    }
+
+    #[test]
+    fn a_guess_that_was_weighed_again_is_watched_no_longer() {
+        for (kind, left) in [
+            (DoubtKind::NullEscape, Guessed { escape: false, ..ALL }),
+            (DoubtKind::Escaped, Guessed { escape: false, ..ALL }),
+            (DoubtKind::NotEscaped, Guessed { escape: false, ..ALL }),
+            (DoubtKind::TextBehindQuote, Guessed { quote: false, ..ALL }),
+            (DoubtKind::LinesInQuotes, Guessed { quoted_lines: false, ..ALL }),
+            (DoubtKind::OtherQuote, Guessed { other_quote: false, ..ALL }),
+            (DoubtKind::LoneReturn, Guessed { line_end: false, ..ALL }),
+            (DoubtKind::OtherLineEnd, Guessed { line_end: false, ..ALL }),
+            (DoubtKind::NullWord, Guessed { nulls: false, ..ALL }),
+            (DoubtKind::NoNullWord, Guessed { nulls: false, ..ALL }),
+            (DoubtKind::HeaderAgain, Guessed { header: false, ..ALL }),
+        ] {
+            let mut guessed = ALL;
+            guessed.settle(kind);
+            assert_eq!(guessed, left, "{kind:?}");
+        }
+        assert!(
+            ALL.any() && Guessed { header: true, ..Guessed::default() }.any() && !Guessed::default().any()
+        );
     }
 }

@@ -40,3 +40,35 @@ fn latin1(char: char) -> Option<u8> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::of_utf8;
+    use crate::table::collation::Collation;
+
+    #[test]
+    fn letters_have_the_bytes_of_their_character_set() {
+        for (collation, text, bytes) in [
+            ("utf8mb4_bin", "a\u{1f600}", Some(&b"a\xf0\x9f\x98\x80"[..])),
+            ("binary", "\u{e4}", Some(b"\xc3\xa4")),
+            ("utf8mb3_bin", "\u{20ac}", Some(b"\xe2\x82\xac")),
+            ("utf8mb3_bin", "\u{1f600}", None),
+            ("ucs2_bin", "a\u{20ac}", Some(b"\0a\x20\xac")),
+            ("ucs2_bin", "\u{1f600}", None),
+            ("utf16_bin", "\u{1f600}", Some(b"\xd8\x3d\xde\x00")),
+            ("utf16le_bin", "a\u{20ac}", Some(b"a\0\xac\x20")),
+            ("utf32_bin", "\u{1f600}", Some(b"\x00\x01\xf6\x00")),
+            ("latin1_bin", "\u{7f}\u{a0}\u{ff}", Some(b"\x7f\xa0\xff")),
+            ("latin1_bin", "\u{20ac}\u{81}\u{178}", Some(b"\x80\x81\x9f")),
+            ("latin1_bin", "\u{80}", None),
+            ("latin1_bin", "\u{9f}", None),
+            ("latin1_bin", "\u{100}", None),
+            ("swe7_bin", "a", None),
+            ("cp1251_bin", "a~", Some(b"a~")),
+            ("cp1251_bin", "\u{e4}", None),
+        ] {
+            let charset = Collation::of_name(collation).unwrap().charset();
+            assert_eq!(of_utf8(text, charset).as_deref(), bytes, "{collation} {text:?}");
+        }
+    }
+}

@@ -58,3 +58,27 @@ fn a_file_that_is_cut_or_of_another_kind_is_refused() {
     assert!(matches!(Export::parse(bytes(2, 16_384)), Err(Error::Unsupported(_))));
     assert!(matches!(Export::parse(bytes(1, 4096)), Err(Error::Unsupported(_))));
 }
+
+#[test]
+fn there_are_only_so_many_columns_and_indexes() {
+    let counted = |columns: u32, indexes: u32| {
+        let mut out = bytes(1, 16_384);
+        // Behind the version, two names, the counter, the size of pages and the flags.
+        out.truncate(44);
+        out.extend_from_slice(&columns.to_be_bytes());
+        for _ in 0..columns {
+            out.extend_from_slice(&[0; 28]);
+            name("c", &mut out);
+        }
+        out.extend_from_slice(&indexes.to_be_bytes());
+        for _ in 0..indexes {
+            out.extend_from_slice(&[0; 40]);
+            name("k", &mut out);
+        }
+        Export::parse(out).map(|export| export.indexes.len())
+    };
+    assert_eq!(counted(1100, 1100), Ok(1100));
+    for (columns, indexes) in [(1101, 0), (0, 1101)] {
+        assert!(counted(columns, indexes).unwrap_err().to_string().contains("more than there can be"));
+    }
+}

@@ -56,7 +56,12 @@ fn fractions_and_exponents() {
         (&["-0.0", "2.5"], "DOUBLE NOT NULL"),
         (&["1e5", "9007199254740993"], "VARCHAR(16) NOT NULL"),
         (&["1e5", "1.23456789012345678"], "VARCHAR(19) NOT NULL"),
+        (&["1e5", "9007199254740992"], "DOUBLE NOT NULL"),
+        (&["1e5", "-9007199254740993"], "VARCHAR(17) NOT NULL"),
+        (&["1e5", "1.2345678901234567"], "DOUBLE NOT NULL"),
+        (&["1e5", "18446744073709551616"], "VARCHAR(20) NOT NULL"),
         (&["1.5", "nan"], "VARCHAR(3) NOT NULL"),
+        (&["0.000000000000000000000000000001"], "DECIMAL(30,30) NOT NULL"),
         (&["0.0000000000000000000000000000001"], "VARCHAR(33) NOT NULL"),
     ] {
         assert_eq!(decided(values), expected, "{values:?}");
@@ -76,6 +81,18 @@ fn dates_times_and_booleans() {
         (&["10:00:00", "2024-01-01"], "VARCHAR(10) NOT NULL"),
         (&["true", "False", "t"], "BOOLEAN NOT NULL"),
         (&["true", "1"], "VARCHAR(4) NOT NULL"),
+        (&["10x00:00"], "VARCHAR(8) NOT NULL"),
+        (&["10:00x00"], "VARCHAR(8) NOT NULL"),
+        (&["10:60:00"], "VARCHAR(8) NOT NULL"),
+        (&["10:00:60"], "VARCHAR(8) NOT NULL"),
+        (&["10:00:0"], "VARCHAR(7) NOT NULL"),
+        (&["10:00:000"], "VARCHAR(9) NOT NULL"),
+        (&["838:59:59.0", "-838:59:59"], "TIME(1) NOT NULL"),
+        (&["838:59:59.1"], "VARCHAR(11) NOT NULL"),
+        (&["839:00:00"], "VARCHAR(9) NOT NULL"),
+        (&["2024-01-01 24:00:00"], "VARCHAR(19) NOT NULL"),
+        (&["2024-01-01 23x59:59"], "VARCHAR(19) NOT NULL"),
+        (&["2024-01-01 23:59x59"], "VARCHAR(19) NOT NULL"),
         (&["0000-00-00"], "VARCHAR(10) NOT NULL"),
     ] {
         assert_eq!(decided(values), expected, "{values:?}");
@@ -93,6 +110,10 @@ fn what_people_write_is_known_when_all_values_agree() {
         (&["1/2/2000", "3/4/2000"], "VARCHAR(8) NOT NULL", Written::Plainly),
         (&["31/12/1999", "12/31/1999"], "VARCHAR(10) NOT NULL", Written::Plainly),
         (&["31/12/1999", "31.12.1999"], "VARCHAR(10) NOT NULL", Written::Plainly),
+        (&["31/12/1999", "31-12-1999"], "VARCHAR(10) NOT NULL", Written::Plainly),
+        (&["31-12-1999", "31.12.1999"], "VARCHAR(10) NOT NULL", Written::Plainly),
+        (&["31-12-1999", "1-2-2000 10:00"], "DATETIME NOT NULL", Written::Dates(DateOrder::Dmy)),
+        (&["31.12.1999 10:5"], "VARCHAR(15) NOT NULL", Written::Plainly),
         (&["31/12/1999", "1999-12-31"], "VARCHAR(10) NOT NULL", Written::Plainly),
         (&["1,5", "-1.234,25", "7"], "DECIMAL(6,2) NOT NULL", Written::DecimalComma),
         (&["1,234", "2,345"], "VARCHAR(5) NOT NULL", Written::Plainly),
@@ -110,6 +131,11 @@ fn what_people_write_is_known_when_all_values_agree() {
     let said = Habits { date_order: Some(DateOrder::Mdy), decimal_comma: true, roomy: false };
     let decide = |values: &[&str]| observed(values).decide_by(&said).to_string();
     assert!(observed(&["1/2/2000"]).is_ambiguous_date() && !observed(&["31/2/2000"]).is_ambiguous_date());
+    assert!(!observed(&["1/2/2000", "1.2.2000"]).is_ambiguous_date());
+    assert!(
+        observed(&["1/2/2000", "1/2/2000 10:00"]).is_ambiguous_date()
+            && !observed(&["x"]).is_ambiguous_date()
+    );
     assert_eq!(decide(&["1/2/2000", "3/4/2000"]), "DATE NOT NULL");
     assert_eq!(decide(&["31/12/1999"]), "VARCHAR(10) NOT NULL");
     assert_eq!(decide(&["1,234"]), "DECIMAL(4,3) NOT NULL");
@@ -131,8 +157,16 @@ fn types_may_have_room() {
     ] {
         assert_eq!(observed(values).decide_by(&roomy).to_string(), expected, "{values:?}");
     }
-    let long = observed(&["x".repeat(40_000).as_str()]).decide_by(&roomy);
-    assert_eq!(long.kind, ColumnKind::MediumText);
+    let long = |byte: u8, length| {
+        let mut stats = ColumnStats::new();
+        stats.observe(Some(&vec![byte; length]));
+        stats.decide_by(&roomy).kind
+    };
+    let text = [20_000, 32_767, 32_768, 8_388_607, 8_388_608].map(|length| long(b'x', length));
+    let texts = [ColumnKind::Text, ColumnKind::MediumText, ColumnKind::LongText];
+    assert_eq!(text, [texts[0], texts[0], texts[1], texts[1], texts[2]]);
+    let blob = [65_534, 8_388_607, 8_388_608].map(|length| long(0xff, length));
+    assert_eq!(blob, [ColumnKind::MediumBlob, ColumnKind::MediumBlob, ColumnKind::LongBlob]);
 }
 
 #[test]

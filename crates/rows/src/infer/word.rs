@@ -100,3 +100,54 @@ fn is_typed_column(stats: &ColumnStats) -> bool {
                 | ColumnKind::DateTime { .. }
         )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dialect, fields};
+
+    /// The columns of these rows, and what their words are.
+    fn observed(rows: &[&str], nulls: &Nulls) -> (WordStats, Vec<ColumnStats>) {
+        let mut row = Vec::new();
+        let parts = rows.iter().map(|text| {
+            fields(&Dialect::CSV, text.as_bytes(), &mut row);
+            let (mut words, mut stats) = (WordStats::new(row.len()), vec![ColumnStats::new(); row.len()]);
+            for (at, field) in row.iter().enumerate() {
+                if !words.take(at, field, nulls) {
+                    stats[at].observe((!field.is_null(nulls)).then_some(field.raw));
+                }
+            }
+            (words, stats)
+        });
+        parts
+            .reduce(|(mut words, mut stats), (more_words, more)| {
+                words.merge(&more_words);
+                stats.iter_mut().zip(&more).for_each(|(one, other)| one.merge(other));
+                (words, stats)
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_word_is_null_where_all_else_is_typed() {
+        let rows = ["1,x,NA,1.5,true", "NA,None,2026-11-24,nan,(null)", "n/a,NaN,#N/A,\"N/A\",NAN"];
+        let known = |words: &[&str]| Nulls {
+            empty: false,
+            words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        };
+        let settled = |nulls: &Nulls| {
+            let (words, mut stats) = observed(&rows, nulls);
+            let settled = words.settle(nulls, &mut stats);
+            (settled, stats.iter().map(|stats| stats.decide().to_string()).collect::<Vec<_>>())
+        };
+        // NA and the like stand among numbers and dates; None and NaN among words, and so does (null).
+        let (found, _) = settled(&known(&[]));
+        assert_eq!(found, Some(known(&["NA", "n/a", "#N/A"])));
+        let (found, _) = settled(&known(&["NULL", "None", "NA"]));
+        assert_eq!(found, Some(known(&["NULL", "NA", "n/a", "#N/A"])));
+        let (found, types) = settled(&known(&["NA", "n/a", "#N/A"]));
+        assert_eq!(found, None);
+        let texts = ["VARCHAR(4) NOT NULL", "VARCHAR(3) NOT NULL", "VARCHAR(6) NOT NULL"];
+        assert_eq!(types, ["TINYINT UNSIGNED NULL", texts[0], "DATE NULL", texts[1], texts[2]]);
+    }
+}

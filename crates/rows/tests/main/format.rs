@@ -25,6 +25,8 @@ fn delimiters_of_several_characters() {
     let loose = || Loose { delimiter: Some("||".to_owned()), ..Loose::default() };
     assert_eq!(tight(loose(), "a||b|c||\"d||e\"\n||x||\n"), "a\x1fb|c\x1f\"d||e\"\n\x1fx\x1f\n");
     assert_eq!(tight(loose(), "a|||b\n"), "a\x1f|b\n");
+    // A doubled quote does not end what is quoted.
+    assert_eq!(tight(loose(), "\"a\"\"||b\"||c\n"), "\"a\"\"||b\"\x1fc\n");
     let dialect = Dialect { line_end: LineEnd::Any, ..Dialect::CSV };
     let bad = translated(&Format::Loose(loose()), dialect, &[b"a||b\nc||d\x1f\n"]);
     assert!(bad.unwrap_err().starts_with("line 2: "));

@@ -63,6 +63,10 @@ proptest! {
             prop_assert_eq!(lines.len(), 2);
             prop_assert_eq!(lines[0], lines[1]);
             let wanted = wanted(&dialect, &nulls, &rules, record);
+            let mut told = Vec::new();
+            rewriter.values(record, |field, value| told.push((field, value.map(<[u8]>::to_vec)))).unwrap();
+            let fields = (0..columns).filter(|at| rules.get(*at) != Some(&FieldRule::Skip));
+            prop_assert_eq!(told, fields.zip(wanted.iter().cloned()).collect::<Vec<_>>());
             if wanted.is_empty() {
                 prop_assert_eq!(lines[0], b"");
             } else {
@@ -142,4 +146,13 @@ fn a_backslash_at_the_end_of_the_file_does_not_take_the_newline() {
     let mut out = Vec::new();
     Rewriter::new(Dialect::LOAD_DATA, Nulls::default(), Vec::new(), 2).rewrite(b"a\tb\\", &mut out).unwrap();
     assert_eq!(out, b"a\tb\\\\\n");
+}
+
+#[test]
+fn a_word_for_null_is_null_also_where_empty_fields_are_kept() {
+    let nulls = Nulls { empty: true, words: vec![b"NULL".to_vec()] };
+    let mut rewriter = Rewriter::new(Dialect::CSV, nulls, vec![FieldRule::KeepEmpty; 3], 3);
+    let mut out = Vec::new();
+    rewriter.rewrite(b"NULL,,NULLS", &mut out).unwrap();
+    assert_eq!(out, b"\\N\t\tNULLS\n");
 }

@@ -153,3 +153,16 @@ fn an_unclosed_quote_is_named_by_record_and_line() {
     assert_eq!((error.record, error.line), (2, 3));
     assert!(error.to_string().contains("record 2 on line 3"), "{error}");
 }
+
+#[test]
+fn half_a_line_end_is_none_where_it_is_escaped_or_quoted() {
+    let of = |line_end, escape, text| {
+        records(&Dialect { line_end, escape, ..Dialect::CSV }, text).map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    for line_end in [LineEnd::CrLf, LineEnd::Any] {
+        assert_eq!(of(line_end, None, b"a\\\r"), [b"a\\"]);
+        assert_eq!(of(line_end, Some(b'\\'), b"a\\\r"), [b"a\\\r"]);
+        assert_eq!(of(line_end, None, b"\"a\r"), [b"\"a\r"]);
+    }
+    assert_eq!(of(LineEnd::Lf, None, b"a\r"), [b"a\r"]);
+}
