@@ -88,7 +88,7 @@ fn second_line_height(width: u16, screen: &Screen) -> u16 {
 fn ending(name: &str, most: usize) -> String {
     match name.chars().count().checked_sub(most) {
         Some(over) if over > 0 && most > 0 => {
-            std::iter::once('…').chain(name.chars().skip(over + 1)).collect()
+            std::iter::once('\u{2026}').chain(name.chars().skip(over + 1)).collect()
         }
         _ => name.to_owned(),
     }
@@ -304,8 +304,8 @@ mod tests {
 
     #[test]
     fn of_a_long_name_the_end_is_shown() {
-        let name = "/run/ä/server.sock";
+        let name = "/run/\u{e4}/server.sock";
         let shown = [18, 40, 12, 1, 0].map(|most| ending(name, most));
-        assert_eq!(shown, [name, name, "…server.sock", "…", name]);
+        assert_eq!(shown, [name, name, "\u{2026}server.sock", "\u{2026}", name]);
     }
 }
