@@ -137,7 +137,6 @@ impl Display for Value<'_> {
             Value::Year(year) => write!(f, "{year:04}"),
             Value::Enum(number, None) => write!(f, "{number}"),
             Value::Set(bits, None) => write!(f, "{bits}"),
-            Value::Json(bytes) => write!(f, "0x{}", hex(bytes)),
             _ => match (self.as_text(), self.as_bytes()) {
                 (Some(text), _) => quoted(&text, f),
                 (None, Some(bytes)) => write!(f, "0x{}", hex(bytes)),
