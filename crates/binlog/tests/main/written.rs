@@ -272,7 +272,8 @@ fn load_data_has_its_file() {
 #[test]
 fn events_with_rows_say_what_happened() {
     // The images as they are, and packed: a zlib stream of one stored block.
-    let stored = [&[0x81, 4, 0x78, 0x01, 1, 4, 0, 0xFB, 0xFF][..], b"rows", &[0x04, 0x7A, 0x01, 0xCC]].concat();
+    let stored =
+        [&[0x81, 4, 0x78, 0x01, 1, 4, 0, 0xFB, 0xFF][..], b"rows", &[0x04, 0x7A, 0x01, 0xCC]].concat();
     for (kind, change, extra) in [
         (23, Change::Insert, false),
         (24, Change::Update, false),
@@ -339,18 +340,24 @@ fn value(kind: u8, details: &[u8], metadata: &[u8], bytes: &[u8]) -> Result<Stri
     }
 }
 
+/// A type and its properties, what is said of it besides, its bytes, and the value that they are.
+type Shown<'a> = (u8, &'a [u8], &'a [u8], &'a [u8], &'a str);
+
+fn are_shown(values: &[Shown<'_>]) {
+    for (kind, details, metadata, bytes, wanted) in values {
+        assert_eq!(value(*kind, details, metadata, bytes).as_deref(), Ok(*wanted), "{kind} {details:?}");
+        // A byte less is told.
+        if let [front @ .., _] = bytes {
+            assert!(value(*kind, details, metadata, front).is_err(), "{kind} {details:?}: cut");
+        }
+    }
+}
+
 #[test]
-fn every_type_has_its_bytes() {
+fn numbers_and_times_have_their_bytes() {
     const UNSIGNED: &[u8] = &[1, 1, 0x80];
     const SIGNED: &[u8] = &[1, 1, 0x7F];
-    let members = |kind: u8, names: &[u8]| {
-        let names: Vec<u8> = names.iter().flat_map(|name| [1, *name]).collect();
-        let count = u8::try_from(names.len() / 2).unwrap();
-        [&[kind, count * 2 + 1, count][..], &names].concat()
-    };
-    let long = [&[44, 1][..], &[b'x'; 300]].concat();
-    let shown = format!("'{}'", "x".repeat(300));
-    for (kind, details, metadata, bytes, wanted) in [
+    are_shown(&[
         (1, &[][..], &[][..], &[0xFF][..], "-1 (255)"),
         (1, &[], &[], &[0x7F], "127"),
         (1, &[], UNSIGNED, &[0xFF], "255"),
@@ -379,6 +386,24 @@ fn every_type_has_its_bytes() {
         (16, &[0, 8], &[], &[0; 8], &format!("b'{}'", "0".repeat(64))),
         (16, &[7, 0], &[], &[3], "b'0000011'"),
         (17, &[0], &[], &[0, 0, 1, 1], "'1970-01-01 00:04:17'"),
+        (246, &[4, 2], &[], &[0x80 + 12, 34], "12.34"),
+        (246, &[65, 38], &[], &[&[0x80][..], &[0; 28]].concat(), &format!("0.{}", "0".repeat(38))),
+        (17, &[6], &[], &[0, 0, 0, 1, 0, 0, 2], "'1970-01-01 00:00:01.000002'"),
+        (18, &[6], &[], &[0x80, 0, 0, 0, 0, 0, 0, 0], "'0000-00-00 00:00:00.000000'"),
+        (19, &[6], &[], &[0x80, 0, 0, 0, 0, 2], "'00:00:00.000002'"),
+    ]);
+}
+
+#[test]
+fn texts_and_members_have_their_bytes() {
+    let members = |kind: u8, names: &[u8]| {
+        let names: Vec<u8> = names.iter().flat_map(|name| [1, *name]).collect();
+        let count = u8::try_from(names.len() / 2).unwrap();
+        [&[kind, count * 2 + 1, count][..], &names].concat()
+    };
+    let long = [&[44, 1][..], &[b'x'; 300]].concat();
+    let shown = format!("'{}'", "x".repeat(300));
+    are_shown(&[
         (254, &[247, 1], &[], &[2], "2"),
         (254, &[247, 2], &[], &[2, 1], "258"),
         (254, &[247, 1], &members(6, b"xy"), &[2], "'y'"),
@@ -402,18 +427,7 @@ fn every_type_has_its_bytes() {
         (249, &[3], &[], b"\x02\0\0ab", "'ab'"),
         (255, &[4], &[2, 1, 63], &[2, 0, 0, 0, 1, 2], "0x0102"),
         (245, &[4], &[], &[2, 0, 0, 0, 1, 0xAB], "0x01AB"),
-        (246, &[4, 2], &[], &[0x80 + 12, 34], "12.34"),
-        (246, &[65, 38], &[], &[&[0x80][..], &[0; 28]].concat(), &format!("0.{}", "0".repeat(38))),
-        (17, &[6], &[], &[0, 0, 0, 1, 0, 0, 2], "'1970-01-01 00:00:01.000002'"),
-        (18, &[6], &[], &[0x80, 0, 0, 0, 0, 0, 0, 0], "'0000-00-00 00:00:00.000000'"),
-        (19, &[6], &[], &[0x80, 0, 0, 0, 0, 2], "'00:00:00.000002'"),
-    ] {
-        assert_eq!(value(kind, details, metadata, bytes).as_deref(), Ok(wanted), "{kind} {details:?}");
-        // A byte less is told.
-        if let [front @ .., _] = bytes {
-            assert!(value(kind, details, metadata, front).is_err(), "{kind} {details:?}: cut");
-        }
-    }
+    ]);
 }
 
 #[test]
