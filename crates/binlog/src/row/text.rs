@@ -112,9 +112,6 @@ fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match c {
             '\'' => f.write_str("\\'")?,
             '\\' => f.write_str("\\\\")?,
-            '\n' => f.write_str("\\n")?,
-            '\r' => f.write_str("\\r")?,
-            '\t' => f.write_str("\\t")?,
             '\0' => f.write_str("\\0")?,
             c if c.is_control() => write!(f, "{}", c.escape_default())?,
             c => write!(f, "{c}")?,

@@ -431,6 +431,22 @@ fn texts_and_members_have_their_bytes() {
 }
 
 #[test]
+fn a_primary_key_has_columns_and_prefixes() {
+    let key = |metadata: &[u8]| {
+        let map = [&[9, 0, 0, 0, 0, 0, 1, 0, 1, b'a', 0, 1, b't', 0, 2, 3, 3, 0, 0][..], metadata].concat();
+        with_body(19, &map, |body| match body {
+            Body::Table(table) => table.primary_key.clone(),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(key(&[]), Some(None));
+    assert_eq!(key(&[8, 2, 1, 0]), Some(Some(vec![(1, 0), (0, 0)])));
+    assert_eq!(key(&[9, 4, 1, 5, 0, 0]), Some(Some(vec![(1, 5), (0, 0)])));
+    // There is no third column.
+    assert_eq!((key(&[8, 1, 2]), key(&[9, 2, 2, 0])), (None, None));
+}
+
+#[test]
 fn properties_that_no_server_writes_are_told() {
     for (kind, details) in [
         (0, &[][..]),
