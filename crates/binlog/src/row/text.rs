@@ -112,9 +112,6 @@ fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match c {
             '\'' => f.write_str("\\'")?,
             '\\' => f.write_str("\\\\")?,
-            '\n' => f.write_str("\\n")?,
-            '\r' => f.write_str("\\r")?,
-            '\t' => f.write_str("\\t")?,
             '\0' => f.write_str("\\0")?,
             c if c.is_control() => write!(f, "{}", c.escape_default())?,
             c => write!(f, "{c}")?,
@@ -137,7 +134,6 @@ impl Display for Value<'_> {
             Value::Year(year) => write!(f, "{year:04}"),
             Value::Enum(number, None) => write!(f, "{number}"),
             Value::Set(bits, None) => write!(f, "{bits}"),
-            Value::Json(bytes) => write!(f, "0x{}", hex(bytes)),
             _ => match (self.as_text(), self.as_bytes()) {
                 (Some(text), _) => quoted(&text, f),
                 (None, Some(bytes)) => write!(f, "0x{}", hex(bytes)),

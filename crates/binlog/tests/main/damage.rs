@@ -94,3 +94,17 @@ fn a_damaged_length_is_no_torn_tail() {
     );
     assert!(found.error.unwrap().contains(&format!("at {at}")));
 }
+
+#[test]
+fn an_event_is_no_shorter_than_its_header_and_checksum() {
+    for (case, least) in [(0, 23), (1, 19)] {
+        let Case { log, events, .. } = CASES[case];
+        let at: usize = events.lines().nth(3).unwrap().split('\t').next().unwrap().parse().unwrap();
+        for len in 0..least {
+            let mut log = log.to_vec();
+            log[at + 9..at + 13].copy_from_slice(&[len, 0, 0, 0]);
+            let error = walk(&log).error.unwrap();
+            assert!(error.contains("less than an event has"), "{least}: {len}: {error}");
+        }
+    }
+}

@@ -141,6 +141,20 @@ fn a_number_does_not_say_whether_a_begin_follows() {
     assert_eq!(found.groups, [(at(1), at(6)), (at(6), at(8)), (at(8), log.len() as u64)]);
 }
 
+/// A transaction of MySQL with a number, and a statement alone with the next one.
+#[test]
+fn a_number_of_mysql_begins_a_group() {
+    let query = |sql: &str| [&[0; 14][..], sql.as_bytes()].concat();
+    let number = |last: u8| [&[0; 17][..], &[last, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let (begin, insert, create) = (query("BEGIN"), query("INSERT"), query("CREATE TABLE"));
+    let log =
+        framed(&[(33, &number(1)), (2, &begin), (2, &insert), (16, &[0; 8]), (33, &number(2)), (2, &create)]);
+    let found = walk(&log);
+    let at = |event: usize| found.events[event].split('\t').next().unwrap().parse::<u64>().unwrap();
+    assert_eq!(found.error, None);
+    assert_eq!(found.groups, [(at(1), at(5)), (at(5), log.len() as u64)]);
+}
+
 /// The number of a table is given to another after that was forgotten.
 #[test]
 fn a_number_of_a_table_may_be_given_anew() {

@@ -1,5 +1,4 @@
-//! Blocks written by hand from docs/formats/rcol.md: what they say is read, and what they can't say is
-//! refused.
+//! Blocks written by hand from docs/formats/rcol.md: what they say is read; what they can't say is refused.
 
 use column::{Error, Layout, column, decode};
 
