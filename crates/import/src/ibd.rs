@@ -12,7 +12,7 @@ use disk::RealDisk;
 use innodb::table::{Generated, Table, Type};
 use innodb::write::Row;
 use physical::write::{Input, Outcome, Request as Order, Take};
-use rows::{Encoding, Rewriter};
+use rows::{Encoding, Rewriter, Value};
 use server::{Session, TableName, definition};
 
 use crate::chunk::{Chunk, Chunker};
@@ -20,6 +20,7 @@ use crate::doubt::Doubted;
 use crate::job::{Field, Job, Names, Way};
 use crate::request::{FieldTarget, OnDuplicate, Physical, Request};
 use crate::source::Files;
+use crate::wire::place;
 use crate::world::World;
 use crate::{Error, Reject};
 use cell::{Cells, Rules};
@@ -210,28 +211,31 @@ impl Fill<'_> {
         let mut rewriter = Rewriter::new(*dialect, nulls.clone(), rules, layout.fields.len());
         let mut cells = Cells::new(table.columns().len());
         let (mut row, mut number) = (Row::default(), before);
-        let (mut line, mut start) = (chunk.line, 0);
-        for range in self.job.records(chunk.bytes()) {
-            line += chunk.lines_in(start..range.start);
-            start = range.start;
-            let record = chunk.bytes().get(range.clone()).unwrap_or_default();
+        let mut values = rewriter.values(chunk.bytes());
+        loop {
+            let line = chunk.line + values.lines();
             cells.clear();
-            let read = rewriter.values(record, |field, value| {
+            let read = values.next(|field, value| {
                 if let Some(Some(column)) = layout.columns.get(field) {
                     cells.set(*column, value);
                 }
             });
+            let Some((record, read)) = read else { break };
+            if !self.job.is_row(record) {
+                continue;
+            }
+            let range = || place(chunk.bytes(), record);
             if let Err(unfit) = read {
                 let reason = self.job.format.reason(dialect, record).unwrap_or_else(|| unfit.to_string());
-                return Err(self.reject((chunk, line, range), None, reason));
+                return Err(self.reject((chunk, line, range()), None, reason));
             }
             row.clear();
             for (at, column) in table.columns().iter().enumerate() {
                 let pushed = match plan.sources.get(at) {
                     Some(Source::Field) => cells.push(at, column, plan.rules, &mut row),
-                    Some(Source::Counter(first)) => row
-                        .push_text(column, first.saturating_add(number).to_string().as_bytes())
-                        .map_err(cell::what),
+                    Some(Source::Counter(first)) => {
+                        row.push_as(&column.kind, first.saturating_add(number).to_string().as_bytes())
+                    }
                     Some(Source::Constant(stored)) => {
                         row.push(stored.as_deref());
                         Ok(())
@@ -243,7 +247,11 @@ impl Fill<'_> {
                 };
                 if let Err(what) = pushed {
                     let value = cells.get(at).map(|text| String::from_utf8_lossy(text).into_owned());
-                    return Err(self.reject((chunk, line, range), Some((&column.name, value)), what));
+                    return Err(self.reject(
+                        (chunk, line, range()),
+                        Some((&column.name, value)),
+                        what.to_owned(),
+                    ));
                 }
             }
             number += 1;
@@ -443,7 +451,7 @@ fn default(
     let digits = session.value(&format!("SELECT HEX(CONCAT({text}))"))?;
     let Some(value) = digits.and_then(|digits| bytes(&digits)) else { return Ok(None) };
     let (mut cells, mut row) = (Cells::new(1), Row::default());
-    cells.set(0, Some(&value));
+    cells.set(0, Value::Made(&value));
     let rules = Rules::of(&session.about.sql_mode);
     Ok(cells.push(0, column, rules, &mut row).is_ok().then(|| row.get(0).map(<[u8]>::to_vec)))
 }

@@ -320,18 +320,24 @@ impl Job {
         Rewriter::new(self.dialect, self.nulls.clone(), rules, fields.len())
     }
 
-    /// The records of a chunk as ranges of its bytes. In a file with several columns a blank line is not a
-    /// record, because people end files with them.
+    /// The records of a chunk as ranges of its bytes.
     pub(crate) fn records<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
-        let start = bytes.as_ptr().addr();
-        let several = self.fields.len() > 1;
-        let skipped = self.skipped();
-        let is_row = move |record: &&[u8]| !(several && record.is_empty()) && skipped != Some(record);
-        rows::records(&self.dialect, bytes).filter(is_row).map(move |record| {
-            let from = record.as_ptr().addr() - start;
-            from..from + record.len()
-        })
+        rows::records(&self.dialect, bytes)
+            .filter(|record| self.is_row(record))
+            .map(|record| place(bytes, record))
     }
+
+    /// Whether a record is a row. In a file with several columns a blank line is none, because people end
+    /// files with them.
+    pub(crate) fn is_row(&self, record: &[u8]) -> bool {
+        !(record.is_empty() && self.fields.len() > 1) && self.skipped() != Some(record)
+    }
+}
+
+/// Where a part of a text is in it.
+pub(crate) fn place(text: &[u8], part: &[u8]) -> Range<usize> {
+    let from = part.as_ptr().addr() - text.as_ptr().addr();
+    from..from + part.len()
 }
 
 fn is_clean(report: &LoadReport, sent: u64) -> bool {

@@ -19,6 +19,11 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// Where its fields are.
+    pub(crate) fn places(&self) -> &[Place] {
+        self.places
+    }
+
     /// The bytes of a field; NULL for a field that does not exist.
     #[inline]
     #[must_use]
@@ -37,12 +42,23 @@ pub fn rows<E: From<Error>>(
     page: &IndexPage<'_>,
     layout: &Layout,
     scratch: &mut Scratch,
-    mut row: impl FnMut(&Row<'_>) -> Result<(), E>,
+    row: impl FnMut(&Row<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     if page.level != 0 {
         return Err(corrupt(page.number, DATA + 26, "a page above the leaves is among them").into());
     }
     page.chain(&mut scratch.origins)?;
+    listed(page, layout, scratch, row)
+}
+
+/// The same when the chain was followed and checked: the records are in `scratch`.
+#[inline]
+pub(crate) fn listed<E: From<Error>>(
+    page: &IndexPage<'_>,
+    layout: &Layout,
+    scratch: &mut Scratch,
+    mut row: impl FnMut(&Row<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut bytes = 0;
     for (place, &origin) in scratch.origins.iter().enumerate() {
         let origin = usize::from(origin);

@@ -54,6 +54,7 @@ impl Order {
     }
 
     /// Appends a field of the key, as it is stored; `None` is NULL.
+    #[inline]
     pub fn append(&self, field: usize, value: Option<&[u8]>, out: &mut Vec<u8>) {
         let Some(&(way, nullable, descending)) = self.fields.get(field) else { return };
         let start = out.len();
@@ -84,6 +85,19 @@ impl Order {
             out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
         }
     }
+}
+
+/// Tells whether a key that comes after `last` is out of its place; if it is, whether that is because the
+/// part of it that must be unique, so many bytes, is the same.
+#[inline]
+pub(crate) fn misplaced(last: &[u8], key: &[u8], unique: usize) -> Option<bool> {
+    let is_after = last < key;
+    // If all of it must be unique, a key that is greater is another one.
+    if is_after && (unique == 0 || unique == key.len()) {
+        return None;
+    }
+    let is_same = unique > 0 && last.get(..unique) == key.get(..unique);
+    (is_same || !is_after).then_some(is_same)
 }
 
 fn way(kind: &Type) -> Option<Way> {

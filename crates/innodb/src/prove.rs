@@ -10,9 +10,11 @@ use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::index::IndexPage;
+use crate::order::misplaced;
 use crate::page::{self, DATA, Kind, Pages, corrupt, u64_at};
 use crate::space::{self, EXTENT_PAGES, Extents, Segment, Space, State};
 use crate::table::Table;
+use crate::tree::Scratch;
 use crate::write::room;
 use crate::write::{Content, Plan, Record, Root, Row, Shape, Written};
 
@@ -81,6 +83,7 @@ struct Proof<'a> {
     row: Row,
     long: Vec<u8>,
     record: Record,
+    scratch: Scratch,
 }
 
 /// A tree that is proven.
@@ -117,6 +120,7 @@ impl<'a> Proof<'a> {
             row: Row::default(),
             long: Vec::new(),
             record: Record::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -270,7 +274,7 @@ impl<'a> Proof<'a> {
             left.1.retain(|number| own.1.contains(number));
         }
         if let Some((first, unique)) = part.first {
-            if !branch.last.is_empty() && !follows(&branch.last, &first, unique) {
+            if !branch.last.is_empty() && misplaced(&branch.last, &first, unique).is_some() {
                 return Err(corrupt(branch.root.page, DATA, "two of its leaves are not in order"));
             }
             branch.last = part.last;
@@ -290,10 +294,4 @@ impl<'a> Proof<'a> {
         }
         Ok(())
     }
-}
-
-/// Whether a key comes after the last one; so many bytes of it must be unique.
-fn follows(last: &[u8], key: &[u8], unique: usize) -> bool {
-    let is_same = unique > 0 && last.get(..unique) == key.get(..unique);
-    !is_same && last < key
 }

@@ -71,7 +71,20 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
 /// [`Error::Value`] when the column can't hold exactly this value, or when it is not certain how the server
 /// would read the text. `out` may then contain parts of it.
 pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-    let done = match &column.kind {
+    encode_as(&column.kind, text, out).map_err(|what| unfit(column, what, text))
+}
+
+/// The error for a text that is no value of its column.
+pub(crate) fn unfit(column: &Column, what: Fault, text: &[u8]) -> Error {
+    Error::Value { column: column.name.clone(), what, text: shown(text) }
+}
+
+/// The same for a type; an error says only what is wrong.
+///
+/// # Errors
+/// As those of [`encode`].
+pub fn encode_as(kind: &Type, text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    match kind {
         Type::Int { bytes, unsigned, .. } => integer::encode(text, *bytes, *unsigned, out),
         Type::Float(real) => real::encode_float(text, *real, out),
         Type::Double(real) => real::encode_double(text, *real, out),
@@ -89,7 +102,7 @@ pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Err
             text::encode_varchar(text, *chars, *collation, *compressed, out)
         }
         Type::Blob { collation, compressed, .. } => {
-            text::encode_blob(text, text::plain_max(&column.kind), *collation, *compressed, out)
+            text::encode_blob(text, text::plain_max(kind), *collation, *compressed, out)
         }
         Type::Enum(members) => member::encode_enum(text, members, out),
         Type::Set(members) => member::encode_set(text, members, out),
@@ -98,8 +111,7 @@ pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Err
         Type::Inet6 => address::encode_inet6(text, out),
         Type::Vector { dimensions } => bytes::encode_vector(text, *dimensions, out),
         Type::Geometry(shape) => bytes::encode_geometry(text, *shape, out),
-    };
-    done.map_err(|what| Error::Value { column: column.name.clone(), what, text: shown(text) })
+    }
 }
 
 /// The beginning of a text, for a message.
@@ -110,24 +122,58 @@ pub(crate) fn shown(text: &[u8]) -> String {
 }
 
 /// A number from a text of digits, if it fits.
+#[inline]
 fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    // Nineteen digits always fit.
-    let (sure, rest) = text.split_at(text.len().min(19));
-    let mut number = 0;
-    for byte in sure {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
+    match text.len() {
+        0 => None,
+        4..=8 => checked(eight_digits(right_aligned(text)?)),
+        // Sixteen digits always fit.
+        9..=16 => {
+            let (first, last) = text.split_last_chunk::<8>()?;
+            let (high, low) = (digits(first)?, checked(eight_digits(*last))?);
+            Some(high * 100_000_000 + low)
         }
-        number = number * 10 + u64::from(digit);
+        _ => text.iter().try_fold(0_u64, |number, byte| {
+            let digit = u64::from(byte.checked_sub(b'0').filter(|digit| *digit < 10)?);
+            number.checked_mul(10)?.checked_add(digit)
+        }),
     }
-    rest.iter().try_fold(number, |number, byte| {
-        let digit = u64::from(byte.checked_sub(b'0').filter(|digit| *digit < 10)?);
-        number.checked_mul(10)?.checked_add(digit)
-    })
+}
+
+#[inline]
+fn checked((number, wrong): (u64, u64)) -> Option<u64> {
+    (wrong == 0).then_some(number)
+}
+
+/// A text of four to eight bytes, with zeros in front.
+#[inline]
+fn right_aligned(text: &[u8]) -> Option<[u8; 8]> {
+    let (first, last) = (text.first_chunk::<4>()?, text.last_chunk::<4>()?);
+    // Bytes that are in both have the same place in both.
+    let (first, last) = (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)));
+    let missing = 8 * (8 - text.len().min(8));
+    let zeros = 0x3030_3030 & !(u64::MAX << missing);
+    Some((last << 32 | first << missing | zeros).to_le_bytes())
+}
+
+/// The number of eight digits, and 0 if they are all digits: pairs are joined, then fours, then all.
+#[inline]
+fn eight_digits(text: [u8; 8]) -> (u64, u64) {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let digits = u64::from_le_bytes(text) ^ (EACH * 0x30);
+    // A byte of ten or more carries into the high half when six is added.
+    let wrong = (digits | digits.wrapping_add(EACH * 6)) & (EACH * 0xF0);
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00FF_00FF_00FF_00FF;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_FFFF_0000_FFFF;
+    let all = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xFFFF_FFFF;
+    (all, wrong)
+}
+
+/// The number of two digits, if they are some.
+#[inline]
+fn two_digits(tens: u8, ones: u8) -> Option<u64> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| u64::from(tens) * 10 + u64::from(ones))
 }
 
 /// A number from up to eight bytes, big-endian.
@@ -135,9 +181,14 @@ pub(crate) fn number(stored: &[u8]) -> u64 {
     stored.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The lowest bytes of a number, big-endian.
+/// The lowest bytes of a number, up to eight, big-endian.
+#[inline]
 fn put(number: u64, bytes: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]);
+    let end = out.len() + bytes;
+    let first = if bytes == 0 { 0 } else { number << (64 - 8 * bytes) };
+    // Always eight bytes are appended: that needs no loop.
+    out.extend_from_slice(&first.to_be_bytes());
+    out.truncate(end);
 }
 
 /// Writes a number with at least `width` digits, up to twenty.
@@ -157,4 +208,38 @@ fn print_digits(out: &mut Vec<u8>, number: u64, width: usize) {
 fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     // Writing to memory can't fail.
     out.write_fmt(text).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_a_number_however_many_there_are() {
+        let all = "98765432101234567890123";
+        for len in 0..all.len() {
+            for first in 0..all.len() - len {
+                let text = &all[first..first + len];
+                assert_eq!(digits(text.as_bytes()), text.parse().ok(), "{text}");
+                for at in 0..len {
+                    // The neighbours of the digits, what differs from one by a bit, and the ends.
+                    for other in [b'/', b':', b' ', b'+', b'-', b'.', b'p', 0, 0xB0, 0xFA, 0xFF] {
+                        let mut broken = text.as_bytes().to_vec();
+                        broken[at] = other;
+                        assert_eq!(digits(&broken), None, "{text}, {other} at {at}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn so_many_low_bytes_are_put() {
+        let mut out = vec![9];
+        for bytes in 0..=8 {
+            put(0x0102_0304_0506_0708, bytes, &mut out);
+        }
+        let low: Vec<u8> = (0..=8_u8).flat_map(|bytes| 9 - bytes..9).collect();
+        assert_eq!(out, [vec![9], low].concat());
+    }
 }

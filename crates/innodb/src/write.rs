@@ -15,6 +15,7 @@ pub(crate) mod record;
 pub(crate) mod room;
 mod row;
 mod shape;
+pub(crate) mod straight;
 mod tree;
 
 use crate::Error;

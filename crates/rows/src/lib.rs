@@ -40,10 +40,12 @@ mod json;
 mod loose;
 mod mark;
 mod moment;
+mod plain;
 mod rewrite;
 mod schema;
 mod sniff;
 mod split;
+mod texts;
 mod watch;
 
 pub use dialect::{Dialect, LineEnd};
@@ -57,8 +59,9 @@ pub use infer::{ColumnKind, ColumnStats, ColumnType, Habits, KeyStats, WordStats
 pub use json::json_keys;
 pub use loose::Loose;
 pub use moment::DateOrder;
-pub use rewrite::{FieldRule, Rewriter};
+pub use rewrite::{FieldRule, Rewriter, Value, Values};
 pub use schema::{Column, Limits, Schema, column_names, create_table};
 pub use sniff::{Findings, Hints, NotUtf8, not_utf8, sniff, sniff_encoding};
 pub use split::{Records, Scan, Splitter, records};
+pub use texts::Texts;
 pub use watch::{Doubt, DoubtKind, Guessed, Watch};

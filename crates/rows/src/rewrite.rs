@@ -3,6 +3,8 @@
 use crate::escape::{needs_escape, write_load_data};
 use crate::field::{Field, each_field};
 use crate::moment::{write_decimal, write_local, write_utc};
+use crate::plain::Plain;
+use crate::split::{Records, records};
 use crate::{DateOrder, Dialect, Nulls, Ragged, Unfit};
 use serde::{Deserialize, Serialize};
 
@@ -158,35 +160,96 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Calls `each` with the values that the line would have: the number of the field, from 0, and its value;
-    /// `None` is NULL. It is not called for fields that are left out.
+    /// Reads the records of a chunk, which begins at one, as values.
+    pub fn values<'r>(&mut self, chunk: &'r [u8]) -> Values<'_, 'r> {
+        let way = match Plain::new(&self.dialect, chunk) {
+            Some(plain) => Way::Plain(plain, 0),
+            None => Way::Marked(records(&self.dialect, chunk)),
+        };
+        Values { rewriter: self, way }
+    }
+}
+
+/// How the records of a chunk are found.
+enum Way<'r> {
+    /// With the number of records so far, which is also that of lines.
+    Plain(Plain<'r>, u64),
+    Marked(Records<'r>),
+}
+
+/// The records of a chunk as values; see [`Rewriter::values`].
+pub struct Values<'w, 'r> {
+    rewriter: &'w mut Rewriter,
+    way: Way<'r>,
+}
+
+impl<'r> Values<'_, 'r> {
+    /// How many physical lines of the chunk are before the next record.
+    pub fn lines(&self) -> u64 {
+        match &self.way {
+            Way::Plain(_, lines) => *lines,
+            Way::Marked(records) => records.lines(),
+        }
+    }
+
+    /// Calls `each` with the values that the line of the next record would have: the number of the field,
+    /// from 0, and its value. It is not called for fields that are left out.
     ///
-    /// # Errors
-    ///
-    /// As those of [`Rewriter::rewrite`]; `each` may have been called.
-    pub fn values(&mut self, record: &[u8], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<(), Unfit> {
-        let Rewriter { dialect, nulls, columns, scratch, made, .. } = self;
+    /// Returns the record, with an error as those of [`Rewriter::rewrite`], after which some values may be
+    /// missing; `None` after the last record.
+    #[inline]
+    pub fn next(
+        &mut self,
+        mut each: impl FnMut(usize, Value<'r, '_>),
+    ) -> Option<(&'r [u8], Result<(), Unfit>)> {
+        let Rewriter { dialect, nulls, columns, scratch, made, .. } = &mut *self.rewriter;
         let (mut found, mut unfit) = (0, None);
-        each_field(dialect, record, |field, _| {
+        let mut take = |field: Field<'r>| {
             let column = columns.get(found).copied();
             found += 1;
-            let Some(column) = column.filter(|column| column.rule != FieldRule::Skip) else { return };
+            let Some(column) = column else { return };
             if !field.escaped && !field.quoted && !field.malformed && column.is_copied(field.raw) {
-                return each(found - 1, Some(field.raw));
+                return each(found - 1, Value::Same(field.raw));
+            }
+            if column.rule == FieldRule::Skip {
+                return;
             }
             match value(column.rule, &field, (dialect, nulls), (scratch, made)) {
-                Ok(value) => each(found - 1, value),
+                Ok(value) => each(found - 1, value.map_or(Value::Null, Value::Made)),
                 Err(what) => {
                     let value = field.text(dialect, scratch).to_vec();
                     unfit.get_or_insert(Unfit::Value { field: found, value, what });
                 }
             }
-        });
+        };
+        let record = match &mut self.way {
+            Way::Plain(plain, lines) => {
+                *lines += 1;
+                let field = |raw| Field { raw, quoted: false, escaped: false, malformed: false };
+                plain.next(dialect.delimiter, |raw| take(field(raw)))?
+            }
+            Way::Marked(records) => {
+                let record = records.next()?;
+                each_field(dialect, record, |field, _| take(field));
+                record
+            }
+        };
         if found != columns.len() {
-            return Err(Ragged { expected: columns.len(), found }.into());
+            return Some((record, Err(Ragged { expected: columns.len(), found }.into())));
         }
-        unfit.map_or(Ok(()), Err)
+        Some((record, unfit.map_or(Ok(()), Err)))
     }
+}
+
+/// A value that [`Values::next`] gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'r, 'v> {
+    /// NULL.
+    Null,
+    /// A part of the record.
+    Same(&'r [u8]),
+    /// Another text, which is gone when the next value comes.
+    Made(&'v [u8]),
 }
 
 /// A line under construction.

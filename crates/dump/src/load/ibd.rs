@@ -9,6 +9,7 @@ use disk::RealDisk;
 use innodb::write::Row;
 use physical::write::{Input, Request, Take};
 use physical::{Table, write};
+use rows::{Dialect, Nulls, Rewriter, Texts};
 use server::Session;
 
 use super::Load;
@@ -250,25 +251,18 @@ fn lines(
     let columns = entry.columns();
     let place = |name: &str| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
     let places: Vec<Option<usize>> = table.columns().iter().map(|column| place(&column.name)).collect();
-    let (mut row, mut plain, mut fields) = (Row::default(), Vec::new(), Vec::new());
-    for (number, line) in (before..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        fields.clear();
-        fields.extend(line.split(|byte| *byte == b'\t'));
-        if fields.len() != columns.len() {
-            let what = format!("row {}: {} fields, of {}", number + 1, fields.len(), columns.len());
-            return Err(physical::Error::Refused(what));
-        }
+    let mut rewriter = Rewriter::new(Dialect::LOAD_DATA, Nulls::default(), Vec::new(), columns.len());
+    let mut values = rewriter.values(text);
+    let (mut row, mut texts) = (Row::default(), Texts::new(columns.len()));
+    for number in before.. {
+        texts.clear();
+        let Some((_, read)) = values.next(|field, value| texts.set(field, value)) else { break };
+        read.map_err(|unfit| physical::Error::Refused(format!("row {}: {unfit}", number + 1)))?;
         row.clear();
         for (column, place) in table.columns().iter().zip(&places) {
-            match place.and_then(|place| fields.get(place)) {
-                None | Some(&b"\\N") => row.push(None),
-                Some(raw) if memchr::memchr(b'\\', raw).is_none() => row.push_text(column, raw)?,
-                Some(raw) => {
-                    plain.clear();
-                    rows::unescape_load_data(raw, &mut plain);
-                    row.push_text(column, &plain)?;
-                }
+            match place.and_then(|place| texts.get(place)) {
+                None => row.push(None),
+                Some(text) => row.push_text(column, text)?,
             }
         }
         take(&row, number)?;

@@ -2,7 +2,9 @@
 
 use innodb::table::collation::Collation;
 use innodb::table::{Column, Type};
+use innodb::value::Fault;
 use innodb::write::Row;
+use rows::{Texts, Value};
 
 /// What the server's sql_mode forbids.
 #[derive(Clone, Copy, Debug)]
@@ -19,36 +21,29 @@ impl Rules {
 }
 
 /// The texts of a record, by column.
-pub(super) struct Cells {
-    bytes: Vec<u8>,
-    /// Where the text of each column is; none for NULL.
-    places: Vec<Option<(usize, usize)>>,
+pub(super) struct Cells<'r> {
+    texts: Texts<'r>,
     /// A text as the column's character set has it.
     made: Vec<u8>,
 }
 
-impl Cells {
-    pub(super) fn new(columns: usize) -> Cells {
-        Cells { bytes: Vec::new(), places: vec![None; columns], made: Vec::new() }
+impl<'r> Cells<'r> {
+    pub(super) fn new(columns: usize) -> Cells<'r> {
+        Cells { texts: Texts::new(columns), made: Vec::new() }
     }
 
     pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.places.fill(None);
+        self.texts.clear();
     }
 
     #[inline]
-    pub(super) fn set(&mut self, column: usize, value: Option<&[u8]>) {
-        if let (Some(value), Some(place)) = (value, self.places.get_mut(column)) {
-            *place = Some((self.bytes.len(), self.bytes.len() + value.len()));
-            self.bytes.extend_from_slice(value);
-        }
+    pub(super) fn set(&mut self, column: usize, value: Value<'r, '_>) {
+        self.texts.set(column, value);
     }
 
     #[inline]
     pub(super) fn get(&self, column: usize) -> Option<&[u8]> {
-        let (start, end) = (*self.places.get(column)?)?;
-        self.bytes.get(start..end)
+        self.texts.get(column)
     }
 
     /// Adds the value of a column to a row, or says why that can't be.
@@ -59,20 +54,19 @@ impl Cells {
         column: &Column,
         rules: Rules,
         row: &mut Row,
-    ) -> Result<(), String> {
-        let Some((start, end)) = self.places.get(at).copied().flatten() else {
+    ) -> Result<(), Fault> {
+        let Some(text) = self.texts.get(at) else {
             if !column.nullable {
-                return Err("NULL in a column that can't be NULL".to_owned());
+                return Err("NULL in a column that can't be NULL");
             }
             row.push(None);
             return Ok(());
         };
-        let text = self.bytes.get(start..end).unwrap_or_default();
         let text = match &column.kind {
             Type::Date | Type::Datetime { .. } | Type::Timestamp { .. }
                 if !rules.zero_dates && has_zeros(text) =>
             {
-                return Err("a date with zeros, which sql_mode forbids".to_owned());
+                return Err("a date with zeros, which sql_mode forbids");
             }
             Type::Char { chars, collation: Collation::BINARY } => {
                 filled(text, usize::from(*chars), &mut self.made)
@@ -85,15 +79,7 @@ impl Cells {
                 .ok_or("letters that are converted by the server only")?,
             _ => text,
         };
-        row.push_text(column, text).map_err(what)
-    }
-}
-
-/// What is wrong with a value, without the column's name and the value.
-pub(super) fn what(error: innodb::Error) -> String {
-    match error {
-        innodb::Error::Value { what, .. } => what.to_owned(),
-        other => other.to_string(),
+        row.push_as(&column.kind, text)
     }
 }
 
@@ -143,8 +129,12 @@ fn filled<'a>(text: &'a [u8], bytes: usize, made: &'a mut Vec<u8>) -> &'a [u8] {
 
 /// A text in UTF-8 as a character set has it; `None` if that is not known here.
 fn in_charset<'a>(text: &'a [u8], collation: Collation, made: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    // Character sets that are not like ASCII are not met here.
+    if text.is_ascii() {
+        return Some(text);
+    }
     let charset = collation.charset();
-    if ["binary", "utf8mb4", "utf8mb3"].contains(&charset.name) || text.is_ascii() {
+    if ["binary", "utf8mb4", "utf8mb3"].contains(&charset.name) {
         return Some(text);
     }
     if charset.name != "latin1" {

@@ -1,10 +1,11 @@
 //! The proof of single pages: their records, and the values outside of them.
 
-use super::{Branch, Pointer, Proof, follows};
+use super::{Branch, Pointer, Proof};
 use crate::Error;
 use crate::chain::{self, REFERENCE_BYTES, Reference};
 use crate::index::{ENDS, HEAP, INFIMUM, IndexPage, RECORD_HEADER_BYTES, RecordHeader, SUPREMUM, Status};
 use crate::leaf::{self, Row as Found};
+use crate::order::misplaced;
 use crate::page::{DATA, NO_PAGE, Page, Pages, corrupt, u32_at};
 use crate::record::{Extent, Stored, child};
 use crate::tree::{Scratch, Seat};
@@ -32,28 +33,32 @@ impl Proof<'_> {
         let page = *pages.page(*number)?;
         let page = IndexPage::parse(&page, *number)?;
         seat.check(&page)?;
-        plain(&page)?;
-        if level == 0 {
-            return self.leaf(branch, &page, pointer.as_ref(), pages);
-        }
-        Ok(inner(branch.shape, &page, pointer.as_ref(), below)?)
+        let mut scratch = std::mem::take(&mut self.scratch);
+        page.chain(&mut scratch.origins)?;
+        plain(&page, &scratch.origins)?;
+        let proven = if level == 0 {
+            self.leaf(branch, (&page, &mut scratch), pointer.as_ref(), pages)
+        } else {
+            inner(branch.shape, (&page, &mut scratch), pointer.as_ref(), below).map_err(P::Error::from)
+        };
+        self.scratch = scratch;
+        proven
     }
 
     /// Proves the entries of a leaf.
     fn leaf<P: Pages>(
         &mut self,
         branch: &mut Branch<'_>,
-        page: &IndexPage<'_>,
+        (page, scratch): (&IndexPage<'_>, &mut Scratch),
         pointer: Option<&Pointer>,
         pages: &mut P,
     ) -> Result<(), P::Error> {
         let shape = branch.shape;
-        let (layout, mut is_first) = (shape.layout(), true);
-        let mut scratch = Scratch::default();
+        let mut is_first = true;
         if page.records == 0 && pointer.is_some() {
             return Err(corrupt(page.number, DATA, "an empty page below another").into());
         }
-        leaf::rows(page, layout, &mut scratch, |row| -> Result<(), P::Error> {
+        leaf::listed(page, shape.layout(), scratch, |row| -> Result<(), P::Error> {
             let at = row.extent.origin;
             let bytes = &page.bytes[row.extent.start..row.extent.end];
             if std::mem::take(&mut is_first) {
@@ -65,8 +70,11 @@ impl Proof<'_> {
             }
             branch.content.records += 1;
             self.in_order(branch, row, page.number)?;
-            let own = record::hash(bytes, at - row.extent.start);
-            let hash = if shape.is_clustered() { self.row(branch, page, (row, own), pages)? } else { own };
+            let hash = if shape.is_clustered() {
+                self.row(branch, page, row, pages)?
+            } else {
+                record::hash(bytes, at - row.extent.start)
+            };
             branch.content.sum = branch.content.sum.wrapping_add(hash);
             Ok(())
         })
@@ -92,7 +100,7 @@ impl Proof<'_> {
         }
         if branch.first.is_none() {
             branch.first = Some((key.clone(), unique));
-        } else if !follows(&branch.last, key, unique) {
+        } else if misplaced(&branch.last, key, unique).is_some() {
             return Err(corrupt(page, row.extent.origin, "an entry does not follow the one before it"));
         }
         std::mem::swap(&mut branch.last, key);
@@ -104,10 +112,17 @@ impl Proof<'_> {
         &mut self,
         branch: &mut Branch<'_>,
         page: &IndexPage<'_>,
-        (found, mut own): (&Found<'_>, u64),
+        found: &Found<'_>,
         pages: &mut P,
     ) -> Result<u64, P::Error> {
         let shape = branch.shape;
+        let straight = shape.straight().and_then(|one| one.hash_in(page.bytes, found.extent, found.places()));
+        let straight = straight.transpose().map_err(|()| {
+            corrupt(page.number, found.extent.origin, "a row does not look as if it was just inserted")
+        })?;
+        if let Some(hash) = straight.filter(|_| self.claim.shapes.len() == 1) {
+            return Ok(hash);
+        }
         let fields = shape.layout().fields();
         let mut row = std::mem::take(&mut self.row);
         let mut record = std::mem::take(&mut self.record);
@@ -131,7 +146,7 @@ impl Proof<'_> {
             (Some(field), Stored::Whole(id)) if field.column.is_none() => crate::value::number(id),
             _ => 0,
         };
-        if is_away {
+        let own = if is_away {
             // The record as it was before its values had pages.
             shape.record(&row, row_id, &mut record)?;
             if !record.is_as(page, found.extent) {
@@ -139,15 +154,18 @@ impl Proof<'_> {
                     corrupt(page.number, found.extent.origin, "a row is not as it was written").into()
                 );
             }
-            own = record.hash();
-        }
+            record.hash()
+        } else {
+            let start = found.extent.start;
+            record::hash(&page.bytes[start..found.extent.end], found.extent.origin - start)
+        };
         for (shape, content) in self.claim.shapes.iter().zip(&mut self.sums).skip(1) {
             shape.record(&row, row_id, &mut record)?;
             content.records += 1;
             content.sum = content.sum.wrapping_add(record.hash());
         }
         self.record = record;
-        let hash = record::joint(&row, own);
+        let hash = straight.unwrap_or_else(|| record::joint(&row, own));
         self.row = row;
         Ok(hash)
     }
@@ -177,12 +195,10 @@ impl Proof<'_> {
 /// Appends the child pages of a page above the leaves, each with the node pointer to it.
 fn inner(
     shape: &Shape,
-    page: &IndexPage<'_>,
+    (page, scratch): (&IndexPage<'_>, &mut Scratch),
     pointer: Option<&Pointer>,
     below: &mut Vec<(u32, Option<Pointer>)>,
 ) -> Result<(), Error> {
-    let mut scratch = Scratch::default();
-    page.chain(&mut scratch.origins)?;
     let mut bytes = 0;
     for (place, &origin) in scratch.origins.iter().enumerate() {
         let origin = usize::from(origin);
@@ -211,7 +227,7 @@ fn inner(
 }
 
 /// Proves that a page looks freshly filled: it has no free records, and no record is deleted.
-fn plain(page: &IndexPage<'_>) -> Result<(), Error> {
+fn plain(page: &IndexPage<'_>, origins: &[u16]) -> Result<(), Error> {
     if page.free != 0 || page.garbage != 0 || page.records + 2 != page.heap_records {
         return Err(corrupt(page.number, DATA + 6, "the page has room of records that are gone"));
     }
@@ -226,14 +242,12 @@ fn plain(page: &IndexPage<'_>) -> Result<(), Error> {
             "the records at the page's ends are not what they always are",
         ));
     }
-    let mut origins = Vec::new();
-    page.chain(&mut origins)?;
     let odd = |origin: usize| {
         // The first record of a level above the leaves is marked as the minimum.
         let marks = if origin == SUPREMUM { 0xF0 } else { 0xE0 };
         page.bytes[origin - RECORD_HEADER_BYTES] & marks != 0
     };
-    match origins.into_iter().map(usize::from).chain([SUPREMUM]).find(|&origin| odd(origin)) {
+    match origins.iter().copied().map(usize::from).chain([SUPREMUM]).find(|&origin| odd(origin)) {
         Some(origin) => Err(corrupt(page.number, origin, "a record with a mark that no new one has")),
         None => Ok(()),
     }

@@ -2,7 +2,7 @@
 //! bits are inverted when it is negative; then the first bit is inverted.
 
 use super::integer::sign;
-use super::{Fault, print_digits, put};
+use super::{Fault, digits, print_digits, put};
 
 const GROUP: usize = 9;
 /// Powers of ten.
@@ -81,10 +81,42 @@ fn point(start: usize, out: &mut Vec<u8>) {
     out.push(b'.');
 }
 
+/// A number with as many digits as the column can have at most on both sides of the point, at most a group
+/// each. Most are.
+fn encode_short(
+    (negative, whole, fraction): (bool, &[u8], &[u8]),
+    shape: Shape,
+    unsigned: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let part = |text: &[u8]| if text.is_empty() { Some(0) } else { digits(text) };
+    let (Some(before), Some(behind)) = (part(whole), part(fraction)) else {
+        return Err("not a decimal number");
+    };
+    let negative = negative && (before | behind) != 0;
+    if negative && unsigned {
+        return Err("out of range");
+    }
+    let start = out.len();
+    let flip = if negative { u64::MAX } else { 0 };
+    put(before ^ flip, bytes(shape.whole), out);
+    put((behind * POWERS[shape.scale - fraction.len()]) ^ flip, bytes(shape.scale), out);
+    if let Some(first) = out.get_mut(start) {
+        *first ^= 0x80;
+    }
+    Ok(())
+}
+
 pub(super) fn encode(text: &[u8], shape: Shape, unsigned: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (negative, text) = sign(text);
     let point = text.iter().position(|byte| *byte == b'.');
     let (whole, fraction) = point.map_or((text, &[][..]), |at| (&text[..at], &text[at + 1..]));
+    if shape.whole.max(shape.scale) <= GROUP
+        && (1..=shape.whole).contains(&whole.len())
+        && fraction.len() <= shape.scale
+    {
+        return encode_short((negative, whole, fraction), shape, unsigned, out);
+    }
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     if whole.len() + fraction.len() == 0 || !is_number(whole) || !is_number(fraction) {
         return Err("not a decimal number");

@@ -1,6 +1,6 @@
 //! YEAR, DATE, TIME, DATETIME, TIMESTAMP, in the formats of MySQL 5.6 and MariaDB 10.1 and later.
 
-use super::{Fault, digits, number, print_digits, put};
+use super::{Fault, digits, number, print_digits, put, two_digits};
 
 /// The first year of YEAR.
 const YEAR_FIRST: u64 = 1900;
@@ -38,10 +38,10 @@ fn print_fraction(stored: u64, fraction: u8, out: &mut Vec<u8>) -> Result<(), Fa
 }
 
 /// The text before the point, and the fraction as it is stored.
+#[inline]
 fn split_fraction(text: &[u8], fraction: u8) -> Result<(&[u8], u64), Fault> {
-    let mut parts = text.splitn(2, |byte| *byte == b'.');
-    let whole = parts.next().unwrap_or_default();
-    let Some(behind) = parts.next() else { return Ok((whole, 0)) };
+    let Some(point) = text.iter().position(|byte| *byte == b'.') else { return Ok((text, 0)) };
+    let (whole, behind) = (&text[..point], &text[point + 1..]);
     if behind.is_empty() || !behind.iter().all(u8::is_ascii_digit) {
         return Err("a fraction of a second that is no number");
     }
@@ -49,9 +49,10 @@ fn split_fraction(text: &[u8], fraction: u8) -> Result<(&[u8], u64), Fault> {
     if lost.iter().any(|digit| *digit != b'0') {
         return Err("more digits behind the second than the column has");
     }
-    let mut kept = kept.to_vec();
-    kept.resize(2 * fraction_bytes(fraction), b'0');
-    Ok((whole, digits(&kept).unwrap_or_default()))
+    // As many digits as the stored bytes have.
+    let missing = (2 * fraction_bytes(fraction)).saturating_sub(kept.len());
+    let value = digits(kept).unwrap_or_default();
+    Ok((whole, (0..missing).fold(value, |value, _| value * 10)))
 }
 
 pub(super) fn decode_year(stored: &[u8], short: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -96,11 +97,12 @@ impl Day {
     }
 
     /// A date in the calendar, or one with a month or day of zero.
+    #[inline]
     fn parse(text: &[u8]) -> Result<Day, Fault> {
         const BROKEN: Fault = "not a date: YYYY-MM-DD";
-        let [a, b, c, d, b'-', e, f, b'-', g, h] = text else { return Err(BROKEN) };
-        let part = |text: &[u8]| digits(text).ok_or(BROKEN);
-        let day = Day { year: part(&[*a, *b, *c, *d])?, month: part(&[*e, *f])?, day: part(&[*g, *h])? };
+        let &[a, b, c, d, b'-', e, f, b'-', g, h] = text else { return Err(BROKEN) };
+        let part = |tens, ones| two_digits(tens, ones).ok_or(BROKEN);
+        let day = Day { year: part(a, b)? * 100 + part(c, d)?, month: part(e, f)?, day: part(g, h)? };
         let of = |years| day.year.is_multiple_of(years);
         let leap = of(4) && day.year > 0 && (!of(100) || of(400));
         let last = match day.month {
@@ -137,13 +139,15 @@ fn print_clock(packed: u64, hours_max: u64, out: &mut Vec<u8>) -> Result<(), Fau
     Ok(())
 }
 
+#[inline]
 fn parse_clock(text: &[u8], hours_max: u64) -> Result<u64, Fault> {
     const BROKEN: Fault = "not a time: HH:MM:SS";
-    let Some((hours, [b':', a, b, b':', c, d])) = text.split_last_chunk::<6>() else {
+    let Some((hours, &[b':', a, b, b':', c, d])) = text.split_last_chunk::<6>() else {
         return Err(BROKEN);
     };
-    let part = |text: &[u8]| digits(text).ok_or(BROKEN);
-    let (hours, minutes, seconds) = (part(hours)?, part(&[*a, *b])?, part(&[*c, *d])?);
+    let part = |tens, ones| two_digits(tens, ones).ok_or(BROKEN);
+    let hours = digits(hours).ok_or(BROKEN)?;
+    let (minutes, seconds) = (part(a, b)?, part(c, d)?);
     if hours > hours_max || minutes > 59 || seconds > 59 {
         return Err(RANGE);
     }

@@ -88,7 +88,8 @@ impl<'a> Leaves<'a> {
     /// Those of [`Shape::record`] and [`Leaves::push_record`].
     pub fn push(&mut self, row: &Row, row_id: u64) -> Result<(), Error> {
         let mut record = std::mem::take(&mut self.record);
-        let added = self.shape.record(row, row_id, &mut record).and_then(|()| self.add(&record, Some(row)));
+        let added =
+            self.shape.record(row, row_id, &mut record).and_then(|()| self.add(&record, Some((row, row_id))));
         self.record = record;
         added
     }
@@ -105,7 +106,7 @@ impl<'a> Leaves<'a> {
         self.add(record, None)
     }
 
-    fn add(&mut self, record: &Record, row: Option<&Row>) -> Result<(), Error> {
+    fn add(&mut self, record: &Record, row: Option<(&Row, u64)>) -> Result<(), Error> {
         let len = record.bytes.len();
         if self.shape.order().is_some() {
             if self.is_first {
@@ -126,14 +127,15 @@ impl<'a> Leaves<'a> {
         let at =
             self.filling.push(&record.bytes, record.origin, Status::Ordinary as u8, false) - record.origin;
         for away in &record.away {
-            let value = row.and_then(|row| row.get(away.column)).and_then(|value| value.get(away.from..));
+            let value =
+                row.and_then(|(row, _)| row.get(away.column)).and_then(|value| value.get(away.from..));
             let value = value.unwrap_or_default();
             let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
             self.references.push((at + away.at, length));
             self.value(value);
         }
         self.run.records += 1;
-        let hash = row.map_or_else(|| record.hash(), |row| record.hash_with(row));
+        let hash = row.map_or_else(|| record.hash(), |(row, row_id)| self.shape.hash(row, row_id, record));
         self.run.sum = self.run.sum.wrapping_add(hash);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The record of a row in an index, and the node pointer to its page.
 
 use super::row::{self, Row};
+use super::straight::Made;
 use crate::chain::REFERENCE_BYTES;
 use crate::index::{IndexPage, RECORD_HEADER_BYTES};
 use crate::record::Extent;
@@ -16,6 +17,9 @@ pub struct Record {
     pub bytes: Vec<u8>,
     /// Where its fields begin.
     pub origin: usize,
+    /// Whether it was made in the [straight](super::straight) way, and what its hash needs then.
+    pub(super) is_straight: bool,
+    pub(super) made: Made,
     /// The off-page values, in the order of fields.
     pub(super) away: Vec<Away>,
     /// The length of each field in the record; none for NULL.
@@ -47,11 +51,11 @@ pub(super) struct Away {
 /// header does not count.
 pub(crate) fn hash(bytes: &[u8], origin: usize) -> u64 {
     let parts = [bytes.get(..origin - RECORD_HEADER_BYTES), bytes.get(origin..)];
-    let sums = parts.map(|part| row::hash(part.unwrap_or_default()));
+    let sums = parts.map(|part| row::hash(0, part.unwrap_or_default()));
     row::mix(sums[0].rotate_left(29) ^ sums[1], row::SPREAD)
 }
 
-/// The number of [`Record::hash_with`] for a record with this hash.
+/// A number that changes with the row and with the hash of the record that was made of it.
 pub(crate) fn joint(row: &Row, record: u64) -> u64 {
     row::mix(row.hash().rotate_left(17) ^ record, row::SPREAD)
 }
@@ -60,11 +64,6 @@ impl Record {
     /// The hash of its bytes; see [`hash`].
     pub(crate) fn hash(&self) -> u64 {
         hash(&self.bytes, self.origin)
-    }
-
-    /// A number that changes with the row and with the record that was made of it.
-    pub(crate) fn hash_with(&self, row: &Row) -> u64 {
-        joint(row, self.hash())
     }
 
     /// Whether this record is in the page there, but for what a page has of its own in the header, and for

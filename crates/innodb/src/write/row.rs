@@ -1,12 +1,16 @@
 //! The values of a row before they become a record.
 
-use crate::table::Column;
-use crate::{Error, value};
+use std::ops::Range;
+
+use crate::Error;
+use crate::table::{Column, Type};
+use crate::value::{self, Fault};
 
 /// An odd number that spreads bits (2^64 by the golden ratio).
 pub(super) const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Folds the product of two numbers.
+#[inline]
 pub(super) fn mix(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     // The cast takes the low half.
@@ -15,41 +19,70 @@ pub(super) fn mix(one: u64, other: u64) -> u64 {
     halves.0 ^ halves.1
 }
 
-/// A number that two texts hardly ever share, as in wyhash: 16 bytes at a time. It is not kept, so it may be
-/// another one in another version.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<16>();
-    let mut last = [0; 16];
-    last[..rest.len()].copy_from_slice(rest);
-    let word = |block: &[u8; 16], at: usize| {
-        block.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
+/// A number that two texts hardly ever share, as in wyhash: 16 bytes at a time, some of the last ones
+/// perhaps twice. It is not kept, so it may be another one in another version.
+#[inline]
+pub(super) fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    let mut hash = seed ^ SPREAD;
+    let mut rest = bytes;
+    while let Some((block, behind)) = rest.split_first_chunk::<16>().filter(|(_, behind)| !behind.is_empty())
+    {
+        let [low, high] = halves(block);
+        hash = mix(low ^ hash, high ^ SPREAD.rotate_left(32));
+        rest = behind;
+    }
+    let [low, high] = match (bytes.last_chunk::<16>(), rest.first_chunk::<8>(), rest.first_chunk::<4>()) {
+        (Some(last), ..) => halves(last),
+        (None, Some(first), _) => {
+            [u64::from_le_bytes(*first), ending::<8>(rest).map_or(0, u64::from_le_bytes)]
+        }
+        (None, None, Some(first)) => {
+            [u32::from_le_bytes(*first).into(), ending::<4>(rest).map_or(0, u32::from_le_bytes).into()]
+        }
+        (None, None, None) => [rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0],
     };
-    let blocks = blocks.iter().chain([&last]);
-    let hash = blocks.fold(SPREAD ^ bytes.len() as u64, |hash, block| {
-        mix(word(block, 0) ^ hash, word(block, 8) ^ SPREAD.rotate_left(32))
-    });
-    mix(hash ^ SPREAD, bytes.len() as u64 ^ SPREAD)
+    mix(mix(low ^ hash, high ^ SPREAD.rotate_left(32)) ^ SPREAD, bytes.len() as u64 ^ SPREAD)
+}
+
+#[inline]
+fn halves(block: &[u8; 16]) -> [u64; 2] {
+    let both = u128::from_le_bytes(*block);
+    // The cast takes the low half.
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+    [both as u64, (both >> 64) as u64]
+}
+
+#[inline]
+fn ending<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.last_chunk().copied()
 }
 
 /// A row: the stored bytes of each column, in the table's order. The memory is reused for the next row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     bytes: Vec<u8>,
-    /// Where each value ends, and whether it is NULL.
-    ends: Vec<(usize, bool)>,
+    /// Where each value ends, times two, plus one if it is NULL.
+    ends: Vec<usize>,
 }
 
 impl Row {
     /// Forgets all values.
+    #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
     /// Adds the value of the next column as it is stored; `None` is NULL, and stands for VIRTUAL columns.
+    #[inline]
     pub fn push(&mut self, value: Option<&[u8]>) {
         self.bytes.extend_from_slice(value.unwrap_or_default());
-        self.ends.push((self.bytes.len(), value.is_none()));
+        self.end(value.is_none());
+    }
+
+    #[inline]
+    fn end(&mut self, null: bool) {
+        self.ends.push(self.bytes.len() << 1 | usize::from(null));
     }
 
     /// Adds the value of the next column from its text.
@@ -57,12 +90,23 @@ impl Row {
     /// # Errors
     /// Those of [`value::encode`]; nothing is added then.
     pub fn push_text(&mut self, column: &Column, text: &[u8]) -> Result<(), Error> {
+        self.push_as(&column.kind, text).map_err(|what| value::unfit(column, what, text))
+    }
+
+    /// The same for a column of this type; an error says only what is wrong.
+    ///
+    /// # Errors
+    /// As those of [`value::encode_as`]; nothing is added then.
+    #[inline]
+    pub fn push_as(&mut self, kind: &Type, text: &[u8]) -> Result<(), Fault> {
         let start = self.bytes.len();
-        if let Err(error) = value::encode(column, text, &mut self.bytes) {
-            self.bytes.truncate(start);
-            return Err(error);
+        match value::encode_as(kind, text, &mut self.bytes) {
+            Ok(()) => self.end(false),
+            Err(what) => {
+                self.bytes.truncate(start);
+                return Err(what);
+            }
         }
-        self.ends.push((self.bytes.len(), false));
         Ok(())
     }
 
@@ -78,27 +122,45 @@ impl Row {
         self.ends.is_empty()
     }
 
+    /// Where the value of a column begins.
+    #[inline]
+    fn start(&self, column: usize) -> usize {
+        column.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| end >> 1)
+    }
+
     /// The value of a column; NULL for a column that does not exist.
     #[inline]
     #[must_use]
     pub fn get(&self, column: usize) -> Option<&[u8]> {
-        let &(end, null) = self.ends.get(column)?;
-        let start = column.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| end.0);
-        if null { None } else { self.bytes.get(start..end) }
+        let &end = self.ends.get(column)?;
+        if end & 1 == 1 { None } else { self.bytes.get(self.start(column)..end >> 1) }
+    }
+
+    /// How many bytes the value of a column has; none for NULL.
+    #[inline]
+    pub(super) fn len_of(&self, column: usize) -> Option<usize> {
+        let &end = self.ends.get(column)?;
+        if end & 1 == 1 { None } else { (end >> 1).checked_sub(self.start(column)) }
+    }
+
+    /// The values of several columns, one behind the other.
+    #[inline]
+    pub(super) fn span(&self, columns: Range<usize>) -> &[u8] {
+        let end = self.start(columns.end);
+        self.bytes.get(self.start(columns.start)..end).unwrap_or_default()
     }
 
     /// A number that two rows with different values hardly ever share.
     #[must_use]
     pub fn hash(&self) -> u64 {
-        let ends = self.ends.iter().map(|&(end, null)| (end as u64) << 1 | u64::from(null));
-        ends.fold(hash(&self.bytes), |hash, end| mix(hash ^ end, SPREAD))
+        self.ends.iter().fold(hash(0, &self.bytes), |hash, &end| mix(hash ^ end as u64, SPREAD))
     }
 
     /// Appends all of it to `out`, for [`Row::unpack`].
     pub fn pack(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.ends.len() as u64).to_le_bytes());
-        for &(end, null) in &self.ends {
-            out.extend_from_slice(&((end as u64) << 1 | u64::from(null)).to_le_bytes());
+        for &end in &self.ends {
+            out.extend_from_slice(&(end as u64).to_le_bytes());
         }
         out.extend_from_slice(&self.bytes);
     }
@@ -111,12 +173,10 @@ impl Row {
         let Some((count, ends)) = words.split_first() else { return false };
         let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
         let Some(ends) = ends.get(..count) else { return false };
-        for end in ends {
-            let end = u64::from_le_bytes(*end);
-            self.ends.push((usize::try_from(end >> 1).unwrap_or(usize::MAX), end & 1 == 1));
-        }
+        let end = |end: &[u8; 8]| usize::try_from(u64::from_le_bytes(*end)).unwrap_or(usize::MAX);
+        self.ends.extend(ends.iter().map(end));
         self.bytes.extend_from_slice(packed.get(8 * (count + 1)..).unwrap_or_default());
-        self.ends.is_sorted_by_key(|end| end.0)
-            && self.ends.last().is_none_or(|last| last.0 == self.bytes.len())
+        self.ends.is_sorted_by_key(|end| end >> 1)
+            && self.ends.last().is_none_or(|last| last >> 1 == self.bytes.len())
     }
 }

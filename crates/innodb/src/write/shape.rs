@@ -4,13 +4,14 @@
 
 use super::Row;
 use super::page::Filling;
-use super::record::{Away, Pointer, Record};
+use super::record::{Away, Pointer, Record, joint};
+use super::straight::Straight;
 use crate::chain::REFERENCE_BYTES;
 use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
-use crate::order::Order;
+use crate::order::{self, Order};
 use crate::record::{Layout, Stored};
 use crate::table::collation::{Charset, Collation};
-use crate::table::{Column, Field, Generated, Index, Length, RowFormat, Table, Type};
+use crate::table::{Column, Generated, Index, Length, RowFormat, Table, Type};
 use crate::{Error, value};
 
 /// A record of this many bytes is too long: two would not fit into a page.
@@ -54,8 +55,8 @@ pub struct Shape {
     key_columns: Vec<Option<Column>>,
     name: String,
     unique_fields: usize,
-    variable_fields: usize,
     is_clustered: bool,
+    straight: Option<Straight>,
     /// Bytes of an off-page value that stay in the row.
     kept: usize,
 }
@@ -97,9 +98,8 @@ impl Shape {
         let key_columns = key_columns.map(|field| table.columns().get(field.column?).cloned()).collect();
         let format = if table.row_format() == RowFormat::Default { format } else { table.row_format() };
         let layout = Layout::new(index);
-        let is_variable = |field: &&Field| matches!(field.length, Length::Variable { .. });
         Ok(Shape {
-            variable_fields: layout.fields().iter().filter(is_variable).count(),
+            straight: Straight::new(layout.fields(), index.key_fields, layout.leaf_null_bytes()),
             layout,
             order: Order::of(table, index),
             origins,
@@ -149,7 +149,12 @@ impl Shape {
     pub fn record(&self, row: &Row, row_id: u64, record: &mut Record) -> Result<(), Error> {
         let row_id = row_id.to_be_bytes();
         record.unique = self.key(row, &row_id, &mut record.key);
-        if self.short_record(row, &row_id, record) {
+        let Record { bytes, made, .. } = &mut *record;
+        let origin = self.straight.as_ref().and_then(|straight| straight.record(row, &row_id, made, bytes));
+        record.is_straight = origin.is_some() && record.bytes.len() < RECORD_BYTES_MAX;
+        if let Some(origin) = origin.filter(|_| record.is_straight) {
+            record.origin = origin;
+            record.away.clear();
             return Ok(());
         }
         self.measure(row, &row_id, record)?;
@@ -192,62 +197,26 @@ impl Shape {
         Ok(())
     }
 
-    /// Makes the record of a row whose values fit their columns and need no other pages, in one pass. Returns
-    /// whether it is such a row.
-    fn short_record(&self, row: &Row, row_id: &[u8; 8], record: &mut Record) -> bool {
-        let Record { bytes, origin, away, .. } = record;
-        away.clear();
-        let null_bytes = self.layout.leaf_null_bytes();
-        // Lengths go down from the header; there is room for two bytes of each.
-        let head = RECORD_HEADER_BYTES + null_bytes;
-        let start = 2 * self.variable_fields + head;
-        bytes.clear();
-        bytes.resize(start, 0);
-        let (mut down, mut nullable) = (start - head, 0);
-        for (number, field) in self.layout.fields().iter().enumerate() {
-            let value = self.value(number, row, row_id);
-            if field.nullable {
-                bytes[start - RECORD_HEADER_BYTES - 1 - nullable / 8] |=
-                    u8::from(value.is_none()) << (nullable % 8);
-                nullable += 1;
+    /// A number that changes with the row and with its record in this index, which has the rows.
+    #[inline]
+    pub(super) fn hash(&self, row: &Row, row_id: u64, record: &Record) -> u64 {
+        match &self.straight {
+            Some(straight) if record.is_straight => {
+                let before = record.bytes.get(..record.origin - RECORD_HEADER_BYTES).unwrap_or_default();
+                straight.hash(row, &row_id.to_be_bytes(), &record.made, before)
             }
-            let Some(value) = value else {
-                if field.nullable {
-                    continue;
-                }
-                return false;
-            };
-            match field.length {
-                Length::Fixed(wanted) if value.len() == usize::from(wanted) => {}
-                Length::Variable { max, external } if value.len() as u64 <= u64::from(max) => {
-                    let Ok(len) = u16::try_from(value.len()) else { return false };
-                    let [high, low] = len.to_be_bytes();
-                    down -= 1;
-                    if external && len > 127 {
-                        bytes[down] = 0x80 | high;
-                        down -= 1;
-                    }
-                    bytes[down] = low;
-                }
-                _ => return false,
-            }
-            bytes.extend_from_slice(value);
+            _ => joint(row, record.hash()),
         }
-        if bytes.len() - down >= RECORD_BYTES_MAX {
-            return false;
-        }
-        bytes.copy_within(down.., 0);
-        bytes.truncate(bytes.len() - down);
-        *origin = start - down;
-        true
+    }
+
+    /// How records that are made in the straight way are hashed.
+    pub(crate) fn straight(&self) -> Option<&Straight> {
+        self.straight.as_ref()
     }
 
     /// Checks that a record comes after the record with the key `last`.
     pub(super) fn follows(&self, last: &[u8], record: &Record) -> Result<(), Error> {
-        let is_same = record.unique > 0 && last.get(..record.unique) == record.key.get(..record.unique);
-        if !is_same && last < record.key.as_slice() {
-            return Ok(());
-        }
+        let Some(is_same) = order::misplaced(last, &record.key, record.unique) else { return Ok(()) };
         let (index, entry) = (self.name.clone(), self.text(record));
         Err(if is_same { Error::Duplicate { index, entry } } else { Error::Unsorted { index, entry } })
     }

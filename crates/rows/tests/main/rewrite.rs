@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use rows::{DateOrder, Dialect, FieldRule, Nulls, Ragged, Rewriter, records};
+use rows::{DateOrder, Dialect, FieldRule, Nulls, Ragged, Rewriter, Texts, records};
 
 use crate::field::values;
 use crate::text::{dialect, strange_dialect, text};
@@ -71,6 +71,37 @@ proptest! {
                 prop_assert_eq!(lines[0], b"");
             } else {
                 prop_assert_eq!(values(&Dialect::LOAD_DATA, &Nulls::default(), lines[0]), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunk_is_read_as_its_records_one_by_one(
+        dialect in dialect(), nulls in nulls(), rules in rules(), text in text(), columns in 1..4usize,
+    ) {
+        let mut rewriter = Rewriter::new(dialect, nulls.clone(), rules.clone(), columns);
+        let (mut found, mut texts) = (rewriter.values(&text), Texts::new(columns));
+        let mut one_by_one = records(&dialect, &text);
+        loop {
+            let lines = (found.lines(), one_by_one.lines());
+            texts.clear();
+            let mut given = Vec::new();
+            let read = found.next(|field, value| {
+                given.push(field);
+                texts.set(field, value);
+            });
+            let (Some(record), Some((same, read))) = (one_by_one.next(), read) else {
+                let after = (found.next(|_, _| ()).is_some(), one_by_one.next().is_some());
+                prop_assert_eq!(after, (false, false));
+                break;
+            };
+            prop_assert_eq!((same, lines.0), (record, lines.1));
+            let count = values(&dialect, &nulls, record).len();
+            let ragged = Ragged { expected: columns, found: count };
+            prop_assert_eq!(read, if count == columns { Ok(()) } else { Err(ragged.into()) });
+            if count == columns {
+                let texts: Vec<_> = given.iter().map(|field| texts.get(*field).map(<[u8]>::to_vec)).collect();
+                prop_assert_eq!(texts, wanted(&dialect, &nulls, &rules, record));
             }
         }
     }
