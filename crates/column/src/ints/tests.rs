@@ -35,6 +35,7 @@ fn what_is_no_row_of_numbers_is_refused() {
         // The first run ends one behind the column, or just behind it.
         (&[2, 1, 0, 2, 0, 4], 2),
         (&[2, 1, 0, 2, 0, 6], 2),
+        (&[2, 2, 3, 2, 0, 5, 6, 3, 2, 0, 2, 0], 2),
         (&[2, 3, 3, 3, 0, 5, 6, 7, 3, 3, 0, 1, 0, 0], 2),
         // A length below zero.
         (&[2, 1, 0, 2, 0, 1], 1),
