@@ -1,5 +1,7 @@
 //! `remora list`
 
+mod files;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -8,6 +10,7 @@ use clap::Args;
 use progress::Progress;
 use serde_json::{Value, json};
 
+use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::{calendar, repository};
@@ -18,22 +21,32 @@ const CLOCKS_DIFFER_S: i64 = 300;
 const EXAMPLES: &str = "EXAMPLES
   remora list /backup
   remora list /backup --older-than 26h     for monitoring: exits with 3 if a newest backup is older
+  remora list /backup/db1 --files          what is in the newest generation
+  remora list /backup/db1@12 --files '**/*.ibd'
   remora list /backup --json";
 
-/// List the backups in a repository
+/// List the backups in a repository, or the files in one of them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name
+    /// REPO, or REPO/NAME for one name; with --files also REPO/NAME@N for generation N
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
     /// Exit with 3 if the newest backup of a name is older than this, such as 26h or 8d, or if there is none
     #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
     older_than: Option<u64>,
+
+    /// List the files of a generation [default: the newest], or those of a path or pattern: app, 'app/*.ibd',
+    /// '**/*.frm'
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "", conflicts_with = "older_than")]
+    files: Option<Chosen>,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    if let Some(chosen) = &arguments.files {
+        return files::list(&arguments.repository.to_string_lossy(), chosen, report);
+    }
     let mut exit = Exit::Done;
     if arguments.older_than.is_some() && !arguments.repository.is_dir() {
         report.warn(&format!("there is no backup in {}", arguments.repository.display()));
