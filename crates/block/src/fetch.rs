@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use disk::Source;
@@ -14,7 +15,17 @@ use crate::store::Store;
 
 /// The files that were opened so far, by number. Several threads use it.
 #[derive(Default)]
-pub(crate) struct Opened(Mutex<BTreeMap<u64, Arc<dyn Source>>>);
+pub(crate) struct Opened {
+    files: Mutex<BTreeMap<u64, Arc<dyn Source>>>,
+    /// Bytes that were read.
+    fetched: AtomicU64,
+}
+
+impl Opened {
+    pub(crate) fn fetched(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed)
+    }
+}
 
 /// Opens files when they are first needed. Several threads use it.
 pub(crate) struct Fetcher<'a> {
@@ -42,7 +53,7 @@ impl<'a> Fetcher<'a> {
     }
 
     fn file(&self, number: u64) -> io::Result<Arc<dyn Source>> {
-        let mut files = self.opened.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.opened.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.get(&number) {
             return Ok(Arc::clone(file));
         }
@@ -58,6 +69,7 @@ impl<'a> Fetcher<'a> {
 
     /// The stored bytes of a group, proven by their hash.
     pub(crate) fn stored(&self, group: &Group) -> Result<Vec<u8>, Error> {
+        self.opened.fetched.fetch_add(u64::from(group.stored), Ordering::Relaxed);
         let mut bytes = vec![0; group.stored as usize];
         let read = self.file(group.file).and_then(|file| read_exact_at(&*file, group.offset, &mut bytes));
         match read {

@@ -3,6 +3,7 @@
 mod rebuild;
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::Source;
 
@@ -27,6 +28,8 @@ pub(crate) struct File {
     /// Its name in messages.
     pub(crate) shown: String,
     source: Box<dyn Source>,
+    /// Bytes of records and indexes that were read.
+    fetched: AtomicU64,
     /// What its records say, if its frame is damaged.
     rebuilt: Option<Rebuilt>,
 }
@@ -84,6 +87,7 @@ impl File {
             len,
             shown: shown.clone(),
             source,
+            fetched: AtomicU64::new(0),
             rebuilt: None,
         };
         file.check_root(&header)?;
@@ -110,8 +114,14 @@ impl File {
         Err(Error::corrupt(place, "header, index or trailer are not as they were written"))
     }
 
+    /// Bytes that were read with [`File::read`].
+    pub(crate) fn fetched(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed)
+    }
+
     /// Reads exactly these bytes.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        self.fetched.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         read_exact_at(&*self.source, offset, buffer).map_err(|source| {
             if source.kind() == io::ErrorKind::UnexpectedEof {
                 Error::corrupt(format!("{} at byte {offset}", self.shown), "the file is cut")

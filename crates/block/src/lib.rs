@@ -12,6 +12,7 @@
 pub mod backup;
 mod catalogue;
 mod chain;
+mod content;
 mod copies;
 mod error;
 mod feed;
@@ -22,6 +23,7 @@ mod known;
 mod numbers;
 mod pack;
 pub mod prune;
+mod recent;
 mod repository;
 pub mod restore;
 pub mod retention;
@@ -33,6 +35,7 @@ mod view;
 mod writer;
 
 pub use backup::{World, backup};
+pub use content::{Content, Library};
 pub use error::Error;
 pub use feed::{Blocks, Feed, Seen, Want};
 pub use format::{BLOCK, CHUNK, Hash};

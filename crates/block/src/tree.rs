@@ -10,9 +10,9 @@ mod format;
 mod grow;
 mod open;
 mod pages;
+mod part;
 mod parts;
 mod read;
-mod recent;
 mod restore;
 mod track;
 
@@ -24,9 +24,10 @@ use std::path::{Component, Path, PathBuf};
 
 use disk::{Attributes, Entry, Extended, Kind, Tree};
 
-pub use files::Files;
+pub use files::{Files, nodes};
 pub use grow::Growing;
 pub use pages::{BadPage, Check};
+pub use part::restore_part;
 pub use read::Reader;
 pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};

@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
-use block::{World, tree};
+use block::{Library, World, tree};
 use disk::{Disk, RealDisk, Source};
 use physical::follow::{self, is_copy};
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
+use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
 use crate::repository::Named;
 use crate::stop;
@@ -61,6 +62,8 @@ impl Wanted<'_> {
 pub(crate) enum Files {
     Mounted(Mounted),
     Folder(PathBuf),
+    /// Not restored, but read where somebody touches them.
+    Lazy(Lazy),
 }
 
 impl Files {
@@ -68,8 +71,42 @@ impl Files {
         match self {
             Files::Mounted(mounted) => &mounted.0,
             Files::Folder(folder) => folder,
+            Files::Lazy(lazy) => lazy.inside.as_ref().map_or(&lazy.top, |mounted| &mounted.0),
         }
     }
+}
+
+/// A generation that is mounted only for us, and can be written to.
+pub(crate) struct Lazy {
+    /// The generation's folder.
+    top: PathBuf,
+    /// The file system in it, if it is a volume. Unmounted before what it is read from.
+    inside: Option<Mounted>,
+    pub(crate) shelf: Arc<Shelf>,
+    _mount: Mount,
+}
+
+/// Mounts a generation in a folder of ours, without reading more of it than is touched. Returns its number.
+pub(crate) fn lazy(named: Named, generation: Option<u64>, work: &Path, say: Say) -> Result<(u64, Files)> {
+    let is_tree = named.is_tree(Request::new(generation, 1))?;
+    let number = Library::open(named.repository)?.content(generation)?.generation();
+    own_mounts()?;
+    let folder = work.join("mount");
+    RealDisk.create_folder(&folder)?;
+    let shelf = Arc::new(Shelf::new(vec![named.folder], Some(Room::new(work)), say));
+    let mount = Mount::new(&shelf, &folder, true, false)?;
+    let top: PathBuf = shelf.names().map(|name| folder.join(name).join(number.to_string())).collect();
+    // What is wrong with it was told.
+    fs::read_dir(&top).with_context(|| format!("generation {number} can't be read"))?;
+    let inside = if is_tree { None } else { Some(Mounted::new(work, &top.join(mount::VOLUME))?) };
+    Ok((number, Files::Lazy(Lazy { top, inside, shelf, _mount: mount })))
+}
+
+/// Mounts that only we and our children see from now on, and that end with us.
+fn own_mounts() -> Result<()> {
+    disk::leave_mounts().context("mounts of our own")?;
+    command("mount", &["--make-rprivate", "/"])?;
+    Ok(())
 }
 
 /// Restores a generation into a folder of ours: its files, or a volume that is then mounted.
@@ -97,8 +134,7 @@ pub(crate) struct Mounted(PathBuf);
 
 impl Mounted {
     fn new(work: &Path, image: &Path) -> Result<Mounted> {
-        disk::leave_mounts().context("mounts of our own")?;
-        command("mount", &["--make-rprivate", "/"])?;
+        own_mounts()?;
         let folder = work.join("volume");
         RealDisk.create_folder(&folder)?;
         // Its name is removed at once: the mount keeps the file open.

@@ -11,6 +11,7 @@ pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod log;
+pub(crate) mod mount;
 pub(crate) mod pack;
 pub(crate) mod poke;
 pub(crate) mod prune;

@@ -25,18 +25,23 @@ impl Named {
         let all = self.repository.list()?.generations;
         let number = request.generation;
         let found = all.iter().rfind(|found| number.is_none_or(|number| found.number == number));
-        if !request.keep_going {
-            return Ok(found.is_some_and(is_tree));
+        if let Some(found) = found.filter(|_| !request.keep_going) {
+            return Ok(is_tree(found));
         }
-        // If the note is damaged the other generations tell: all generations of a name are of one kind.
         let note = block::restore::note(&self.repository, request)?;
+        // If the note is damaged the other generations tell: all generations of a name are of one kind.
         Ok(note_says_tree(&note).unwrap_or_else(|| all.iter().any(is_tree)))
     }
 }
 
 /// The backups called `name` in the folder `root`.
 pub(crate) fn named(root: &Path, name: &str) -> Repository {
-    Repository::new(Box::new(Folder::new(Arc::new(RealDisk), root.join(name))))
+    at(root.join(name))
+}
+
+/// The backups in the folder of a name.
+pub(crate) fn at(folder: PathBuf) -> Repository {
+    Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder)))
 }
 
 /// A word that is unique to this name in this repository. It marks what a run creates elsewhere, so that a
@@ -64,7 +69,7 @@ pub(crate) fn is_tree(generation: &Generation) -> bool {
 }
 
 /// None when it is not a note.
-fn note_says_tree(note: &str) -> Option<bool> {
+pub(crate) fn note_says_tree(note: &str) -> Option<bool> {
     let note: serde_json::Value = serde_json::from_str(note).ok()?;
     Some(note.get("tree").and_then(serde_json::Value::as_bool) == Some(true))
 }
@@ -99,11 +104,8 @@ pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
     if !root.is_dir() {
         return Err(missing(root));
     }
-    let open = |(name, folder): (String, PathBuf)| Named {
-        name,
-        folder: folder.clone(),
-        repository: Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder))),
-    };
+    let open =
+        |(name, folder): (String, PathBuf)| Named { name, folder: folder.clone(), repository: at(folder) };
     Ok(folders(root)?.into_iter().filter(|(_, folder)| holds_backups(folder)).map(open).collect())
 }
 

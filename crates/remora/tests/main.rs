@@ -46,6 +46,10 @@ mod lock;
 mod log;
 #[path = "main/lvm.rs"]
 mod lvm;
+#[path = "main/mount.rs"]
+mod mount;
+#[path = "main/one_table.rs"]
+mod one_table;
 #[path = "main/option.rs"]
 mod option;
 #[path = "main/pack.rs"]

@@ -1,5 +1,7 @@
 //! Reads a file with a damaged frame by its records: each says what it is, and proves it.
 
+use std::sync::atomic::AtomicU64;
+
 use disk::Source;
 
 use super::{File, name, read_exact_at};
@@ -84,6 +86,7 @@ impl File {
             len,
             shown: store.shown(&name(number)),
             source,
+            fetched: AtomicU64::new(0),
             rebuilt: Some(rebuilt),
         })
     }

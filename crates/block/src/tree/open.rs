@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::recent::Recent;
+use crate::recent::Recent;
 
 /// The most files that are open at a time.
 const OPEN_MAX: usize = 100;

@@ -129,7 +129,14 @@ fn bytes(
     for (number, parts) in wanted {
         let chunk: chain::Chunk = walk.told(number, &mut out.damages)?;
         buffer.fill(0);
-        let mut lost = copies.chunk(number, &chunk.blocks, &mut buffer)?;
+        let is_wanted = |block: usize| {
+            let start = number * size + (block * BLOCK) as u64;
+            parts.iter().any(|(place, _)| place.start < start + BLOCK as u64 && start < place.end)
+        };
+        // The rest of a chunk may be megabytes of files.
+        let blocks = chunk.blocks.iter().enumerate();
+        let blocks: Vec<_> = blocks.map(|(block, place)| place.filter(|_| is_wanted(block))).collect();
+        let mut lost = copies.chunk(number, &blocks, &mut buffer)?;
         out.damages.append(&mut lost.damages);
         lost.blocks.extend((0..CHUNK_BLOCKS).filter(|block| chunk.is_unknown(*block)));
         for (place, offset) in parts {
@@ -189,10 +196,7 @@ pub fn restore(
     request: Request,
     world: World<'_>,
 ) -> Result<Summary, Error> {
-    let failed = |source| Error::Target { name: path.display().to_string(), source };
-    if disk.stat(path).is_ok() {
-        return Err(failed(io::ErrorKind::AlreadyExists.into()));
-    }
+    free(&**disk, path)?;
     let stays = repository.reading()?;
     let (loaded, chain, _) = find(repository, request)?;
     let copies = Copies::new(repository.store(), &loaded.files);
@@ -201,20 +205,42 @@ pub fn restore(
     let generation = chain.newest().map(|file| file.header.generation);
     let request = Request { generation, ..request };
     drop(stays);
+    in_new_folder((disk, tree), path, |partial| {
+        let restored = build((disk, tree), &found.layout.nodes, partial, |syncs| {
+            let target = Target::new(Arc::clone(disk), &found.layout, partial, syncs);
+            let shown = partial.display().to_string();
+            in_place_fresh(repository, (&target, &shown), request, world)
+        });
+        restored.map(|summary| Summary { len: found.layout.bytes(), ..found.tell(summary) })
+    })
+}
+
+/// Fails if there is something at a path.
+pub(super) fn free(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
+    let there =
+        || Error::Target { name: path.display().to_string(), source: io::ErrorKind::AlreadyExists.into() };
+    if disk.stat(path).is_ok() { Err(there()) } else { Ok(()) }
+}
+
+/// Makes a folder that gets its name when it is complete and durable; if that fails, nothing stays of it.
+pub(super) fn in_new_folder(
+    (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
+    path: &Path,
+    make: impl FnOnce(&Path) -> Result<Summary, Error>,
+) -> Result<Summary, Error> {
+    let failed = |source| Error::Target { name: path.display().to_string(), source };
     let partial = Output::partial(path);
     // A killed run may have left it.
     remove(&**disk, tree, &partial).map_err(failed)?;
-    let restored = fill(repository, (disk, tree), (&found.layout, &partial), request, world);
-    let restored = restored.map(|summary| found.tell(summary));
-    crate::restore::name(&**disk, (&partial, path), restored, || remove(&**disk, tree, &partial))
+    crate::restore::name(&**disk, (&partial, path), make(&partial), || remove(&**disk, tree, &partial))
 }
 
 impl Found {
     /// Translates what was lost of the volume into losses of its files.
-    fn tell(self, mut summary: Summary) -> Summary {
+    fn tell(&self, mut summary: Summary) -> Summary {
         let ranges: Vec<Range<u64>> = summary.losses.into_iter().map(|loss| loss.bytes).collect();
         summary.losses = self.layout.losses(&ranges);
-        summary.losses.extend(self.lost.map(|bytes| Loss { path: Some(PathBuf::new()), bytes }));
+        summary.losses.extend(self.lost.clone().map(|bytes| Loss { path: Some(PathBuf::new()), bytes }));
         summary.damages.extend(self.damages.iter().map(ToString::to_string));
         summary.damages.sort();
         summary.damages.dedup();
@@ -222,12 +248,13 @@ impl Found {
     }
 }
 
-fn fill(
-    repository: &Repository,
+/// Makes the things of a tree below `top`. `bring` writes the bytes of the files, which have their lengths by
+/// then and are zeros; it is told whether it must sync each of them.
+pub(super) fn build(
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
-    (layout, top): (&Layout, &Path),
-    request: Request,
-    world: World<'_>,
+    nodes: &[Node],
+    top: &Path,
+    bring: impl FnOnce(bool) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
     let failed = |path: &Path| {
         let name = path.display().to_string();
@@ -236,7 +263,7 @@ fn fill(
     // This comes before anything is written, so that what can't be written from now on is reported.
     let above = top.parent().unwrap_or(Path::new(""));
     let batch = disk.batch(above).map_err(failed(above))?;
-    for node in layout.nodes.iter().filter(|node| node.same_as.is_none()) {
+    for node in nodes.iter().filter(|node| node.same_as.is_none()) {
         let path = join(top, &node.path);
         match &node.kind {
             Kind::Folder => disk.create_folder(&path),
@@ -247,17 +274,15 @@ fn fill(
         }
         .map_err(failed(&path))?;
     }
-    let target = Target::new(Arc::clone(disk), layout, top, batch.is_none());
-    let shown = top.display().to_string();
-    let mut summary = in_place_fresh(repository, (&target, &shown), request, world)?;
-    for node in &layout.nodes {
+    let mut summary = bring(batch.is_none())?;
+    for node in nodes {
         if let Some(file) = &node.same_as {
             let path = join(top, &node.path);
             name_again(&**disk, tree, (&join(top, file), &path), &mut summary).map_err(failed(&path))?;
         }
     }
     // The contents of a folder come before the folder itself, because they change its time.
-    for node in layout.nodes.iter().rev() {
+    for node in nodes.iter().rev() {
         let path = join(top, &node.path);
         if node.kind == Kind::Folder && batch.is_none() {
             disk.sync_folder(&path).map_err(failed(&path))?;
@@ -267,7 +292,7 @@ fn fill(
     if let Some(batch) = batch {
         batch.sync().map_err(failed(top))?;
     }
-    Ok(Summary { len: layout.bytes(), ..summary })
+    Ok(summary)
 }
 
 /// Makes a hard link to a file, or a copy if that is impossible.
@@ -313,7 +338,7 @@ impl Summary {
 }
 
 /// `Path::join` would append a slash to the path of the top itself.
-fn join(top: &Path, path: &Path) -> PathBuf {
+pub(super) fn join(top: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { top.to_owned() } else { top.join(path) }
 }
 

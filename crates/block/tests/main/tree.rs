@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::backup::{Changed, Request, Summary};
-use block::tree::{self, Layout, Reader};
+use block::tree::{self, Files, Layout, Reader};
 use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, prune, restore};
 use disk::{Disk, Kind, RealDisk, Tree};
 
@@ -426,7 +426,7 @@ fn files_are_read_without_a_restore() {
     back_up(folder.path(), &top, None).unwrap();
 
     let (mut there, mut here) = (BTreeMap::new(), BTreeMap::new());
-    let files = tree::Files::open(repository(folder.path()), None, &top).unwrap();
+    let files = Files::open(repository(folder.path()), None, &top).unwrap();
     assert_eq!(files.generation(), 2);
     listed(&RealDisk, &top, &mut there);
     listed(&files, &top, &mut here);
@@ -446,7 +446,7 @@ fn files_are_read_without_a_restore() {
         let expected = &big[at.min(big.len())..(at + len).min(big.len())];
         assert!(read(&*big_file, at, len) == expected, "{len} bytes at {at}");
     }
-    let before = tree::Files::open(repository(folder.path()), Some(1), Path::new("then")).unwrap();
+    let before = Files::open(repository(folder.path()), Some(1), Path::new("then")).unwrap();
     let source = before.open(Path::new("then/again")).unwrap();
     // What is being read is not removed.
     let pruned = prune(&repository(folder.path()), &[1].into(), false, world()).unwrap();
@@ -476,7 +476,7 @@ fn only_what_is_read_has_to_be_sound() {
     bytes[at] ^= 1;
     std::fs::write(&file, bytes).unwrap();
 
-    let files = tree::Files::open(repository(folder.path()), None, Path::new("t")).unwrap();
+    let files = Files::open(repository(folder.path()), None, Path::new("t")).unwrap();
     let mut found = Vec::new();
     files.open(Path::new("t/one")).unwrap().read_to_end(&mut found).unwrap();
     assert!(found == one.concat());
@@ -489,4 +489,75 @@ fn only_what_is_read_has_to_be_sound() {
     let error = read(20, &mut block).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidData);
     assert!(error.to_string().contains("000001.blk at byte"), "{error}");
+}
+
+#[test]
+fn a_part_of_a_tree_comes_back_without_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir_all(top.join("app/deep")).unwrap();
+    std::fs::create_dir_all(top.join("other")).unwrap();
+    let mut random = Random(7);
+    let noise: Vec<u8> = (0..400).flat_map(|_| random.block()).collect();
+    std::fs::write(top.join("app/deep/table"), &noise[..5 * BLOCK + 17]).unwrap();
+    std::fs::write(top.join("other/large"), &noise).unwrap();
+    std::fs::hard_link(top.join("app/deep/table"), top.join("other/second")).unwrap();
+    std::fs::hard_link(top.join("app/deep/table"), top.join("other/third")).unwrap();
+    std::os::unix::fs::symlink("deep/table", top.join("app/link")).unwrap();
+    std::fs::set_permissions(top.join("app"), PermissionsExt::from_mode(0o2750)).unwrap();
+    back_up(folder.path(), &top, None).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let part = |name: &str, wanted: &[&str]| {
+        let files = Files::open(repository(folder.path()), None, Path::new("")).unwrap();
+        let back = folder.path().join(name);
+        let is_wanted = |path: &Path| wanted.iter().any(|wanted| path.starts_with(wanted));
+        let done = tree::restore_part(&files, (&disk, &RealDisk), &back, is_wanted, world()).unwrap();
+        (back, done, files.content().library().fetched())
+    };
+    let (back, done, fetched) = part("app", &["app"]);
+    let wanted: BTreeMap<_, _> =
+        seen(&top).into_iter().filter(|(path, _)| path == Path::new("") || path.starts_with("app")).collect();
+    assert!(seen(&back) == wanted);
+    assert_eq!(done.len, 5 * BLOCK as u64 + 17);
+    assert!(fetched < 40 * BLOCK as u64, "{fetched} bytes for six blocks of more than 400");
+    // Names of a file that is not wanted itself.
+    let (back, ..) = part("names", &["other/second", "other/third"]);
+    assert_eq!(std::fs::read(back.join("other/second")).unwrap(), &noise[..5 * BLOCK + 17]);
+    let inode = |name: &str| std::fs::metadata(back.join(name)).unwrap().ino();
+    assert_eq!(inode("other/second"), inode("other/third"));
+    assert!(!back.join("app").exists() && !back.join("other/large").exists());
+    let again = Files::open(repository(folder.path()), None, Path::new("")).unwrap();
+    tree::restore_part(&again, (&disk, &RealDisk), &back, |_| true, world()).unwrap_err();
+}
+
+#[test]
+fn only_the_part_has_to_be_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir(&top).unwrap();
+    let mut random = Random(9);
+    for name in ["a", "b"] {
+        // More than a group, so that they have none in common.
+        let bytes: Vec<u8> = (0..64 * BLOCK).map(|_| random.next().to_le_bytes()[0]).collect();
+        std::fs::write(top.join(name), bytes).unwrap();
+    }
+    let needle = std::fs::read(top.join("b")).unwrap()[40 * BLOCK..40 * BLOCK + 64].to_vec();
+    back_up(folder.path(), &top, None).unwrap();
+    let file = folder.path().join("repo/000001.blk");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = bytes.windows(needle.len()).position(|found| found == needle).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let part = |wanted: &'static str| {
+        let files = Files::open(repository(folder.path()), None, Path::new("")).unwrap();
+        let back = folder.path().join("back").join(wanted);
+        std::fs::create_dir_all(folder.path().join("back")).unwrap();
+        let is_wanted = |path: &Path| path == Path::new(wanted);
+        (tree::restore_part(&files, (&disk, &RealDisk), &back, is_wanted, world()), back)
+    };
+    part("a").0.unwrap();
+    let (failed, back) = part("b");
+    assert!(failed.unwrap_err().to_string().contains("000001.blk at byte"));
+    assert!(!back.exists() && !disk::Output::partial(&back).exists(), "nothing stays");
 }

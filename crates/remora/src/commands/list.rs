@@ -1,5 +1,6 @@
 //! `remora list`
 
+mod files;
 mod log;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use progress::Progress;
 use serde_json::{Value, json};
 
 use self::log::Log;
+use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::{calendar, repository};
@@ -22,13 +24,15 @@ const EXAMPLES: &str = "EXAMPLES
   remora list /backup
   remora list /backup --older-than 26h     for monitoring: exits with 3 if a newest backup is older
   remora list /backup --log-older-than 1m  the same for the logs that 'remora binlog' archives
+  remora list /backup/db1 --files          what is in the newest generation
+  remora list /backup/db1@12 --files '**/*.ibd'
   remora list /backup --json";
 
-/// List the backups in a repository
+/// List the backups in a repository, or the files in one of them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name
+    /// REPO, or REPO/NAME for one name; with --files also REPO/NAME@N for generation N
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
@@ -40,9 +44,17 @@ pub(crate) struct Arguments {
     /// none
     #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
     log_older_than: Option<u64>,
+
+    /// List the files of a generation [default: the newest], or those of a path or pattern: app, 'app/*.ibd',
+    /// '**/*.frm'
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["older_than", "log_older_than"])]
+    files: Option<Chosen>,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    if let Some(chosen) = &arguments.files {
+        return files::list(&arguments.repository.to_string_lossy(), chosen, report);
+    }
     let root = &arguments.repository;
     let is_watched = arguments.older_than.is_some() || arguments.log_older_than.is_some();
     if is_watched && !root.is_dir() {

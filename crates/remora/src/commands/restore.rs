@@ -1,8 +1,10 @@
 //! `remora restore`
 
 mod goal;
+mod part;
 mod replay;
 mod scan;
+mod tables;
 mod until;
 
 use std::ffi::OsStr;
@@ -18,6 +20,7 @@ use clap::Args;
 use progress::Progress;
 use serde_json::{Value, json};
 
+use crate::chosen::Chosen;
 use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
 use crate::report::{self, Report};
@@ -31,6 +34,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/data --to /dev/vg/data --delta      write only the blocks that differ
   remora restore /backup/data --to /data --keep-going        what is proven good of a damaged backup
   remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite
+  remora restore /backup/data@12 --path etc/my.cnf 'app/*.ibd' --to /tmp/some     only these files
+  remora restore /backup/db1@12 --tables 'app.orders' --to /tmp/orders && remora load /tmp/orders
   remora restore /backup/db1 --to /data --until end          a server's data with every archived commit
   remora restore /backup/db1 --to /data --until '2026-11-22 19:05'
   remora restore /backup/db1 --to /data --before-statement 'DELETE FROM orders' --plan";
@@ -63,6 +68,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     delta: bool,
 
+    /// Only these files and folders, into a new folder: paths from the top, or patterns such as 'app/*.ibd'.
+    /// Nothing else is fetched
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["overwrite", "delta", "keep_going"])]
+    path: Vec<Chosen>,
+
+    /// Only these tables of a server's data, as a dump that 'remora load' takes: db.table, a whole db, with *
+    /// and ?, or /regex/. A private server reads them; only what it touches is fetched
+    #[arg(long, value_name = "NAME", num_args = 1..,
+        conflicts_with_all = ["overwrite", "delta", "keep_going", "path", "until", "before", "before_statement"])]
+    tables: Vec<dump::Pattern>,
+
     /// If the backup is damaged, bring back everything that is proven good, name the rest, and exit with 4
     #[arg(long)]
     keep_going: bool,
@@ -85,10 +101,17 @@ fn target(text: &str) -> Result<Place, String> {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
+    let has_tables = !arguments.tables.is_empty();
     if let Some(goal) = arguments.until.goal() {
         return until::run(&goal, arguments, report);
     }
-    arguments.until.without_goal()?;
+    arguments.until.without_goal(has_tables)?;
+    if has_tables {
+        return tables::run(arguments, report);
+    }
+    if !arguments.path.is_empty() {
+        return part::run(arguments, report);
+    }
     let (named, generation) = repository::one(&arguments.from)?;
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };

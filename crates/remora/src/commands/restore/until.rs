@@ -57,14 +57,14 @@ pub(super) struct Moment {
     #[arg(long)]
     plan: bool,
 
-    /// Which server of this machine replays, named as in 'sandbox start' [default: the one that the data
-    /// folder calls for]
+    /// Which server of this machine replays, or reads for --tables, named as in 'sandbox start' [default: the
+    /// one that the data folder calls for]
     #[arg(long, value_name = "NAME")]
-    server: Option<sandbox::Product>,
+    pub(super) server: Option<sandbox::Product>,
 
-    /// An option for the server that replays, such as --lower-case-table-names=1
+    /// An option for that server, such as --lower-case-table-names=1
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
-    server_option: Vec<String>,
+    pub(super) server_option: Vec<String>,
 }
 
 impl Moment {
@@ -75,13 +75,14 @@ impl Moment {
         self.until.clone().or(before).or_else(statement)
     }
 
-    /// Refuses what only makes sense with a moment.
-    pub(super) fn without_goal(&self) -> Result<()> {
-        let given =
-            self.line.is_some() || self.plan || self.server.is_some() || !self.server_option.is_empty();
-        if given {
+    /// Refuses what only makes sense with a moment. `server`: a server is started in any case.
+    pub(super) fn without_goal(&self, server: bool) -> Result<()> {
+        if self.line.is_some() || self.plan {
+            return Err(usage("--line and --plan need --until, --before or --before-statement"));
+        }
+        if !server && (self.server.is_some() || !self.server_option.is_empty()) {
             return Err(usage(
-                "--line, --plan, --server and --server-option need --until, --before or --before-statement",
+                "--server and --server-option need --tables, --until, --before or --before-statement",
             ));
         }
         Ok(())
@@ -178,9 +179,9 @@ pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) ->
     let began = Instant::now();
     let own = &arguments.until;
     let (named, wanted) = repository::one(&arguments.from)?;
-    if arguments.delta || arguments.overwrite || arguments.keep_going {
+    if arguments.delta || arguments.overwrite || arguments.keep_going || !arguments.path.is_empty() {
         return Err(usage(
-            "--until, --before and --before-statement restore into a new folder, and only what is sound",
+            "--until, --before and --before-statement restore all files into a new folder, and only what is sound",
         ));
     }
     if arguments.to.host.is_some() {

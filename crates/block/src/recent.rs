@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// Values by key; those that were not used for the longest time are dropped when there are too many.
-pub(super) struct Recent<Key, Value> {
+pub(crate) struct Recent<Key, Value> {
     /// With the time of its last use.
     values: BTreeMap<Key, (u64, Value)>,
     clock: u64,
@@ -12,11 +12,11 @@ pub(super) struct Recent<Key, Value> {
 }
 
 impl<Key: Ord + Clone, Value: Clone> Recent<Key, Value> {
-    pub(super) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Recent { values: BTreeMap::new(), clock: 0, max }
     }
 
-    pub(super) fn get<Asked: Ord + ?Sized>(&mut self, key: &Asked) -> Option<Value>
+    pub(crate) fn get<Asked: Ord + ?Sized>(&mut self, key: &Asked) -> Option<Value>
     where
         Key: Borrow<Asked>,
     {
@@ -26,7 +26,7 @@ impl<Key: Ord + Clone, Value: Clone> Recent<Key, Value> {
         Some(value.clone())
     }
 
-    pub(super) fn put(&mut self, key: Key, value: Value) {
+    pub(crate) fn put(&mut self, key: Key, value: Value) {
         if self.values.len() >= self.max {
             let oldest = self.values.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| self.values.remove(&oldest));

@@ -1,0 +1,106 @@
+//! `remora mount`
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use progress::{Progress, count};
+use serde_json::json;
+
+use crate::exit::{Exit, usage};
+use crate::mount::{self, Mount, Room, Shelf};
+use crate::report::{self, Report};
+use crate::{commands, repository, stop};
+
+/// How often it is looked whether somebody has unmounted it.
+const LOOK: Duration = Duration::from_millis(100);
+
+const EXAMPLES: &str = "EXAMPLES
+  remora mount /backup /mnt                    every generation: /mnt/db1/12/..., until Ctrl-C or umount /mnt
+  remora mount /backup/db1 /mnt &              those of one name
+  umount /mnt
+  cp /mnt/db1/12/app/orders.frm /tmp           only the blocks of what is read are fetched
+  remora mount /backup/db1 /mnt --writable     what is written is kept beside it, and is gone in the end:
+  mariadbd --no-defaults --datadir=/mnt/db1/12 --socket=/tmp/s --skip-networking --user=root";
+
+/// Show all generations of a repository as folders, without a restore
+///
+/// A generation is a folder NAME/N: the files of a tree as they were, or the file volume.img. What is read is
+/// fetched block by block and proven by its hash; a damaged block is an error of the program that reads
+/// (EIO), and is named here. Generations that are made meanwhile appear; as long as it is mounted a prune
+/// removes no files.
+///
+/// It stays in the foreground until Ctrl-C, SIGTERM or 'umount DIR'. If it is killed, nothing stays mounted.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// REPO, or REPO/NAME for one name
+    #[arg(value_name = "REPO")]
+    repository: PathBuf,
+
+    /// An empty folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// Let programs write. The backup stays as it is: what they write goes, by block, into unnamed files, and
+    /// is gone when this ends. So a server can be started on a generation
+    #[arg(long)]
+    writable: bool,
+
+    /// With --writable: a folder with room for what is written [default: the one for temporary files]
+    #[arg(long, value_name = "FOLDER", requires = "writable")]
+    scratch: Option<PathBuf>,
+
+    /// Let other users in too, as far as owners and rights of the files allow
+    #[arg(long)]
+    allow_other: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let text = arguments.repository.display();
+    if text.to_string().rsplit_once('@').is_some_and(|(_, number)| number.parse::<u64>().is_ok())
+        && !arguments.repository.exists()
+    {
+        return Err(usage(format!("{text}: all generations are mounted; leave @N out")));
+    }
+    let names = repository::some(&arguments.repository)?;
+    let shown = count(names.len(), "name");
+    let folder = std::path::absolute(&arguments.folder)?;
+    if mount::free(&folder)? {
+        report.note(&format!("{} was still mounted by a run that was killed", folder.display()));
+    }
+    let room = arguments.writable.then(|| room(arguments)).transpose()?;
+    let stop = commands::stop_flag(report)?;
+    let say = report.clone();
+    let folders = names.into_iter().map(|named| named.folder).collect();
+    let shelf = Arc::new(Shelf::new(folders, room, Box::new(move |what| say.warn(what))));
+    let mounted = Mount::new(&shelf, &folder, arguments.writable, arguments.allow_other)?;
+    let folder = folder.display();
+    if report.is_json() {
+        report.message(&json!({"message_type": "mounted", "folder": folder.to_string()}))?;
+    } else {
+        report.note(&format!("{shown} of {text} on {folder}; Ctrl-C or 'umount {folder}' ends it"));
+    }
+    while !mounted.has_ended() && stop::pause(LOOK, &stop) {}
+    drop(mounted);
+    let fetched = shelf.fetched();
+    if report.is_json() {
+        report.message(
+            &json!({"message_type": "summary", "folder": folder.to_string(), "bytes_fetched": fetched}),
+        )?;
+    } else {
+        report.note(&format!("{folder} is unmounted; {} were fetched", report::size(fetched)));
+    }
+    Ok(if shelf.is_damaged() { Exit::Damaged } else { Exit::Done })
+}
+
+/// Where writes go.
+fn room(arguments: &Arguments) -> Result<Room> {
+    let folder = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    // Before somebody relies on it.
+    tempfile::tempfile_in(&folder)
+        .with_context(|| format!("nothing can be written to {}", folder.display()))?;
+    Ok(Room::new(&folder))
+}

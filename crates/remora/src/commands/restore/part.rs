@@ -1,0 +1,66 @@
+//! `remora restore --path`: some files of a generation.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use block::restore::Request;
+use block::{World, tree};
+use progress::Progress;
+use serde_json::json;
+
+use super::Arguments;
+use crate::exit::{Exit, usage};
+use crate::host::{Call, Machine};
+use crate::report::{self, Report};
+use crate::{commands, repository, shown};
+
+pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let began = Instant::now();
+    let (named, generation) = repository::one(&arguments.from)?;
+    if !named.is_tree(Request::new(generation, 1))? {
+        return Err(usage(format!(
+            "{} is a volume, and the backup does not know which files are in it; 'remora mount' shows it",
+            arguments.from
+        )));
+    }
+    let name = named.name;
+    let files = tree::Files::open(named.repository, generation, &PathBuf::from(&name))?;
+    let generation = files.generation();
+    for chosen in &arguments.path {
+        chosen.must_be_in(&files, &format!("{name}@{generation}"))?;
+    }
+    let stop = commands::stop_flag(report)?;
+    let world = World { stop: &stop, progress: report };
+    let target = arguments.to.to_string();
+    let machine = Machine::reach(
+        arguments.to.host.as_ref(),
+        &Call { options: &arguments.ssh_option, ..Call::default() },
+    )?;
+    let (disk, path) = (machine.disk(), arguments.to.path.as_path());
+    if disk.stat(path).is_ok() {
+        return Err(usage(format!("{target} exists already; --path needs a new folder")));
+    }
+    let is_wanted = |path: &std::path::Path| arguments.path.iter().any(|chosen| chosen.is(path));
+    let restored = tree::restore_part(&files, (&disk, &*machine.tree()), path, is_wanted, world)
+        .with_context(|| format!("nothing is in {target}"))?;
+    report.end();
+    for (path, what) in &restored.bent {
+        report.warn(&format!("{}: {what}", shown::path(path)));
+    }
+    let (fetched, seconds) = (files.content().library().fetched(), began.elapsed().as_secs_f64());
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "summary", "name": name, "generation": generation, "target": target,
+            "bytes": restored.len, "bytes_written": restored.written, "bytes_fetched": fetched, "bytes_lost": 0,
+            "proven": true, "seconds": seconds,
+        }))?;
+    } else {
+        report.note(&format!(
+            "{} of {name}@{generation} restored to {target}, {} fetched from the repository, {seconds:.1} s",
+            report::size(restored.len),
+            report::size(fetched),
+        ));
+    }
+    Ok(if restored.bent.is_empty() { Exit::Done } else { Exit::Partial })
+}

@@ -1,0 +1,212 @@
+//! `remora restore --tables`: some tables of a generation, as a dump. A private server is started on the
+//! generation where it is, so only what it touches is fetched.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use block::World;
+use block::restore::Request;
+use codec::Codec;
+use disk::{Disk, Guard, RealDisk, Share};
+use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
+use progress::{Progress, count};
+use serde_json::json;
+
+use super::Arguments;
+use crate::boot::binary_log::BinaryLog;
+use crate::boot::{self, Files, Wanted};
+use crate::exit::{self, Exit, Held, usage};
+use crate::mount;
+use crate::report::{self, Report};
+use crate::repository::{self, Named};
+use crate::{commands, shown};
+
+/// Options for a server that must not touch what nobody asked for.
+const FRUGAL: [&str; 3] = [
+    "--innodb-buffer-pool-load-at-startup=OFF",
+    "--innodb-buffer-pool-dump-at-shutdown=OFF",
+    "--innodb-stats-auto-recalc=OFF",
+];
+/// How long to wait for a lock that only our own sessions can hold.
+const LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// A folder beside the target, for this target alone. What a run that was killed has left in it is removed.
+struct Work {
+    folder: PathBuf,
+    _alone: Box<dyn Guard>,
+}
+
+impl Work {
+    fn new(target: &Path) -> Result<Work> {
+        let name = target.file_name().with_context(|| format!("{} has no name", target.display()))?;
+        let mut own = std::ffi::OsString::from(".");
+        own.push(name);
+        own.push(".remora");
+        let folder = target.with_file_name(own);
+        RealDisk.make_folder(&folder).with_context(|| shown::path(&folder))?;
+        let lock = folder.join("lock");
+        let alone = RealDisk.lock(&lock, Share::Exclusive)?;
+        let busy = || Held(format!("another run is making {}", target.display()));
+        let alone = alone.ok_or_else(busy).map_err(anyhow::Error::new)?;
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                fs::remove_dir_all(&path).with_context(|| shown::path(&path))?;
+            } else if path != lock {
+                RealDisk.remove(&path)?;
+            }
+        }
+        Ok(Work { folder, _alone: alone })
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let began = Instant::now();
+    let (named, generation) = repository::one(&arguments.from)?;
+    if arguments.to.host.is_some() {
+        return Err(usage("--tables makes a dump on this machine; copy its folder"));
+    }
+    let target = arguments.to.path.as_path();
+    if target.symlink_metadata().is_ok() {
+        return Err(usage(format!("{} exists already; --tables needs a new folder", target.display())));
+    }
+    let stop = commands::stop_flag(report)?;
+    let work = Work::new(&std::path::absolute(target)?)?;
+    let name = named.name.clone();
+    report.phase("opening the backup", None);
+    let jobs = arguments.jobs.unwrap_or_else(commands::cores);
+    let (generation, files) = files(named, generation, (&work.folder, jobs), &stop, report)?;
+    let folder = work.folder.join("dump");
+    let dumped = dump_from(arguments, &files, &folder, &stop, report);
+    report.end();
+    let fetched = match &files {
+        // A server may go on after an error that it was given.
+        Files::Lazy(lazy) if lazy.shelf.is_damaged() => {
+            let text = format!("what the server needs of {name}@{generation} is damaged; no dump was made");
+            return Err(dumped
+                .err()
+                .map_or_else(|| exit::damage(&text), |error| exit::damage(format!("{text}: {error:#}"))));
+        }
+        Files::Lazy(lazy) => Some(lazy.shelf.fetched()),
+        _ => None,
+    };
+    let (summary, prepared) = dumped?;
+    RealDisk.rename(&folder, target).with_context(|| shown::path(target))?;
+    RealDisk
+        .sync_folder(target.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new(".")))?;
+    drop(files);
+    for line in &summary.omitted {
+        report.warn(&format!("not in the dump: {line}"));
+    }
+    if prepared > 0 {
+        let prepared = count(prepared, "transaction");
+        report.warn(&format!("{prepared} in XA PREPARE: what they changed is not in the dump"));
+    }
+    let told = Told { name, generation, target, fetched, seconds: began.elapsed().as_secs_f64() };
+    told.tell(&summary, report)?;
+    Ok(if summary.omitted.is_empty() && prepared == 0 { Exit::Done } else { Exit::Partial })
+}
+
+/// The files of the generation: mounted, or restored if nothing can be mounted here.
+fn files(
+    named: Named,
+    generation: Option<u64>,
+    (work, jobs): (&Path, usize),
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<(u64, Files)> {
+    if mount::is_possible() {
+        let say = report.clone();
+        return boot::lazy(named, generation, work, Box::new(move |what| say.warn(what)));
+    }
+    report.note("without root and /dev/fuse nothing can be mounted, so all of it is restored first");
+    let world = World { stop, progress: report };
+    let (restored, files) = boot::files(&named, work, Request::new(generation, jobs), world)?;
+    Ok((restored.generation, files))
+}
+
+/// Starts a server on the files, and dumps from it. Also returns how many transactions are in XA PREPARE.
+fn dump_from(
+    arguments: &Arguments,
+    files: &Files,
+    folder: &Path,
+    stop: &Arc<AtomicBool>,
+    report: &Report,
+) -> Result<(DumpSummary, usize)> {
+    let own = &arguments.until;
+    let options: Vec<String> =
+        FRUGAL.iter().map(ToString::to_string).chain(own.server_option.iter().cloned()).collect();
+    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
+    let data = boot::data(files, wanted)?;
+    report.phase("recovering", None);
+    boot::refuse_outside(&data)?;
+    let log = BinaryLog::find(&data)?;
+    let server = boot::start(&data, log.as_ref(), wanted)?;
+    boot::settle(&server, stop)?;
+    let prepared = boot::connect(&server)?.strings("XA RECOVER")?.len();
+    let world =
+        dump::World { disk: Arc::new(RealDisk), stop: Arc::clone(stop), progress: Arc::new(report.clone()) };
+    let request = DumpRequest {
+        selection: Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true },
+        folder: folder.to_owned(),
+        sessions: arguments.jobs.unwrap_or_else(commands::cores),
+        format: Format::Tsv,
+        codec: (Codec::Zstd, 1),
+        conditions: Conditions::default(),
+        data: true,
+        history: true,
+        resume: false,
+        definer: Definer::default(),
+        chunk_bytes: None,
+        limits: Limits { bytes_per_second: None, threads_running: None },
+        lock_wait: LOCK_WAIT,
+        block_ddl: false,
+        kill_long_queries: false,
+    };
+    let summary = dump::dump(&world, &boot::target(&server)?, &request)?;
+    Ok((summary, prepared))
+}
+
+/// What is said in the end.
+struct Told<'a> {
+    name: String,
+    generation: u64,
+    target: &'a Path,
+    /// None if all of it was restored.
+    fetched: Option<u64>,
+    seconds: f64,
+}
+
+impl Told<'_> {
+    fn tell(&self, summary: &DumpSummary, report: &Report) -> Result<()> {
+        let Told { name, generation, target, fetched, seconds } = self;
+        let tables = summary.manifest.tables.len();
+        if report.is_json() {
+            report.message(&json!({
+                "message_type": "summary", "name": name, "generation": generation, "target": target,
+                "tables": tables, "rows": summary.rows, "text_bytes": summary.text_bytes,
+                "file_bytes": summary.file_bytes, "bytes_fetched": fetched, "omitted": summary.omitted,
+                "seconds": seconds,
+            }))?;
+            return Ok(());
+        }
+        let fetched = fetched.map(|bytes| format!("{} fetched from the repository, ", report::size(bytes)));
+        let (fetched, target) = (fetched.unwrap_or_default(), target.display());
+        report.note(&format!(
+            "{} of {name}@{generation} in {target}: {}, {fetched}{seconds:.1} s; 'remora load {target}' loads them",
+            count(tables, "table"),
+            count(summary.rows, "row"),
+        ));
+        Ok(())
+    }
+}
