@@ -63,10 +63,6 @@ proptest! {
             prop_assert_eq!(lines.len(), 2);
             prop_assert_eq!(lines[0], lines[1]);
             let wanted = wanted(&dialect, &nulls, &rules, record);
-            let mut told = Vec::new();
-            rewriter.values(record, |field, value| told.push((field, value.map(<[u8]>::to_vec)))).unwrap();
-            let fields = (0..columns).filter(|at| rules.get(*at) != Some(&FieldRule::Skip));
-            prop_assert_eq!(told, fields.zip(wanted.iter().cloned()).collect::<Vec<_>>());
             if wanted.is_empty() {
                 prop_assert_eq!(lines[0], b"");
             } else {
