@@ -237,23 +237,25 @@ fn the_binary_log_comes_through_tls() {
     };
     let plain = all(&resolve(&with(SslMode::Disabled)));
     assert!(plain.iter().any(|event| event.len() > 12_000_000));
+    // Another test writes to the same log.
+    let all = |overrides: &Overrides| all(&resolve(overrides)).starts_with(&plain);
     let ours = Some(paper.file("ca.pem"));
     for mode in [SslMode::Preferred, SslMode::Required, SslMode::VerifyCa, SslMode::VerifyIdentity] {
         let secure = Overrides { ssl_ca: ours.clone(), ..with(mode) };
-        assert!(all(&resolve(&secure)) == plain, "{mode:?}");
+        assert!(all(&secure), "{mode:?}");
     }
     let by = |user: &str, password: Option<&str>| Overrides {
         user: Some(user.into()),
         password: password.map(Into::into),
         ..with(SslMode::Required)
     };
-    assert!(all(&resolve(&by("reader", Some("secret")))) == plain);
+    assert!(all(&by("reader", Some("secret"))));
     let identity = Overrides {
         ssl_cert: Some(paper.file("client.pem")),
         ssl_key: Some(paper.file("client.key")),
         ..by("owner", None)
     };
-    assert!(all(&resolve(&identity)) == plain);
+    assert!(all(&identity));
 }
 
 #[test]
