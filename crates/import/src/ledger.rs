@@ -61,10 +61,10 @@ impl Ledger {
         Ledger { table: table.clone() }
     }
 
-    /// Creates the ledger and writes the job as its first line.
+    /// Creates the ledger and writes the job as its first line. The table may be there, without a line.
     pub(crate) fn create(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         session.execute(&format!(
-            "CREATE TABLE {} (chunk INT UNSIGNED NOT NULL, part INT UNSIGNED NOT NULL, \
+            "CREATE TABLE IF NOT EXISTS {} (chunk INT UNSIGNED NOT NULL, part INT UNSIGNED NOT NULL, \
              checksum INT UNSIGNED NOT NULL, bytes BIGINT UNSIGNED NOT NULL, loaded BIGINT UNSIGNED NOT NULL, \
              note LONGBLOB NOT NULL, PRIMARY KEY (chunk, part)) \
              ENGINE=InnoDB COMMENT='what a remora import has done; remora removes it when it is over'",
@@ -112,7 +112,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reads the ledger; `None` when there is none.
+    /// Reads the ledger; `None` when there is none, or when whoever made it was killed before the first line:
+    /// nothing was done then.
     pub(crate) fn read(&self, session: &mut Session) -> Result<Option<(Job, FinishedChunks)>, Error> {
         let (schema, table) = (session.quote(&self.table.schema), session.quote(&self.table.table));
         let there = session.value(&format!(
@@ -143,6 +144,9 @@ impl Ledger {
                 ..Finished::default()
             };
             finished.insert(small(0)?, chunk);
+        }
+        if finished.is_empty() {
+            return Ok(None);
         }
         finished.remove(&0);
         let job = notes.remove(&0).map(|note| self.decode::<Job>(&note)).transpose()?;

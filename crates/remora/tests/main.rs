@@ -40,6 +40,8 @@ mod galera;
 mod hot;
 #[path = "main/ibd.rs"]
 mod ibd;
+#[path = "main/ibd_step.rs"]
+mod ibd_step;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/log.rs"]

@@ -5,13 +5,13 @@ use std::io::Write as _;
 
 use crate::support::{Place, on_every_server, on_mariadb, on_products, products, start, until};
 
-const TABLE: &str = "(id INT UNSIGNED NOT NULL AUTO_INCREMENT, name VARCHAR(60) CHARACTER SET latin1 NOT NULL, \
+pub(crate) const TABLE: &str = "(id INT UNSIGNED NOT NULL AUTO_INCREMENT, name VARCHAR(60) CHARACTER SET latin1 NOT NULL, \
     price DECIMAL(9,2), born DATE, seen TIMESTAMP(3) NULL, kind ENUM('a','b'), code BINARY(4) NOT NULL DEFAULT 'ab', \
     note TEXT CHARACTER SET utf8mb4, twice INT AS (id * 2) VIRTUAL, gone INT DEFAULT 7, PRIMARY KEY (id), \
     KEY born (born, kind), KEY name (name))";
 
 /// Rows in the order of their key, some with quotes, NULLs and letters beyond ASCII.
-fn text(ids: impl Iterator<Item = u32>) -> String {
+pub(crate) fn text(ids: impl Iterator<Item = u32>) -> String {
     let mut text = String::from("id,born,name,price,kind,seen,note\n");
     for id in ids {
         let month = id % 12 + 1;
@@ -43,7 +43,7 @@ fn content(place: &Place, table: &str) -> (String, String) {
     (rows, format!("{}\n{definition}", keys.join("\n")))
 }
 
-fn same(place: &Place, one: &str, other: &str) {
+pub(crate) fn same(place: &Place, one: &str, other: &str) {
     let ((rows, rest), (others, other_rest)) = (content(place, one), content(place, other));
     assert!(rows == others, "{one} and {other} have other rows");
     assert_eq!(rest, other_rest);
@@ -348,7 +348,7 @@ fn a_killed_run_leaves_nothing_that_the_next_one_does_not_remove() {
 }
 
 /// The files beside a table in the server's data folder, with their lengths.
-fn files(folder: &std::path::Path) -> Vec<(String, u64)> {
+pub(crate) fn files(folder: &std::path::Path) -> Vec<(String, u64)> {
     let entries = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
     let files = entries
         .map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().map_or(0, |it| it.len())));

@@ -204,8 +204,13 @@ impl Place {
 
     /// `remora import ARGUMENTS`, in the folder of the files and with this database as the default one.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.command_at(&self.socket, arguments)
+    }
+
+    /// The same through another socket.
+    fn command_at(&self, socket: &Path, arguments: &[&str]) -> Command {
         let mut command = remora(self.folder.path());
-        command.arg("import").args(["--no-defaults", "-u", "root", "-S"]).arg(&self.socket);
+        command.arg("import").args(["--no-defaults", "-u", "root", "-S"]).arg(socket);
         command.args(["-D", &self.schema]);
         for argument in arguments {
             command.arg(argument);
@@ -236,7 +241,12 @@ impl Place {
 
     /// Starts `remora import` with a pipe to each of its streams.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Running {
-        let mut command = self.command(arguments);
+        self.spawn_at(&self.socket, arguments)
+    }
+
+    /// The same through another socket.
+    pub(crate) fn spawn_at(&self, socket: &Path, arguments: &[&str]) -> Running {
+        let mut command = self.command_at(socket, arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::new(command.spawn().unwrap())
     }
