@@ -13,8 +13,6 @@ use sandbox::{Family, Sandbox};
 use crate::ibd::{TABLE, files, same, text};
 use crate::support::{Place, Running, on_products, products, start, tell, until};
 
-/// Far longer than a run takes.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// The first byte of a packet with a statement.
 const COM_QUERY: u8 = 3;
 
