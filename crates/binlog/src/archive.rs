@@ -12,7 +12,7 @@ mod line;
 mod tail;
 mod writer;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use disk::{Disk, Guard, Output, Share};
@@ -85,13 +85,7 @@ impl<'d> Archive<'d> {
 /// # Errors
 /// Errors of the operating system.
 pub fn caught_up(disk: &dyn Disk, archive: &Path) -> io::Result<Option<i64>> {
-    let mut text = String::new();
-    match disk.open(&archive.join(CAUGHT_UP)) {
-        Ok(mut file) => file.read_to_string(&mut text)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    Ok(text.trim_end().parse().ok())
+    Ok(line::read(disk, &archive.join(CAUGHT_UP))?.and_then(|text| text.trim_end().parse().ok()))
 }
 
 /// The folders of the lines of an archive, in their order.

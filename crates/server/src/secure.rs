@@ -105,12 +105,15 @@ impl Target {
 
     fn securely_at(&self, host: &str) -> Result<Option<Secure>, Error> {
         let addresses = (host, self.port).to_socket_addrs().map_err(|error| self.broke_off(&error, false))?;
-        let address = addresses
-            .into_iter()
-            .next()
-            .ok_or_else(|| self.unreachable("the name has no address".into(), "check the name"))?;
-        let socket = TcpStream::connect_timeout(&address, self.connect_timeout)
-            .map_err(|error| self.not_connected(error.kind(), error.to_string()))?;
+        // A name that is checked may have several addresses, and the server may listen on only one of them.
+        let mut socket = Err(io::ErrorKind::AddrNotAvailable.into());
+        for address in addresses {
+            socket = TcpStream::connect_timeout(&address, self.connect_timeout);
+            if socket.is_ok() {
+                break;
+            }
+        }
+        let socket = socket.map_err(|error| self.not_connected(error.kind(), error.to_string()))?;
         let plain = |error: io::Error| self.broke_off(&error, false);
         // A server that accepts and then says nothing must not block us for ever.
         socket.set_read_timeout(Some(self.connect_timeout)).map_err(plain)?;

@@ -94,22 +94,29 @@ pub fn is_line(disk: &dyn Disk, folder: &Path) -> bool {
 /// # Errors
 /// Errors of the operating system.
 pub fn files(disk: &dyn Disk, line: &Path) -> io::Result<Vec<String>> {
-    let read = |name: &str| -> io::Result<Option<String>> {
-        let mut text = String::new();
-        match disk.open(&line.join(name)) {
-            Ok(mut file) => file.read_to_string(&mut text).map(|_| Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    };
-    let Some(index) = read(INDEX)? else { return Ok(Vec::new()) };
-    let mut files: Vec<String> = index.lines().map(|line| line.trim_start_matches("./").to_owned()).collect();
-    if let Some(first) = read(FIRST)?
+    let mut files = listed(disk, line)?;
+    if let Some(first) = read(disk, &line.join(FIRST))?
         && let Some(at) = files.iter().position(|file| file == first.trim_end())
     {
         files.drain(..at);
     }
     Ok(files)
+}
+
+/// All files that the index names, also those that were removed.
+fn listed(disk: &dyn Disk, line: &Path) -> io::Result<Vec<String>> {
+    let index = read(disk, &line.join(INDEX))?.unwrap_or_default();
+    Ok(index.lines().map(|line| line.trim_start_matches("./").to_owned()).collect())
+}
+
+/// A file of text; `None` if there is none.
+pub(super) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    match disk.open(path) {
+        Ok(mut file) => file.read_to_string(&mut text).map(|_| Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The name of a file and its number, as in `binlog.000031`.
@@ -175,13 +182,18 @@ impl<'d> Line<'d> {
         files(self.disk, &self.folder)
     }
 
-    /// The files in its folder that are older than this one: those of its name with lower numbers.
+    /// The files in its folder that are older than this one: the index has them before it, or they are what a
+    /// run has left that was killed: of its name, with lower numbers.
     pub(super) fn older(&self, keep: &str) -> io::Result<Vec<String>> {
-        let Some((base, keep)) = numbered(keep) else { return Ok(Vec::new()) };
+        let listed = listed(self.disk, &self.folder)?;
+        let before = listed.iter().position(|file| file == keep).and_then(|at| listed.get(..at));
+        let before = before.unwrap_or_default();
+        let is_lower = |name: &str| {
+            let (own, keep) = (numbered(name), numbered(keep));
+            own.zip(keep).is_some_and(|((own, number), (base, keep))| own == base && number < keep)
+        };
         let names = self.disk.list(&self.folder)?.into_iter().filter_map(|name| name.into_string().ok());
-        let is_older =
-            |name: &String| numbered(name).is_some_and(|(own, number)| own == base && number < keep);
-        Ok(names.filter(is_older).collect())
+        Ok(names.filter(|name| before.contains(name) || is_lower(name)).collect())
     }
 
     /// Lets the line begin with this file. The index still names older ones: only who archives writes it.

@@ -84,6 +84,27 @@ fn what_is_older_than_all_backups_goes() {
     assert_eq!(left(&[]), (None, whole.to_vec()));
 }
 
+/// The server's log got another name, within one history.
+#[test]
+fn what_the_index_has_before_a_file_is_older_whatever_its_name() {
+    let disk = FaultDisk::default();
+    let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+    let about = About::new(Why::First, 1, 7, "10.11".to_owned(), "old.000009".to_owned());
+    let line = archive.begin(about).unwrap();
+    let mut writer = line.writer().unwrap();
+    for name in ["old.000009", "bin.000001", "bin.000002", "bin.000003"] {
+        writer.begin(name).unwrap();
+    }
+    assert_eq!(run(&disk, &["bin.000002"]).unwrap().unwrap().files, 2);
+    assert_eq!(files(&disk, line.folder()).unwrap(), ["bin.000002", "bin.000003"]);
+    is_tidy(&disk);
+    // A line that is only begun has no description yet.
+    let begun = Path::new(FOLDER).join("000002");
+    disk.create_folder(&begun).unwrap();
+    run(&disk, &["bin.000003"]).unwrap();
+    assert!(disk.list(&begun).is_ok());
+}
+
 #[test]
 fn a_trial_removes_nothing() {
     let disk = FaultDisk::default();
