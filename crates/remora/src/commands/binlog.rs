@@ -95,21 +95,29 @@ pub(crate) struct Run<'a> {
     stop: Arc<AtomicBool>,
     /// Whether it was told that everything is archived.
     has_told: Cell<bool>,
-    /// When it was noted last up to when everything is archived.
-    noted: Cell<Option<Instant>>,
+    /// Up to when everything is archived, and when that was noted last.
+    noted: Cell<(i64, Option<Instant>)>,
     report: &'a Report,
 }
 
 impl Run<'_> {
+    /// Notes that everything is archived.
+    fn note_now(&self) -> Result<()> {
+        let now_s = calendar::now_s();
+        self.noted.set((now_s, Some(Instant::now())));
+        Ok(self.archive.note_caught_up(now_s)?)
+    }
+
     /// Notes that everything up to this time is archived, unless that was done a moment ago. The time is what
-    /// a transaction says, and sessions may set that.
+    /// a transaction says: sessions may set it, and a long statement has that of its beginning.
     fn note(&self, time_s: i64) -> Result<()> {
-        let now = Instant::now();
-        if self.noted.get().is_none_or(|last| now - last >= NOTE) {
-            self.archive.note_caught_up(time_s.min(calendar::now_s()))?;
-            self.noted.set(Some(now));
+        let (noted_s, last) = self.noted.get();
+        if last.is_some_and(|last| last.elapsed() < NOTE) {
+            return Ok(());
         }
-        Ok(())
+        let time_s = time_s.min(calendar::now_s()).max(noted_s);
+        self.noted.set((time_s, Some(Instant::now())));
+        Ok(self.archive.note_caught_up(time_s)?)
     }
 }
 
@@ -131,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         archive: &archive,
         stop: stop::flag(move || line.print_line())?,
         has_told: Cell::new(false),
-        noted: Cell::new(None),
+        noted: Cell::new((0, None)),
         report,
     };
     report.phase("archiving", None);

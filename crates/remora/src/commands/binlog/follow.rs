@@ -14,9 +14,9 @@ use server::dump::{Dump, From, Packet};
 
 use super::compare::Compare;
 use super::{NO_SUCH_PLACE, Run};
+use crate::exit;
 use crate::history::names;
 use crate::report::size;
-use crate::{calendar, exit};
 
 /// The beginning of the first event of a file.
 const FIRST: u64 = 4;
@@ -132,7 +132,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         // Whatever happened, what has come is kept.
         self.sync(&mut dump)?;
         if matches!(left, Ok(Left::End)) {
-            self.run.archive.note_caught_up(calendar::now_s())?;
+            self.run.note_now()?;
         }
         if matches!(left, Ok(Left::Stopped | Left::End)) {
             self.tell("archived:");
@@ -206,7 +206,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                             // Only at first: see TRUST.
                             if !std::mem::replace(&mut self.was_silent, true) {
                                 self.sync(dump)?;
-                                self.run.archive.note_caught_up(calendar::now_s())?;
+                                self.run.note_now()?;
                             }
                             if began.elapsed() > TRUST {
                                 return Ok(Left::Again);

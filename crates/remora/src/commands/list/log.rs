@@ -1,5 +1,6 @@
 //! What `remora list` says of an archived binary log.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -21,8 +22,12 @@ impl Log {
     /// Of the name that this folder is, if it has one.
     pub(super) fn find(name: &str, folder: &Path) -> Result<Option<Log>> {
         let folder = folder.join(archive::FOLDER);
-        // A folder that is backed up is not looked into: names have only files, and this one.
-        let lines = archive::lines(&RealDisk, &folder).unwrap_or_default();
+        let lines = match archive::lines(&RealDisk, &folder) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Vec::new()
+            }
+            lines => lines.with_context(|| shown::path(&folder))?,
+        };
         if lines.is_empty() {
             return Ok(None);
         }
