@@ -6,10 +6,11 @@ use disk::{Disk, Tree};
 use innodb::table::RowFormat;
 use server::{Session, definition, quote_name};
 
+use super::fill::Filled;
 use super::ground::{Ground, Owner};
 use super::probe::{self, Probed, Way};
 use super::twin::{self, Names, Twin};
-use super::{Input, Outcome, Request, barrier, fill};
+use super::{Input, Outcome, Request, barrier, fill, proof};
 use crate::Error;
 use crate::error::io;
 
@@ -63,7 +64,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         let filled = fill::fill(self.ground.disk, &twin, (self.format, next), self.request, input)?;
         let last = filled.written.last_auto_increment;
         self.import(&twin, last.saturating_add(1))?;
-        self.check(filled.rows)?;
+        self.check(&twin, &filled)?;
         self.add_keys(&added)?;
         self.constraints()?;
         let made = self.ground.session.definition(&name)?;
@@ -123,10 +124,25 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         self.ground.disk.remove(&path).and_then(|()| self.ground.disk.sync_folder(folder)).map_err(io(&path))
     }
 
-    /// Lets the server check the table and count its rows.
-    fn check(&mut self, rows: u64) -> Result<(), Error> {
-        let name = &self.ground.names.twin;
+    /// Lets the server check the table and count its rows, and reads the file that it has meanwhile.
+    fn check(&mut self, twin: &Twin, filled: &Filled) -> Result<(), Error> {
         self.request.progress.phase("check", None);
+        let name = self.ground.names.twin.clone();
+        self.ground.session.execute(&format!("FLUSH TABLES {name} FOR EXPORT"))?;
+        let (disk, request) = (self.ground.disk, self.request);
+        let (checked, proven) = std::thread::scope(|scope| {
+            let what = (&*filled.shapes, &filled.written);
+            let proof = scope.spawn(move || proof::imported(disk, twin, what, request));
+            let checked = self.checked(filled.rows);
+            (checked, proof.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        self.ground.session.execute("UNLOCK TABLES")?;
+        checked.and(proven)
+    }
+
+    /// Lets the server check the table and count its rows.
+    fn checked(&mut self, rows: u64) -> Result<(), Error> {
+        let name = &self.ground.names.twin;
         let said = self.ground.session.strings(&format!("CHECK TABLE {name}"))?;
         let lines: Vec<String> = said
             .into_iter()

@@ -4,14 +4,13 @@ use std::sync::atomic::Ordering;
 
 use disk::{Disk, Tree};
 use innodb::page::Page;
-use innodb::prove::{self, Claim};
+use innodb::prove::Claim;
 use innodb::table::{RowFormat, Table, Type};
 use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written};
 
 use super::pages::Pages;
-use super::proof::Reader;
 use super::twin::Twin;
-use super::{Input, Request, Rows, Take};
+use super::{Input, Request, Rows, Take, proof};
 use crate::error::io;
 use crate::pipeline::{self, Next};
 use crate::sort::{Sorted, Sorter};
@@ -24,6 +23,7 @@ const BATCH_BYTES: usize = 1 << 20;
 pub(super) struct Filled {
     pub(super) rows: u64,
     pub(super) written: Written,
+    pub(super) shapes: Vec<Shape>,
 }
 
 /// Leaves of some rows or entries, and where the first and the last of them are in the input.
@@ -327,11 +327,10 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     pages.finish(written.pages)?;
     let file = File::open(disk, &path)?;
     request.progress.phase("proof of the file", Some(file.len()));
-    let mut pages = Reader::new(file, request.progress);
     let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
-    prove::file(claim, &mut pages, request.threads).map_err(|error| error.of(&path))?;
+    proof::written(claim, file, request)?;
     let rows = written.contents.first().map_or(0, |content| content.records);
-    Ok(Filled { rows, written })
+    Ok(Filled { rows, written, shapes })
 }
 
 /// Gives the rows of a sorted batch; returns how many.

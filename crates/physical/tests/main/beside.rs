@@ -1,8 +1,12 @@
 //! What others do while a table is filled, and what a run that was killed leaves beside it.
 
+use std::path::PathBuf;
+
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use disk::RealDisk;
+use innodb::page::PAGE_BYTES;
 use physical::Error;
-use progress::Silent;
+use progress::{Progress, Silent};
 use server::TableName;
 
 use crate::support::{Copy, connect, definition, execute, file, products, rows, start};
@@ -70,6 +74,56 @@ fn after_a_kill_the_next_run_finds_its_way() {
         let mut session = connect(&server);
         let sum = session.strings("SELECT COUNT(*), SUM(a) FROM t").unwrap().remove(0);
         assert_eq!(sum, [Some("9001".to_owned()), Some("940504501".to_owned())]);
+        assert_eq!(strays(&server), [""; 0]);
+    }
+}
+
+/// Changes a value in a file that the server has imported, with a new checksum, before it is checked.
+struct Changing {
+    data: PathBuf,
+}
+
+impl Progress for Changing {
+    #[expect(clippy::disallowed_methods, reason = "the server's own file is damaged")]
+    fn phase(&self, name: &str, _: Option<u64>) {
+        if name != "check" {
+            return;
+        }
+        let files = std::fs::read_dir(&self.data).unwrap().map(|entry| entry.unwrap().path());
+        let is_twin = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "ibd")
+                && path.to_str().unwrap().contains("_remora_ibd_")
+        };
+        let path = files.into_iter().find(is_twin).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(5).position(|five| five == b"value").unwrap();
+        bytes[at] = b'w';
+        let page = &mut bytes[at / PAGE_BYTES * PAGE_BYTES..][..PAGE_BYTES];
+        let (rest, sum) = page.split_last_chunk_mut().unwrap();
+        *sum = u32::try_from(crc_fast::checksum(Crc32Iscsi, rest)).unwrap().to_be_bytes();
+        std::fs::write(&path, bytes).unwrap();
+    }
+    fn read(&self, _: u64) {}
+    fn done(&self, _: u64, _: u64) {}
+    fn note(&self, _: &str) {}
+    fn warn(&self, _: &str) {}
+}
+
+#[test]
+fn a_value_that_the_import_changed_is_noticed() {
+    for product in products() {
+        let server = start(product, &[]);
+        let mut session = connect(&server);
+        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20))");
+        execute(&mut session, "INSERT INTO t SELECT seq, CONCAT('value ', seq) FROM seq_1_to_90");
+        let definition = definition(&mut session, "t");
+        let good = rows(&mut session, &server, "t");
+        execute(&mut session, "TRUNCATE TABLE t");
+        let changing = Changing { data: server.data().join("a@002db") };
+        let copy = Copy { progress: &changing, ..Copy::new("t", &definition) };
+        let error = copy.make(&mut session, &good).unwrap_err().to_string();
+        assert!(error.contains("`PRIMARY` has not what was written"), "{product}: {error}");
+        assert_eq!(session.value("SELECT COUNT(*) FROM t").unwrap().as_deref(), Some("0"));
         assert_eq!(strays(&server), [""; 0]);
     }
 }

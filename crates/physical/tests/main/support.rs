@@ -15,7 +15,7 @@ use innodb::{instant, leaf};
 use physical::follow::Follow;
 use physical::write::{Input, Outcome, Request, Take};
 use physical::{Error, File, Position};
-use progress::Silent;
+use progress::{Progress, Silent};
 use sandbox::{Family, Places, Product, Sandbox, Settings};
 use server::{Environment, Overrides, Session, TableName, Target};
 
@@ -149,11 +149,21 @@ pub(crate) struct Copy<'a> {
     pub(crate) threads: usize,
     /// The number of rows in a piece of the input.
     pub(crate) piece: usize,
+    pub(crate) progress: &'a dyn Progress,
 }
 
 impl<'a> Copy<'a> {
     pub(crate) fn new(target: &'a str, definition: &'a str) -> Copy<'a> {
-        Copy { target, definition, sorted: true, memory: 64 << 20, unlogged: false, threads: 2, piece: 1000 }
+        Copy {
+            target,
+            definition,
+            sorted: true,
+            memory: 64 << 20,
+            unlogged: false,
+            threads: 2,
+            piece: 1000,
+            progress: &Silent,
+        }
     }
 
     pub(crate) fn make(&self, session: &mut Session, rows: &[Row]) -> Result<Outcome, Error> {
@@ -179,7 +189,7 @@ impl<'a> Copy<'a> {
             folder: folder.path(),
             unlogged: self.unlogged,
             stop: &AtomicBool::new(false),
-            progress: &Silent,
+            progress: self.progress,
         };
         let mut pieces = rows.chunks(self.piece).enumerate();
         let mut next = || {
