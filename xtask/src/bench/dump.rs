@@ -31,6 +31,7 @@ enum Method {
     MydumperPlain,
     RemoraLoad,
     RemoraLoadCounts,
+    RemoraLoadPhysical,
     Myloader,
     MyloaderDefault,
     Client,
@@ -45,9 +46,10 @@ impl Method {
         Method::RemoraDumpPlain,
         Method::MydumperPlain,
     ];
-    const LOADS: [Method; 6] = [
+    const LOADS: [Method; 7] = [
         Method::RemoraLoad,
         Method::RemoraLoadCounts,
+        Method::RemoraLoadPhysical,
         Method::Myloader,
         Method::MyloaderDefault,
         Method::Client,
@@ -67,6 +69,7 @@ impl Method {
             Method::MydumperPlain => "mydumper -t 2 -r 500000",
             Method::RemoraLoad => "remora load, every row read back",
             Method::RemoraLoadCounts => "remora load --no-verify",
+            Method::RemoraLoadPhysical => "remora load --physical",
             Method::Myloader => "myloader -t 2",
             Method::MyloaderDefault => "myloader",
             Method::Client => "zstd -dc, piped to mariadb",
@@ -181,7 +184,10 @@ impl Bench {
 
     fn path(&self, method: Method) -> PathBuf {
         self.folder.join(match method {
-            Method::RemoraDump | Method::RemoraLoad | Method::RemoraLoadCounts => "remora",
+            Method::RemoraDump
+            | Method::RemoraLoad
+            | Method::RemoraLoadCounts
+            | Method::RemoraLoadPhysical => "remora",
             Method::RemoraDumpPlain => "remora.plain",
             Method::DumpZstd | Method::Client => "dump.sql.zst",
             Method::MydumperGzip => "mydumper.gz",
@@ -260,6 +266,9 @@ impl Bench {
             Method::RemoraLoad => tool(&self.remora, &[&["load", &folder][..], &own].concat()),
             Method::RemoraLoadCounts => {
                 tool(&self.remora, &[&["load", &folder, "--no-verify"][..], &own].concat())
+            }
+            Method::RemoraLoadPhysical => {
+                tool(&self.remora, &[&["load", &folder, "--physical"][..], &own].concat())
             }
             Method::MydumperGzip | Method::MydumperPlain => {
                 let mut all = vec!["-u", "root", "-S", &socket, "-B", "bench", "-t", "2", "-r", "500000", "-G", "-E", "-R", "-o", &folder];
