@@ -97,14 +97,17 @@ impl Fill<'_> {
         }
         let is_readable_again = (0..self.files.len()).all(|file| self.files.is_readable_again(file));
         let filled = self.fill(session, Order { sorted: is_readable_again, ..order }, &plan);
-        let is_unsorted =
-            matches!(&filled, Err(physical::Error::Row { source: innodb::Error::Unsorted { .. }, .. }));
         let filled = match filled {
-            Err(physical::Error::Row { place, .. }) if is_unsorted && is_readable_again => {
-                let (file, line) = self.place(place);
+            Err(error) if error.is_of_order() && is_readable_again => {
+                let place = match error {
+                    physical::Error::Row { place, .. } => {
+                        let (file, line) = self.place(place);
+                        format!(" ({}:{line})", self.files.name(file))
+                    }
+                    _ => String::new(),
+                };
                 self.world.progress.note(&format!(
-                    "rows are not in the order of the primary key ({}:{line}): they are sorted first",
-                    self.files.name(file)
+                    "rows are not in the order of the primary key{place}: they are sorted first"
                 ));
                 self.fill(session, Order { sorted: false, ..order }, &plan)
             }

@@ -40,6 +40,17 @@ impl Order {
     /// geometry.
     #[must_use]
     pub fn of(table: &Table, index: &Index) -> Option<Order> {
+        Order::with(table, index, way)
+    }
+
+    /// The order of an index whose fields of other collations are given as their weights (WEIGHT_STRING);
+    /// `None` if a field has no weights.
+    #[must_use]
+    pub fn by_weights(table: &Table, index: &Index) -> Option<Order> {
+        Order::with(table, index, |kind| way(kind).or(weighed(kind).map(|_| Way::Open)))
+    }
+
+    fn with(table: &Table, index: &Index, way: impl Fn(&Type) -> Option<Way>) -> Option<Order> {
         let fields = index.fields.iter().take(index.key_fields);
         let fields = fields.map(|field| {
             let way = match field.column {
@@ -98,6 +109,18 @@ pub(crate) fn misplaced(last: &[u8], key: &[u8], unique: usize) -> Option<bool> 
     }
     let is_same = unique > 0 && last.get(..unique) == key.get(..unique);
     (is_same || !is_after).then_some(is_same)
+}
+
+/// The collation by whose weights values are compared; `None` for those that are compared as they are stored,
+/// or that have no weights.
+#[must_use]
+pub fn weighed(kind: &Type) -> Option<Collation> {
+    match kind {
+        Type::Char { collation, .. }
+        | Type::Varchar { collation, compressed: false, .. }
+        | Type::Blob { collation, compressed: false, .. } => way(kind).is_none().then_some(*collation),
+        _ => None,
+    }
 }
 
 fn way(kind: &Type) -> Option<Way> {

@@ -48,6 +48,9 @@ pub enum Error {
     /// The server did not import the file, or its table differs from what was written.
     #[error("{0}")]
     Rejected(String),
+    /// Rows were said to be in the order of the primary key, and are not in that of its collation.
+    #[error("{0}")]
+    Unsorted(String),
     /// The server reports an error.
     #[error(transparent)]
     Server(#[from] server::Error),
@@ -84,7 +87,7 @@ impl Error {
     /// The error itself if it would be one for the server too.
     pub fn into_reason(self) -> Result<String, Error> {
         match self {
-            Error::Refused(why) | Error::Rejected(why) => Ok(why),
+            Error::Refused(why) | Error::Rejected(why) | Error::Unsorted(why) => Ok(why),
             Error::Row { .. } | Error::Bytes(_) | Error::Server(server::Error::Privilege { .. }) => {
                 Ok(self.to_string())
             }
@@ -98,6 +101,13 @@ impl Error {
             Error::Bytes(source) => Error::File { path: path.to_owned(), source },
             other => other,
         }
+    }
+
+    /// Whether rows must be sorted that were taken as sorted.
+    #[must_use]
+    pub fn is_of_order(&self) -> bool {
+        let is_of_order = |source: &innodb::Error| matches!(source, innodb::Error::Unsorted { .. });
+        matches!(self, Error::Unsorted(_)) || matches!(self, Error::Row { source, .. } if is_of_order(source))
     }
 
     /// Whether bytes are damaged, as opposed to unreadable or of another kind.

@@ -14,6 +14,7 @@ mod probe;
 mod proof;
 mod trial;
 mod twin;
+mod weight;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +38,7 @@ pub struct Request<'a> {
     pub target: &'a TableName,
     /// Its definition, as SHOW CREATE TABLE prints it.
     pub definition: &'a str,
-    /// Whether rows come in the order of the primary key. They must if that order is a collation's.
+    /// Whether rows come in the order of the primary key.
     pub sorted: bool,
     /// How many threads make rows and pages.
     pub threads: usize,

@@ -139,7 +139,7 @@ impl Load<'_> {
             self.ledger.add(session, entry.place, FILLING)?;
         }
         let mut filled = self.write(session, entry, &request);
-        if let Err(physical::Error::Row { source: innodb::Error::Unsorted { .. }, .. }) = &filled {
+        if filled.as_ref().is_err_and(physical::Error::is_of_order) {
             filled = self.write(session, entry, &Request { sorted: false, ..request });
         }
         match filled {

@@ -221,6 +221,16 @@ impl Shape {
         Err(if is_same { Error::Duplicate { index, entry } } else { Error::Unsorted { index, entry } })
     }
 
+    /// The error for a row whose key another row has.
+    #[must_use]
+    pub fn duplicate(&self, row: &Row) -> Error {
+        let mut record = Record::default();
+        match self.record(row, 0, &mut record) {
+            Ok(()) => Error::Duplicate { index: self.name.clone(), entry: self.text(&record) },
+            Err(error) => error,
+        }
+    }
+
     /// The values of a record's key, for a message.
     fn text(&self, record: &Record) -> String {
         let mut filling = Filling::new(0);
@@ -287,7 +297,13 @@ impl Shape {
         self.key(row, &[0; 8], key);
     }
 
-    /// The same; returns the length of the prefix that must be unique.
+    /// The value that a row has in a field of the key, as it is stored; `None` is NULL.
+    #[must_use]
+    pub fn key_value<'a>(&self, field: usize, row: &'a Row) -> Option<&'a [u8]> {
+        self.value(field, row, &[0; 8])
+    }
+
+    /// The key in the form of [`Order`]; returns the length of the prefix that must be unique.
     fn key(&self, row: &Row, row_id: &[u8; 8], key: &mut Vec<u8>) -> usize {
         key.clear();
         let Some(order) = &self.order else { return 0 };

@@ -61,7 +61,13 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
             Way::Stranger => self.ground.session.execute(&format!("DROP TABLE {name}"))?,
         };
         self.ground.owner = Owner::Us;
-        let filled = fill::fill(self.ground.disk, &twin, (self.format, next), self.request, input)?;
+        let filled = fill::fill(
+            (self.ground.session, self.ground.disk),
+            &twin,
+            (self.format, next),
+            self.request,
+            input,
+        )?;
         let last = filled.written.last_auto_increment;
         self.import(&twin, last.saturating_add(1))?;
         self.check(&twin, &filled)?;
@@ -133,7 +139,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         let (checked, proven) = std::thread::scope(|scope| {
             let what = (&*filled.shapes, &filled.written);
             let proof = scope.spawn(move || proof::imported(disk, twin, what, request));
-            let checked = self.checked(filled.rows);
+            let checked = self.checked(filled);
             (checked, proof.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         self.ground.session.execute("UNLOCK TABLES")?;
@@ -141,7 +147,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
     }
 
     /// Lets the server check the table and count its rows.
-    fn checked(&mut self, rows: u64) -> Result<(), Error> {
+    fn checked(&mut self, filled: &Filled) -> Result<(), Error> {
         let name = &self.ground.names.twin;
         let said = self.ground.session.strings(&format!("CHECK TABLE {name}"))?;
         let lines: Vec<String> = said
@@ -149,11 +155,15 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
             .map(|row| row.into_iter().skip(2).flatten().collect::<Vec<_>>().join(": "))
             .collect();
         if lines != ["status: OK"] {
-            return Err(Error::Rejected(format!(
-                "CHECK TABLE does not find the rows in order: {}",
-                lines.join("; ")
-            )));
+            let what = format!("CHECK TABLE does not find the rows in order: {}", lines.join("; "));
+            let is_unproven = filled.shapes.first().is_some_and(|shape| shape.order().is_none());
+            return Err(if is_unproven && self.request.sorted {
+                Error::Unsorted(what)
+            } else {
+                Error::Rejected(what)
+            });
         }
+        let rows = filled.rows;
         let found = self.ground.session.value(&format!("SELECT COUNT(*) FROM {name}"))?;
         if found != Some(rows.to_string()) {
             let found = found.unwrap_or_default();

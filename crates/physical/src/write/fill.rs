@@ -7,9 +7,11 @@ use innodb::page::Page;
 use innodb::prove::Claim;
 use innodb::table::{RowFormat, Table, Type};
 use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written};
+use server::Session;
 
 use super::pages::Pages;
 use super::twin::Twin;
+use super::weight::{Waiting, Weigher};
 use super::{Input, Request, Rows, Take, proof};
 use crate::error::io;
 use crate::pipeline::{self, Next};
@@ -94,7 +96,10 @@ impl Batch {
     }
 
     /// Calls `each` with each key and record.
-    fn each(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    fn each<'a>(
+        &'a self,
+        mut each: impl FnMut(&'a [u8], &'a [u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut rest = self.0.as_slice();
         while !rest.is_empty() {
             let (Some(key), Some(record)) = (part(&mut rest), part(&mut rest)) else { return Err(torn()) };
@@ -160,12 +165,24 @@ impl Fill<'_> {
     }
 
     /// Sorts rows by the primary key.
-    fn sort<P: Send>(&self, input: &mut Input<'_, P>, shape: &Shape) -> Result<Sorted, Error> {
+    fn sort<P: Send>(
+        &self,
+        input: &mut Input<'_, P>,
+        shape: &Shape,
+        weigher: Option<&Weigher<'_>>,
+    ) -> Result<Sorted, Error> {
         let rows = input.rows;
         let work = |worker: &mut Worker, (first, piece): (u64, P)| {
             self.go_on()?;
             let Worker { key, sorters, .. } = worker;
             let Some(sorter) = sorters.first_mut() else { return Err(torn()) };
+            if let Some(weigher) = weigher {
+                let mut waiting = Waiting::default();
+                rows(&self.twin.table, piece, first, &mut |row, place| {
+                    weigher.push((row, place), &mut waiting, sorter)
+                })?;
+                return weigher.flush(&mut waiting, sorter);
+            }
             rows(&self.twin.table, piece, first, &mut |row, place| {
                 shape.key_of(row, key);
                 sorter.push(key, |out| {
@@ -272,7 +289,7 @@ fn numbered<'a, P>(next: &'a mut Next<'_, (P, u64)>) -> impl FnMut() -> Result<O
 
 /// Writes the file of a twin, whose counter was at `next`, and proves it.
 pub(super) fn fill<D: Disk + Tree, P: Send>(
-    disk: &D,
+    (session, disk): (&mut Session, &D),
     twin: &Twin,
     (format, next): (RowFormat, u64),
     request: &Request<'_>,
@@ -290,8 +307,9 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     let Some(shape) = shapes.first() else {
         return Err(Error::Rejected("a table without an index".to_owned()));
     };
+    let weigher = Weigher::of(session, table, shape);
     let is_sorted = request.sorted
-        || shape.order().is_none()
+        || shape.order().is_none() && weigher.is_none()
         || table.clustered().fields.first().is_none_or(|field| field.column.is_none());
     let (path, sink) = twin.create(disk, "ibd")?;
     drop(sink);
@@ -306,9 +324,16 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
         fill.rows(&mut numbered(&mut *input.next), input.rows, &mut joiner)?
     } else {
         request.progress.phase("sorting", request.bytes);
-        let mut sorted = fill.sort(input, shape)?;
+        let mut sorted = fill.sort(input, shape, weigher.as_ref())?;
         request.progress.phase("rows to pages", None);
-        let mut batches = || Ok(Batch::next(&mut sorted)?.map(|batch| (0, batch)));
+        let mut last = None;
+        let mut batches = || {
+            let batch = Batch::next(&mut sorted)?;
+            if let (Some(weigher), Some(batch)) = (&weigher, &batch) {
+                different(batch, &mut last, shape, weigher)?;
+            }
+            Ok(batch.map(|batch| (0, batch)))
+        };
         let rows = |_: &Table, batch: Batch, _: u64, take: &mut Take<'_>| {
             let rows = unpacked(&batch, take)?;
             request.progress.done(rows, 0);
@@ -331,6 +356,34 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     proof::written(claim, file, request)?;
     let rows = written.contents.first().map_or(0, |content| content.records);
     Ok(Filled { rows, written, shapes })
+}
+
+/// Checks that no two rows have the same key by the server's weights. `last` is the key and the record before
+/// the batch.
+fn different(
+    batch: &Batch,
+    last: &mut Option<(Vec<u8>, Vec<u8>)>,
+    shape: &Shape,
+    weigher: &Weigher<'_>,
+) -> Result<(), Error> {
+    let first = last.take();
+    let mut before = first.as_ref().map(|(key, record)| (&**key, &**record));
+    batch.each(|key, record| {
+        let earlier = before.filter(|before| before.0 == key).map(|before| before.1);
+        before = Some((key, record));
+        let Some(mut earlier) = earlier else { return Ok(()) };
+        let (mut one, mut other, mut record) = (Row::default(), Row::default(), record);
+        let (Some(first), Some(second)) = (word(&mut earlier), word(&mut record)) else { return Err(torn()) };
+        if !one.unpack(earlier) || !other.unpack(record) {
+            return Err(torn());
+        }
+        if weigher.are_equal(&one, &other)? {
+            return Err(of_row(shape.duplicate(&other), second, Some(first)));
+        }
+        Ok(())
+    })?;
+    *last = before.map(|(key, record)| (key.to_vec(), record.to_vec()));
+    Ok(())
 }
 
 /// Gives the rows of a sorted batch; returns how many.

@@ -179,8 +179,8 @@ pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> 
     }
     let clustered = table.clustered();
     Shape::new(table, clustered, format)?;
-    if Order::of(table, clustered).is_none() && !request.sorted {
-        return refused("the order of its primary key is that of a collation, and its rows are in none");
+    if Order::by_weights(table, clustered).is_none() && !request.sorted {
+        return refused("the order of its primary key is not known, and its rows are in none");
     }
     let mut keys = Keys::default();
     for index in table.indexes().iter().skip(1) {

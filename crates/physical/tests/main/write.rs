@@ -274,6 +274,47 @@ fn rows_in_any_order_are_sorted_in_little_memory() {
 }
 
 #[test]
+fn keys_of_a_collation_are_sorted_by_the_servers_weights() {
+    // Words that differ in letters, accents, case, and in what is behind them.
+    const WORDS: &str = "SELECT seq % 7, CONCAT(ELT(seq % 9 + 1, 'a', 'B', 'c', 'D', '\u{e4}', '\u{df}', 'Ss', '\u{c9}t\u{e9}', ''), \
+                         ELT(seq % 5 + 1, '', '\\t', '!', '\u{d8}', 'z'), IF(seq % 20, seq, '')), seq FROM seq_1_to_3000";
+    for product in products() {
+        let server = start(product, &[]);
+        let mut session = connect(&server);
+        let keys = [
+            "w VARCHAR(30) COLLATE utf8mb4_general_ci, PRIMARY KEY (w)",
+            "w VARCHAR(200) COLLATE utf8mb4_unicode_ci, PRIMARY KEY (a, w)",
+            "w CHAR(20) CHARACTER SET latin1 COLLATE latin1_german2_ci, PRIMARY KEY (w, a)",
+            "w VARCHAR(30) COLLATE utf8mb4_unicode_520_nopad_ci, PRIMARY KEY (w)",
+            "w TEXT CHARACTER SET utf8mb3 COLLATE utf8mb3_general_ci, PRIMARY KEY (w (20))",
+            "w VARCHAR(30) CHARACTER SET utf16 COLLATE utf16_bin, PRIMARY KEY (w)",
+            "w VARCHAR(30) COLLATE utf8mb4_uca1400_as_cs, PRIMARY KEY (a DESC, w)",
+        ];
+        for key in keys {
+            execute(&mut session, &format!("CREATE TABLE t (a INT NOT NULL, b INT, {key})"));
+            execute(&mut session, &format!("INSERT IGNORE INTO t (a, w, b) {WORDS}"));
+            let definition = definition(&mut session, "t");
+            let mut rows = rows(&mut session, &server, "t");
+            assert!(rows.len() > 2000, "{key}");
+            rows.sort_by_key(innodb::write::Row::hash);
+            let copy = Copy { memory: 100_000, ..Copy::new("copy of t", &definition) };
+            let error = copy.make(&mut session, &rows).unwrap_err();
+            assert!(matches!(error, Error::Unsorted(_)), "{key}: {error}");
+            let copy = Copy { sorted: false, ..copy };
+            copy.make(&mut session, &rows).unwrap_or_else(|error| panic!("{product} {key}: {error}"));
+            same(&mut session, "t", "copy of t");
+            let again = [&rows[..], &rows[500..501]].concat();
+            let error = Copy { target: "other", ..copy }.make(&mut session, &again).unwrap_err();
+            assert!(error.to_string().contains("duplicate entry"), "{key}: {error}");
+            let Error::Row { place, earlier, .. } = error else { panic!("{error}") };
+            assert_eq!((place, earlier), (rows.len() as u64, Some(500)), "{key}");
+            assert_eq!(strays(&server), [""; 0]);
+            execute(&mut session, "DROP TABLE t, `copy of t`");
+        }
+    }
+}
+
+#[test]
 fn what_a_file_can_t_hold_is_refused_before_anything_is_changed() {
     for product in products() {
         let server = start(product, &[]);
@@ -286,7 +327,7 @@ fn what_a_file_can_t_hold_is_refused_before_anything_is_changed() {
             ),
             ("id INT PRIMARY KEY, t TEXT, FULLTEXT (t)", "FULLTEXT"),
             ("id INT PRIMARY KEY, s INT AS (id + 1) STORED", "`s` is computed"),
-            ("id VARCHAR(9) CHARACTER SET latin1 PRIMARY KEY", "collation"),
+            ("g GEOMETRY NOT NULL, PRIMARY KEY (g (10))", "the order of its primary key"),
             ("id INT PRIMARY KEY) WITH SYSTEM VERSIONING COMMENT='' /* ", "system-versioned"),
             ("id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2 /* ", "partitioned"),
             ("id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED /* ", "ROW_FORMAT=COMPRESSED"),
