@@ -118,6 +118,18 @@ impl Sealed {
         Sealed::with(keyring, inner)
     }
 
+    /// Whether a key opens an encrypted store.
+    ///
+    /// # Errors
+    /// Errors of the store, and [`Error::Corrupt`] if its file of keys is damaged.
+    pub fn opens(store: &dyn Store, key: &Key) -> Result<bool, Error> {
+        let Some(number) = newest(store)? else { return Ok(false) };
+        match open(store, number, key) {
+            Err(Error::Key(_)) => Ok(false),
+            opened => opened.map(|_| true),
+        }
+    }
+
     fn with(keyring: Keyring, inner: Box<dyn Store>) -> Result<Sealed, Error> {
         let vault = Vault::new(keyring).map_err(failed(&*inner, ""))?;
         Ok(Sealed { inner, vault })

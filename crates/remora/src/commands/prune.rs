@@ -12,6 +12,7 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
+use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::{calendar, commands, repository};
 
@@ -58,6 +59,9 @@ pub(crate) struct Arguments {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -73,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let mut exit = Exit::Done;
-    for named in repository::some(&arguments.repository)? {
+    for named in repository::some(&arguments.repository, arguments.key.read()?.as_ref())? {
         let listing = named.repository.list()?;
         let stamp = |one: &Generation| calendar::stamp(one.number, one.taken_s);
         let stamps: Vec<_> = listing.generations.iter().map(stamp).collect();

@@ -8,6 +8,7 @@ use block::backup::{Changed, Request, Summary};
 use block::tree::layout_of;
 use block::{Error, Generation, Repository, World};
 use progress::{Progress, count};
+use seal::Key;
 use serde_json::{Value, json};
 
 use super::{Arguments, Way, tell};
@@ -27,6 +28,8 @@ pub(super) struct Run<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a Arguments,
     pub(super) login: &'a Login<'a>,
+    /// What the backups are encrypted with.
+    pub(super) key: Option<&'a Key>,
     pub(super) world: World<'a>,
     pub(super) report: &'a Report,
 }
@@ -110,7 +113,7 @@ impl Run<'_> {
 
     /// Reads the source, or a snapshot of it that is created, and then removed or kept.
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Made, Error> {
-        let mut repository = repository::named(&self.arguments.to, self.name);
+        let mut repository = repository::named(&self.arguments.to, self.name, self.key)?;
         if self.is_copied(machine)? {
             let made = self.copy(&mut repository, machine);
             return made.map(|summary| Made { summary, unsound: 0, is_copy: true });
@@ -178,7 +181,9 @@ impl Run<'_> {
         let before = before.and_then(|newest| layout_of(repository, Some(newest.number)).ok());
         let shown = self.source.to_string();
         let note = json!({"source": shown, "host": machine.name(), "tree": true});
-        let mut feed = found.begin(machine, &self.arguments.to, before.as_ref(), note).map_err(failed)?;
+        // What is put aside is not encrypted, so it must not be where the backups are.
+        let aside = self.key.map_or_else(|| self.arguments.to.clone(), |_| std::env::temp_dir());
+        let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
         let request = Request {
             taken_s: calendar::now_s(),
             note: HotFeed::room_for_note(),
