@@ -11,6 +11,7 @@ use crate::primitive::{Bytes32, Cipher, derive, open_from, random, seal_to};
 const MAGIC: &str = "remora-keys 1";
 const META: &[u8] = b"remora 1 wrapped meta keys";
 const DATA: &[u8] = b"remora 1 wrapped data keys";
+const NAMES: &[u8] = b"remora 1 names";
 /// More epochs than anybody begins.
 const EPOCHS_MAX: u32 = 10_000;
 
@@ -79,6 +80,14 @@ impl Keyring {
     #[must_use]
     pub fn reads_data(&self) -> bool {
         self.epochs.iter().all(|epoch| epoch.secret.is_some())
+    }
+
+    /// What stands for a name where the name must not be seen: a keyed hash, the same in all epochs.
+    #[must_use]
+    pub fn mark(&self, name: &[u8]) -> [u8; 16] {
+        let secret = self.epoch(1).map(|epoch| epoch.meta).unwrap_or_default();
+        let hash = blake3::keyed_hash(&derive(&secret, &self.repository, &[NAMES]), name);
+        *hash.as_bytes().first_chunk().unwrap_or(&[0; 16])
     }
 
     /// The epoch of this number, from 1 on.

@@ -1,10 +1,14 @@
 //! Encrypted repositories: what is true for others is true for them, and who has no key learns nothing.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use block::{BLOCK, Error, Repository, Sealed, is_sealed, rekey, restore};
-use disk::Disk;
+use block::backup::{Request, Summary};
+use block::tree::{self, Layout, Reader};
+use block::{BLOCK, Error, Folder, Repository, Scan, Sealed, backup, is_sealed, rekey, restore};
 use disk::faults::{FaultDisk, Unsynced};
+use disk::{Disk, RealDisk};
 use seal::{FullKey, Key};
 
 use crate::support::{
@@ -21,8 +25,8 @@ fn keys() -> (Key, Key) {
 
 #[test]
 fn an_encrypted_folder_keeps_the_contract() {
-    let disk = std::sync::Arc::new(FaultDisk::default());
-    let folder = block::Folder::new(disk, "/new/repo".into());
+    let disk = Arc::new(FaultDisk::default());
+    let folder = Folder::new(disk, "/new/repo".into());
     contract::contract(&Sealed::open(Box::new(folder), &keys().0).unwrap());
 }
 
@@ -261,4 +265,60 @@ fn an_unencrypted_repository_is_as_before() {
     let repository: Repository = repository(&disk);
     restore::to_new_file(&repository, &disk, Path::new(TARGET), request, world()).unwrap();
     disk.remove(Path::new(TARGET)).unwrap();
+}
+
+/// One more generation of a tree with the put key, as the program makes it.
+fn back_up_tree(key: &Key, folder: &Path, top: &Path) -> Summary {
+    let disk = Arc::new(RealDisk);
+    let store = Folder::new(disk.clone(), folder.join("repo"));
+    let repository = Repository::new(Box::new(Sealed::open(Box::new(store), key).unwrap()));
+    let (nodes, _) = tree::list(&RealDisk, top).unwrap();
+    let newest = repository.list().unwrap().generations.last().map(|newest| newest.number);
+    let before = newest.and_then(|newest| {
+        assert!(matches!(tree::layout_of(&repository, Some(newest)), Err(Error::Key(_))));
+        tree::noted_places(&repository, newest, nodes.iter().map(|node| node.path.clone())).unwrap()
+    });
+    assert_eq!(before.is_some(), newest.is_some());
+    let layout = Layout::new(nodes, before.as_ref());
+    let reader = Reader::of(disk, &layout, top);
+    let made = backup(&repository, &mut Scan::new(Box::new(reader)), &Request::new("tree"), world()).unwrap();
+    tree::note_places(&repository, made.generation, &layout).unwrap();
+    made
+}
+
+#[test]
+fn files_of_a_tree_keep_their_places_for_a_put_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    RealDisk.make_folder(&top).unwrap();
+    let write = |name: &str, blocks: usize| {
+        let mut bytes = Random(name.len() as u64).volume(blocks);
+        bytes[..PLANTED.len()].copy_from_slice(PLANTED);
+        RealDisk.remove(&top.join(name)).ok();
+        std::io::Write::write_all(&mut RealDisk.create(&top.join(name)).unwrap(), &bytes).unwrap();
+    };
+    ["planted-a", "planted-bb", "planted-ccc"].into_iter().for_each(|name| write(name, 100));
+    let (full, put) = keys();
+    back_up_tree(&put, folder.path(), &top);
+    // The first file needs more blocks: nothing behind it moves.
+    write("planted-a", 130);
+    let made = back_up_tree(&put, folder.path(), &top);
+    assert!(made.parent == 1 && made.changed <= 33, "{made:?}");
+    for name in RealDisk.list(&folder.path().join("repo")).unwrap() {
+        let mut bytes = Vec::new();
+        RealDisk.open(&folder.path().join("repo").join(&name)).unwrap().read_to_end(&mut bytes).unwrap();
+        assert!(!holds(&bytes, b"planted"), "{name:?}");
+        let store = Folder::new(Arc::new(RealDisk), folder.path().join("repo"));
+        let sealed = Sealed::open(Box::new(store), &put).unwrap();
+        let Ok(mut source) = block::Store::open(&sealed, name.to_str().unwrap()) else { continue };
+        bytes.clear();
+        source.read_to_end(&mut bytes).unwrap();
+        assert!(!holds(&bytes, b"planted"), "{name:?} once opened");
+    }
+    let store = Folder::new(Arc::new(RealDisk), folder.path().join("repo"));
+    let repository = Repository::new(Box::new(Sealed::open(Box::new(store), &full).unwrap()));
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let back = folder.path().join("back");
+    tree::restore(&repository, (&disk, &RealDisk), &back, restore::Request::new(None, 1), world()).unwrap();
+    assert_eq!(RealDisk.stat(&back.join("planted-a")).unwrap().len, 130 * BLOCK as u64);
 }

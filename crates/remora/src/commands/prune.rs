@@ -106,7 +106,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         report.message(&json!({
             "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,
             "rewritten": done.rewritten, "bytes_written": done.written, "bytes_freed": done.freed,
-            "files_left": done.left, "damaged": done.damaged, "unused": done.unused,
+            "files_left": done.left, "files_retained": done.retained, "damaged": done.damaged, "unused": done.unused,
         }))?;
         return Ok(());
     }
@@ -133,6 +133,12 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     }
     for file in &done.unused {
         report.warn(&format!("{file} can't be used; it stays until all older generations are forgotten"));
+    }
+    if let Some(first) = done.retained.first() {
+        report.warn(&format!(
+            "{name}: retained: {}, needed by no generation, which the system does not let us remove, such as {first}",
+            count(done.retained.len(), "file")
+        ));
     }
     if done.left > 0 {
         report.note(&format!(
