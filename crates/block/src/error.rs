@@ -72,6 +72,10 @@ pub enum Error {
     #[error("{0}")]
     Unfit(String),
 
+    /// A key is missing, or does not open it.
+    #[error("{0}")]
+    Key(String),
+
     /// The user stopped it.
     #[error("stopped by a signal; earlier generations are unchanged")]
     Stopped,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use disk::Source;
+use seal::Vault;
 
 use crate::Error;
 use crate::file::{self, read_exact_at};
@@ -85,9 +86,29 @@ impl<'a> Fetcher<'a> {
         }
     }
 
+    /// What blocks are sealed with, if they are.
+    pub(crate) fn vault(&self) -> Option<&'a Vault> {
+        self.store.vault()
+    }
+
+    /// Whether blocks can be read, and not only stored: who has only a put key can't.
+    pub(crate) fn reads(&self) -> bool {
+        self.vault().is_none_or(|vault| vault.keyring().reads_data())
+    }
+
+    /// The bytes of a group as they were packed.
+    fn packed(&self, group: &Group) -> Result<Vec<u8>, Error> {
+        let stored = self.stored(group)?;
+        let Some(vault) = self.vault() else { return Ok(stored) };
+        vault.open(&stored).map_err(|error| match error {
+            seal::Error::Damaged(what) => Error::corrupt(self.place(group), what),
+            error => Error::Key(format!("{}: {error}", self.place(group))),
+        })
+    }
+
     /// The blocks of a group that is not a difference.
     pub(crate) fn group(&self, group: &Group) -> Result<Vec<u8>, Error> {
-        unpack(group, &self.stored(group)?)
+        unpack(group, &self.packed(group)?)
             .ok_or_else(|| Error::corrupt(self.place(group), "blocks that can't be unpacked"))
     }
 
@@ -134,7 +155,7 @@ impl<'a> Fetcher<'a> {
         match &place.base {
             None => target.copy_from_slice(slot(place.slot)),
             Some((_, base_slot)) => {
-                let block = unpack_delta(slot(*base_slot), &self.stored(&place.group)?);
+                let block = unpack_delta(slot(*base_slot), &self.packed(&place.group)?);
                 target.copy_from_slice(&block.ok_or_else(|| corrupt("a difference that can't be applied"))?);
             }
         }

@@ -54,10 +54,14 @@ pub(crate) fn read(
     let failed = |source| Error::Store { name: store.shown(name), source };
     let source = match store.open(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // A sealed file that is damaged can't even be opened.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Some(None)),
         source => source.map_err(failed)?,
     };
     let len = source.stat().map_err(failed)?.len.min(LEN_MAX);
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    read_exact_at(&*source, 0, &mut bytes).map_err(failed)?;
-    Ok(Some(decode(magic, &bytes)))
+    match read_exact_at(&*source, 0, &mut bytes) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(None)),
+        read => read.map_err(failed).map(|()| Some(decode(magic, &bytes))),
+    }
 }

@@ -4,6 +4,8 @@ use std::io;
 
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, ResetDirective};
 
+use seal::Vault;
+
 use crate::format::{BLOCK, Group, Method, hash};
 
 /// The level that is as fast as a disk.
@@ -19,16 +21,17 @@ fn failed(code: usize) -> io::Error {
     io::Error::other(zstd::zstd_safe::get_error_name(code))
 }
 
-/// Compresses groups.
-pub(crate) struct Packer {
+/// Compresses groups, and seals them.
+pub(crate) struct Packer<'a> {
     context: CCtx<'static>,
+    vault: Option<&'a Vault>,
 }
 
-impl Packer {
-    pub(crate) fn new() -> io::Result<Packer> {
+impl<'a> Packer<'a> {
+    pub(crate) fn new(vault: Option<&'a Vault>) -> io::Result<Packer<'a>> {
         let mut context = CCtx::create();
         context.set_parameter(CParameter::CompressionLevel(LEVEL)).map_err(failed)?;
-        Ok(Packer { context })
+        Ok(Packer { context, vault })
     }
 
     /// Appends blocks to `out` as one group, whose place is not known yet.
@@ -44,8 +47,22 @@ impl Packer {
             (Method::Zstd, len)
         };
         out.truncate(start + len);
-        Ok(describe(method, raw.len() / BLOCK, start, out))
+        sealed(self.vault, method, raw.len() / BLOCK, start, out)
     }
+}
+
+/// Seals what was compressed, if that must be, and describes it.
+fn sealed(
+    vault: Option<&Vault>,
+    method: Method,
+    blocks: usize,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<Group> {
+    if let Some(vault) = vault {
+        vault.seal(out, start).map_err(io::Error::other)?;
+    }
+    Ok(describe(method, blocks, start, out))
 }
 
 fn describe(method: Method, blocks: usize, start: usize, out: &[u8]) -> Group {
@@ -63,14 +80,15 @@ fn describe(method: Method, blocks: usize, start: usize, out: &[u8]) -> Group {
 /// Compresses blocks relative to their former contents.
 pub(crate) struct DeltaPacker<'a> {
     context: CCtx<'a>,
+    vault: Option<&'a Vault>,
 }
 
 impl<'a> DeltaPacker<'a> {
-    pub(crate) fn new() -> io::Result<DeltaPacker<'a>> {
+    pub(crate) fn new(vault: Option<&'a Vault>) -> io::Result<DeltaPacker<'a>> {
         let mut context = CCtx::create();
         context.set_parameter(CParameter::CompressionLevel(LEVEL)).map_err(failed)?;
         context.set_parameter(CParameter::WindowLog(DELTA_WINDOW_LOG)).map_err(failed)?;
-        Ok(DeltaPacker { context })
+        Ok(DeltaPacker { context, vault })
     }
 
     /// Appends a block to `out` as a difference to `base`, if that is small.
@@ -91,7 +109,7 @@ impl<'a> DeltaPacker<'a> {
             return Ok(None);
         }
         out.truncate(start + len);
-        Ok(Some(describe(Method::Delta, 1, start, out)))
+        sealed(self.vault, Method::Delta, 1, start, out).map(Some)
     }
 }
 
@@ -99,7 +117,7 @@ impl<'a> DeltaPacker<'a> {
 pub(crate) fn unpack(group: &Group, stored: &[u8]) -> Option<Vec<u8>> {
     let len = usize::from(group.blocks) * BLOCK;
     match group.method {
-        Method::Raw => Some(stored.to_vec()),
+        Method::Raw => Some(stored.to_vec()).filter(|stored| stored.len() == len),
         Method::Zstd => {
             let mut out = Vec::with_capacity(len);
             let done = DCtx::create().decompress(&mut out, stored).ok()?;

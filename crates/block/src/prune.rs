@@ -36,6 +36,8 @@ pub struct Summary {
     pub freed: u64,
     /// Files that are no longer needed but are being read; the next prune removes them.
     pub left: u64,
+    /// Files that are no longer needed, and that the system does not let us remove: the place is append-only.
+    pub retained: Vec<String>,
     /// Files that can't be used but stay, because something may still be recovered from them.
     pub unused: Vec<String>,
 }
@@ -405,9 +407,8 @@ fn clean(
         .collect();
     let alone = if dry_run { None } else { repository.removing()? };
     for file in dead {
-        if alone.is_some() {
-            let name = file::name(file.number);
-            repository.store().remove(&name).map_err(Error::store(&file.shown))?;
+        if alone.is_some() && !is_removed(repository, &file::name(file.number), summary)? {
+            continue;
         }
         if alone.is_some() || dry_run {
             summary.freed += file.len;
@@ -421,17 +422,25 @@ fn clean(
             summary.left += u64::from(!dry_run);
             continue;
         }
-        match repository.store().remove(&name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::store(repository.store().shown(&name))(error));
-            }
-            _ => {}
-        }
+        is_removed(repository, &name, summary)?;
     }
     if alone.is_some() {
         for name in &loaded.old_catalogues {
-            repository.store().remove(name).map_err(Error::store(repository.store().shown(name)))?;
+            is_removed(repository, name, summary)?;
         }
     }
     Ok(())
+}
+
+/// Removes a file, unless the system does not allow it; then that is noted.
+fn is_removed(repository: &Repository, name: &str, summary: &mut Summary) -> Result<bool, Error> {
+    let shown = repository.store().shown(name);
+    match repository.store().remove(name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            summary.retained.push(shown);
+            Ok(false)
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::store(shown)(error)),
+        _ => Ok(true),
+    }
 }

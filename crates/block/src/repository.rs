@@ -11,10 +11,8 @@ use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
 use crate::known::{Booted, Damage, Newest};
-use crate::store::Store;
+use crate::store::{Store, WRITER};
 
-/// The lock of the single run that writes.
-const WRITER: &str = "writer";
 /// The lock that keeps files from being removed while somebody reads them.
 const READER: &str = "reader";
 

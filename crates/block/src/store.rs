@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use disk::{Disk, Guard, Output, Share, Source};
+use seal::Vault;
+
+/// The lock of the single run that writes.
+pub(crate) const WRITER: &str = "writer";
 
 /// Files that are written once: they appear complete, are read at any offset, and are removed.
 pub trait Store: Send + Sync {
@@ -47,6 +51,11 @@ pub trait Store: Send + Sync {
 
     /// A file's name in messages.
     fn shown(&self, name: &str) -> String;
+
+    /// What blocks are sealed and opened with, if the store is encrypted.
+    fn vault(&self) -> Option<&Vault> {
+        None
+    }
 }
 
 /// A file on its way into a store.

@@ -8,6 +8,7 @@
 mod files;
 mod format;
 mod grow;
+mod noted;
 mod open;
 mod pages;
 mod part;
@@ -26,6 +27,7 @@ use disk::{Attributes, Entry, Extended, Kind, Tree};
 
 pub use files::{Files, nodes};
 pub use grow::Growing;
+pub use noted::{note_places, noted_places};
 pub use pages::{BadPage, Check};
 pub use part::restore_part;
 pub use read::Reader;

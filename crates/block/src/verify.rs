@@ -47,6 +47,8 @@ pub struct Verified {
     pub files: u64,
     /// Blocks that were unpacked and hashed.
     pub blocks: u64,
+    /// Whether blocks were unpacked. With a put key only their stored bytes are checked.
+    pub is_opened: bool,
     /// Bytes of all files.
     pub bytes: u64,
     /// The damage, at most [`DAMAGES_MAX`] entries.
@@ -136,7 +138,8 @@ pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<
     let is_noted = known == loaded.damage || known.write(repository.store()).is_ok();
     let damages = damages.into_iter().map(|(damage, _)| damage).collect();
     let blocks = findings.blocks.into_inner();
-    Ok(Verified { generations, files, blocks, bytes, damages, is_noted })
+    let is_opened = repository.store().vault().is_none_or(|vault| vault.keyring().reads_data());
+    Ok(Verified { generations, files, blocks, is_opened, bytes, damages, is_noted })
 }
 
 /// Files that can't be opened, are missing, or that nothing is known about.
@@ -311,7 +314,7 @@ fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]
     let first = chunk * (CHUNK / BLOCK) as u64;
     let context = |block: u64| format!("; block {block} of generation {}", job.file.header.generation);
     let hit = |group: &Group| Hit::Bad(Bad { chunk, file: group.file, group: Some(group.offset) });
-    if !job.live {
+    if !job.live || !fetcher.reads() {
         for group in own.values() {
             let read = fetcher.stored(group);
             read.map(drop).or_else(|error| findings.take(error, &context(first), hit(group)))?;

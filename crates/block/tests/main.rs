@@ -27,5 +27,7 @@ mod model;
 mod pages;
 #[path = "main/real.rs"]
 mod real;
+#[path = "main/sealed.rs"]
+mod sealed;
 #[path = "main/tree.rs"]
 mod tree;

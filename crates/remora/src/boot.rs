@@ -93,7 +93,7 @@ pub(crate) fn lazy(named: Named, generation: Option<u64>, work: &Path, say: Say)
     own_mounts()?;
     let folder = work.join("mount");
     RealDisk.create_folder(&folder)?;
-    let shelf = Arc::new(Shelf::new(vec![named.folder], Some(Room::new(work)), say));
+    let shelf = Arc::new(Shelf::new(vec![named.folder], named.key, Some(Room::new(work)), say));
     let mount = Mount::new(&shelf, &folder, true, false)?;
     let top: PathBuf = shelf.names().map(|name| folder.join(name).join(number.to_string())).collect();
     // What is wrong with it was told.

@@ -113,6 +113,10 @@ impl Exit {
             if let Some(error) = cause.downcast_ref::<block::Error>() {
                 return match error {
                     block::Error::Corrupt { .. } => Exit::Damaged,
+                    block::Error::Store { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
+                        Exit::Damaged
+                    }
+                    block::Error::Key(_) => Exit::Usage,
                     block::Error::Busy(_) => Exit::Busy,
                     block::Error::Source { source, .. } if is_held(source) => Exit::Busy,
                     block::Error::Stopped => stopped(),

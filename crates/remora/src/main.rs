@@ -11,6 +11,7 @@ mod exit;
 mod history;
 mod hold;
 mod host;
+mod keys;
 mod mount;
 mod password;
 mod places;

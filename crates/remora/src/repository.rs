@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use binlog::archive::FOLDER;
-use block::{Folder, Generation, Repository};
+use block::{Folder, Generation, Repository, Sealed, Store};
 use disk::RealDisk;
+use seal::Key;
 
 use crate::exit;
 
@@ -17,6 +18,16 @@ pub(crate) struct Named {
     /// Where they are.
     pub(crate) folder: PathBuf,
     pub(crate) repository: Repository,
+    /// What opens it, if it is encrypted.
+    pub(crate) key: Option<Key>,
+}
+
+impl Named {
+    /// The backups of a name in its folder.
+    pub(crate) fn open((name, folder): (String, PathBuf), key: Option<&Key>) -> Result<Named, block::Error> {
+        let repository = at(folder.clone(), key)?;
+        Ok(Named { name, folder, repository, key: key.cloned() })
+    }
 }
 
 impl Named {
@@ -34,14 +45,40 @@ impl Named {
     }
 }
 
-/// The backups called `name` in the folder `root`.
-pub(crate) fn named(root: &Path, name: &str) -> Repository {
-    at(root.join(name))
+/// The backups called `name` in the folder `root`, which may be the first of that name. With a key they are
+/// encrypted then.
+pub(crate) fn named(root: &Path, name: &str, key: Option<&Key>) -> Result<Repository, block::Error> {
+    let folder = root.join(name);
+    if key.is_none() && !holds_backups(&folder) {
+        let beside = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+        for other in beside.filter(|other| holds_backups(other)) {
+            if block::is_sealed(&store(other))? {
+                return Err(block::Error::Key(format!(
+                    "the other backups in {} are encrypted: give the key with --key FILE, or use another repository",
+                    root.display()
+                )));
+            }
+        }
+    }
+    at(folder, key)
+}
+
+/// Where the files of a name are.
+pub(crate) fn store(folder: PathBuf) -> Folder {
+    Folder::new(Arc::new(RealDisk), folder)
 }
 
 /// The backups in the folder of a name.
-pub(crate) fn at(folder: PathBuf) -> Repository {
-    Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder)))
+pub(crate) fn at(folder: PathBuf, key: Option<&Key>) -> Result<Repository, block::Error> {
+    let store = Box::new(store(folder));
+    match key {
+        Some(key) => Ok(Repository::new(Box::new(Sealed::open(store, key)?))),
+        None if block::is_sealed(&*store)? => Err(block::Error::Key(format!(
+            "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
+            store.shown("")
+        ))),
+        None => Ok(Repository::new(store)),
+    }
 }
 
 /// A word that is unique to this name in this repository. It marks what a run creates elsewhere, so that a
@@ -99,31 +136,34 @@ pub(crate) fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(folders.into_iter().map(named).collect())
 }
 
-/// All names in a repository that have backups.
-pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
+/// All names in a repository that have backups, and their folders.
+pub(crate) fn names(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     if !root.is_dir() {
         return Err(missing(root));
     }
-    let open =
-        |(name, folder): (String, PathBuf)| Named { name, folder: folder.clone(), repository: at(folder) };
-    Ok(folders(root)?.into_iter().filter(|(_, folder)| holds_backups(folder)).map(open).collect())
+    Ok(folders(root)?.into_iter().filter(|(_, folder)| holds_backups(folder)).collect())
+}
+
+/// The same, opened.
+pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
+    names(root)?.into_iter().map(|named| Ok(Named::open(named, key)?)).collect()
 }
 
 /// The error for a folder that does not exist, with the names that do if it should be one of a repository's.
 fn missing(root: &Path) -> anyhow::Error {
     let above = root.parent().filter(|above| above.is_dir() && !holds_backups(above));
-    let names = above.and_then(|above| all(above).ok()).unwrap_or_default();
+    let names = above.and_then(|above| names(above).ok()).unwrap_or_default();
     let (Some(name), false) = (root.file_name(), names.is_empty()) else {
         return anyhow::anyhow!("{}: there is no such folder", root.display());
     };
-    let names: Vec<&str> = names.iter().map(|named| &*named.name).collect();
+    let names: Vec<&str> = names.iter().map(|(name, _)| &**name).collect();
     let (name, above) = (name.display(), above.unwrap_or(root).display());
     anyhow::anyhow!("{above} has no backups called {name}; it has those of {}", names.join(", "))
 }
 
 /// The same, but fails if there are none.
-pub(crate) fn some(root: &Path) -> Result<Vec<Named>> {
-    let found = all(root)?;
+pub(crate) fn some(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
+    let found = all(root, key)?;
     if found.is_empty() {
         bail!("there is no backup in {}", root.display());
     }
@@ -146,18 +186,19 @@ pub(crate) fn is_named(argument: &str) -> bool {
     let path = Path::new(path);
     // A wrong name in a repository is one too, so that the error lists the names.
     let place = if path.exists() { Some(path) } else { path.parent().filter(|above| !holds_backups(above)) };
-    generation.is_some() || place.is_some_and(|place| all(place).is_ok_and(|found| !found.is_empty()))
+    generation.is_some() || place.is_some_and(|place| names(place).is_ok_and(|found| !found.is_empty()))
 }
 
 /// The backups that `REPO/NAME@GENERATION` names; without a generation the newest one, without a name the
 /// only one.
-pub(crate) fn one(argument: &str) -> Result<(Named, Option<u64>)> {
+pub(crate) fn one(argument: &str, key: Option<&Key>) -> Result<(Named, Option<u64>)> {
     let (path, generation) = split(argument);
-    let mut found = some(Path::new(path))?;
+    let mut found = names(Path::new(path))?;
     match found.pop() {
-        Some(only) if found.is_empty() => Ok((only, generation)),
+        None => bail!("there is no backup in {path}"),
+        Some(only) if found.is_empty() => Ok((Named::open(only, key)?, generation)),
         last => {
-            let names: Vec<String> = found.into_iter().chain(last).map(|named| named.name).collect();
+            let names: Vec<String> = found.into_iter().chain(last).map(|(name, _)| name).collect();
             let example = names.first().cloned().unwrap_or_default();
             Err(exit::usage(format!(
                 "{path} holds backups of {}; say which: {path}/{example}",

@@ -109,6 +109,8 @@ pub(crate) struct Opened {
     pub(crate) changed: Result<Changed, String>,
     /// Its contents at that time, if they can be read without going to another machine.
     pub(crate) before: Option<Reader>,
+    /// Where its files are, if it is a tree.
+    pub(crate) layout: Option<Layout>,
 }
 
 impl FromStr for Source {
@@ -237,7 +239,14 @@ impl Source {
         if !fits {
             return Err(io::Error::other(format!("is no {kind}")));
         }
-        Ok(Opened { feed, is_tree: false, left: Vec::new(), changed: since(newest, changes), before: None })
+        Ok(Opened {
+            feed,
+            is_tree: false,
+            left: Vec::new(),
+            changed: since(newest, changes),
+            before: None,
+            layout: None,
+        })
     }
 
     /// The error that says why it can't be backed up.
@@ -285,13 +294,21 @@ fn open_tree(
     // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
     let before = newest.filter(|newest| repository::is_tree(newest));
     let before = before.and_then(|newest| tree::layout_of(repository, Some(newest.number)).ok());
-    let now = Layout::new(nodes, before.as_ref());
+    // Who has only the put key can't read it, but knows its files by their marks.
+    let noted = match (&before, newest) {
+        (None, Some(newest)) => {
+            let paths = nodes.iter().map(|node| node.path.clone());
+            tree::noted_places(repository, newest.number, paths).ok().flatten()
+        }
+        _ => None,
+    };
+    let now = Layout::new(nodes, before.as_ref().or(noted.as_ref()));
     let layouts = before.as_ref().map(|before| Layouts { now: &now, before });
     let changes = snapshot.changes(machine, layouts);
     let feed = machine.scan_tree(&now, &top)?;
     let kept = snapshot.kept().filter(|_| matches!(machine, Machine::Here));
     let before = before.zip(kept).map(|(layout, kept)| Reader::of(machine.disk(), &layout, &kept));
-    Ok(Opened { feed, is_tree: true, left, changed: since(newest, changes), before })
+    Ok(Opened { feed, is_tree: true, left, changed: since(newest, changes), before, layout: Some(now) })
 }
 
 /// What may have changed since the newest generation, if there is one and this is known.

@@ -42,6 +42,8 @@ mod hot;
 mod ibd;
 #[path = "main/ibd_step.rs"]
 mod ibd_step;
+#[path = "main/key.rs"]
+mod key;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/log.rs"]

@@ -24,7 +24,7 @@ pub(super) struct Changer<'a> {
     fetcher: &'a Fetcher<'a>,
     /// The volume as it was, if a snapshot of that exists.
     before: Option<&'a dyn Source>,
-    packer: io::Result<Packer>,
+    packer: io::Result<Packer<'a>>,
     /// Damage that was met.
     met: &'a Mutex<BTreeSet<String>>,
 }
@@ -63,7 +63,7 @@ impl<'a> Changer<'a> {
         before: Option<&'a dyn Source>,
         met: &'a Mutex<BTreeSet<String>>,
     ) -> Changer<'a> {
-        Changer { fetcher, before, packer: Packer::new(), met }
+        Changer { fetcher, before, packer: Packer::new(fetcher.vault()), met }
     }
 
     /// Examines a chunk, given its number and its data.
@@ -138,12 +138,14 @@ impl<'a> Changer<'a> {
         was: &dyn Fn(usize) -> Option<&'p Place>,
         out: &mut Out,
     ) -> Result<Result<Vec<New>, BadBase>, Error> {
-        let based: Vec<(New, &Place)> = new.iter().filter_map(|new| Some((*new, was(new.block)?))).collect();
+        // Who can't read the former contents stores whole blocks.
+        let based = new.iter().filter(|_| self.fetcher.reads());
+        let based: Vec<(New, &Place)> = based.filter_map(|new| Some((*new, was(new.block)?))).collect();
         let bases = match self.bases(chunk, &based)? {
             Ok(bases) => bases,
             Err(bad) => return Ok(Err(bad)),
         };
-        let mut packer = DeltaPacker::new().map_err(packing)?;
+        let mut packer = DeltaPacker::new(self.fetcher.vault()).map_err(packing)?;
         let (mut stored, mut paid, mut vain) = ([false; CHUNK_BLOCKS], 0, 0);
         for ((new, was), base) in based.iter().zip(bases.chunks(BLOCK)) {
             // Where nothing is similar, trying is only slow.

@@ -200,8 +200,10 @@ fn group(fields: &mut Fields<'_>) -> Result<Group, Corrupt> {
         _ => return Err(fields.wrong("a group of unknown kind")),
     };
     let raw = usize::from(blocks) * BLOCK;
-    let fits = (1..=most).contains(&usize::from(blocks)) && stored as usize <= raw;
-    let fits = fits && (method != Method::Raw || stored as usize == raw);
+    // Sealing adds a little.
+    let (stored_bytes, sealed) = (stored as usize, raw + seal::DATA_OVERHEAD);
+    let fits = (1..=most).contains(&usize::from(blocks)) && stored_bytes <= sealed;
+    let fits = fits && (method != Method::Raw || stored_bytes == raw || stored_bytes == sealed);
     if !fits || offset.checked_add(u64::from(stored)).is_none() {
         return Err(fields.wrong("a group of a size that can't be"));
     }

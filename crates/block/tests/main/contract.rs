@@ -18,7 +18,7 @@ fn a_folder_of_the_disk_with_faults_keeps_the_contract() {
     contract(&Folder::new(Arc::new(FaultDisk::default()), "/new/repo".into()));
 }
 
-fn contract(store: &dyn Store) {
+pub(crate) fn contract(store: &dyn Store) {
     assert_eq!(store.list().unwrap(), Vec::<String>::new(), "what is not there has no files");
     assert_eq!(store.open("a").err().map(|error| error.kind()), Some(ErrorKind::NotFound));
     assert_eq!(store.remove("a").err().map(|error| error.kind()), Some(ErrorKind::NotFound));

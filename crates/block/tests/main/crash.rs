@@ -65,7 +65,7 @@ fn all_are_right(disk: &FaultDisk) -> Vec<u64> {
 }
 
 #[test]
-fn a_backup_is_there_or_not() {
+pub(crate) fn a_backup_is_there_or_not() {
     for earlier in [0, 2] {
         everywhere(
             |disk| (1..=earlier).for_each(|generation| make(disk, generation).unwrap()),
@@ -82,7 +82,7 @@ fn a_backup_is_there_or_not() {
 }
 
 #[test]
-fn what_is_to_stay_stays_through_a_prune() {
+pub(crate) fn what_is_to_stay_stays_through_a_prune() {
     everywhere(
         |disk| {
             (1..=6).for_each(|generation| make(disk, generation).unwrap());
@@ -103,7 +103,7 @@ fn what_is_to_stay_stays_through_a_prune() {
 }
 
 #[test]
-fn a_restored_file_has_its_name_only_when_it_is_whole() {
+pub(crate) fn a_restored_file_has_its_name_only_when_it_is_whole() {
     let restore = |disk: &FaultDisk| {
         let request = restore::Request::new(None, 2);
         restore::to_new_file(&repository(disk), disk, Path::new(TARGET), request, world()).is_ok()

@@ -29,7 +29,7 @@ fn files(disk: &FaultDisk) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_flipped_byte_is_found_and_named() {
+pub(crate) fn every_flipped_byte_is_found_and_named() {
     let (disk, volume) = small();
     sound(&disk);
     assert!(files(&disk).len() >= 3);
@@ -62,7 +62,7 @@ fn every_flipped_byte_is_found_and_named() {
 }
 
 #[test]
-fn every_cut_is_found() {
+pub(crate) fn every_cut_is_found() {
     let (disk, _) = small();
     for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();
@@ -96,7 +96,7 @@ fn a_damaged_catalogue_is_refused() {
 }
 
 #[test]
-fn a_missing_file_is_found() {
+pub(crate) fn a_missing_file_is_found() {
     let (disk, volume) = small();
     for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();

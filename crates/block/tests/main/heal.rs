@@ -177,7 +177,7 @@ fn a_damaged_frame_costs_nothing() {
 /// Whatever byte is flipped: all that is restored and not reported as lost is right, or the restore says that
 /// it is not proven.
 #[test]
-fn what_comes_back_is_right_whatever_byte_is_flipped() {
+pub(crate) fn what_comes_back_is_right_whatever_byte_is_flipped() {
     let disk = FaultDisk::default();
     let mut volume = vec![0; 40 * BLOCK];
     volume[BLOCK..2 * BLOCK].fill(1);

@@ -130,7 +130,7 @@ fn life(seed: u64) {
 }
 
 #[test]
-fn random_lives_come_back_whole() {
+pub(crate) fn random_lives_come_back_whole() {
     (1..=8).for_each(|seed| {
         // Shown when the test fails, so that it can be repeated.
         println!("seed {seed}");

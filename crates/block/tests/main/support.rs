@@ -1,15 +1,17 @@
 //! A volume and a repository on a disk in memory.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::{Changed, Request, Summary};
-use block::{BLOCK, Error, Folder, Repository, Scan, World, backup, prune, restore, verify};
+use block::{BLOCK, Error, Folder, Repository, Scan, Sealed, World, backup, prune, restore, verify};
 use disk::Disk;
 use disk::faults::FaultDisk;
 use progress::Silent;
+use seal::Key;
 
 pub(crate) const VOLUME: &str = "/volume";
 /// The volume's previous contents, if any.
@@ -23,8 +25,37 @@ pub(crate) fn world() -> World<'static> {
     World { stop: &NEVER, progress: &Silent }
 }
 
+thread_local! {
+    /// The key of the repositories of this test; without one they are not encrypted.
+    static KEY: RefCell<Option<Key>> = const { RefCell::new(None) };
+}
+
+/// Does something with encrypted repositories.
+pub(crate) fn with_key<T>(key: &Key, act: impl FnOnce() -> T) -> T {
+    let before = KEY.with(|own| own.replace(Some(key.clone())));
+    let done = act();
+    KEY.with(|own| own.replace(before));
+    done
+}
+
+pub(crate) fn store(disk: &FaultDisk) -> Box<Folder> {
+    Box::new(Folder::new(Arc::new(disk.clone()), REPO.into()))
+}
+
+/// The repository; an error if its disk has stopped, or the key does not open it.
+pub(crate) fn opened(disk: &FaultDisk) -> Result<Repository, Error> {
+    match KEY.with(|key| key.borrow().clone()) {
+        None => Ok(Repository::new(store(disk))),
+        Some(key) => Sealed::open(store(disk), &key).map(|sealed| Repository::new(Box::new(sealed))),
+    }
+}
+
+/// The same; on a disk that has stopped, one that can't be used either.
 pub(crate) fn repository(disk: &FaultDisk) -> Repository {
-    Repository::new(Box::new(Folder::new(Arc::new(disk.clone()), REPO.into())))
+    opened(disk).unwrap_or_else(|error| {
+        assert!(disk.is_stopped(), "{error}");
+        Repository::new(store(disk))
+    })
 }
 
 /// One more generation of what `VOLUME` is now.
@@ -42,7 +73,7 @@ pub(crate) fn back_up_changed(
     let mut scan = Scan::new(disk.open(Path::new(VOLUME)).map_err(failed)?);
     let kept = disk.open(Path::new(KEPT)).ok();
     let request = Request { full, changed, before: kept.as_deref(), jobs: 2, ..Request::new(VOLUME) };
-    backup(&repository(disk), &mut scan, &request, world())
+    backup(&opened(disk)?, &mut scan, &request, world())
 }
 
 pub(crate) fn back_up_bytes(disk: &FaultDisk, bytes: &[u8]) -> Summary {
@@ -70,7 +101,7 @@ pub(crate) fn sound(disk: &FaultDisk) {
 
 pub(crate) fn keep(disk: &FaultDisk, generations: &[u64]) -> Result<prune::Summary, Error> {
     let keep: BTreeSet<u64> = generations.iter().copied().collect();
-    prune(&repository(disk), &keep, false, world())
+    prune(&opened(disk)?, &keep, false, world())
 }
 
 pub(crate) fn generations(disk: &FaultDisk) -> Vec<u64> {

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
+use crate::keys::KeyArguments;
 use crate::places::places;
 use crate::report::{self, Report};
 use crate::volume::server::Login;
@@ -133,6 +134,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     server: ServerArgs,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 impl Arguments {
@@ -182,6 +186,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         // The I/O scheduler also uses this priority.
         rustix::process::setpriority_process(None, 19)?;
     }
+    let key = arguments.key.read()?;
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let wait = Duration::from_secs(arguments.wait.into());
@@ -198,7 +203,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             stop: Arc::clone(&stop),
             report: report.clone(),
         };
-        match (Run { source, name, arguments, login: &login, world, report }).go() {
+        match (Run { source, name, arguments, login: &login, key: key.as_ref(), world, report }).go() {
             // Unsound data are worse than missing files.
             Ok(Exit::Done) => {}
             Ok(Exit::Partial) if worst == Exit::Damaged => {}

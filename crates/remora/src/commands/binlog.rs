@@ -23,7 +23,7 @@ use crate::args::ServerArgs;
 use crate::calendar;
 use crate::exit::{self, Exit, Held};
 use crate::report::Report;
-use crate::{shown, stop};
+use crate::{repository, shown, stop};
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -123,6 +123,7 @@ impl Run<'_> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let target = arguments.server.target(password)?;
+    refuse_sealed(&arguments.to)?;
     let folder = arguments.to.join(FOLDER);
     let archive = Archive::open(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
     let Some(archive) = archive else {
@@ -181,6 +182,18 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     let Beginning { line, tail, first } = begin::begin(run, &mut session, is_broken)?;
     *has_connected = true;
     Follow::new(run, &line, tail, first)?.all()
+}
+
+/// Rows in clear must not lie beside encrypted backups.
+fn refuse_sealed(to: &std::path::Path) -> Result<()> {
+    if block::is_sealed(&repository::store(to.to_owned()))? {
+        return Err(exit::usage(format!(
+            "the backups in {} are encrypted, and an archive of the binary log is not: archive it elsewhere, for example on an \
+             encrypted file system",
+            shown::path(to)
+        )));
+    }
+    Ok(())
 }
 
 /// Whether the same may work later.

@@ -24,6 +24,7 @@ use self::output::Output;
 use self::place::Place;
 use crate::commands::{self, stop_flag};
 use crate::exit::{Exit, usage};
+use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES
@@ -118,6 +119,9 @@ pub(crate) struct Arguments {
     /// Threads that read and decode [default: one for each processor]
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<std::num::NonZeroU16>,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 /// The result.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use self::log::Log;
 use crate::chosen::Chosen;
 use crate::exit::Exit;
+use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::{calendar, repository};
 
@@ -49,11 +50,19 @@ pub(crate) struct Arguments {
     /// '**/*.frm'
     #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["older_than", "log_older_than"])]
     files: Option<Chosen>,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if let Some(chosen) = &arguments.files {
-        return files::list(&arguments.repository.to_string_lossy(), chosen, report);
+        return files::list(
+            &arguments.repository.to_string_lossy(),
+            chosen,
+            arguments.key.read()?.as_ref(),
+            report,
+        );
     }
     let root = &arguments.repository;
     let is_watched = arguments.older_than.is_some() || arguments.log_older_than.is_some();
@@ -61,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.warn(&format!("there is no backup in {}", root.display()));
         return Ok(Exit::Partial);
     }
-    let found = repository::all(root)?;
+    let found = repository::all(root, arguments.key.read()?.as_ref())?;
     let mut exit = Exit::Done;
     let partial = |what: &str, exit: Exit| {
         report.warn(what);

@@ -10,6 +10,7 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::{Exit, usage};
+use crate::keys::KeyArguments;
 use crate::mount::{self, Mount, Room, Shelf};
 use crate::report::{self, Report};
 use crate::{commands, repository, stop};
@@ -56,6 +57,9 @@ pub(crate) struct Arguments {
     /// Let other users in too, as far as owners and rights of the files allow
     #[arg(long)]
     allow_other: bool,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -65,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     {
         return Err(usage(format!("{text}: all generations are mounted; leave @N out")));
     }
-    let names = repository::some(&arguments.repository)?;
+    let key = arguments.key.read()?;
+    let names = repository::some(&arguments.repository, key.as_ref())?;
     let shown = count(names.len(), "name");
     let folder = std::path::absolute(&arguments.folder)?;
     if mount::free(&folder)? {
@@ -75,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let say = report.clone();
     let folders = names.into_iter().map(|named| named.folder).collect();
-    let shelf = Arc::new(Shelf::new(folders, room, Box::new(move |what| say.warn(what))));
+    let shelf = Arc::new(Shelf::new(folders, key, room, Box::new(move |what| say.warn(what))));
     let mounted = Mount::new(&shelf, &folder, arguments.writable, arguments.allow_other)?;
     let folder = folder.display();
     if report.is_json() {

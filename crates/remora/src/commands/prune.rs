@@ -12,6 +12,7 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
+use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::{calendar, commands, repository};
 
@@ -58,6 +59,9 @@ pub(crate) struct Arguments {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -73,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let mut exit = Exit::Done;
-    for named in repository::some(&arguments.repository)? {
+    for named in repository::some(&arguments.repository, arguments.key.read()?.as_ref())? {
         let listing = named.repository.list()?;
         let stamp = |one: &Generation| calendar::stamp(one.number, one.taken_s);
         let stamps: Vec<_> = listing.generations.iter().map(stamp).collect();
@@ -102,7 +106,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         report.message(&json!({
             "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,
             "rewritten": done.rewritten, "bytes_written": done.written, "bytes_freed": done.freed,
-            "files_left": done.left, "damaged": done.damaged, "unused": done.unused,
+            "files_left": done.left, "files_retained": done.retained, "damaged": done.damaged, "unused": done.unused,
         }))?;
         return Ok(());
     }
@@ -129,6 +133,12 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     }
     for file in &done.unused {
         report.warn(&format!("{file} can't be used; it stays until all older generations are forgotten"));
+    }
+    if let Some(first) = done.retained.first() {
+        report.warn(&format!(
+            "{name}: retained: {}, needed by no generation, which the system does not let us remove, such as {first}",
+            count(done.retained.len(), "file")
+        ));
     }
     if done.left > 0 {
         report.note(&format!(

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use crate::chosen::Chosen;
 use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
+use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::repository::Named;
 use crate::volume::Place;
@@ -93,6 +94,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     until: until::Moment,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 fn target(text: &str) -> Result<Place, String> {
@@ -112,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if !arguments.path.is_empty() {
         return part::run(arguments, report);
     }
-    let (named, generation) = repository::one(&arguments.from)?;
+    let (named, generation) = repository::one(&arguments.from, arguments.key.read()?.as_ref())?;
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);

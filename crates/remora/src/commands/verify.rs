@@ -14,6 +14,7 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::Exit;
+use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::{commands, repository, shown};
 
@@ -65,6 +66,9 @@ pub(crate) struct Arguments {
     /// Threads that unpack and hash [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -75,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let mut exit = Exit::Done;
-    for named in repository::some(&arguments.repository)? {
+    for named in repository::some(&arguments.repository, arguments.key.read()?.as_ref())? {
         let began = Instant::now();
         let verified = block::verify(&named.repository, jobs, world)?;
         tell(&named.name, &verified, began.elapsed().as_secs_f64(), report)?;
@@ -153,7 +157,7 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
     if report.is_json() {
         report.message(&json!({
             "message_type": "summary", "name": name, "generations": verified.generations, "files": verified.files,
-            "blocks": verified.blocks, "bytes": verified.bytes, "damages": verified.damages.len(), "seconds": seconds,
+            "blocks": verified.blocks, "opened": verified.is_opened, "bytes": verified.bytes, "damages": verified.damages.len(), "seconds": seconds,
         }))?;
         return Ok(());
     }
@@ -167,7 +171,10 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
         count(verified.generations, "generation"),
         count(verified.files, "file"),
         report::size(verified.bytes),
-        count(verified.blocks, "block"),
+        match verified.is_opened {
+            true => count(verified.blocks, "block"),
+            false => "blocks as they are stored (a put key opens none)".to_owned(),
+        },
     ));
     Ok(())
 }

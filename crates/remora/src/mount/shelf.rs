@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::{Content, Library};
 use disk::Attributes;
 use rustix::io::Errno;
+use seal::Key;
 
 use super::branch::{Branch, Change, Form, Known, TOP};
 use super::data::Room;
@@ -40,6 +41,8 @@ pub(crate) struct Shelf {
     branches: Mutex<Vec<(usize, Arc<Branch>)>>,
     /// Where writes go; none: nothing can be written.
     room: Option<Room>,
+    /// What opens encrypted backups.
+    key: Option<Key>,
     told: Mutex<BTreeSet<String>>,
     say: Say,
     /// Of the folders that we make up.
@@ -85,9 +88,9 @@ fn index(number: u64) -> usize {
 }
 
 impl Shelf {
-    /// The backups in these folders, each under the folder's name. `room`: where writes go, if there may be
+    /// The backups in these folders, each under the folder's name, opened with `key`. `room`: where writes go, if there may be
     /// any.
-    pub(crate) fn new(folders: Vec<PathBuf>, room: Option<Room>, say: Say) -> Shelf {
+    pub(crate) fn new(folders: Vec<PathBuf>, key: Option<Key>, room: Option<Room>, say: Say) -> Shelf {
         let open = |folder: PathBuf| {
             // It may be called '.'.
             let folder = folder.canonicalize().unwrap_or(folder);
@@ -100,6 +103,7 @@ impl Shelf {
             places: Mutex::default(),
             branches: Mutex::default(),
             room,
+            key,
             told: Mutex::default(),
             say,
             own: Attributes { mode: 0o755, uid, gid, modified_ns: super::branch::now_ns() },
@@ -144,7 +148,8 @@ impl Shelf {
         if let Some((_, known)) = library.as_ref().filter(|(known, _)| *known == files) {
             return Ok(Arc::clone(known));
         }
-        let opened = match (Library::open(repository::at(name.folder.clone())), library.as_ref()) {
+        let opened = repository::at(name.folder.clone(), self.key.as_ref()).and_then(Library::open);
+        let opened = match (opened, library.as_ref()) {
             (Ok(opened), _) => opened,
             // It is looked at again the next time.
             (Err(_), Some((_, known))) => return Ok(Arc::clone(known)),

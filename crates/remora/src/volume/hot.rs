@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::tree::{Care, Growing, Layout, Node, Part, Reader};
+use block::tree::{self, Care, Growing, Layout, Node, Part, Reader};
 use block::{BLOCK, Feed, Scan, Seen, Want};
 use disk::{Kind, RealDisk, Stat};
 use physical::follow::Spooled;
@@ -79,6 +79,12 @@ impl<'a> HotCopy<'a> {
         Ok(HotCopy { login, session, data, names, lacks })
     }
 
+    /// The paths of the files that there are now.
+    pub(crate) fn paths(&self, machine: &Machine) -> io::Result<Vec<PathBuf>> {
+        let (nodes, _) = tree::list(&*machine.tree(), &self.data)?;
+        Ok(nodes.into_iter().map(|node| node.path).collect())
+    }
+
     /// Begins a copy. What is put aside goes to a file without a name in `room`. `before`: where the files
     /// were in the generation before.
     pub(crate) fn begin(
@@ -103,6 +109,7 @@ impl<'a> HotCopy<'a> {
             redo,
             aside: Spool::new(room)?,
             growing: Growing::new(before),
+            layout: None,
             early: BTreeMap::new(),
             kept: Vec::new(),
             spaces: BTreeMap::new(),
@@ -133,6 +140,8 @@ pub(crate) struct HotFeed<'a> {
     /// What was read while nobody committed.
     aside: Spool,
     growing: Growing,
+    /// Where all files are, once that is known.
+    pub(crate) layout: Option<Layout>,
     /// The files of the first region.
     early: BTreeMap<PathBuf, (Node, Early)>,
     /// Everything that is in the copy, as far as it is known.
@@ -331,6 +340,7 @@ impl HotFeed<'_> {
             }
         }
         self.feed = Box::new(Scan::new(Box::new(reader)));
+        self.layout = Some(layout);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::boot::Wanted;
 use crate::commands;
 use crate::commands::verify::boot::boot;
 use crate::host::{Call, Machine};
-use crate::repository::{self, Named};
+use crate::repository::Named;
 use crate::trial::{self, Trial, Tried};
 use crate::volume::snapshot::Snapshot;
 
@@ -125,10 +125,13 @@ impl Run<'_> {
             ));
             return 0;
         }
-        let named = Named {
-            name: self.name.to_owned(),
-            folder: to.clone(),
-            repository: repository::named(&self.arguments.to, self.name),
+        let named = match Named::open((self.name.to_owned(), to.clone()), self.key) {
+            Ok(named) => named,
+            Err(error) => {
+                *clean = false;
+                self.report.warn(&format!("{what} is not proven: {error}"));
+                return 0;
+            }
         };
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
         let wanted = Wanted { data_folder: None, product: None, options: &[], work: None };

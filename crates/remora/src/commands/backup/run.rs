@@ -5,9 +5,10 @@ use std::io;
 use std::time::Instant;
 
 use block::backup::{Changed, Request, Summary};
-use block::tree::layout_of;
+use block::tree::{Layout, layout_of, note_places, noted_places};
 use block::{Error, Generation, Repository, World};
 use progress::{Progress, count};
+use seal::Key;
 use serde_json::{Value, json};
 
 use super::{Arguments, Way, tell};
@@ -27,6 +28,8 @@ pub(super) struct Run<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a Arguments,
     pub(super) login: &'a Login<'a>,
+    /// What the backups are encrypted with.
+    pub(super) key: Option<&'a Key>,
     pub(super) world: World<'a>,
     pub(super) report: &'a Report,
 }
@@ -110,7 +113,7 @@ impl Run<'_> {
 
     /// Reads the source, or a snapshot of it that is created, and then removed or kept.
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Made, Error> {
-        let mut repository = repository::named(&self.arguments.to, self.name);
+        let mut repository = repository::named(&self.arguments.to, self.name, self.key)?;
         if self.is_copied(machine)? {
             let made = self.copy(&mut repository, machine);
             return made.map(|summary| Made { summary, unsound: 0, is_copy: true });
@@ -174,11 +177,21 @@ impl Run<'_> {
         repository.hold()?;
         let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
         // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
-        let before = newest.filter(repository::is_tree);
-        let before = before.and_then(|newest| layout_of(repository, Some(newest.number)).ok());
+        let newest = newest.filter(repository::is_tree).map(|newest| newest.number);
+        let before = newest.and_then(|newest| layout_of(repository, Some(newest)).ok());
+        // Who has only the put key can't read it, but knows its files by their marks.
+        let before = match (before, newest) {
+            (None, Some(newest)) => {
+                let paths = found.paths(machine).map_err(failed)?;
+                noted_places(repository, newest, paths).ok().flatten()
+            }
+            (before, _) => before,
+        };
         let shown = self.source.to_string();
         let note = json!({"source": shown, "host": machine.name(), "tree": true});
-        let mut feed = found.begin(machine, &self.arguments.to, before.as_ref(), note).map_err(failed)?;
+        // What is put aside is not encrypted, so it must not be where the backups are.
+        let aside = self.key.map_or_else(|| self.arguments.to.clone(), |_| std::env::temp_dir());
+        let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
         let request = Request {
             taken_s: calendar::now_s(),
             note: HotFeed::room_for_note(),
@@ -189,7 +202,19 @@ impl Run<'_> {
             is_still: true,
             ..Request::new(&shown)
         };
-        block::backup(repository, &mut feed, &request, self.world).map_err(|error| explain(error, machine))
+        let made = block::backup(repository, &mut feed, &request, self.world);
+        let made = made.map_err(|error| explain(error, machine))?;
+        self.note_places(repository, &made, feed.layout.as_ref());
+        Ok(made)
+    }
+
+    /// Notes where the files are, if the repository is encrypted.
+    fn note_places(&self, repository: &Repository, made: &Summary, layout: Option<&Layout>) {
+        let Some(layout) = layout else { return };
+        if let Err(error) = note_places(repository, made.generation, layout) {
+            let what = "a backup with the put key will store more than what changed";
+            self.report.warn(&format!("{}: {what}, because this could not be noted: {error}", self.source));
+        }
     }
 
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
@@ -292,7 +317,9 @@ impl Run<'_> {
             Some(watched) => block::backup(repository, watched, &request, self.world),
             None => block::backup(repository, &mut *feed, &request, self.world),
         };
-        made.map_err(|error| explain(error, machine))
+        let made = made.map_err(|error| explain(error, machine))?;
+        self.note_places(repository, &made, opened.layout.as_ref());
+        Ok(made)
     }
 }
 

@@ -82,13 +82,14 @@ impl Place {
                 _work: None,
             });
         }
-        let (named, generation) = repository::one(&text)?;
+        let key = arguments.key.read()?;
+        let (named, generation) = repository::one(&text, key.as_ref())?;
         if !named.is_tree(Request::new(generation, 1))? {
             report.note(&format!("{text} is a volume, so all of it is restored into a folder to work in"));
             return Place::restored(arguments, (named, generation), report, world);
         }
         let top = PathBuf::from(&named.name);
-        let files = tree::Files::open(repository::one(&text)?.0.repository, generation, &top)?;
+        let files = tree::Files::open(repository::one(&text, key.as_ref())?.0.repository, generation, &top)?;
         let backup = Backup { named, generation: files.generation() };
         let taken = calendar::shown(files.taken_s());
         report.note(&format!("reading {} of {taken}", backup.shown()));

@@ -6,6 +6,7 @@ use anyhow::Result;
 use block::restore::Request;
 use block::tree::{Files, Node};
 use disk::Kind;
+use seal::Key;
 use serde_json::json;
 
 use crate::chosen::Chosen;
@@ -32,8 +33,8 @@ const SPECIAL: [(u32, usize, char); 3] = [(0o4000, 2, 's'), (0o2000, 5, 's'), (0
 const NS: i128 = 1_000_000_000;
 
 /// Lists what is chosen.
-pub(super) fn list(argument: &str, chosen: &Chosen, report: &Report) -> Result<Exit> {
-    let (named, generation) = repository::one(argument)?;
+pub(super) fn list(argument: &str, chosen: &Chosen, key: Option<&Key>, report: &Report) -> Result<Exit> {
+    let (named, generation) = repository::one(argument, key)?;
     if !named.is_tree(Request::new(generation, 1))? {
         let text = format!(
             "{argument} is a volume, and the backup does not know what is in it; 'remora mount' shows it"

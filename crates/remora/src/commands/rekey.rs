@@ -1,0 +1,69 @@
+//! `remora rekey`
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use progress::Progress;
+use seal::Key;
+use serde_json::json;
+
+use crate::exit::{Exit, usage};
+use crate::report::Report;
+use crate::{keys, repository};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora key new new.key
+  remora rekey /backup --key old.key --to new.key
+  remora key put new.key db1.put                   hosts with an old put key need a new one";
+
+/// Let a new key open the backups, instead of an old one
+///
+/// The data are not written anew. What is stored opens with the new key from then on, and what is added is
+/// sealed for the new key only. If it is killed, each name opens with one of the two keys; run it again.
+///
+/// It does not make old data safe from somebody who has the old key and a copy of the repository as it was.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// REPO, or REPO/NAME for one name
+    #[arg(value_name = "REPO")]
+    repository: PathBuf,
+
+    /// The full key that opens it now
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+
+    /// The full key that will open it
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let old = keys::read(&arguments.key)?;
+    let Key::Full(new) = keys::read(&arguments.to)? else {
+        return Err(usage(format!("{} is a put key; --to needs a full key", arguments.to.display())));
+    };
+    let id = Key::Full(new.clone()).id();
+    let mut exit = Exit::Done;
+    for (name, folder) in repository::names(&arguments.repository)? {
+        let store = repository::store(folder);
+        if !block::is_sealed(&store)? {
+            report.warn(&format!("{name} is not encrypted"));
+            exit = Exit::Partial;
+            continue;
+        }
+        // A run that was killed has done some names already.
+        if block::Sealed::opens(&store, &Key::Full(new.clone()))? {
+            report.note(&format!("{name} opens with the key {id} already"));
+            continue;
+        }
+        let number = block::rekey(&store, &old, &new)?;
+        if report.is_json() {
+            report.message(&json!({"message_type": "rekeyed", "name": name, "key": id, "epoch": number}))?;
+        } else {
+            report.note(&format!("{name} opens with the key {id} now"));
+        }
+    }
+    Ok(exit)
+}

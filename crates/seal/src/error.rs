@@ -1,0 +1,42 @@
+//! What can go wrong.
+
+/// Why something can't be sealed or opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes are not as they were sealed, or were sealed as something else.
+    #[error("{0}")]
+    Damaged(&'static str),
+
+    /// A text that is no key.
+    #[error("line {line}: {what}")]
+    NotAKey {
+        /// The line, from 1 on.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+
+    /// The keys of a repository are wrapped for another key.
+    #[error("this is for the key {wanted}, and the key that was given is {given}")]
+    OtherKey {
+        /// The id of the key that opens it.
+        wanted: String,
+        /// The id of the key that was given.
+        given: String,
+    },
+
+    /// Only the full key can do this.
+    #[error(
+        "this needs the full key {0}; the key that was given is its put key, which adds backups and reads no data"
+    )]
+    NeedsFull(String),
+
+    /// A newer program wrote it.
+    #[error("written by a newer remora")]
+    Newer,
+
+    /// The operating system has no random bytes.
+    #[error("the system gives no random bytes")]
+    NoRandom,
+}

@@ -1,0 +1,190 @@
+//! The keys of a repository, and the file that wraps them for a key that somebody keeps.
+//!
+//! Each epoch has a meta key of its own, and seals data towards one full key. The first epoch begins with the
+//! repository, and another one with each rekeying: old data stay as they are, and the holder of the new key
+//! gets the old ones' secrets from here.
+
+use crate::Error;
+use crate::key::{FullKey, Key, hex, unhex};
+use crate::primitive::{Bytes32, Cipher, derive, open_from, random, seal_to};
+
+const MAGIC: &str = "remora-keys 1";
+const META: &[u8] = b"remora 1 wrapped meta keys";
+const DATA: &[u8] = b"remora 1 wrapped data keys";
+const NAMES: &[u8] = b"remora 1 names";
+/// More epochs than anybody begins.
+const EPOCHS_MAX: u32 = 10_000;
+
+/// The keys of a repository, as far as the key that opened them reaches.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keyring {
+    /// Random, of this repository alone.
+    pub(crate) repository: [u8; 16],
+    /// From the first one on.
+    epochs: Vec<Epoch>,
+    /// The id of the key that it was opened with.
+    id: String,
+}
+
+/// What files and data of an epoch are sealed with.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    pub(crate) meta: Bytes32,
+    /// Data are sealed towards this.
+    pub(crate) public: Bytes32,
+    /// What opens them, if the full key is there.
+    pub(crate) secret: Option<Bytes32>,
+}
+
+impl Keyring {
+    /// The keys of a new repository, and its first file of keys.
+    ///
+    /// # Errors
+    /// [`Error::NoRandom`].
+    pub fn begin(key: &Key) -> Result<(Keyring, Vec<u8>), Error> {
+        let (put, secret) = (key.put(), key.secret().copied());
+        let first = Epoch { meta: random()?, public: put.public, secret };
+        let keyring = Keyring { repository: random()?, epochs: vec![first], id: put.id() };
+        let file = keyring.wrap(key, &[])?;
+        Ok((keyring, file))
+    }
+
+    /// The same keys, with a new epoch, for another key; and the next file of keys.
+    ///
+    /// # Errors
+    /// [`Error::NeedsFull`] if this was opened with a put key; [`Error::NoRandom`].
+    pub fn rekey(&self, key: &FullKey) -> Result<(Keyring, Vec<u8>), Error> {
+        let old: Option<Vec<Bytes32>> = self.epochs.iter().map(|epoch| epoch.secret).collect();
+        let old = old.ok_or_else(|| Error::NeedsFull(self.id.clone()))?;
+        let key = Key::Full(key.clone());
+        let put = key.put();
+        let mut keyring = Keyring { id: put.id(), ..self.clone() };
+        keyring.epochs.push(Epoch { meta: random()?, public: put.public, secret: key.secret().copied() });
+        let file = keyring.wrap(&key, &old)?;
+        Ok((keyring, file))
+    }
+
+    /// The number of the file that these keys are in: files of keys are counted from 1 on.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        u32::try_from(self.epochs.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The id of the key that opens it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether data can be opened, and not only sealed.
+    #[must_use]
+    pub fn reads_data(&self) -> bool {
+        self.epochs.iter().all(|epoch| epoch.secret.is_some())
+    }
+
+    /// What stands for a name where the name must not be seen: a keyed hash, the same in all epochs.
+    #[must_use]
+    pub fn mark(&self, name: &[u8]) -> [u8; 16] {
+        let secret = self.epoch(1).map(|epoch| epoch.meta).unwrap_or_default();
+        let hash = blake3::keyed_hash(&derive(&secret, &self.repository, &[NAMES]), name);
+        *hash.as_bytes().first_chunk().unwrap_or(&[0; 16])
+    }
+
+    /// The epoch of this number, from 1 on.
+    pub(crate) fn epoch(&self, number: u32) -> Option<&Epoch> {
+        self.epochs.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+
+    /// The file for a key: what is said in clear, then the secrets of former epochs, then the meta keys. The
+    /// last part also proves everything before it.
+    fn wrap(&self, key: &Key, old: &[Bytes32]) -> Result<Vec<u8>, Error> {
+        let put = key.put();
+        let mut text = format!(
+            "{MAGIC}\nrepository {}\nepoch {}\nfor {}\n",
+            hex(&self.repository),
+            self.number(),
+            put.id()
+        );
+        let data = seal_to(&put.public, DATA, text.as_bytes(), &old.concat())?;
+        text.push_str(&format!("data {}\n", hex(&data)));
+        let salt: Bytes32 = random()?;
+        let mut meta = salt.to_vec();
+        self.epochs.iter().for_each(|epoch| meta.extend_from_slice(&[epoch.meta, epoch.public].concat()));
+        let cipher = Cipher::new(&derive(&put.root, &salt, &[META]))?;
+        cipher.seal([0; 12], text.as_bytes(), &mut meta, salt.len())?;
+        text.push_str(&format!("meta {}\n", hex(&meta)));
+        Ok(text.into_bytes())
+    }
+
+    /// Opens a file of keys.
+    ///
+    /// # Errors
+    /// [`Error::OtherKey`] if it is for another key; [`Error::Damaged`]; [`Error::Newer`].
+    pub fn open(file: &[u8], number: u32, key: &Key) -> Result<Keyring, Error> {
+        const DAMAGED: Error = Error::Damaged("the file of keys is damaged");
+        let text = std::str::from_utf8(file).map_err(|_| DAMAGED)?;
+        let mut lines = text.lines();
+        match lines.next() {
+            Some(MAGIC) => {}
+            Some(line) if line.starts_with("remora-keys ") => return Err(Error::Newer),
+            _ => return Err(DAMAGED),
+        }
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let repository = field("repository").and_then(unhex).and_then(|bytes| bytes.try_into().ok());
+        let repository = repository.ok_or(DAMAGED)?;
+        let epoch: u32 = field("epoch").and_then(|text| text.parse().ok()).ok_or(DAMAGED)?;
+        let wanted = field("for").filter(|id| unhex(id).is_some_and(|id| id.len() == 8)).ok_or(DAMAGED)?;
+        let put = key.put();
+        if wanted != put.id() {
+            return Err(Error::OtherKey { wanted: wanted.to_owned(), given: put.id() });
+        }
+        let data = field("data").and_then(unhex).ok_or(DAMAGED)?;
+        let meta = field("meta").and_then(unhex).ok_or(DAMAGED)?;
+        let clear = |line: &str| text.find(line).and_then(|at| text.get(..at + 1)).unwrap_or_default();
+        // There is one way to write a file, so that every other one is damaged.
+        if text != format!("{}meta {}\n", clear("\nmeta "), hex(&meta)) {
+            return Err(DAMAGED);
+        }
+        let (salt, sealed) = meta.split_first_chunk::<32>().ok_or(DAMAGED)?;
+        let cipher = Cipher::new(&derive(&put.root, salt, &[META]))?;
+        let opened = cipher.open([0; 12], clear("\nmeta ").as_bytes(), sealed.to_vec()).ok_or(DAMAGED)?;
+        let (pairs, rest) = opened.as_chunks::<64>();
+        if epoch != number || epoch > EPOCHS_MAX || pairs.len() != epoch as usize || !rest.is_empty() {
+            return Err(DAMAGED);
+        }
+        let mut secrets = Vec::new();
+        if let Some(own) = key.secret() {
+            let about = clear("\ndata ");
+            let old = open_from(own, DATA, about.as_bytes(), &data).ok_or(DAMAGED)?;
+            let (old, rest) = old.as_chunks::<32>();
+            if old.len() + 1 != pairs.len() || !rest.is_empty() {
+                return Err(DAMAGED);
+            }
+            secrets.extend(old.iter().chain([own]).copied());
+        }
+        let epochs = pairs.iter().enumerate().map(|(at, pair)| {
+            let (meta, public) = pair.split_at(32);
+            Epoch {
+                meta: meta.try_into().unwrap_or_default(),
+                public: public.try_into().unwrap_or_default(),
+                secret: secrets.get(at).copied(),
+            }
+        });
+        let keyring = Keyring { repository, epochs: epochs.collect(), id: put.id() };
+        let fits = |epoch: &Epoch| {
+            epoch.secret.is_none_or(|secret| FullKey::of_secret(secret).put().public == epoch.public)
+        };
+        if !keyring.epochs.iter().all(fits)
+            || keyring.epochs.last().is_none_or(|last| last.public != put.public)
+        {
+            return Err(DAMAGED);
+        }
+        Ok(keyring)
+    }
+}
+
+impl std::fmt::Debug for Keyring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "keys of {} in epoch {}", hex(&self.repository), self.number())
+    }
+}

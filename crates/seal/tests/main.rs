@@ -1,0 +1,10 @@
+//! What keys open, and what they do not.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
+
+#[path = "main/keys.rs"]
+mod keys;
+#[path = "main/stream.rs"]
+mod stream;
+#[path = "main/vault.rs"]
+mod vault;
