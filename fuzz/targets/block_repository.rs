@@ -61,6 +61,6 @@ fuzz_target!(|data: &[u8]| {
             disk.remove(target).unwrap();
         }
     }
-    let found = verify(&repository(&disk), 1, WORLD);
+    let found = verify(&repository(&disk), 1, None, WORLD);
     assert_eq!(found.is_ok_and(|found| found.damages.is_empty()), !changed);
 });

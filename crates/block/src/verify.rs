@@ -58,6 +58,23 @@ pub struct Verified {
     pub is_noted: bool,
 }
 
+/// A part of the data: as many verifications as there are parts, each of another one, verify everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Which part, from 0 on; counted on beyond `parts`.
+    pub part: u64,
+    /// How many parts there are, at least 1.
+    pub parts: u64,
+}
+
+impl Sample {
+    /// Whether a record, with the blocks that it brings, is in this part. It always is in the same one.
+    fn has(self, file: u64, chunk: u64) -> bool {
+        let parts = self.parts.max(1);
+        file.wrapping_add(chunk) % parts == self.part % parts
+    }
+}
+
 /// One record to check, with everything that follows it up to `end`.
 struct Job {
     file: Arc<File>,
@@ -112,9 +129,17 @@ impl Findings {
 /// every generation, follows every chain to its end. Says what each damage costs, and notes it for the next
 /// backup.
 ///
+/// Of a sample only records and blocks are a part: all indexes are read, all chains followed, and what is known
+/// to be damaged is looked at again.
+///
 /// # Errors
 /// When the repository can't be read; damage is not an error but a finding.
-pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<Verified, Error> {
+pub fn verify(
+    repository: &Repository,
+    jobs: usize,
+    sample: Option<Sample>,
+    world: World<'_>,
+) -> Result<Verified, Error> {
     let _stays = repository.reading()?;
     let loaded = repository.load()?;
     if loaded.files.is_empty() && loaded.first_damage().is_none() {
@@ -125,9 +150,9 @@ pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<
     let bytes = loaded.files.values().map(|file| file.len).sum();
     let (files, generations) = (loaded.files.len() as u64, loaded.generations.len() as u64);
     frames(repository, &loaded, &findings)?;
-    world.progress.phase("verifying", Some(bytes));
+    world.progress.phase("verifying", Some(bytes / sample.map_or(1, |sample| sample.parts.max(1))));
     contents(&loaded, &findings, world)?;
-    blocks(repository, &loaded, &findings, jobs, world)?;
+    blocks(repository, &loaded, &findings, (jobs, sample), world)?;
     let mut damages = findings.damages.into_inner().unwrap_or_else(PoisonError::into_inner);
     let known = Known::new(findings.bad.into_inner().unwrap_or_else(PoisonError::into_inner));
     if !damages.is_empty() {
@@ -197,12 +222,12 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
     Ok(())
 }
 
-/// Checks every record and every block of every file.
+/// Checks every record and every block of every file, or those of a sample.
 fn blocks(
     repository: &Repository,
     loaded: &Loaded,
     findings: &Findings,
-    jobs: usize,
+    (jobs, sample): (usize, Option<Sample>),
     world: World<'_>,
 ) -> Result<(), Error> {
     let workers = jobs.clamp(1, JOBS_MAX);
@@ -222,7 +247,11 @@ fn blocks(
         for file in loaded.files.values() {
             let holder = loaded.generations.get(&file.header.generation);
             let live = holder.is_some_and(|holder| holder.number == file.number);
-            feed(file, live, world, &mut |job| send.send(job).is_ok(), findings)?;
+            let is_due = |job: &Job| {
+                let chunk = job.entry.chunk;
+                sample.is_none_or(|sample| sample.has(file.number, chunk)) || loaded.damage.touches(chunk)
+            };
+            feed(file, live, world, &mut |job| !is_due(&job) || send.send(job).is_ok(), findings)?;
         }
         drop(send);
         Ok(())

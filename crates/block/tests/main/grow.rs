@@ -186,7 +186,7 @@ fn a_volume_that_grows_comes_back_and_changes_cost_what_they_are() {
     std::fs::remove_file(top.join("b1")).unwrap();
     back_up(folder.path(), &top, &mut |_| Ok(())).unwrap();
     assert!(bring_back(folder.path()) == contents(&top));
-    let verified = block::verify(&repository(folder.path()), 2, world()).unwrap();
+    let verified = block::verify(&repository(folder.path()), 2, None, world()).unwrap();
     assert_eq!(verified.damages, []);
 }
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use block::restore::{Request, Summary};
-use block::{BLOCK, CHUNK, Error, restore};
+use block::verify::Sample;
+use block::{BLOCK, CHUNK, Error, restore, verify};
 use disk::Disk;
 use disk::faults::FaultDisk;
 
@@ -290,4 +291,20 @@ fn what_can_not_be_read_costs_no_more_either() {
     assert_eq!(back_up(&disk, false).unwrap().healed, 16);
     assert!(restored(&disk, None).unwrap() == states[2]);
     assert!(disk.bytes(Path::new(VOLUME)).is_some());
+}
+
+#[test]
+fn samples_cover_everything_and_forget_no_damage() {
+    let (disk, states) = three();
+    let sampled = |part| verify(&repository(&disk), 2, Some(Sample { part, parts: 3 }), world()).unwrap();
+    let whole = verify(&repository(&disk), 2, None, world()).unwrap().blocks;
+    let parts: Vec<u64> = (0..3).map(|part| sampled(part).blocks).collect();
+    assert_eq!(parts.iter().sum::<u64>(), whole);
+    assert!(parts.iter().all(|&blocks| 0 < blocks && blocks < whole), "{parts:?} of {whole}");
+    damage_block(&disk, 1, &states[0][300 * BLOCK..301 * BLOCK]);
+    let found: Vec<usize> = (0..6).map(|part| sampled(part).damages.len()).collect();
+    let first = found.iter().position(|&damages| damages > 0).unwrap();
+    assert!(0 < first && first < 3, "{found:?}");
+    // Once found, it is looked at in every part.
+    assert!(found[first..].iter().all(|&damages| damages == 1), "{found:?}");
 }

@@ -90,7 +90,7 @@ pub(crate) fn restored(disk: &FaultDisk, generation: Option<u64>) -> Result<Vec<
 }
 
 pub(crate) fn damages(disk: &FaultDisk) -> Vec<verify::Damage> {
-    verify(&repository(disk), 2, world()).unwrap().damages
+    verify(&repository(disk), 2, None, world()).unwrap().damages
 }
 
 /// Fails unless every byte of the repository is sound.

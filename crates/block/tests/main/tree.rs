@@ -272,7 +272,7 @@ fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
         }
     }
     assert!((1..=16).contains(&lost), "{restored:?}");
-    let found = block::verify(&repository(folder.path()), 2, world()).unwrap().damages;
+    let found = block::verify(&repository(folder.path()), 2, None, world()).unwrap().damages;
     let named = |loss: &restore::Loss| loss.path.as_deref() == Some(Path::new("f3"));
     assert!(found.len() == 1 && found[0].costs[0].losses.iter().any(named), "{found:?}");
 }

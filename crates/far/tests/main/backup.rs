@@ -75,7 +75,7 @@ fn generations_of_a_volume_elsewhere() {
             assert!(travelled < 20_000, "what did not change does not travel: {travelled} bytes");
         }
     }
-    assert_eq!(verify(&repository(&here), 2, WORLD).unwrap().damages, []);
+    assert_eq!(verify(&repository(&here), 2, None, WORLD).unwrap().damages, []);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `remora cron`
 
+mod hook;
+
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,8 +15,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select, tick};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
+use self::hook::{Hook, Told};
 use crate::calendar;
-use crate::child::{self, Child, Signals, code};
+use crate::child::{self, Child, Signals, code as code_of};
 use crate::exit::{Exit, Held};
 use crate::report::Report;
 
@@ -30,11 +33,14 @@ const LINGER: Duration = Duration::from_secs(2);
 const REAP: Duration = Duration::from_secs(5);
 /// How often to check another run's lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long a command may take that is told how the job ended.
+const HOOK_S: u64 = 300;
 /// How many old logs are kept.
 const OLD_LOGS: u32 = 5;
 
 const EXAMPLES: &str = "EXAMPLES
   5 3 * * *  remora cron --log /var/backup/backup.log --lock /tmp/backup.lock -- ./backup.sh
+  remora cron --log job.log --on-success https://ping.example/4f1c --on-failure https://ping.example/4f1c/fail -- ./job
   remora cron --log job.log --timeout 2h --skip --lock job.lock -- rsync -a /data/ far:/data/";
 
 /// Run a job for cron: one at a time, logged, silent unless it fails
@@ -70,6 +76,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     log_size: Option<u64>,
 
+    /// When the command has succeeded: call this URL (GET), or run this command with 'sh -c'
+    #[arg(long, value_name = "URL|CMD")]
+    on_success: Option<Hook>,
+
+    /// When it has failed: call this URL (POST, with the reason and the end of the output), or run this
+    /// command with 'sh -c'. REMORA_CODE, REMORA_REASON and REMORA_LOG are in its environment
+    #[arg(long, value_name = "URL|CMD")]
+    on_failure: Option<Hook>,
+
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -90,11 +105,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let Some(_lock) = lock(arguments, &signals, &mut log)? else { return Ok(Exit::Done) };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     log.line(format!("{host} starting: {line}").as_bytes());
-    let end = attend(arguments, &signals, &mut log)?;
+    let end = attend((&arguments.command, arguments.timeout), &signals, &mut log)?;
     let (mut code, mut reason) = match end {
         End::Exited(status) => match std::os::unix::process::ExitStatusExt::signal(&status) {
-            Some(signal) => (code(status), format!("died of signal {signal}")),
-            None => (code(status), format!("exited with code {}", code(status))),
+            Some(signal) => (code_of(status), format!("died of signal {signal}")),
+            None => (code_of(status), format!("exited with code {}", code_of(status))),
         },
         End::TimedOut => {
             let seconds = arguments.timeout.unwrap_or_default();
@@ -103,6 +118,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         End::NotStarted(error) => (127, format!("was not started: {error:#}")),
     };
     log.line(format!("command {reason}").as_bytes());
+    if let Err(error) = tell(arguments, (code, &reason), &signals, &mut log) {
+        let text = format!("nobody was told: {error:#}");
+        log.line(text.as_bytes());
+        reason = format!("{reason}; {text}");
+        code = if code == 0 { Exit::Failed.code() } else { code };
+    }
     if let Some(failure) = log.finish() {
         // The job matters more than its log, but otherwise nobody would notice that the log is incomplete.
         reason = format!("{reason}; the log could not be written: {failure}");
@@ -113,6 +134,30 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.data(&String::from_utf8_lossy(&log.tail()))?;
     }
     Ok(Exit::Command(code))
+}
+
+/// Tells how the job ended, if somebody wants to know.
+fn tell(arguments: &Arguments, (code, reason): (u8, &str), signals: &Signals, log: &mut Log) -> Result<()> {
+    // A job whose log is not whole is none that has succeeded.
+    let is_good = code == 0 && log.failure.is_none();
+    let (option, hook) = if is_good {
+        ("--on-success", &arguments.on_success)
+    } else {
+        ("--on-failure", &arguments.on_failure)
+    };
+    let Some(hook) = hook else { return Ok(()) };
+    let (path, tail) = (arguments.log.display().to_string(), log.tail());
+    let code = if is_good { 0 } else { code.max(Exit::Failed.code()) };
+    let told = Told { code, reason, tail: &tail, log: &path };
+    match hook {
+        Hook::Url(url) => told.call(url).with_context(|| format!("{option} {url}")),
+        Hook::Command(command) => match attend((&told.command(command), Some(HOOK_S)), signals, log)? {
+            End::Exited(status) if status.success() => Ok(()),
+            End::Exited(status) => bail!("{option}: the command exited with code {}", code_of(status)),
+            End::TimedOut => bail!("{option}: the command ran for longer than {HOOK_S} s"),
+            End::NotStarted(error) => Err(error.context(option)),
+        },
+    }
 }
 
 /// Takes the lock. `None`: another run has it, and the user allows that.
@@ -146,10 +191,10 @@ fn lock(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<Optio
     Ok(Some(Some(file)))
 }
 
-/// Runs the command and logs its output, until it ends or we are stopped.
-fn attend(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<End> {
+/// Runs a command for so many seconds at most and logs its output, until it ends or we are stopped.
+fn attend((command, timeout): (&[OsString], Option<u64>), signals: &Signals, log: &mut Log) -> Result<End> {
     let (mut output, input) = io::pipe()?;
-    let child = match Child::start_group(&arguments.command, input) {
+    let child = match Child::start_group(command, input) {
         Ok(child) => child,
         Err(error) => return Ok(End::NotStarted(error)),
     };
@@ -162,7 +207,7 @@ fn attend(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<End
             }
         }
     });
-    let end = watch(arguments, &child, signals, &lines, log)?;
+    let end = watch(timeout, &child, signals, &lines, log)?;
     // Output that is still on its way; a background process may keep the pipe open for ever.
     let until = Instant::now() + LINGER;
     while let Ok(bytes) = lines.recv_deadline(until) {
@@ -173,13 +218,13 @@ fn attend(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<End
 }
 
 fn watch(
-    arguments: &Arguments,
+    timeout: Option<u64>,
     child: &Child,
     signals: &Signals,
     lines: &Receiver<Vec<u8>>,
     log: &mut Log,
 ) -> Result<End> {
-    let deadline = arguments.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let (clock, reaping) = (tick(LOOK_AGAIN), tick(REAP));
     let mut open = lines.clone();
     loop {

@@ -2,6 +2,7 @@
 
 mod files;
 mod log;
+mod metrics;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use progress::Progress;
 use serde_json::{Value, json};
 
 use self::log::Log;
+use self::metrics::Metrics;
 use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
@@ -25,6 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora list /backup
   remora list /backup --older-than 26h     for monitoring: exits with 3 if a newest backup is older
   remora list /backup --log-older-than 1m  the same for the logs that 'remora binlog' archives
+  remora list /backup --textfile /var/lib/prometheus/node-exporter/remora.prom
   remora list /backup/db1 --files          what is in the newest generation
   remora list /backup/db1@12 --files '**/*.ibd'
   remora list /backup --json";
@@ -46,9 +49,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
     log_older_than: Option<u64>,
 
+    /// Also write what is there as metrics into this file, for the textfile collector of Prometheus'
+    /// node_exporter; its name must end with .prom
+    #[arg(long, value_name = "FILE", value_parser = metrics::textfile)]
+    textfile: Option<PathBuf>,
+
     /// List the files of a generation [default: the newest], or those of a path or pattern: app, 'app/*.ibd',
     /// '**/*.frm'
-    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["older_than", "log_older_than"])]
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["older_than", "log_older_than", "textfile"])]
     files: Option<Chosen>,
 
     #[command(flatten)]
@@ -77,8 +85,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         if exit == Exit::Done { Exit::Partial } else { exit }
     };
     let now_s = calendar::now_s();
+    let mut metrics = Metrics::new(root);
     for named in &found {
         let listing = named.repository.list()?;
+        metrics.backups(&named.name, &listing);
         for generation in &listing.generations {
             show(&named.name, generation, report)?;
         }
@@ -97,6 +107,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         let Some(log) = Log::find(&name, &folder)? else { continue };
         has_log = true;
         log.show(report)?;
+        metrics.log(&name, log.caught_up());
         if let Some(limit) = arguments.log_older_than
             && let Some(why) = log.too_old(limit, now_s)
         {
@@ -115,6 +126,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     if arguments.log_older_than.is_some() && !has_log {
         exit = partial(&format!("no log is archived in {root}"), exit);
+    }
+    if let Some(file) = &arguments.textfile {
+        metrics.write(file)?;
     }
     Ok(exit)
 }
@@ -158,25 +172,47 @@ fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
         calendar::shown(generation.taken_s),
         size(generation.len),
         size(generation.file_bytes),
-        known(generation),
+        Known::of(generation).shown(),
     ))?;
     Ok(())
 }
 
 /// What is known about a server's data since the backup was made.
-fn known(generation: &Generation) -> &'static str {
-    let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
-    if note.get("unsound").is_some() {
-        return "  NOT SOUND";
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    /// It was copied while the server ran, and nobody has tried the copy.
+    NeverRecovered,
+    /// A server started, but not all tables were checked.
+    Booted,
+    Proven,
+    Unsound,
+}
+
+impl Known {
+    fn of(generation: &Generation) -> Known {
+        let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
+        if note.get("unsound").is_some() {
+            return Known::Unsound;
+        }
+        match (note.get("proven"), generation.booted) {
+            (Some(proof), _) if proof.get("checked") == proof.get("tables") => Known::Proven,
+            (Some(_), _) => Known::Booted,
+            (None, Some(true)) => Known::Proven,
+            (None, Some(false)) => Known::Unsound,
+            (None, None) if note.get("way").is_some_and(|way| way == "copy") => Known::NeverRecovered,
+            (None, None) => Known::Nothing,
+        }
     }
-    match note.get("proven") {
-        Some(proof) if proof.get("checked") == proof.get("tables") => "  proven",
-        Some(_) => "  booted",
-        None => match generation.booted {
-            Some(true) => "  proven",
-            Some(false) => "  NOT SOUND",
-            None if note.get("way").is_some_and(|way| way == "copy") => "  never recovered",
-            None => "",
-        },
+
+    /// The end of a generation's line.
+    fn shown(self) -> &'static str {
+        match self {
+            Known::Nothing => "",
+            Known::NeverRecovered => "  never recovered",
+            Known::Booted => "  booted",
+            Known::Proven => "  proven",
+            Known::Unsound => "  NOT SOUND",
+        }
     }
 }

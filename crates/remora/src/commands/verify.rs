@@ -5,10 +5,10 @@ pub(crate) mod boot;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use block::World;
 use block::restore::Loss;
-use block::verify::{Cost, DAMAGES_MAX, Damage, Verified};
+use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
 use clap::Args;
 use progress::{Progress, count};
 use serde_json::json;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::{commands, repository, shown};
+use crate::{calendar, commands, repository, shown};
 
 /// The most losses that are shown for one damaged place; --json has more.
 const LOSSES_SHOWN: usize = 5;
@@ -24,6 +24,7 @@ const LOSSES_SHOWN: usize = 5;
 const EXAMPLES: &str = "EXAMPLES
   remora verify /backup                  everything in the repository
   remora verify /backup/disk.img         one name
+  remora verify /backup --sample 5%      every night: another twentieth each day, all of it in 20 days
   remora verify /backup/db1 --boot       and start a server on its newest generation";
 
 /// Prove that every byte of the backups is as it was written
@@ -63,6 +64,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OPTION", requires = "boot", allow_hyphen_values = true)]
     server_option: Vec<String>,
 
+    /// Read only this share of the data, such as 5% or 1/30: another part each day, so that a run a day reads
+    /// everything within 20 or 30 days
+    #[arg(long, value_name = "SHARE", value_parser = parts, conflicts_with = "boot")]
+    sample: Option<u64>,
+
     /// Threads that unpack and hash [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -78,17 +84,34 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
+    let day = u64::try_from(calendar::stamp(0, calendar::now_s()).day).unwrap_or(0);
+    let sample = arguments.sample.map(|parts| Sample { part: day % parts, parts });
     let mut exit = Exit::Done;
     for named in repository::some(&arguments.repository, arguments.key.read()?.as_ref())? {
         let began = Instant::now();
-        let verified = block::verify(&named.repository, jobs, world)?;
-        tell(&named.name, &verified, began.elapsed().as_secs_f64(), report)?;
+        let verified = block::verify(&named.repository, jobs, sample, world)?;
+        tell((&named.name, sample), &verified, began.elapsed().as_secs_f64(), report)?;
         if !verified.damages.is_empty() {
             exit = Exit::Damaged;
         }
     }
     report.end();
     Ok(exit)
+}
+
+/// How many parts a share makes: `5%` or `1/20`.
+fn parts(text: &str) -> Result<u64> {
+    let parts = match (text.strip_suffix('%'), text.strip_prefix("1/")) {
+        (Some(percent), _) => {
+            let percent: f64 = percent.trim().parse().unwrap_or(f64::NAN);
+            // The number of parts is rounded up.
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 100,000")]
+            (0.001..=100.0).contains(&percent).then(|| (100.0 / percent).ceil() as u64)
+        }
+        (None, Some(parts)) => parts.parse().ok().filter(|parts| (1..=100_000).contains(parts)),
+        (None, None) => None,
+    };
+    parts.with_context(|| format!("'{text}' is no share: write 5% or 1/20"))
 }
 
 /// The cost of a damaged place, in words.
@@ -140,7 +163,12 @@ fn advice(verified: &Verified) -> &'static str {
     }
 }
 
-fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Result<()> {
+fn tell(
+    (name, sample): (&str, Option<Sample>),
+    verified: &Verified,
+    seconds: f64,
+    report: &Report,
+) -> Result<()> {
     for damage in &verified.damages {
         if report.is_json() {
             report.message(&json!({
@@ -158,6 +186,7 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
         report.message(&json!({
             "message_type": "summary", "name": name, "generations": verified.generations, "files": verified.files,
             "blocks": verified.blocks, "opened": verified.is_opened, "bytes": verified.bytes, "damages": verified.damages.len(), "seconds": seconds,
+            "part": sample.map(|sample| sample.part + 1), "parts": sample.map(|sample| sample.parts),
         }))?;
         return Ok(());
     }
@@ -166,8 +195,10 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
         number if number < DAMAGES_MAX => count(number, "damaged place"),
         _ => "more damaged places than are shown".to_owned(),
     };
+    let part =
+        sample.map(|sample| format!(" (part {} of {}, another one each day)", sample.part + 1, sample.parts));
     report.note(&format!(
-        "{name}: {} in {}, {}, {}, {seconds:.1} s: {damages}",
+        "{name}: {} in {}, {}, {}{}, {seconds:.1} s: {damages}",
         count(verified.generations, "generation"),
         count(verified.files, "file"),
         report::size(verified.bytes),
@@ -175,6 +206,7 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
             true => count(verified.blocks, "block"),
             false => "blocks as they are stored (a put key opens none)".to_owned(),
         },
+        part.unwrap_or_default(),
     ));
     Ok(())
 }

@@ -192,6 +192,66 @@ fn an_old_backup_is_told() {
     }
 }
 
+#[test]
+fn what_is_there_is_written_for_prometheus() {
+    let place = Place::new();
+    place.volume("disk.img", 10);
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    place.run(&["backup", "file:disk.img", "--to", "repo", "--full"]).exits(0);
+    let list = ["list", "repo", "--textfile", "remora.prom", "--older-than", "26h"];
+    place.run(&list).exits(0);
+    let text = std::fs::read_to_string(place.path("remora.prom")).unwrap();
+    let files: u64 = ["1", "2"]
+        .map(|n| place.path(&format!("repo/disk.img/00000{n}.blk")).metadata().unwrap().len())
+        .iter()
+        .sum();
+    let of = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(&format!("{name}{{"))).unwrap();
+        let (labels, value) = line.rsplit_once(' ').unwrap();
+        assert_eq!(labels, format!("{name}{{repository=\"repo\",name=\"disk.img\"}}"));
+        value.parse::<u64>().unwrap()
+    };
+    assert_eq!(of("remora_backup_generations"), 2);
+    assert_eq!(of("remora_backup_stored_bytes"), files);
+    assert_eq!((of("remora_backup_broken_files"), of("remora_backup_unsound")), (0, 0));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert!(now - of("remora_backup_newest_timestamp_seconds") < 3600);
+    assert!(!text.contains("proven_timestamp"), "{text}");
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&place.path("remora.prom").metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o644);
+    // What is too old is told in both ways, and what is damaged is counted.
+    std::fs::write(place.path("repo/disk.img/000002.blk"), "nothing").unwrap();
+    place.run(&["list", "repo", "--textfile", "remora.prom"]).exits(4);
+    let text = std::fs::read_to_string(place.path("remora.prom")).unwrap();
+    assert!(text.contains("broken_files{repository=\"repo\",name=\"disk.img\"} 1\n"), "{text}");
+    place.run(&["list", "repo", "--textfile", "remora.txt"]).exits(2).says(&[".prom"]);
+}
+
+#[test]
+fn a_sample_is_a_part_of_the_data() {
+    let place = Place::new();
+    place.volume("disk.img", 2000);
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    let verify = |more: &[&str]| {
+        let line = place.run(&[&["verify", "repo", "--json"], more].concat()).exits(0).out;
+        serde_json::from_str::<serde_json::Value>(line.lines().last().unwrap()).unwrap()
+    };
+    let (whole, part) = (verify(&[]), verify(&["--sample", "25%"]));
+    assert_eq!((&whole["blocks"], &whole["parts"]), (&2000.into(), &serde_json::Value::Null));
+    assert_eq!(part["parts"], 4);
+    assert!((1..=4).contains(&part["part"].as_u64().unwrap()), "{part}");
+    assert!((1..2000).contains(&part["blocks"].as_u64().unwrap()), "{part}");
+    assert_eq!(verify(&["--sample", "1/1"])["blocks"], 2000);
+    place
+        .run(&["verify", "repo", "--sample", "1/3"])
+        .exits(0)
+        .says(&["of 3, another one each day", "all sound"]);
+    for bad in ["0", "5", "0%", "101%", "1/0", "x%"] {
+        place.run(&["verify", "repo", "--sample", bad]).exits(2).says(&["share"]);
+    }
+}
+
 /// Makes a backup without groups of other files look older: changes its time, and the root that covers the
 /// time.
 fn age(file: &Path, seconds: i64) {

@@ -1,6 +1,9 @@
 //! `remora cron`
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 
 use tempfile::TempDir;
 
@@ -196,4 +199,77 @@ fn logs_are_rotated_by_size_and_lines_cut() {
     let parts = last.lines().filter(|line| line.contains("] xxx")).count();
     assert!((3..=4).contains(&parts), "200,000 bytes, cut at 64 KiB or a little more: {parts}");
     assert!(folder.path().join("log.5").exists() && !folder.path().join("log.6").exists());
+}
+
+/// Answers so many requests with this status; gives back what was asked, whole.
+fn answer(status: &'static str, requests: usize) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/ping", listener.local_addr().unwrap());
+    let serve = move || {
+        let all = (0..requests).map(|_| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut text, mut buffer) = (String::new(), [0; 4096]);
+            loop {
+                let count = stream.read(&mut buffer).unwrap();
+                text.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                let head = head.to_lowercase();
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                    break;
+                }
+            }
+            write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            text
+        });
+        all.collect()
+    };
+    (url, std::thread::spawn(serve))
+}
+
+#[test]
+fn a_url_is_told_how_the_job_ended() {
+    let folder = folder();
+    let (good, asked) = answer("200 OK", 1);
+    let ended = run(&folder, &["--on-success", &good, "--on-failure", "false"], "echo fine").exits(0);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""));
+    assert!(asked.join().unwrap()[0].starts_with("GET /ping HTTP/1.1"));
+    let (bad, asked) = answer("200 OK", 1);
+    run(&folder, &["--on-success", "false", "--on-failure", &bad], "seq 1 80; exit 7").exits(7);
+    let asked = asked.join().unwrap().remove(0);
+    assert!(asked.starts_with("POST /ping HTTP/1.1"), "{asked}");
+    assert!(asked.contains("\r\n\r\nexited with code 7\n") && asked.contains("] 80\n"), "{asked}");
+    assert!(!asked.contains("] 9\n"), "the end of the output only: {asked}");
+}
+
+#[test]
+fn a_url_that_does_not_answer_is_tried_three_times_and_told() {
+    let folder = folder();
+    let (url, asked) = answer("503 Service Unavailable", 3);
+    let ended = run(&folder, &["--on-success", &url], "echo fine").exits(1);
+    assert_eq!(asked.join().unwrap().len(), 3);
+    for words in ["exited with code 0; nobody was told: --on-success http://127.0.0.1", "503"] {
+        assert!(ended.out.contains(words), "{}", ended.out);
+    }
+    // The code of a job that failed stays its own.
+    let (url, asked) = answer("404 Not Found", 3);
+    run(&folder, &["--on-failure", &url], "exit 9").exits(9);
+    asked.join().unwrap();
+}
+
+#[test]
+fn a_command_is_told_how_the_job_ended() {
+    let folder = folder();
+    let tell = "echo \"$REMORA_CODE $REMORA_REASON\" > told; tail -n 1 $REMORA_LOG; echo heard";
+    run(&folder, &["--on-failure", tell], "echo it is late; exit 3").exits(3);
+    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
+    assert_eq!(told, "3 exited with code 3\n");
+    let lines = log(&folder);
+    assert!(lines.contains("] heard\n"), "{lines}");
+    // One that fails is told, and does not hide how the job ended.
+    let ended = run(&folder, &["--on-success", "exit 4"], "true").exits(1);
+    assert!(ended.out.contains("--on-success: the command exited with code 4"), "{}", ended.out);
+    let ended = run(&folder, &["--on-failure", "exit 4"], "exit 3").exits(3);
+    assert!(ended.out.contains("--on-failure: the command exited with code 4"), "{}", ended.out);
+    run(&folder, &["--on-success", " "], "true").exits(2);
 }

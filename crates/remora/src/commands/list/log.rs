@@ -35,6 +35,11 @@ impl Log {
         Ok(Some(Log { name: name.to_owned(), lines, caught_up }))
     }
 
+    /// When it last had everything; `None` if it never had.
+    pub(super) fn caught_up(&self) -> Option<i64> {
+        self.caught_up
+    }
+
     /// A line for each line of it.
     pub(super) fn show(&self, report: &Report) -> Result<()> {
         for (at, folder) in self.lines.iter().enumerate() {

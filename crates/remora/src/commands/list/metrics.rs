@@ -1,0 +1,111 @@
+//! What is in a repository as metrics, for the textfile collector of Prometheus' node_exporter.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use block::Listing;
+use disk::{Output, RealDisk};
+
+use super::Known;
+
+/// All metrics: the name and what it means. All are gauges.
+const NEWEST: (&str, &str) = ("remora_backup_newest_timestamp_seconds", "When the newest backup was made.");
+const PROVEN: (&str, &str) = (
+    "remora_backup_proven_timestamp_seconds",
+    "When the newest backup was made on which a server was started and found sound.",
+);
+const UNSOUND: (&str, &str) =
+    ("remora_backup_unsound", "Backups on which a server was started and not found sound.");
+const GENERATIONS: (&str, &str) = ("remora_backup_generations", "Backups that are kept.");
+const STORED: (&str, &str) = ("remora_backup_stored_bytes", "Bytes of all files of backups.");
+const BROKEN: (&str, &str) = ("remora_backup_broken_files", "Files that can't be used.");
+const CAUGHT_UP: (&str, &str) =
+    ("remora_log_caught_up_timestamp_seconds", "When the archive of the binary log last had everything.");
+
+/// A file that the collector reads.
+pub(super) fn textfile(text: &str) -> Result<PathBuf> {
+    let file = PathBuf::from(text);
+    ensure!(
+        file.extension().is_some_and(|end| end == "prom"),
+        "the collector reads only files that end with .prom"
+    );
+    Ok(file)
+}
+
+/// The metrics of one repository.
+pub(super) struct Metrics {
+    repository: String,
+    lines: BTreeMap<(&'static str, &'static str), Vec<String>>,
+}
+
+impl Metrics {
+    pub(super) fn new(repository: &Path) -> Metrics {
+        Metrics { repository: escaped(&repository.display().to_string()), lines: BTreeMap::new() }
+    }
+
+    fn add(&mut self, metric: (&'static str, &'static str), name: &str, value: impl std::fmt::Display) {
+        let labels = format!("repository=\"{}\",name=\"{}\"", self.repository, escaped(name));
+        self.lines.entry(metric).or_default().push(format!("{}{{{labels}}} {value}", metric.0));
+    }
+
+    /// The backups of a name.
+    pub(super) fn backups(&mut self, name: &str, listing: &Listing) {
+        let all = &listing.generations;
+        self.add(GENERATIONS, name, all.len());
+        self.add(STORED, name, all.iter().map(|one| one.file_bytes).sum::<u64>());
+        self.add(BROKEN, name, listing.broken.len());
+        self.add(UNSOUND, name, all.iter().filter(|one| Known::of(one) == Known::Unsound).count());
+        if let Some(newest) = all.last() {
+            self.add(NEWEST, name, newest.taken_s);
+        }
+        if let Some(proven) = all.iter().rfind(|one| Known::of(one) == Known::Proven) {
+            self.add(PROVEN, name, proven.taken_s);
+        }
+    }
+
+    /// The archive of a name's binary log, which had everything then.
+    pub(super) fn log(&mut self, name: &str, caught_up: Option<i64>) {
+        self.add(CAUGHT_UP, name, caught_up.unwrap_or(0));
+    }
+
+    /// Writes the file in one step, so that nobody reads half of it.
+    pub(super) fn write(&self, file: &Path) -> Result<()> {
+        let mut text = String::new();
+        for ((name, help), lines) in &self.lines {
+            // Writing into a string can't fail.
+            writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge").ok();
+            lines.iter().for_each(|line| writeln!(text, "{line}").unwrap_or_default());
+        }
+        let write = || {
+            let mut output = Output::create(&RealDisk, file)?;
+            output.write_all(text.as_bytes())?;
+            // The collector is another user.
+            std::fs::set_permissions(Output::partial(file), Permissions::from_mode(0o644))?;
+            output.finish()
+        };
+        write().with_context(|| file.display().to_string())
+    }
+}
+
+/// A label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_may_have_any_letter() {
+        let mut metrics = Metrics::new(Path::new("a \"b\"\\c"));
+        metrics.log("d\ne", Some(5));
+        let line = r#"remora_log_caught_up_timestamp_seconds{repository="a \"b\"\\c",name="d\ne"} 5"#;
+        assert_eq!(metrics.lines.values().next(), Some(&vec![line.to_owned()]));
+    }
+}
