@@ -129,8 +129,8 @@ impl Findings {
 /// every generation, follows every chain to its end. Says what each damage costs, and notes it for the next
 /// backup.
 ///
-/// Of a sample only records and blocks are a part: all indexes are read, all chains followed, and what is known
-/// to be damaged is looked at again.
+/// Of a sample only records and blocks are a part: all indexes are read, all chains followed, and what is
+/// known to be damaged is looked at again.
 ///
 /// # Errors
 /// When the repository can't be read; damage is not an error but a finding.
