@@ -132,7 +132,7 @@ fn put_key_reads_nothing() {
             "list repo/db --files",
             "mount repo mnt",
             "restore repo/db --to new --tables a.b",
-            "extract repo/db",
+            "extract repo/db -o new",
         ] {
             scene.run(&format!("{line} --key host.put")).exits(2).says(&["needs the full key"]);
         }
