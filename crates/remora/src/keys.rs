@@ -1,9 +1,11 @@
 //! Keys of encrypted repositories on the command line.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use disk::{Disk, RealDisk};
 use seal::Key;
 
 use crate::exit;
@@ -25,17 +27,34 @@ pub(crate) struct KeyArguments {
 impl KeyArguments {
     /// The key, if one is given.
     pub(crate) fn read(&self) -> Result<Option<Key>> {
+        self.path().map(|path| read(&path)).transpose()
+    }
+
+    /// The same, for what a put key can't do.
+    pub(crate) fn read_full(&self) -> Result<Option<Key>> {
+        let Some(path) = self.path() else { return Ok(None) };
+        match read(&path)? {
+            Key::Put(put) => Err(exit::usage(format!(
+                "this needs the full key {}; {} is its put key, which adds backups and reads none",
+                put.id(),
+                path.display()
+            ))),
+            full => Ok(Some(full)),
+        }
+    }
+
+    fn path(&self) -> Option<PathBuf> {
         let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
-        self.key.clone().or(named).map(|path| read(&path)).transpose()
+        self.key.clone().or(named)
     }
 }
 
 /// The key in a file.
 pub(crate) fn read(path: &Path) -> Result<Key> {
     let shown = path.display();
-    let file = std::fs::File::open(path).with_context(|| format!("the key {shown}"))?;
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut std::io::Read::take(file, LEN_MAX), &mut text)
-        .with_context(|| format!("the key {shown}"))?;
-    Key::parse(&text).map_err(|error| exit::usage(format!("{shown}, {error}")))
+    let file = RealDisk.open(path).with_context(|| format!("the key {shown}"))?;
+    let mut bytes = Vec::new();
+    file.take(LEN_MAX).read_to_end(&mut bytes).with_context(|| format!("the key {shown}"))?;
+    // What is no text is no key.
+    Key::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| exit::usage(format!("{shown}, {error}")))
 }

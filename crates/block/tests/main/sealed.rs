@@ -1,14 +1,16 @@
 //! Encrypted repositories: what is true for others is true for them, and who has no key learns nothing.
 
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::backup::{Request, Summary};
 use block::tree::{self, Layout, Reader};
-use block::{BLOCK, Error, Folder, Repository, Scan, Sealed, backup, is_sealed, rekey, restore};
+use block::{
+    BLOCK, Error, Folder, Repository, Scan, Sealed, Store, Upload, backup, is_sealed, prune, rekey, restore,
+};
 use disk::faults::{FaultDisk, Unsynced};
-use disk::{Disk, RealDisk};
+use disk::{Disk, Guard, RealDisk, Share, Source};
 use seal::{FullKey, Key};
 
 use crate::support::{
@@ -103,7 +105,7 @@ fn put_key_reads_nothing() {
         assert!(!holds(&bytes, b"remoblk\n") && !holds(&bytes, b"chnk"), "{}", name.display());
         let name = name.file_name().unwrap().to_str().unwrap();
         let sealed = Sealed::open(store(&disk), &put).unwrap();
-        let Ok(source) = block::Store::open(&sealed, name) else { continue };
+        let Ok(source) = Store::open(&sealed, name) else { continue };
         let mut clear = vec![0; usize::try_from(source.stat().unwrap().len).unwrap()];
         assert_eq!(source.read_full_at(0, &mut clear).unwrap(), clear.len());
         assert!(!holds(&clear, PLANTED), "{name}");
@@ -295,7 +297,7 @@ fn files_of_a_tree_keep_their_places_for_a_put_key() {
         let mut bytes = Random(name.len() as u64).volume(blocks);
         bytes[..PLANTED.len()].copy_from_slice(PLANTED);
         RealDisk.remove(&top.join(name)).ok();
-        std::io::Write::write_all(&mut RealDisk.create(&top.join(name)).unwrap(), &bytes).unwrap();
+        RealDisk.create(&top.join(name)).unwrap().write_all(&bytes).unwrap();
     };
     ["planted-a", "planted-bb", "planted-ccc"].into_iter().for_each(|name| write(name, 100));
     let (full, put) = keys();
@@ -310,7 +312,7 @@ fn files_of_a_tree_keep_their_places_for_a_put_key() {
         assert!(!holds(&bytes, b"planted"), "{name:?}");
         let store = Folder::new(Arc::new(RealDisk), folder.path().join("repo"));
         let sealed = Sealed::open(Box::new(store), &put).unwrap();
-        let Ok(mut source) = block::Store::open(&sealed, name.to_str().unwrap()) else { continue };
+        let Ok(mut source) = Store::open(&sealed, name.to_str().unwrap()) else { continue };
         bytes.clear();
         source.read_to_end(&mut bytes).unwrap();
         assert!(!holds(&bytes, b"planted"), "{name:?} once opened");
@@ -321,4 +323,140 @@ fn files_of_a_tree_keep_their_places_for_a_put_key() {
     let back = folder.path().join("back");
     tree::restore(&repository, (&disk, &RealDisk), &back, restore::Request::new(None, 1), world()).unwrap();
     assert_eq!(RealDisk.stat(&back.join("planted-a")).unwrap().len, 130 * BLOCK as u64);
+}
+
+/// User and system time of this process so far, in seconds.
+fn processor_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    // The 14th and the 15th, in hundredths on every Linux; the first two are before the bracket.
+    [11, 12].iter().map(|at| fields[*at].parse::<f64>().unwrap() / 100.0).sum()
+}
+
+/// Pages with rows of text, as a table has them.
+fn rows(mib: usize) -> Vec<u8> {
+    let mut random = Random(42);
+    let mut bytes = Vec::with_capacity((mib << 20) + 200);
+    while bytes.len() < mib << 20 {
+        let (id, price) = (bytes.len() / 97, random.below(100_000));
+        let row = format!(
+            "{id:010}|user{price:05}@example.com|{:016x}|2026-11-{:02}|paid\n",
+            random.next(),
+            price % 30
+        );
+        bytes.extend_from_slice(row.as_bytes());
+    }
+    bytes.truncate(mib << 20);
+    bytes
+}
+
+/// With `REMORA_SEAL_MIB=1024`, `--release` and `--nocapture` it says what encryption costs.
+#[test]
+fn what_encryption_costs() {
+    let mib = std::env::var("REMORA_SEAL_MIB").map_or(2, |mib| mib.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("volume");
+    let bytes = rows(mib);
+    RealDisk.create(&volume).unwrap().write_all(&bytes).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let (full, put) = keys();
+    let mut spent: [Vec<f64>; 2] = Default::default();
+    for round in 0..3 {
+        for (is_sealed, spent) in spent.iter_mut().enumerate() {
+            let path = folder.path().join(format!("repo{round}{is_sealed}"));
+            let store = Box::new(Folder::new(Arc::clone(&disk), path.clone()));
+            let repository = match is_sealed {
+                0 => Repository::new(store),
+                _ => Repository::new(Box::new(Sealed::open(store, &put).unwrap())),
+            };
+            let before = processor_s();
+            let mut scan = Scan::new(disk.open(&volume).unwrap());
+            backup(&repository, &mut scan, &Request::new("volume"), world()).unwrap();
+            spent.push(processor_s() - before);
+        }
+    }
+    let [plain, sealed] = spent.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[1]
+    });
+    println!(
+        "{mib} MiB: {plain:.2} s of processor time, encrypted {sealed:.2} s: {:+.1} %",
+        (sealed / plain - 1.0) * 100.0
+    );
+    let store = Box::new(Folder::new(Arc::clone(&disk), folder.path().join("repo21")));
+    let repository = Repository::new(Box::new(Sealed::open(store, &full).unwrap()));
+    let target = folder.path().join("restored");
+    restore::to_new_file(&repository, &RealDisk, &target, restore::Request::new(None, 2), world()).unwrap();
+    let mut restored = Vec::new();
+    RealDisk.open(&target).unwrap().read_to_end(&mut restored).unwrap();
+    assert!(restored == bytes);
+}
+
+#[test]
+fn a_damaged_note_costs_only_the_note() {
+    let disk = FaultDisk::default();
+    let (full, _) = keys();
+    with_key(&full, || {
+        back_up_bytes(&disk, &volume());
+        let note = Path::new(REPO).join("newest.note");
+        let good = disk.bytes(&note).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            disk.put(&note, &bad);
+            assert_eq!(generations(&disk), [1], "byte {at}");
+            assert!(damages(&disk).iter().any(|damage| damage.place.contains("newest.note")), "byte {at}");
+        }
+        assert_eq!(back_up_bytes(&disk, &volume()).generation, 2);
+        sound(&disk);
+    });
+}
+
+/// A place from which nothing can be removed.
+struct AppendOnly(Box<Folder>);
+
+impl Store for AppendOnly {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn open(&self, name: &str) -> io::Result<Box<dyn Source>> {
+        self.0.open(name)
+    }
+    fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>> {
+        self.0.create(name)
+    }
+    fn leftover(&self, name: &str) -> io::Result<Option<Box<dyn Source>>> {
+        self.0.leftover(name)
+    }
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+    fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        self.0.lock(name, share)
+    }
+    fn shown(&self, name: &str) -> String {
+        self.0.shown(name)
+    }
+}
+
+#[test]
+fn what_an_append_only_place_retains_is_named() {
+    let disk = FaultDisk::default();
+    let (full, _) = keys();
+    with_key(&full, || {
+        (1..=3).for_each(|seed| {
+            disk.put(Path::new(VOLUME), &Random(seed).volume(20));
+            back_up(&disk, true).unwrap();
+        });
+    });
+    let sealed = Sealed::open(Box::new(AppendOnly(store(&disk))), &full).unwrap();
+    let done = prune(&Repository::new(Box::new(sealed)), &[3].into(), false, world()).unwrap();
+    assert_eq!((done.forgotten, done.freed), (vec![1, 2], 0));
+    assert!(done.retained.iter().any(|file| file.ends_with("000001.blk")), "{:?}", done.retained);
+    with_key(&full, || {
+        assert_eq!(generations(&disk), [3]);
+        assert!(restored(&disk, None).unwrap() == Random(3).volume(20));
+        assert!(keep(&disk, &[3]).unwrap().retained.is_empty(), "who may removes it");
+        sound(&disk);
+    });
 }

@@ -22,9 +22,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Make and look at keys of encrypted repositories
 ///
-/// There are two kinds. The full key reads everything; without it nobody does, so keep copies of it in several
-/// places, and none of them with the backups. The put key is made from it, for a host that only adds backups:
-/// with it backup, list, verify and prune work, but no row and no file name can be read.
+/// There are two kinds. The full key reads everything; without it nobody does, so keep copies of it in
+/// several places, and none of them with the backups. The put key is made from it, for a host that only adds
+/// backups: with it backup, list, verify and prune work, but no row and no file name can be read.
 ///
 /// A name in a repository is encrypted if its first backup is made with --key.
 #[derive(Debug, Subcommand)]

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return files::list(
             &arguments.repository.to_string_lossy(),
             chosen,
-            arguments.key.read()?.as_ref(),
+            arguments.key.read_full()?.as_ref(),
             report,
         );
     }

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     {
         return Err(usage(format!("{text}: all generations are mounted; leave @N out")));
     }
-    let key = arguments.key.read()?;
+    let key = arguments.key.read_full()?;
     let names = repository::some(&arguments.repository, key.as_ref())?;
     let shown = count(names.len(), "name");
     let folder = std::path::absolute(&arguments.folder)?;

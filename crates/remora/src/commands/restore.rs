@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if !arguments.path.is_empty() {
         return part::run(arguments, report);
     }
-    let (named, generation) = repository::one(&arguments.from, arguments.key.read()?.as_ref())?;
+    let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);

@@ -88,8 +88,8 @@ fn index(number: u64) -> usize {
 }
 
 impl Shelf {
-    /// The backups in these folders, each under the folder's name, opened with `key`. `room`: where writes go, if there may be
-    /// any.
+    /// The backups in these folders, each under the folder's name, opened with `key`. `room`: where writes
+    /// go, if there may be any.
     pub(crate) fn new(folders: Vec<PathBuf>, key: Option<Key>, room: Option<Room>, say: Say) -> Shelf {
         let open = |folder: PathBuf| {
             // It may be called '.'.

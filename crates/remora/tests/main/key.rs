@@ -94,6 +94,8 @@ fn keys_are_made_once_and_told_apart() {
     let listed = scene.run("key list full.key host.put").exits(0).out;
     let ids: Vec<&str> = listed.lines().map(|line| line.split(' ').next().unwrap()).collect();
     assert!(ids.len() == 2 && ids[0] == ids[1] && listed.contains("reads everything"), "{listed}");
+    std::fs::write(scene.path("bad"), b"\xff\xfe").unwrap();
+    scene.run("key list bad").exits(2).says(&["bad, line 1: no key of remora"]);
     std::fs::write(scene.path("bad"), full.replace("secret ", "secret 0")).unwrap();
     scene.run("key list bad").exits(2).says(&["bad, line 4: not 'secret'"]);
     let rights =
@@ -126,7 +128,14 @@ fn put_key_reads_nothing() {
         assert!(listed.contains("db@2") && listed.contains("changes to 1"), "{listed}");
         scene.run("verify repo --key host.put").exits(0).says(&["all sound", "put key"]);
         scene.run("restore repo/db --to new --key host.put").exits(2).says(&["needs the full key"]);
-        scene.run("list repo/db --files --key host.put").exits(2).says(&["needs the full key"]);
+        for line in [
+            "list repo/db --files",
+            "mount repo mnt",
+            "restore repo/db --to new --tables a.b",
+            "extract repo/db -o new",
+        ] {
+            scene.run(&format!("{line} --key host.put")).exits(2).says(&["needs the full key"]);
+        }
         assert!(!scene.path("new").exists());
         scene.run("prune repo --keep-last 1 --key host.put").exits(0);
         scene.run("restore repo/db --to new --key full.key").exits(0);

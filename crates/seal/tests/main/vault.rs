@@ -43,6 +43,16 @@ fn every_changed_byte_is_told() {
     assert!(vaults().0.open(&sealed).is_err(), "of another repository");
 }
 
+#[test]
+fn data_of_one_repository_are_not_those_of_another_with_the_same_key() {
+    let key = Key::Full(FullKey::generate().unwrap());
+    let [one, other] = [0, 1].map(|_| Vault::new(Keyring::begin(&key).unwrap().0).unwrap());
+    let mut sealed = b"some rows".to_vec();
+    one.seal(&mut sealed, 0).unwrap();
+    assert_eq!(one.open(&sealed).unwrap(), b"some rows");
+    assert!(other.open(&sealed).is_err());
+}
+
 /// What makes a nonce: who sealed (its 32 bytes) and the number of the call.
 fn place(sealed: &[u8]) -> Vec<u8> {
     sealed[4..44].to_vec()

@@ -82,7 +82,7 @@ impl Place {
                 _work: None,
             });
         }
-        let key = arguments.key.read()?;
+        let key = arguments.key.read_full()?;
         let (named, generation) = repository::one(&text, key.as_ref())?;
         if !named.is_tree(Request::new(generation, 1))? {
             report.note(&format!("{text} is a volume, so all of it is restored into a folder to work in"));

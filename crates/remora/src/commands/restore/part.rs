@@ -17,7 +17,7 @@ use crate::{commands, repository, shown};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
-    let (named, generation) = repository::one(&arguments.from, arguments.key.read()?.as_ref())?;
+    let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     if !named.is_tree(Request::new(generation, 1))? {
         return Err(usage(format!(
             "{} is a volume, and the backup does not know which files are in it; 'remora mount' shows it",

@@ -72,7 +72,7 @@ impl Drop for Work {
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
-    let (named, generation) = repository::one(&arguments.from, arguments.key.read()?.as_ref())?;
+    let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     if arguments.to.host.is_some() {
         return Err(usage("--tables makes a dump on this machine; copy its folder"));
     }

@@ -178,7 +178,7 @@ fn choose(
 pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let own = &arguments.until;
-    let (named, wanted) = repository::one(&arguments.from, arguments.key.read()?.as_ref())?;
+    let (named, wanted) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     if arguments.delta || arguments.overwrite || arguments.keep_going || !arguments.path.is_empty() {
         return Err(usage(
             "--until, --before and --before-statement restore all files into a new folder, and only what is sound",

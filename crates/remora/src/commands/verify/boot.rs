@@ -22,7 +22,7 @@ use crate::{commands, repository};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let text = arguments.repository.to_string_lossy();
-    let (named, generation) = repository::one(&text, arguments.key.read()?.as_ref())?;
+    let (named, generation) = repository::one(&text, arguments.key.read_full()?.as_ref())?;
     let stop = commands::stop_flag(report)?;
     let wanted = Wanted {
         data_folder: arguments.data_folder.as_deref(),
