@@ -2,10 +2,14 @@
 
 #[path = "hot/aria.rs"]
 mod aria;
+#[path = "hot/page.rs"]
+mod page;
 #[path = "hot/queue.rs"]
 mod queue;
 #[path = "hot/refuse.rs"]
 mod refuse;
+#[path = "hot/step.rs"]
+mod step;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +29,8 @@ struct Scene {
     server: Sandbox,
     folder: TempDir,
     plugins: Vec<PathBuf>,
+    /// What servers on copies of it need.
+    options: Vec<String>,
 }
 
 /// A server, with new data if there are none.
@@ -36,6 +42,8 @@ fn server(product: Product, options: &[&str], plugins: &[PathBuf], data: Option<
     Sandbox::start(&installation, &places(), &settings).unwrap()
 }
 
+/// Options of all servers.
+const OPTIONS: [&str; 3] = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"];
 /// Engines of the tables that grow by a row with each transaction.
 const ENGINES: [&str; 4] = ["InnoDB", "InnoDB", "MyISAM", "Aria"];
 
@@ -47,8 +55,11 @@ impl Scene {
     /// With plugins, which are files.
     fn with(product: Product, more: &[&str], plugins: Vec<PathBuf>) -> Scene {
         tell(product);
-        let options = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"];
-        let server = server(product, &[&options, more].concat(), &plugins, None);
+        Scene::of(product, server(product, &[&OPTIONS, more].concat(), &plugins, None), plugins)
+    }
+
+    /// With a server that has started.
+    fn of(product: Product, server: Sandbox, plugins: Vec<PathBuf>) -> Scene {
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
         let mut session = connect(server.socket());
         session.execute("CREATE DATABASE app").unwrap();
@@ -56,7 +67,7 @@ impl Scene {
             let columns = "(id INT PRIMARY KEY, pad VARCHAR(2000) NOT NULL)";
             session.execute(&format!("CREATE TABLE app.w{number} {columns} ENGINE={engine}")).unwrap();
         }
-        Scene { product, server, folder, plugins }
+        Scene { product, server, folder, plugins, options: Vec::new() }
     }
 
     /// Rows that make the copy take a while.
@@ -95,7 +106,8 @@ impl Scene {
             std::fs::remove_dir_all(&to).unwrap();
         }
         self.run(&["restore", "repo", "--to", "back"]).exits(0);
-        server(self.product, &["--innodb-log-file-size=96M"], &self.plugins, Some(to))
+        let options = self.options.iter().map(String::as_str).chain(["--innodb-log-file-size=96M"]);
+        server(self.product, &options.collect::<Vec<_>>(), &self.plugins, Some(to))
     }
 
     /// The numbers of the last transactions in the newest generation, by domain.
