@@ -237,10 +237,16 @@ pub fn backup(
         // The note only helps to notice a missing generation, and this one is there.
         world.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));
     }
-    let mut damages: Vec<String> = loaded.damages().map(ToString::to_string).collect();
+    let mut summary = summary(&header, &counts, (written, content));
     let (met, doubted) = pipeline.found();
-    damages.extend(met);
-    Ok(Summary {
+    summary.damages = loaded.damages().map(ToString::to_string).chain(met).collect();
+    summary.doubted = doubted;
+    Ok(summary)
+}
+
+/// What was made, without what is wrong with it.
+fn summary(header: &Header, counts: &Counts, (written, content): (u64, [u8; 32])) -> Summary {
+    Summary {
         generation: header.generation,
         parent: header.parent,
         len: header.len,
@@ -249,9 +255,9 @@ pub fn backup(
         written,
         content,
         healed: counts.healed,
-        damages,
-        doubted,
-    })
+        damages: Vec::new(),
+        doubted: Vec::new(),
+    }
 }
 
 /// One thread reads, some hash and compress, and the caller's writes.

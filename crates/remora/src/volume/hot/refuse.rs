@@ -57,7 +57,6 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
             ));
         }
     }
-    // Who has no PROCESS sees none here. Such a file is refused when it is read.
     let query = "SELECT name FROM information_schema.innodb_tablespaces_encryption WHERE encryption_scheme <> 0 LIMIT 1";
     if let Some(name) = session.value(query).map_err(io::Error::other)? {
         return no(format!(
