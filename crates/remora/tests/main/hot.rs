@@ -2,6 +2,8 @@
 
 #[path = "hot/aria.rs"]
 mod aria;
+#[path = "hot/ddl.rs"]
+mod ddl;
 #[path = "hot/page.rs"]
 mod page;
 #[path = "hot/queue.rs"]

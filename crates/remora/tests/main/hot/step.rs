@@ -27,14 +27,14 @@ enum Victim {
 }
 
 /// A server behind a gate, and how to copy it.
-struct Behind<'a> {
-    scene: &'a Scene,
-    there: Option<&'a ssh::Server>,
+pub(super) struct Behind<'a> {
+    pub(super) scene: &'a Scene,
+    pub(super) there: Option<&'a ssh::Server>,
 }
 
 impl Behind<'_> {
     /// Begins a copy behind a gate.
-    fn begin(&self, stop: Option<Step>) -> (Gate, Running) {
+    pub(super) fn begin(&self, stop: Option<Step>) -> (Gate, Running) {
         let socket = self.scene.folder.path().join("gate.sock");
         let gate = Gate::open(&socket, self.scene.server.socket(), stop);
         let repository = self.scene.folder.path().join("repo").display().to_string();
