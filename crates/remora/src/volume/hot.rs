@@ -369,8 +369,8 @@ impl HotFeed<'_> {
         match log.deleted.iter().find_map(|space| self.spaces.get(space)) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(
-                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; SET GLOBAL \
-                 innodb_log_checkpoint_now=1, and copy the server again",
+                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
+                 again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
                 self.data.join(path).display()
             ))),
         }

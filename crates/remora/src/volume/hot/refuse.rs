@@ -102,8 +102,8 @@ pub(super) fn new_system(machine: &Machine, system: &Path) -> io::Result<()> {
     machine.disk().open_direct(system)?.read_full_at(0, &mut first)?;
     if first == [0; 64] {
         return Err(io::Error::other(format!(
-            "the first page of {} has not been written yet, and no server recovers without it; SET GLOBAL \
-             innodb_log_checkpoint_now=1, and copy the server again",
+            "the first page of {} has not been written yet, and no server recovers without it; copy the server \
+             again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
             system.display()
         )));
     }
