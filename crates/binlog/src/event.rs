@@ -39,10 +39,20 @@ pub const FLAGS_AT: usize = 17;
 pub const IN_USE: u16 = 0x1;
 /// Made for the reader: it is in no log.
 pub const ARTIFICIAL: u16 = 0x20;
-/// The file is a relay log.
+/// The file is a relay log: its first event says so.
 pub const RELAY: u16 = 0x40;
 /// Whoever does not know the event may leave it out.
 pub const IGNORABLE: u16 = 0x80;
+
+/// The first bytes of a file, as many as [`is_relayed`] needs.
+pub const FIRST_BYTES: usize = MAGIC.len() + HEADER_BYTES;
+
+/// Whether a file that begins with these bytes is a replica's copy of its source's log, whatever its name is.
+#[must_use]
+pub fn is_relayed(first: &[u8]) -> bool {
+    let header = first.strip_prefix(&MAGIC).and_then(|rest| rest.first_chunk());
+    header.is_some_and(|header| Header::parse(*header).flags & RELAY != 0)
+}
 
 /// What every event begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

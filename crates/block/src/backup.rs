@@ -59,7 +59,13 @@ pub struct Request<'a> {
     pub jobs: usize,
     /// The most bytes to read per second.
     pub rate: Option<u64>,
+    /// Whether a block that differs from what it was can't be right, by what both have in them. The first
+    /// one may be older than the generation before.
+    pub doubt: Option<Doubt<'a>>,
 }
+
+/// Whether something is wrong with a block, by what it was and what it is.
+pub type Doubt<'a> = &'a (dyn Fn(&[u8], &[u8]) -> bool + Sync);
 
 impl<'a> Request<'a> {
     /// A backup with the defaults: of what changed, as fast as one thread can.
@@ -76,6 +82,7 @@ impl<'a> Request<'a> {
             is_still: false,
             jobs: 1,
             rate: None,
+            doubt: None,
         }
     }
 }
@@ -110,6 +117,8 @@ pub struct Summary {
     pub healed: u64,
     /// Damage that was seen in the repository. This generation is complete nevertheless.
     pub damages: Vec<String>,
+    /// The blocks for which [`Request::doubt`] said yes, by their numbers in the volume, in order.
+    pub doubted: Vec<u64>,
 }
 
 /// How many blocks changed, and how many of them an interrupted run had stored.
@@ -191,8 +200,17 @@ pub fn backup(
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
     let damage = &loaded.damage;
     let (chain, len) = (chain.as_ref(), AtomicU64::new(before.len));
-    let pipeline =
-        Pipeline { repository, request, world, chain, changed, len, damage, met: Mutex::default() };
+    let pipeline = Pipeline {
+        repository,
+        request,
+        world,
+        chain,
+        changed,
+        len,
+        damage,
+        met: Mutex::default(),
+        doubted: Mutex::default(),
+    };
     let counts = match pipeline.run(feed, salvage, &mut writer) {
         Ok(counts) => counts,
         Err(error) => {
@@ -219,9 +237,16 @@ pub fn backup(
         // The note only helps to notice a missing generation, and this one is there.
         world.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));
     }
-    let mut damages: Vec<String> = loaded.damages().map(ToString::to_string).collect();
-    damages.extend(pipeline.met());
-    Ok(Summary {
+    let mut summary = summary(&header, &counts, (written, content));
+    let (met, doubted) = pipeline.found();
+    summary.damages = loaded.damages().map(ToString::to_string).chain(met).collect();
+    summary.doubted = doubted;
+    Ok(summary)
+}
+
+/// What was made, without what is wrong with it.
+fn summary(header: &Header, counts: &Counts, (written, content): (u64, [u8; 32])) -> Summary {
+    Summary {
         generation: header.generation,
         parent: header.parent,
         len: header.len,
@@ -230,8 +255,9 @@ pub fn backup(
         written,
         content,
         healed: counts.healed,
-        damages,
-    })
+        damages: Vec::new(),
+        doubted: Vec::new(),
+    }
 }
 
 /// One thread reads, some hash and compress, and the caller's writes.
@@ -248,6 +274,8 @@ struct Pipeline<'a> {
     damage: &'a Damage,
     /// The damage that was met.
     met: Mutex<BTreeSet<String>>,
+    /// The blocks that can't be right.
+    doubted: Mutex<BTreeSet<u64>>,
 }
 
 impl Pipeline<'_> {
@@ -269,7 +297,8 @@ impl Pipeline<'_> {
             let reader = scope.spawn(move || self.read(feed, salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
-                let changer = Changer::new(fetcher, self.changed.and(self.request.before), &self.met);
+                let doubt = self.request.doubt.map(|doubt| (doubt, &self.doubted));
+                let changer = Changer::new(fetcher, self.changed.and(self.request.before), &self.met, doubt);
                 scope.spawn(move || self.work(&jobs, &to_writer, changer));
             }
             drop((jobs, to_writer));
@@ -448,8 +477,11 @@ impl Pipeline<'_> {
         met.extend(damages.iter().map(ToString::to_string));
     }
 
-    fn met(self) -> BTreeSet<String> {
-        self.met.into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// The damage that was met, and the blocks that can't be right.
+    fn found(self) -> (BTreeSet<String>, Vec<u64>) {
+        let met = self.met.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let doubted = self.doubted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (met, doubted.into_iter().collect())
     }
 }
 

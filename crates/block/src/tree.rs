@@ -251,6 +251,18 @@ pub enum Part<'a> {
     File(&'a Path, u64),
 }
 
+impl Layout {
+    /// The file that a block of the volume is of, and where the block begins in the file, in bytes.
+    #[must_use]
+    pub fn file_of(&self, block: u64) -> Option<(&Path, u64)> {
+        let at = block * BLOCK_U64;
+        self.nodes.iter().find_map(|node| {
+            let (place, offset) = node.places().find(|(place, _)| place.contains(&at))?;
+            Some((&*node.path, offset + (at - place.start)))
+        })
+    }
+}
+
 /// What others may do to a file while it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Care {
@@ -259,8 +271,9 @@ pub enum Care {
     /// Remove it. What the file no longer has is zeros.
     Passing,
     /// Write pages of it, cut it and remove it: a server works with it. It is read around the page cache;
-    /// each page is checked, and read again if it is torn. What the file no longer has is zeros.
-    Pages,
+    /// each page is checked, and read again if it is torn. What the file no longer has is zeros. The number
+    /// says how many bytes a page of that server has, where the file does not tell.
+    Pages(u32),
 }
 
 /// Among hard links to one file, makes the one the file that had its blocks before.
@@ -346,6 +359,8 @@ fn front(blocks: &[Range<u64>], mut count: u64) -> Vec<Range<u64>> {
 struct Room {
     /// In ascending order; the last one has no end.
     gaps: Vec<Range<u64>>,
+    /// What is given away begins at a multiple of so many blocks.
+    unit: u64,
 }
 
 impl Room {
@@ -361,7 +376,7 @@ impl Room {
             next = range.end;
         }
         gaps.push(next..u64::MAX);
-        Room { gaps }
+        Room { gaps, unit: 1 }
     }
 
     /// Adds adjacent blocks until there are `count`.
@@ -370,9 +385,10 @@ impl Room {
         if missing == 0 {
             return;
         }
-        let fits = |gap: &&mut Range<u64>| gap.end - gap.start >= missing;
+        let begin = |gap: &Range<u64>| gap.start.next_multiple_of(self.unit);
+        let fits = |gap: &&mut Range<u64>| gap.end.saturating_sub(begin(gap)) >= missing;
         if let Some(gap) = self.gaps.iter_mut().find(fits) {
-            let taken = gap.start..gap.start + missing;
+            let taken = begin(gap)..begin(gap) + missing;
             gap.start = taken.end;
             match blocks.last_mut() {
                 Some(last) if last.end == taken.start => last.end = taken.end,

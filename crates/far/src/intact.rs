@@ -21,8 +21,8 @@ impl Check for Intact {
         &self,
         path: &Path,
         first: &dyn Fn() -> io::Result<Vec<u8>>,
-        offset: u64,
-        bytes: &[u8],
+        page_bytes: u32,
+        (offset, bytes): (u64, &[u8]),
     ) -> io::Result<Option<BadPage>> {
         let known = self.formats.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
         if let Some(format) = known
@@ -32,7 +32,8 @@ impl Check for Intact {
         }
         // The file may be another one of the same name by now.
         let first = first()?;
-        let found = Format::of_first_page(&first).and_then(|format| {
+        let page_bytes = usize::try_from(page_bytes).map_err(io::Error::other)?;
+        let found = Format::of_first_page(&first, page_bytes).and_then(|format| {
             let whole = first.get(..format.page_bytes()).unwrap_or_default();
             Ok(match format.first_bad(0, whole)? {
                 // What it tells is not to be trusted either.

@@ -28,16 +28,22 @@ pub struct FilePart {
     pub offset: u64,
 }
 
-/// How [`Care`] is written.
-const CARES: [(u8, Care); 3] = [(0, Care::Still), (1, Care::Passing), (2, Care::Pages)];
-
+/// How [`Care`] is written: of pages, the binary logarithm of their bytes.
 fn care_number(care: Care) -> u8 {
-    CARES.iter().find(|(_, known)| *known == care).map_or(0, |(number, _)| *number)
+    match care {
+        Care::Still => 0,
+        Care::Passing => 1,
+        Care::Pages(bytes) => u8::try_from(bytes.max(4).ilog2()).unwrap_or(u8::MAX),
+    }
 }
 
 fn care(number: u8) -> io::Result<Care> {
-    let found = CARES.iter().find(|(known, _)| *known == number);
-    found.map(|(_, care)| *care).ok_or_else(|| corrupt("a care that is not known"))
+    match number {
+        0 => Ok(Care::Still),
+        1 => Ok(Care::Passing),
+        2..32 => Ok(Care::Pages(1 << number)),
+        _ => Err(corrupt("a care that is not known")),
+    }
 }
 
 /// A request of the near side. After the colon: its answer.

@@ -16,13 +16,12 @@ use crate::page::{
     self, DATA, FLAGS, Kind, NO_CHECKSUM, PAGE_BYTES, Sums, corrupt, crc, u16_at, u32_at, u64_at,
 };
 
-/// Pages of the system tablespace that are copies of pages which the server was about to write. The server
-/// looks at them only when it recovers, and passes over those that are torn.
-const DOUBLEWRITE: Range<u32> = 64..192;
 /// Marks the type of a compressed page where checksums are full; the other bits are its length in 256 bytes.
 const COMPRESSED: u16 = 0x8000;
 /// The type of a compressed page in the older form.
 const OLD_COMPRESSED: Kind = Kind(34_354);
+/// Where a page has the LSN of its last change.
+const LSN: usize = 16;
 /// Where the payload of such a page begins, behind its length.
 const OLD_PAYLOAD: usize = DATA + 2;
 /// The number of zlib among the ways to compress pages; the others are 2 to 6.
@@ -32,6 +31,9 @@ const OTHER_METHODS: Range<u64> = 2..7;
 const ENCRYPTION: &[u8] = b"s\x0e\x0cREt";
 /// The smallest page of `ROW_FORMAT=COMPRESSED`.
 const ZIP_BYTES_MIN: usize = 1024;
+
+/// The beginning of a file that tells how its pages are: as much as the largest page has.
+pub const FIRST_BYTES: usize = 64 << 10;
 
 /// The form of a tablespace's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,24 +56,26 @@ pub struct Format {
     /// The number of the file's first page in its tablespace, which may have several files; none if it is
     /// not known.
     first: Option<u32>,
-    /// Whether it is the first file of the system tablespace.
-    has_doublewrite: bool,
+    /// The second extent of the system tablespace, which has as many pages; 0 for other files. It and the
+    /// third are copies of pages that the server was about to write. The server looks at them only when it
+    /// recovers, and passes over those that are torn.
+    doublewrite: u32,
 }
 
 impl Format {
-    /// Recognises the form by the first 16 KiB of a file, or all of it if that is less.
+    /// Recognises the form by the first [`FIRST_BYTES`] of a file, or all of it if that is less.
     ///
     /// Two kinds of files do not tell: a new one, whose first page is zeros as long as the server has not
     /// written it, and the second and later files of the system tablespace. In these a page may have any of
-    /// the forms.
+    /// the forms, and `page_bytes`, which is `innodb_page_size`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for encrypted tablespaces and for pages of 32 and 64 KiB; [`Error::Corrupt`] if
-    /// this is not the first page of a tablespace, which it may be when it is read again.
-    pub fn of_first_page(page: &[u8]) -> Result<Format, Error> {
-        let unknown =
-            Format { form: Form::Unknown, page_bytes: PAGE_BYTES, first: None, has_doublewrite: false };
-        if is_zeros(page) {
+    /// [`Error::Unsupported`] for encrypted tablespaces; [`Error::Corrupt`] if this is not the first page of
+    /// a tablespace, which it may be when it is read again.
+    pub fn of_first_page(page: &[u8], page_bytes: usize) -> Result<Format, Error> {
+        let unknown = Format { form: Form::Unknown, page_bytes, first: None, doublewrite: 0 };
+        // The smallest pages have that much, and none that was written begins with so many zeros.
+        if is_zeros(page.get(..ZIP_BYTES_MIN).unwrap_or(page)) {
             return Ok(unknown);
         }
         let (first, spaces) = (u32_at(page, 4), (u32_at(page, 34), u32_at(page, DATA)));
@@ -84,8 +88,7 @@ impl Format {
         let full = flags & 0x10 != 0;
         let logical = match if full { flags & 15 } else { flags >> 6 & 15 } {
             0 if !full => PAGE_BYTES,
-            size @ 3..=5 if full || size < 5 => 512 << size,
-            6 | 7 => return Err(Error::unsupported("its pages have more than 16 KiB")),
+            size @ 3..=7 if full || size != 5 => 512 << size,
             _ => return Err(corrupt(0, FLAGS, format!("no tablespace has the flags {flags:#x}"))),
         };
         let (form, page_bytes) = match flags >> 1 & 15 {
@@ -94,14 +97,17 @@ impl Format {
             zip @ 1..=5 if (ZIP_BYTES_MIN >> 1) << zip <= logical => (Form::Zip, (ZIP_BYTES_MIN >> 1) << zip),
             _ => return Err(corrupt(0, FLAGS, format!("no tablespace has the flags {flags:#x}"))),
         };
-        let extents = crate::space::DESCRIPTORS + crate::space::DESCRIPTOR_BYTES * page_bytes / 64;
+        let extent = extent_pages(logical);
+        // Two bits for each page of an extent, and 24 bytes.
+        let extents = crate::space::DESCRIPTORS + (24 + extent / 4) * (page_bytes / extent);
         let encryption = page.get(extents..).and_then(|rest| rest.strip_prefix(ENCRYPTION));
         if encryption.and_then(<[u8]>::first).is_some_and(|&scheme| scheme != 0) {
             return Err(Error::unsupported(
                 "it is encrypted; only the server can tell whether it is damaged",
             ));
         }
-        Ok(Format { form, page_bytes, first: Some(0), has_doublewrite: spaces == (0, 0) })
+        let doublewrite = if spaces == (0, 0) { u32::try_from(extent).unwrap_or(0) } else { 0 };
+        Ok(Format { form, page_bytes, first: Some(0), doublewrite })
     }
 
     /// Bytes of a page in the file.
@@ -126,7 +132,7 @@ impl Format {
     /// # Errors
     /// [`Error::Unsupported`] for a page that only the server can check.
     pub fn is_intact(&self, number: u32, page: &[u8]) -> Result<bool, Error> {
-        if is_zeros(page) || self.has_doublewrite && DOUBLEWRITE.contains(&number) {
+        if is_zeros(page) || (self.doublewrite..3 * self.doublewrite).contains(&number) {
             return Ok(true);
         }
         let number = self.first.unwrap_or(0).wrapping_add(number);
@@ -160,6 +166,32 @@ impl Format {
         }
         Ok(None)
     }
+}
+
+/// Whether a page is another one than it was, although it says that nobody has written to it since the LSN
+/// `since`, at which everything older was in the file that it was read from before. Either a read returned
+/// something old, or a write was lost. Both are parts of files of the same length; pages that are larger
+/// than that, and those without a full checksum, tell nothing.
+#[must_use]
+pub fn has_gone_back(was: &[u8], now: &[u8], page_bytes: usize, since: u64) -> bool {
+    let same = |was: &[u8], now: &[u8], range: Range<usize>| was.get(range.clone()) == now.get(range);
+    let extent = u32::try_from(extent_pages(page_bytes)).unwrap_or(0);
+    was.chunks_exact(page_bytes).zip(now.chunks_exact(page_bytes)).any(|(was, now)| {
+        let is_copy = u32_at(now, 34) == 0 && (extent..3 * extent).contains(&u32_at(now, 4));
+        // Zeros: it was freed. The same number of the page and of the tablespace: it is the same page.
+        was != now
+            && (1..since).contains(&u64_at(now, LSN))
+            && same(was, now, 4..8)
+            && same(was, now, 34..38)
+            && !is_copy
+            && is_full(was)
+            && is_full(now)
+    })
+}
+
+/// The pages of an extent: 1 MiB, but at least 64 pages.
+fn extent_pages(page_bytes: usize) -> usize {
+    ((1 << 20) / page_bytes).max(64)
 }
 
 fn is_zeros(bytes: &[u8]) -> bool {
@@ -217,10 +249,10 @@ fn is_zip(page: &[u8]) -> bool {
         || stored == ranges.into_iter().fold(0, adler)
 }
 
-/// Whether 16 KiB are pages of `ROW_FORMAT=COMPRESSED`, where `number` counts 16 KiB.
+/// Whether the bytes of one page are pages of `ROW_FORMAT=COMPRESSED` instead.
 fn is_zip_of_any_size(number: u32, bytes: &[u8]) -> bool {
-    (0..5).any(|power| {
-        let size = PAGE_BYTES >> power;
+    let sizes = (0..5).map(|power| (power, bytes.len() >> power));
+    sizes.filter(|(_, size)| (ZIP_BYTES_MIN..=PAGE_BYTES).contains(size)).any(|(power, size)| {
         let first = number << power;
         // Without any checksum it can't be told what they are.
         bytes.chunks(size).zip(first..).all(|(page, number)| {

@@ -22,7 +22,7 @@ use server::{Overrides, Session, Target};
 use self::binary_log::BinaryLog;
 use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
-use crate::repository::Named;
+use crate::repository::{self, Named};
 use crate::stop;
 
 /// How deep in a volume a data folder may be.
@@ -31,6 +31,12 @@ pub(crate) const DEPTH_MAX: usize = 4;
 /// FSP_SPACE_FLAGS (16).
 const FLAGS_AT: u64 = 54;
 
+/// Options for a server that must not touch what nobody asked for.
+pub(crate) const FRUGAL: [&str; 3] = [
+    "--innodb-buffer-pool-load-at-startup=OFF",
+    "--innodb-buffer-pool-dump-at-shutdown=OFF",
+    "--innodb-stats-auto-recalc=OFF",
+];
 /// How long to wait before asking again whether everything is rolled back.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -87,13 +93,15 @@ pub(crate) struct Lazy {
 }
 
 /// Mounts a generation in a folder of ours, without reading more of it than is touched. Returns its number.
-pub(crate) fn lazy(named: Named, generation: Option<u64>, work: &Path, say: Say) -> Result<(u64, Files)> {
+pub(crate) fn lazy(named: &Named, generation: Option<u64>, work: &Path, say: Say) -> Result<(u64, Files)> {
     let is_tree = named.is_tree(Request::new(generation, 1))?;
-    let number = Library::open(named.repository)?.content(generation)?.generation();
+    let repository = repository::at(named.folder.clone(), named.key.as_ref())?;
+    let number = Library::open(repository)?.content(generation)?.generation();
     own_mounts()?;
     let folder = work.join("mount");
     RealDisk.create_folder(&folder)?;
-    let shelf = Arc::new(Shelf::new(vec![named.folder], named.key, Some(Room::new(work)), say));
+    let shelf = Shelf::new(vec![named.folder.clone()], named.key.clone(), Some(Room::new(work)), say);
+    let shelf = Arc::new(shelf);
     let mount = Mount::new(&shelf, &folder, true, false)?;
     let top: PathBuf = shelf.names().map(|name| folder.join(name).join(number.to_string())).collect();
     // What is wrong with it was told.

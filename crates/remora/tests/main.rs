@@ -36,6 +36,8 @@ mod extract_dump;
 mod form;
 #[path = "main/galera.rs"]
 mod galera;
+#[path = "main/gate.rs"]
+mod gate;
 #[path = "main/hot.rs"]
 mod hot;
 #[path = "main/ibd.rs"]

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use disk::Source;
 
+use crate::backup::Doubt;
 use crate::backup::salvage::Salvaged;
 use crate::chain::Chunk;
 use crate::feed::Seen;
@@ -27,6 +28,8 @@ pub(super) struct Changer<'a> {
     packer: io::Result<Packer<'a>>,
     /// Damage that was met.
     met: &'a Mutex<BTreeSet<String>>,
+    /// What can't be right, and where that is noted.
+    doubt: Option<(Doubt<'a>, &'a Mutex<BTreeSet<u64>>)>,
 }
 
 /// The result for a chunk.
@@ -62,8 +65,9 @@ impl<'a> Changer<'a> {
         fetcher: &'a Fetcher<'a>,
         before: Option<&'a dyn Source>,
         met: &'a Mutex<BTreeSet<String>>,
+        doubt: Option<(Doubt<'a>, &'a Mutex<BTreeSet<u64>>)>,
     ) -> Changer<'a> {
-        Changer { fetcher, before, packer: Packer::new(fetcher.vault()), met }
+        Changer { fetcher, before, packer: Packer::new(fetcher.vault()), met, doubt }
     }
 
     /// Examines a chunk, given its number and its data.
@@ -145,6 +149,12 @@ impl<'a> Changer<'a> {
             Ok(bases) => bases,
             Err(bad) => return Ok(Err(bad)),
         };
+        if let Some((doubt, doubted)) = self.doubt {
+            let pairs = based.iter().zip(bases.chunks(BLOCK));
+            let bad = pairs.filter(|((new, _), base)| doubt(base, block_of(data, new.block)));
+            let numbers = bad.map(|((new, _), _)| chunk * CHUNK_BLOCKS as u64 + new.block as u64);
+            doubted.lock().unwrap_or_else(PoisonError::into_inner).extend(numbers);
+        }
         let mut packer = DeltaPacker::new(self.fetcher.vault()).map_err(packing)?;
         let (mut stored, mut paid, mut vain) = ([false; CHUNK_BLOCKS], 0, 0);
         for ((new, was), base) in based.iter().zip(bases.chunks(BLOCK)) {

@@ -18,6 +18,8 @@ const CHUNK_BLOCKS_U64: u64 = CHUNK_BLOCKS as u64;
 /// known. There is room between the regions, so that a group can grow from one generation to the next without
 /// moving the files behind it.
 pub struct Growing {
+    /// A page of this many blocks must not be cut: files begin at multiples of it.
+    unit: u64,
     /// The blocks that files had before.
     before: BTreeMap<PathBuf, Vec<Range<u64>>>,
     /// Where the regions began before.
@@ -29,12 +31,14 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// Begins without files. `before`: the layout of the generation before.
+    /// Begins without files, which may have pages of `page_bytes` bytes. No page lies in two chunks: its
+    /// parts would be read at different times. `before`: the layout of the generation before.
     #[must_use]
-    pub fn new(before: Option<&Layout>) -> Growing {
+    pub fn new(before: Option<&Layout>, page_bytes: u32) -> Growing {
         let nodes = before.into_iter().flat_map(|before| &before.nodes);
         let files = nodes.filter(|node| node.kind == Kind::File && node.same_as.is_none());
         Growing {
+            unit: blocks_of(page_bytes.into()).max(1),
             before: files.map(|node| (node.path.clone(), node.blocks.clone())).collect(),
             bases_before: before.and_then(|before| before.grown),
             // The first block says that the header is the last one.
@@ -60,12 +64,14 @@ impl Growing {
         let is_in = |range: &Range<u64>| range.start >= region.start && range.end <= region.end;
         for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
             let old = self.before.get(&node.path).filter(|old| old.iter().all(is_in));
+            let old = old.filter(|old| self.can_stay(old, blocks_of(node.len)));
             node.blocks = old.map(|old| front(old, blocks_of(node.len))).unwrap_or_default();
         }
         // What is before the region is full.
         let taken = 1..start;
         let used = nodes.iter().flat_map(|node| &node.blocks);
         let mut room = Room::around(used.chain(Some(&taken).filter(|taken| !taken.is_empty())));
+        room.unit = self.unit;
         for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
             room.grow(&mut node.blocks, blocks_of(node.len));
         }
@@ -81,6 +87,15 @@ impl Growing {
         let next = stays.unwrap_or_else(|| (self.end + spare).next_multiple_of(CHUNK_BLOCKS_U64));
         self.bases.push(next);
         next * BLOCK_U64
+    }
+
+    /// Whether no page is cut if a file has these blocks, or grows from them on to `count`.
+    fn can_stay(&self, blocks: &[Range<u64>], count: u64) -> bool {
+        let is_whole = |range: &Range<u64>| (range.end - range.start).is_multiple_of(self.unit);
+        let all = blocks.iter().map(|range| range.end - range.start).sum::<u64>();
+        // What is behind the last one of a file that does not grow, it does not have.
+        let whole = if all < count { blocks } else { blocks.split_last().map_or(blocks, |(_, rest)| rest) };
+        blocks.iter().all(|range| range.start.is_multiple_of(self.unit)) && whole.iter().all(is_whole)
     }
 
     /// The first block of the volume, which is known from the beginning.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use disk::Source;
 
-use crate::format::BLOCK;
-
+/// The largest page of a file.
+const FIRST_BYTES: usize = 64 << 10;
 /// How often a part with a torn page is read, and how long to wait in between: as long as mariadb-backup.
 const READS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -24,9 +24,9 @@ pub struct BadPage {
 
 /// Knows the checksums of pages.
 pub trait Check: Send + Sync {
-    /// The first page that is torn or damaged, among the whole pages in `bytes`, which are a part of a file
-    /// from `offset` on. `first` reads the beginning of the file anew, up to 16 KiB: it may tell how its
-    /// pages are made.
+    /// The first page that is torn or damaged, among the whole pages in a part of a file: its offset and
+    /// its bytes. `first` reads the beginning of the file anew, up to 64 KiB: it may tell how its
+    /// pages are made. Where it does not, they have `page_bytes` bytes.
     ///
     /// # Errors
     /// When the pages can't be checked, and errors of reading.
@@ -34,8 +34,8 @@ pub trait Check: Send + Sync {
         &self,
         path: &Path,
         first: &dyn Fn() -> io::Result<Vec<u8>>,
-        offset: u64,
-        bytes: &[u8],
+        page_bytes: u32,
+        part: (u64, &[u8]),
     ) -> io::Result<Option<BadPage>>;
 }
 
@@ -44,6 +44,7 @@ pub(super) struct Pages<'a> {
     pub(super) path: &'a Path,
     pub(super) file: Arc<dyn Source>,
     pub(super) check: &'a dyn Check,
+    pub(super) page_bytes: u32,
 }
 
 impl Pages<'_> {
@@ -55,7 +56,8 @@ impl Pages<'_> {
         loop {
             let filled = self.file.read_full_at(offset, buffer)?;
             buffer.get_mut(filled..).unwrap_or_default().fill(0);
-            let Some(bad) = self.check.first_bad(self.path, &|| self.first(), offset, buffer)? else {
+            let part = (offset, &*buffer);
+            let Some(bad) = self.check.first_bad(self.path, &|| self.first(), self.page_bytes, part)? else {
                 return Ok(());
             };
             reads += 1;
@@ -68,7 +70,7 @@ impl Pages<'_> {
     }
 
     fn first(&self) -> io::Result<Vec<u8>> {
-        let mut page = vec![0; BLOCK];
+        let mut page = vec![0; FIRST_BYTES];
         let count = self.file.read_full_at(0, &mut page)?;
         page.truncate(count);
         Ok(page)

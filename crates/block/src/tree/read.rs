@@ -79,7 +79,7 @@ impl Reader {
     fn file(&self, path: &Path, care: Care) -> io::Result<Option<Arc<dyn Source>>> {
         let opened = self.open.get(path, |path| match care {
             Care::Still | Care::Passing => self.disk.open(path),
-            Care::Pages => self.disk.open_direct(path),
+            Care::Pages(_) => self.disk.open_direct(path),
         });
         match opened {
             Err(error) if care != Care::Still && error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -92,10 +92,10 @@ impl Reader {
             target.fill(0);
             return Ok(());
         };
-        if care == Care::Pages {
+        if let Care::Pages(page_bytes) = care {
             let check = self.check.as_deref();
             let check = check.ok_or_else(|| io::Error::other("nobody knows how to check these pages"))?;
-            return Pages { path, file, check }.read(offset, target);
+            return Pages { path, file, check, page_bytes }.read(offset, target);
         }
         let filled = file.read_full_at(offset, target)?;
         if filled < target.len() && care == Care::Still {

@@ -39,7 +39,7 @@ impl<'a> Groups<'a> {
         between: &'a mut (dyn FnMut(usize) -> io::Result<()> + Send),
     ) -> Groups<'a> {
         let nothing = Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)));
-        let growing = Some(Growing::new(before));
+        let growing = Some(Growing::new(before, 16_384));
         let mut groups = Groups { top, growing, nodes: Vec::new(), scan: nothing, at: 0, len: 0, between };
         groups.next_group().unwrap();
         groups
@@ -206,4 +206,56 @@ fn a_volume_that_does_not_grow_to_its_end_leaves_nothing() {
     }
     back_up(folder.path(), &top, &mut |_| Ok(())).unwrap();
     assert!(bring_back(folder.path()) == contents(&top));
+}
+
+/// A page of several blocks is read at once only if it is in one chunk.
+#[test]
+fn no_page_lies_in_two_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("any"), "").unwrap();
+    let any = tree::list(&RealDisk, folder.path()).unwrap().0.pop().unwrap();
+    let mut random = Random(5);
+    for page in [16_384_u32, 32_768, 65_536] {
+        let mut before: Option<Layout> = None;
+        for _ in 0..20 {
+            let mut growing = Growing::new(before.as_ref(), page);
+            let mut all = Vec::new();
+            for group in 0..3 {
+                let mut nodes: Vec<Node> = (0..30)
+                    .filter_map(|number| {
+                        // Some have parts of pages: they are no tablespaces.
+                        let is_table = number % 3 > 0;
+                        let unit = if is_table { page.into() } else { BLOCK as u64 };
+                        let len = unit * random.below(200) as u64;
+                        let path = format!("{group}-{number:02}").into();
+                        (random.below(5) > 0).then(|| Node { path, ..any.clone().with_len(len) })
+                    })
+                    .collect();
+                growing.add(&mut nodes);
+                all.append(&mut nodes);
+            }
+            let layout = growing.finish(all);
+            let mut last = 0;
+            let mut places: Vec<_> = layout
+                .nodes
+                .iter()
+                .flat_map(|node| {
+                    node.places().map(move |(place, offset)| (place.start, place.end, offset, node))
+                })
+                .collect();
+            places.sort_by_key(|place| place.0);
+            for (start, end, offset, node) in places {
+                assert!(start >= last, "two files have the same block");
+                last = end;
+                if node.len % u64::from(page) == 0 {
+                    let page = u64::from(page);
+                    assert!(
+                        start % page == 0 && offset % page == 0 && end % page == 0,
+                        "{start} {offset} {end}"
+                    );
+                }
+            }
+            before = Some(layout);
+        }
+    }
 }

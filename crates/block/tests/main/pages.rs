@@ -33,9 +33,10 @@ impl<Then: Fn(usize) + Send + Sync> Check for Same<Then> {
         &self,
         _path: &Path,
         first: &dyn Fn() -> io::Result<Vec<u8>>,
-        offset: u64,
-        bytes: &[u8],
+        page_bytes: u32,
+        (offset, bytes): (u64, &[u8]),
     ) -> io::Result<Option<BadPage>> {
+        assert_eq!(page_bytes, 16_384);
         self.firsts.fetch_add(first()?.len(), Ordering::Relaxed);
         let bad = bytes.chunks_exact(BLOCK).position(|page| page.iter().any(|byte| *byte != page[0]));
         let Some(bad) = bad else { return Ok(None) };
@@ -53,7 +54,7 @@ fn file() -> Vec<u8> {
 fn reader(disk: &FaultDisk, check: Arc<dyn Check>) -> Reader {
     let len = file().len() as u64;
     let mut reader = Reader::checked(Arc::new(disk.clone()), len + BLOCK as u64, check);
-    reader.add_file(BLOCK as u64..BLOCK as u64 + len, FILE.into(), 0, Care::Pages);
+    reader.add_file(BLOCK as u64..BLOCK as u64 + len, FILE.into(), 0, Care::Pages(16_384));
     reader
 }
 
@@ -83,7 +84,7 @@ fn torn_once_reread() {
         let bytes = read(&reader(&disk, check.clone())).unwrap();
         assert!(bytes == file());
         assert_eq!(check.found.load(Ordering::Relaxed), heals_after);
-        assert_eq!(check.firsts.load(Ordering::Relaxed), (heals_after + 1) * BLOCK);
+        assert_eq!(check.firsts.load(Ordering::Relaxed), (heals_after + 1) * (64 << 10));
     }
 }
 
@@ -164,7 +165,7 @@ fn pages_that_nobody_can_check_are_refused() {
     let disk = FaultDisk::default();
     disk.put(Path::new(FILE), &file());
     let mut reader = Reader::new(Arc::new(disk), BLOCK as u64);
-    reader.add_file(0..BLOCK as u64, FILE.into(), 0, Care::Pages);
+    reader.add_file(0..BLOCK as u64, FILE.into(), 0, Care::Pages(16_384));
     assert!(reader.read_at(0, &mut [0; BLOCK]).unwrap_err().to_string().contains("check"));
 }
 
@@ -193,7 +194,7 @@ fn only_paged_files_are_checked_and_read_around_the_cache() {
         Reader::checked(Arc::new(RealDisk), layout.volume_len(), check.clone()).with(
             layout.parts(),
             &top,
-            &|path| if paged.contains(path) { Care::Pages } else { Care::Still },
+            &|path| if paged.contains(path) { Care::Pages(16_384) } else { Care::Still },
         )
     };
     let mut bytes = vec![0; usize::try_from(layout.volume_len()).unwrap()];
@@ -238,4 +239,30 @@ fn a_backup_of_a_damaged_file_says_which_page_it_is() {
     }
     assert!(said.contains(FILE) && said.contains("page 3,"), "{said}");
     assert!(repository(&disk).list().unwrap().generations.is_empty());
+}
+
+#[test]
+fn blocks_that_can_not_be_right_are_told() {
+    let disk = FaultDisk::default();
+    let doubt = |was: &[u8], now: &[u8]| {
+        assert_eq!((was.len(), now.len()), (BLOCK, BLOCK));
+        was[0] > now[0]
+    };
+    let back_up = |bytes: &[u8]| {
+        disk.put(Path::new(FILE), bytes);
+        let mut scan = Scan::new(disk.open(Path::new(FILE)).unwrap());
+        let request = backup::Request { jobs: 2, doubt: Some(&doubt), ..backup::Request::new("tree") };
+        backup(&repository(&disk), &mut scan, &request, world()).unwrap().doubted
+    };
+    let mut bytes: Vec<u8> = (0..600).flat_map(|_| [100; BLOCK]).collect();
+    assert_eq!(back_up(&bytes), [], "there is nothing before");
+    bytes[7 * BLOCK..8 * BLOCK].fill(101);
+    bytes[9 * BLOCK..10 * BLOCK].fill(0);
+    bytes[300 * BLOCK] = 99;
+    bytes[500 * BLOCK..501 * BLOCK].fill(98);
+    assert_eq!(back_up(&bytes), [300, 500], "neither what grew nor what is zeros");
+    assert_eq!(back_up(&bytes), []);
+    // Block 300 was stored as a difference, so what is compared is older.
+    bytes[300 * BLOCK] = 100;
+    assert_eq!(back_up(&bytes), []);
 }

@@ -17,7 +17,7 @@ fn path() -> impl Strategy<Value = PathBuf> {
 }
 
 fn care() -> impl Strategy<Value = Care> {
-    prop_oneof![Just(Care::Still), Just(Care::Passing), Just(Care::Pages)]
+    prop_oneof![Just(Care::Still), Just(Care::Passing), (12u32..17).prop_map(|power| Care::Pages(1 << power))]
 }
 
 fn request() -> impl Strategy<Value = Request> {

@@ -7,7 +7,7 @@ use crc_fast::checksum;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use innodb::Error;
-use innodb::intact::Format;
+use innodb::intact::{Format, has_gone_back};
 
 const FULL: u32 = 0x15;
 const OLD: u32 = 0;
@@ -97,7 +97,7 @@ fn old_compressed(page: &[u8], method: u8, inner: &[u8]) -> Vec<u8> {
 }
 
 fn known(first: &[u8]) -> Format {
-    let format = Format::of_first_page(first).unwrap();
+    let format = Format::of_first_page(first, 16_384).unwrap();
     assert!(format.is_known());
     format
 }
@@ -120,7 +120,7 @@ fn only_as_it_is(format: &Format, number: u32, page: &[u8], counts: impl Fn(usiz
 }
 
 fn unsupported(first: &[u8]) -> String {
-    match Format::of_first_page(first) {
+    match Format::of_first_page(first, 16_384) {
         Err(Error::Unsupported(what)) => what,
         other => panic!("{other:?}"),
     }
@@ -128,7 +128,7 @@ fn unsupported(first: &[u8]) -> String {
 
 #[test]
 fn full_checksums_cover_every_byte() {
-    for (size, bytes) in [(3, 4096), (4, 8192), (5, 16_384)] {
+    for (size, bytes) in [(3, 4096), (4, 8192), (5, 16_384), (6, 32_768), (7, 65_536)] {
         let first = full(page(0, 0x10 | size, bytes));
         let format = known(&first);
         assert_eq!(format.page_bytes(), bytes);
@@ -165,7 +165,7 @@ fn page_compressed() {
 
 #[test]
 fn checksums_of_older_servers() {
-    for (size, bytes) in [(3, 4096), (4, 8192), (0, 16_384)] {
+    for (size, bytes) in [(3, 4096), (4, 8192), (0, 16_384), (6, 32_768), (7, 65_536)] {
         let first = old(page(0, size << 6, bytes));
         let format = known(&first);
         assert_eq!(format.page_bytes(), bytes);
@@ -203,7 +203,7 @@ fn compressed() {
 
 #[test]
 fn a_first_page_that_was_not_written_yet_leaves_every_form_possible() {
-    let format = Format::of_first_page(&[0; 16_384]).unwrap();
+    let format = Format::of_first_page(&[0; 16_384], 16_384).unwrap();
     assert!(!format.is_known());
     assert_eq!(format.page_bytes(), 16_384);
     only_as_it_is(&format, 3, &full(page(3, 0, 16_384)), |_| true);
@@ -225,16 +225,33 @@ fn a_first_page_that_was_not_written_yet_leaves_every_form_possible() {
         pages.last_mut().unwrap()[bytes - 1] ^= 1;
         assert_eq!(format.is_intact(3, &pages.concat()), Ok(false));
     }
+    // The server's pages may have another size.
+    for bytes in [4096, 65_536] {
+        let format = Format::of_first_page(&[0; 65_536], bytes).unwrap();
+        assert_eq!(format.page_bytes(), bytes);
+        only_as_it_is(&format, 3, &full(page(3, 0, bytes)), |_| true);
+    }
+    // Only the first page is looked at: behind it may be others.
+    let new: Vec<u8> = [vec![0; 1024], zip(page(1, 0, 1024))].concat();
+    assert!(!Format::of_first_page(&new, 16_384).unwrap().is_known());
 }
 
 #[test]
 fn the_system_tablespace_has_several_files_and_pages_that_nobody_checks() {
-    let of_system = |number| {
-        let mut page = page(number, FULL, 16_384);
+    let of_size = |number, flags, bytes| {
+        let mut page = page(number, flags, bytes);
         put(&mut page, 34, 0);
         put(&mut page, 38, 0);
         full(page)
     };
+    for (flags, bytes, copies) in [(0x13, 4096, 256..768), (0x14, 8192, 128..384), (0x17, 65_536, 64..192)] {
+        let format = known(&of_size(0, flags, bytes));
+        for number in [copies.start - 1, copies.start, copies.end - 1, copies.end] {
+            let intact = format.is_intact(number, &vec![1; bytes]);
+            assert_eq!(intact, Ok(copies.contains(&number)), "{bytes}: page {number}");
+        }
+    }
+    let of_system = |number| of_size(number, FULL, 16_384);
     let format = known(&of_system(0));
     let torn = [1; 16_384];
     for (number, intact) in [(63, false), (64, true), (191, true), (192, false)] {
@@ -243,31 +260,34 @@ fn the_system_tablespace_has_several_files_and_pages_that_nobody_checks() {
     // Other tablespaces have tables there.
     assert_eq!(known(&full(page(0, FULL, 16_384))).is_intact(64, &torn), Ok(false));
 
-    let second = Format::of_first_page(&of_system(640)).unwrap();
+    let second = Format::of_first_page(&of_system(640), 16_384).unwrap();
     only_as_it_is(&second, 0, &of_system(640), |_| true);
     only_as_it_is(&second, 70, &of_system(710), |_| true);
     assert_eq!(second.is_intact(70, &torn), Ok(false));
-    let unused = Format::of_first_page(&[0; 16_384]).unwrap();
+    let unused = Format::of_first_page(&[0; 16_384], 16_384).unwrap();
     assert_eq!(unused.is_intact(70, &of_system(710)), Ok(true));
 }
 
 #[test]
 fn what_is_no_first_page_or_can_not_be_checked_is_refused() {
-    assert!(unsupported(&full(page(0, 0x16, 16_384))).contains("16 KiB"));
-    assert!(unsupported(&full(page(0, 0x17, 16_384))).contains("16 KiB"));
-    assert!(unsupported(&old(page(0, 6 << 6, 16_384))).contains("16 KiB"));
-    for (flags, len, at) in [(FULL, 16_384, 10_390), (0x14, 8192, 5270), (0x21 | 1 << 1, 1024, 790)] {
+    for (flags, len, at) in [
+        (FULL, 16_384, 10_390),
+        (0x13, 4096, 1558),
+        (0x14, 8192, 3734),
+        (0x17, 65_536, 41_110),
+        (0x21 | 1 << 1, 1024, 790),
+    ] {
         let mut page = page(0, flags, len);
         page[at..at + 7].copy_from_slice(b"s\x0e\x0cREt\x01");
         assert!(unsupported(&page).contains("encrypted"));
         page[at + 6] = 0;
-        assert!(Format::of_first_page(&page).is_ok(), "it was encrypted once");
+        assert!(Format::of_first_page(&page, 16_384).is_ok(), "it was encrypted once");
     }
     for flags in [0x10, 0x12, 0x18, 1 << 6, 5 << 6, 8 << 6, 6 << 1, 3 << 6 | 5 << 1] {
-        let found = Format::of_first_page(&page(0, flags, 16_384));
+        let found = Format::of_first_page(&page(0, flags, 16_384), 16_384);
         assert!(matches!(found, Err(Error::Corrupt { .. })), "{flags:#x}: {found:?}");
     }
-    let found = Format::of_first_page(&full(page(3, 0, 16_384)));
+    let found = Format::of_first_page(&full(page(3, 0, 16_384)), 16_384);
     assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
 }
 
@@ -284,4 +304,42 @@ fn the_first_bad_page_of_a_range_is_found() {
     assert_eq!(format.first_bad(5 * 4096 + 1, &file[5 * 4096 + 1..6 * 4096]), Ok(None));
     assert_eq!(format.first_bad(5 * 4096 + 1, &file[5 * 4096 + 1..]), Ok(Some(6 * 4096)));
     assert_eq!(format.first_bad(0, &file[..6 * 4096 - 1]), Ok(None));
+}
+
+/// A page with the LSN of its last change.
+fn at_lsn(number: u32, lsn: u64, len: usize) -> Vec<u8> {
+    let mut page = page(number, 0x15, len);
+    page[16..24].copy_from_slice(&lsn.to_be_bytes());
+    full(page)
+}
+
+#[test]
+fn a_page_that_is_another_one_has_a_later_lsn() {
+    for bytes in [4096, 16_384] {
+        let (was, now) = (at_lsn(3, 900, bytes), at_lsn(3, 700, bytes));
+        assert!(has_gone_back(&was, &now, bytes, 800));
+        assert!(!has_gone_back(&was, &now, bytes, 700), "it was written since");
+        assert!(!has_gone_back(&was, &was, bytes, 1000), "it is the same");
+        assert!(!has_gone_back(&was, &vec![0; bytes], bytes, 800), "it was freed");
+        assert!(!has_gone_back(&was, &at_lsn(4, 700, bytes), bytes, 800), "it is another page");
+        let mut other = at_lsn(3, 700, bytes);
+        put(&mut other, 34, 8);
+        assert!(!has_gone_back(&was, &full(other), bytes, 800), "it is of another tablespace");
+        let mut torn = now.clone();
+        torn[2000] ^= 1;
+        assert!(!has_gone_back(&was, &torn, bytes, 800) && !has_gone_back(&torn, &now, bytes, 800));
+        let two = |one: &[u8], other: &[u8]| [one, other].concat();
+        assert!(has_gone_back(&two(&was, &was), &two(&was, &now), bytes, 800), "the second one");
+    }
+    // A copy of some page that is about to be written.
+    let copy = |lsn| {
+        let mut page = at_lsn(64, lsn, 16_384);
+        put(&mut page, 34, 0);
+        full(page)
+    };
+    assert!(!has_gone_back(&copy(900), &copy(700), 16_384, 800));
+    assert!(
+        !has_gone_back(&at_lsn(3, 900, 16_384), &at_lsn(3, 700, 16_384), 65_536, 800),
+        "a part of a page"
+    );
 }

@@ -5,7 +5,7 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::event::Body;
+use binlog::event::{self, Body, FIRST_BYTES};
 use binlog::reader::Reader;
 use disk::{Disk, Output, RealDisk};
 use server::Session;
@@ -28,15 +28,15 @@ impl BinaryLog {
         for entry in fs::read_dir(data)? {
             let path = entry?.path();
             let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
-            // A relay log has an index too.
-            if path.extension().is_none_or(|end| end != "index") || name.contains("relay") {
+            if path.extension().is_none_or(|end| end != "index") {
                 continue;
             }
             let listed = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             let files = listed.lines().filter_map(|line| line.rsplit('/').next());
             let files: Vec<&str> =
                 files.filter(|file| !file.is_empty() && data.join(file).is_file()).collect();
-            let Some(last) = files.last() else { continue };
+            // A relay log has an index too.
+            let Some(last) = files.last().filter(|last| !is_relayed(&data.join(last))) else { continue };
             RealDisk.remove(&path)?;
             let mut index = Output::create(&RealDisk, &path)?;
             files.iter().try_for_each(|file| writeln!(index, "./{file}"))?;
@@ -73,6 +73,12 @@ impl BinaryLog {
     }
 }
 
+/// Whether a log is a relay log.
+fn is_relayed(path: &Path) -> bool {
+    let mut first = [0; FIRST_BYTES];
+    RealDisk.open(path).and_then(|file| file.read_full_at(0, &mut first)).is_ok() && event::is_relayed(&first)
+}
+
 /// The version of the server that wrote the newest log in a data folder.
 pub(crate) fn version(disk: &dyn Disk, data: &Path) -> Option<String> {
     let is_numbered = |name: &str| {
@@ -107,4 +113,36 @@ pub(crate) fn innodb_position(log: &Path) -> Result<Option<Position>> {
         Some((file.to_owned(), digits.parse().ok()?))
     });
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log whose first event has these flags, and its index.
+    fn log(folder: &Path, name: &str, flags: u16) {
+        let mut first = event::MAGIC.to_vec();
+        first.extend([0; event::FLAGS_AT]);
+        first.extend(flags.to_le_bytes());
+        fs::write(folder.join(format!("{name}.000007")), first).unwrap();
+        fs::write(
+            folder.join(format!("{name}.index")),
+            format!("/data/{name}.000006\n/data/{name}.000007\n"),
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn a_relay_log_is_not_taken_for_the_server_s_own() {
+        let folder = tempfile::tempdir().unwrap();
+        log(folder.path(), "from-source", event::RELAY);
+        assert!(BinaryLog::find(folder.path()).unwrap().is_none());
+        // Whatever the own one is called.
+        log(folder.path(), "relay", event::IN_USE);
+        let found = BinaryLog::find(folder.path()).unwrap().unwrap();
+        assert_eq!((&*found.name, &*found.last), ("relay", "relay.000007"));
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("relay.index"), "./relay.000007\n");
+        assert!(read("from-source.index").contains("/data/"), "it is left alone");
+    }
 }

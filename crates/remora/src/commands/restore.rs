@@ -206,6 +206,12 @@ fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
         "it was copied while the server ran: a server that starts on it recovers it first; for that, give it \
          --innodb-log-file-size={size}M or more"
     ));
+    if let Some(folder) = note.pointer("/log/folder").and_then(Value::as_str) {
+        report.note(&format!(
+            "its redo log, which was in {folder}, is in the data folder now: start it without \
+             innodb_log_group_home_dir, or move ib_logfile0 there first"
+        ));
+    }
     match found.booted {
         Some(true) => {}
         Some(false) => report.warn("a server that was started on this generation found it NOT SOUND"),

@@ -11,6 +11,7 @@
 //! aside while nobody committed.
 
 mod aside;
+mod doubt;
 mod early;
 mod file;
 mod log;
@@ -56,6 +57,8 @@ pub(crate) struct HotCopy<'a> {
     login: &'a Login<'a>,
     session: ::server::Session,
     data: PathBuf,
+    /// Where the redo log is.
+    log_folder: PathBuf,
     names: Names,
     /// What the user should know about things that the copy lacks.
     lacks: Vec<String>,
@@ -66,8 +69,8 @@ impl<'a> HotCopy<'a> {
     pub(crate) fn find(machine: &Machine, login: &'a Login<'a>) -> io::Result<HotCopy<'a>> {
         let (_, mut session) = login.connect(machine)?;
         let (_, data) = data_folder(&mut session, machine)?;
-        refuse::server(&mut session, machine, &data)?;
-        let reach = Reach::Folders(&[&*data]);
+        let log_folder = refuse::server(&mut session, machine, &data)?;
+        let reach = Reach::Folders(&[&*data, &*log_folder]);
         let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
         if belongs::check_links(machine, &data, &data, &reach)? {
             return Err(io::Error::other(format!(
@@ -76,7 +79,8 @@ impl<'a> HotCopy<'a> {
             )));
         }
         let names = Names::of(&mut session, machine, &data)?;
-        Ok(HotCopy { login, session, data, names, lacks })
+        names.system().map_or(Ok(()), |system| refuse::new_system(machine, &data.join(system)))?;
+        Ok(HotCopy { login, session, data, log_folder, names, lacks })
     }
 
     /// The paths of the files that there are now.
@@ -86,29 +90,33 @@ impl<'a> HotCopy<'a> {
     }
 
     /// Begins a copy. What is put aside goes to a file without a name in `room`. `before`: where the files
-    /// were in the generation before.
+    /// were in the generation before, and what was noted of it.
     pub(crate) fn begin(
         self,
         machine: &'a Machine,
         room: &Path,
-        before: Option<&Layout>,
-        note: Value,
+        before: Option<(&Layout, &Value)>,
+        mut note: Value,
     ) -> io::Result<HotFeed<'a>> {
         self.lacks.iter().for_each(|line| self.login.report.note(line));
         let stages = Stages::start(self.session, self.login.wait)?;
         let (_, session) = self.login.connect(machine)?;
         let redo = Spool::new(room)?;
-        let log = LogReader::begin(machine, &self.data.join(file::REDO), &redo, session)?;
+        let log = LogReader::begin(machine, &self.log_folder.join(file::REDO), &redo, session)?;
+        note["log"] = json!({"of": doubt::identity(machine, &self.data, &self.names)?});
+        let since = before.and_then(|(_, before)| doubt::since(before, &note, log.checkpoint));
+        let growing = Growing::new(before.map(|(layout, _)| layout), self.names.page_bytes);
         let mut feed = HotFeed {
             machine,
             login: self.login,
             data: self.data,
+            log_folder: self.log_folder,
             names: self.names,
             stages: Some(stages),
             log: Some(log),
             redo,
             aside: Spool::new(room)?,
-            growing: Growing::new(before),
+            growing,
             layout: None,
             early: BTreeMap::new(),
             kept: Vec::new(),
@@ -120,6 +128,7 @@ impl<'a> HotCopy<'a> {
             feed: Box::new(Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)))),
             len: 0,
             region: 0,
+            since,
             note,
         };
         feed.read_pages()?;
@@ -132,6 +141,8 @@ pub(crate) struct HotFeed<'a> {
     machine: &'a Machine,
     login: &'a Login<'a>,
     data: PathBuf,
+    /// Where the redo log is.
+    log_folder: PathBuf,
     names: Names,
     stages: Option<Stages>,
     log: Option<LogReader>,
@@ -160,6 +171,8 @@ pub(crate) struct HotFeed<'a> {
     feed: Box<dyn Feed>,
     len: u64,
     region: usize,
+    /// Pages that nobody has written to since this LSN are as they were in the generation before.
+    since: Option<u64>,
     note: Value,
 }
 
@@ -167,6 +180,17 @@ impl HotFeed<'_> {
     /// The note for the beginning, with room for what is known at the end.
     pub(crate) fn room_for_note() -> String {
         format!("{:NOTE_ROOM$}", "{}")
+    }
+
+    /// Whether a block can't be right, by what it was and what it is; none if nothing tells.
+    pub(crate) fn doubt(&self) -> Option<Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>> {
+        let (since, page_bytes) = (self.since?, self.page_bytes());
+        Some(Box::new(move |was, now| innodb::intact::has_gone_back(was, now, page_bytes, since)))
+    }
+
+    /// Bytes of a page of InnoDB.
+    pub(crate) fn page_bytes(&self) -> usize {
+        usize::try_from(self.names.page_bytes).unwrap_or(BLOCK)
     }
 
     /// The first region: what is read while the server works.
@@ -199,7 +223,7 @@ impl HotFeed<'_> {
     /// Reads parts of the volume from files of the data folder.
     fn scan(&self, parts: Vec<(Range<u64>, Part<'_>)>) -> io::Result<Box<dyn Feed>> {
         let care = |path: &Path| match self.names.when(path) {
-            When::Pages => Care::Pages,
+            When::Pages => Care::Pages(self.names.page_bytes),
             When::Closed => Care::Passing,
             _ => Care::Still,
         };
@@ -295,7 +319,12 @@ impl HotFeed<'_> {
         self.note["position"]["lock"] = "backup-stage".into();
         self.note["position"]["seconds_held"] = commits_s.into();
         self.note["position"]["seconds_without_ddl"] = ddl_s.into();
-        self.note["log"] = json!({"from": log.checkpoint, "to": log.end, "size": log.log_size()});
+        self.note["log"]["from"] = log.checkpoint.into();
+        self.note["log"]["to"] = log.end.into();
+        self.note["log"]["size"] = log.log_size().into();
+        if self.log_folder != self.data {
+            self.note["log"]["folder"] = self.log_folder.display().to_string().into();
+        }
         if self.note.to_string().len() > NOTE_ROOM {
             return Err(io::Error::other("the server's position is too long to be noted"));
         }
@@ -313,7 +342,7 @@ impl HotFeed<'_> {
     /// Gives places to the files of the third region, and begins to read it. Of the `fresh` ones only the
     /// names are known.
     fn lay_out(&mut self, rest: &[Aside], fresh: Vec<Node>, log: &Spooled) -> io::Result<()> {
-        let redo = self.machine.tree().entry(&self.data.join(file::REDO))?;
+        let redo = self.machine.tree().entry(&self.log_folder.join(file::REDO))?;
         let redo = Node::of(file::REDO.into(), redo).with_len(log.file_bytes());
         let (redo_path, aside_path) = (self.redo.path(), self.aside.path());
         // Where the bytes of each file are.
@@ -326,7 +355,7 @@ impl HotFeed<'_> {
         let mut all = std::mem::take(&mut self.kept);
         all.extend(files.iter().cloned());
         all.sort_by(|one, other| one.path.cmp(&other.path));
-        let layout = std::mem::replace(&mut self.growing, Growing::new(None)).finish(all);
+        let layout = std::mem::replace(&mut self.growing, Growing::new(None, 0)).finish(all);
         self.len = layout.volume_len();
         let mut reader = Reader::new(Arc::new(RealDisk), self.len);
         for (place, part) in layout.parts() {
@@ -350,8 +379,8 @@ impl HotFeed<'_> {
         match log.deleted.iter().find_map(|space| self.spaces.get(space)) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(
-                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; SET GLOBAL \
-                 innodb_log_checkpoint_now=1, and copy the server again",
+                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
+                 again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
                 self.data.join(path).display()
             ))),
         }

@@ -38,6 +38,8 @@ fn rows_come_and_go_through_any_member() {
     run(&["import", "a.csv", "--into=shop.a", "--replace", "--url", &url(1)]).exits(0);
     assert_eq!(value(&members[2], "SELECT GROUP_CONCAT(name ORDER BY id) FROM shop.a"), "one,two");
     run(&["dump", "shop", "--output=d", "--url", &url(2)]).exits(0);
+    let copied = ["backup", "mysql:", "--way", "copy", "--to", "repo", "--url", &url(2)];
+    run(&copied).exits(1).says(&["a member of a Galera cluster", "no backup was made"]);
     run(&["diff", "d", &url(0), "--no-users"]).exits(0);
     connect(members[1].socket()).execute("DROP DATABASE shop").unwrap();
     run(&["load", "d", "--no-users", "--url", &url(1)]).exits(0);

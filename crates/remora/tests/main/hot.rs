@@ -2,10 +2,16 @@
 
 #[path = "hot/aria.rs"]
 mod aria;
+#[path = "hot/ddl.rs"]
+mod ddl;
+#[path = "hot/page.rs"]
+mod page;
 #[path = "hot/queue.rs"]
 mod queue;
 #[path = "hot/refuse.rs"]
 mod refuse;
+#[path = "hot/step.rs"]
+mod step;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,12 +25,17 @@ use tempfile::TempDir;
 use crate::ssh;
 use crate::support::{Ended, Running, connect, places, products, remora, tell, until};
 
+/// Copies of each server of a long run.
+const GENERATIONS: u32 = 5;
+
 /// A server and a folder for its backups.
 struct Scene {
     product: Product,
     server: Sandbox,
     folder: TempDir,
     plugins: Vec<PathBuf>,
+    /// What servers on copies of it need.
+    options: Vec<String>,
 }
 
 /// A server, with new data if there are none.
@@ -36,6 +47,8 @@ fn server(product: Product, options: &[&str], plugins: &[PathBuf], data: Option<
     Sandbox::start(&installation, &places(), &settings).unwrap()
 }
 
+/// Options of all servers.
+const OPTIONS: [&str; 3] = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"];
 /// Engines of the tables that grow by a row with each transaction.
 const ENGINES: [&str; 4] = ["InnoDB", "InnoDB", "MyISAM", "Aria"];
 
@@ -47,8 +60,11 @@ impl Scene {
     /// With plugins, which are files.
     fn with(product: Product, more: &[&str], plugins: Vec<PathBuf>) -> Scene {
         tell(product);
-        let options = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"];
-        let server = server(product, &[&options, more].concat(), &plugins, None);
+        Scene::of(product, server(product, &[&OPTIONS, more].concat(), &plugins, None), plugins)
+    }
+
+    /// With a server that has started.
+    fn of(product: Product, server: Sandbox, plugins: Vec<PathBuf>) -> Scene {
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
         let mut session = connect(server.socket());
         session.execute("CREATE DATABASE app").unwrap();
@@ -56,7 +72,7 @@ impl Scene {
             let columns = "(id INT PRIMARY KEY, pad VARCHAR(2000) NOT NULL)";
             session.execute(&format!("CREATE TABLE app.w{number} {columns} ENGINE={engine}")).unwrap();
         }
-        Scene { product, server, folder, plugins }
+        Scene { product, server, folder, plugins, options: Vec::new() }
     }
 
     /// Rows that make the copy take a while.
@@ -70,8 +86,9 @@ impl Scene {
 
     fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let socket = self.server.socket().to_str().unwrap();
-        let line = ["backup", "mysql:", "--socket", socket, "--no-defaults", "-uroot", "--to", "repo"];
-        [&line, more].concat()
+        let line = ["backup", "mysql:", "--socket", socket, "--no-defaults", "--to", "repo"];
+        let user: &[&str] = if more.iter().any(|word| word.starts_with("-u")) { &[] } else { &["-uroot"] };
+        [&line, user, more].concat()
     }
 
     fn backup(&self, more: &[&str]) -> Ended {
@@ -95,7 +112,8 @@ impl Scene {
             std::fs::remove_dir_all(&to).unwrap();
         }
         self.run(&["restore", "repo", "--to", "back"]).exits(0);
-        server(self.product, &["--innodb-log-file-size=96M"], &self.plugins, Some(to))
+        let options = self.options.iter().map(String::as_str).chain(["--innodb-log-file-size=96M"]);
+        server(self.product, &options.collect::<Vec<_>>(), &self.plugins, Some(to))
     }
 
     /// The numbers of the last transactions in the newest generation, by domain.
@@ -236,11 +254,20 @@ fn a_copy_has_what_was_committed_at_its_position() {
             Product::MariaDb114 => "--innodb-flush-log-at-trx-commit=0",
             _ => "--innodb-flush-log-at-trx-commit=1",
         };
-        let scene = Scene::new(product, &[flush]);
-        scene.fill(20_000);
-        for number in 1..=copies {
+        let mut scene = None;
+        for number in (0..copies).map(|number| number % GENERATIONS + 1) {
+            // The tables grow while they are copied, so that copies of them take longer and longer.
+            let anew = || {
+                let scene = Scene::new(product, &[flush]);
+                scene.fill(20_000);
+                scene
+            };
+            if number == 1 {
+                scene = None;
+            }
+            let scene = scene.get_or_insert_with(anew);
             // What is read while the server works takes longer than anything that is done to definitions.
-            under_load(&scene, |_| {
+            under_load(scene, |_| {
                 let name = format!("@{number} (");
                 scene.backup(&["--rate", "30M"]).exits(0).says(&[
                     &name,
@@ -347,7 +374,22 @@ fn a_copy_is_proven_when_a_server_has_recovered_it() {
         .run(&["restore", "repo", "--to", "first"])
         .exits(0)
         .says(&["--innodb-log-file-size=", "no server has recovered this generation yet"]);
-    scene.run(&["verify", "repo", "--boot"]).exits(0).says(&["all sound"]);
+    // It is read where it is, if that is possible; else it is restored.
+    let is_root = rustix::process::geteuid().is_root();
+    let lazy = is_root && std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    let how = if lazy { "has been booted: recovered in" } else { "restored and recovered in" };
+    // A damaged block says nothing about the copy.
+    let stored = scene.folder.path().join("repo/mysql/000001.blk");
+    let whole = std::fs::read(&stored).unwrap();
+    let mut damaged = whole.clone();
+    let at = whole.len() / 2;
+    damaged[at..at + whole.len() / 4].fill(7);
+    std::fs::write(&stored, &damaged).unwrap();
+    let ended = scene.run(&["verify", "repo", "--boot"]);
+    assert!(ended.code == 4 && ended.err.contains("damage"), "{} {}", ended.code, ended.err);
+    std::fs::write(&stored, &whole).unwrap();
+    listed("never recovered");
+    scene.run(&["verify", "repo", "--boot"]).exits(0).says(&["all sound", how]);
     listed("proven");
     let again = scene.run(&["restore", "repo", "--to", "second"]).exits(0);
     assert!(!again.err.contains("no server has recovered"), "{}", again.err);

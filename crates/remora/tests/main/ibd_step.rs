@@ -1,20 +1,11 @@
 //! Remora and the server are killed at each statement that changes something while a written file gets its
 //! place.
 
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
 use sandbox::{Family, Sandbox};
 
+use crate::gate::{Gate, Step};
 use crate::ibd::{TABLE, files, same, text};
-use crate::support::{Place, Running, on_products, products, start, tell, until};
-
-/// The first byte of a packet with a statement.
-const COM_QUERY: u8 = 3;
+use crate::support::{Place, Running, on_products, products, start, tell};
 
 /// Who is killed, and when.
 #[derive(Clone, Copy, Debug)]
@@ -25,78 +16,6 @@ enum Victim {
     ServerAtWork,
     /// Remora, when it sends the statement.
     Remora,
-}
-
-/// A statement, and how many of the same text were before it.
-type Step = (String, usize);
-
-/// Stands between remora and the server: passes everything on, and stops at one statement.
-struct Gate {
-    steps: Arc<Mutex<Vec<Step>>>,
-    reached: Receiver<Sender<bool>>,
-}
-
-impl Gate {
-    /// At the statement `stop` the way on is asked for: whether the server gets it.
-    fn open(socket: &Path, server: &Path, stop: Option<Step>) -> Gate {
-        std::fs::remove_file(socket).ok();
-        let listener = UnixListener::bind(socket).unwrap();
-        let steps = Arc::new(Mutex::new(Vec::new()));
-        let (tell, reached) = channel();
-        let (server, seen) = (server.to_owned(), Arc::clone(&steps));
-        std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                // The server may be gone.
-                let Ok(server) = UnixStream::connect(&server) else { continue };
-                let (mut answers, mut back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                std::thread::spawn(move || {
-                    std::io::copy(&mut answers, &mut back).ok();
-                    back.shutdown(std::net::Shutdown::Both).ok();
-                });
-                let (seen, stop, tell) = (Arc::clone(&seen), stop.clone(), tell.clone());
-                std::thread::spawn(move || pass(client, server, &seen, stop.as_ref(), &tell));
-            }
-        });
-        Gate { steps, reached }
-    }
-}
-
-/// Passes on what a client sends, packet by packet.
-fn pass(
-    mut client: UnixStream,
-    mut server: UnixStream,
-    seen: &Mutex<Vec<Step>>,
-    stop: Option<&Step>,
-    tell: &Sender<Sender<bool>>,
-) {
-    let mut head = [0; 4];
-    while client.read_exact(&mut head).is_ok() {
-        let mut packet =
-            vec![0; usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16];
-        if client.read_exact(&mut packet).is_err() {
-            break;
-        }
-        if head[3] == 0 && packet.first() == Some(&COM_QUERY) {
-            let statement = String::from_utf8_lossy(&packet[1..]).into_owned();
-            let step = {
-                let mut seen = seen.lock().unwrap();
-                let before = seen.iter().filter(|step| step.0 == statement).count();
-                seen.push((statement, before));
-                seen.last().unwrap().clone()
-            };
-            if stop == Some(&step) {
-                let (answer, way) = channel();
-                tell.send(answer).ok();
-                if !way.recv().unwrap_or(false) {
-                    break;
-                }
-            }
-        }
-        if server.write_all(&head).and_then(|()| server.write_all(&packet)).is_err() {
-            break;
-        }
-    }
-    server.shutdown(std::net::Shutdown::Both).ok();
 }
 
 /// Starts the import behind a gate.
@@ -125,13 +44,7 @@ fn steps(place: &Place) -> Vec<Step> {
 /// Kills somebody at a step.
 fn kill(place: &Place, server: &mut Sandbox, step: &Step, victim: Victim) {
     let (gate, mut running) = begin(place, Some(step.clone()));
-    let mut way = None;
-    until("the step", || {
-        way = gate.reached.recv_timeout(Duration::from_millis(50)).ok();
-        running.must_run();
-        way.is_some()
-    });
-    let way = way.unwrap();
+    let way = gate.wait(&mut running);
     // Others commit until the last moment.
     place.sql(&["INSERT INTO others VALUES ()"]);
     match victim {

@@ -22,6 +22,9 @@ use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
 use crate::{calendar, commands, repository, shown};
 
+/// The most pages that are told.
+const DOUBTED_MAX: usize = 20;
+
 /// A source, and what to do with it.
 pub(super) struct Run<'a> {
     pub(super) source: &'a Source,
@@ -115,8 +118,7 @@ impl Run<'_> {
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Made, Error> {
         let mut repository = repository::named(&self.arguments.to, self.name, self.key)?;
         if self.is_copied(machine)? {
-            let made = self.copy(&mut repository, machine);
-            return made.map(|summary| Made { summary, unsound: 0, is_copy: true });
+            return self.copy(&mut repository, machine);
         }
         let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
         else {
@@ -171,29 +173,33 @@ impl Run<'_> {
     }
 
     /// Copies a server file by file, while it runs.
-    fn copy(&self, repository: &mut Repository, machine: &Machine) -> Result<Summary, Error> {
+    fn copy(&self, repository: &mut Repository, machine: &Machine) -> Result<Made, Error> {
         let failed = |error| self.source.failed(error);
         let found = HotCopy::find(machine, self.login).map_err(failed)?;
         repository.hold()?;
         let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
         // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
-        let newest = newest.filter(repository::is_tree).map(|newest| newest.number);
-        let before = newest.and_then(|newest| layout_of(repository, Some(newest)).ok());
+        let newest = newest.filter(repository::is_tree);
+        let layout = newest.as_ref().and_then(|newest| layout_of(repository, Some(newest.number)).ok());
         // Who has only the put key can't read it, but knows its files by their marks.
-        let before = match (before, newest) {
+        let layout = match (layout, &newest) {
             (None, Some(newest)) => {
                 let paths = found.paths(machine).map_err(failed)?;
-                noted_places(repository, newest, paths).ok().flatten()
+                noted_places(repository, newest.number, paths).ok().flatten()
             }
-            (before, _) => before,
+            (layout, _) => layout,
         };
+        let noted = newest.map(|newest| serde_json::from_str(&newest.note).unwrap_or_default());
+        let before: Option<(&Layout, &Value)> = layout.as_ref().zip(noted.as_ref());
         let shown = self.source.to_string();
         let note = json!({"source": shown, "host": machine.name(), "tree": true});
         // What is put aside is not encrypted, so it must not be where the backups are.
         let aside = self.key.map_or_else(|| self.arguments.to.clone(), |_| std::env::temp_dir());
-        let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
+        let mut feed = found.begin(machine, &aside, before, note).map_err(failed)?;
+        let (doubt, page_bytes) = (feed.doubt(), feed.page_bytes());
         let request = Request {
             taken_s: calendar::now_s(),
+            doubt: doubt.as_deref(),
             note: HotFeed::room_for_note(),
             full: self.arguments.full,
             jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
@@ -203,9 +209,10 @@ impl Run<'_> {
             ..Request::new(&shown)
         };
         let made = block::backup(repository, &mut feed, &request, self.world);
-        let made = made.map_err(|error| explain(error, machine))?;
-        self.note_places(repository, &made, feed.layout.as_ref());
-        Ok(made)
+        let summary = made.map_err(|error| explain(error, machine))?;
+        self.note_places(repository, &summary, feed.layout.as_ref());
+        let unsound = self.tell_doubted(repository, &summary, page_bytes)?;
+        Ok(Made { summary, unsound, is_copy: true })
     }
 
     /// Notes where the files are, if the repository is encrypted.
@@ -215,6 +222,33 @@ impl Run<'_> {
             let what = "a backup with the put key will store more than what changed";
             self.report.warn(&format!("{}: {what}, because this could not be noted: {error}", self.source));
         }
+    }
+
+    /// Says which pages are others than before, although nobody has written to them. Returns how many.
+    fn tell_doubted(
+        &self,
+        repository: &Repository,
+        summary: &Summary,
+        page_bytes: usize,
+    ) -> Result<usize, Error> {
+        if summary.doubted.is_empty() {
+            return Ok(0);
+        }
+        let layout = layout_of(repository, Some(summary.generation))?;
+        for (path, offset) in
+            summary.doubted.iter().take(DOUBTED_MAX).filter_map(|block| layout.file_of(*block))
+        {
+            self.report.warn(&format!(
+                "{}: {}, at page {}, is not what it was in {}@{}, but by its LSN nobody has written to it since: the disk \
+                 has lost a write, or a read has returned something old; CHECK TABLE, and 'remora verify --boot' for both",
+                self.source,
+                shown::path(path),
+                offset / page_bytes as u64,
+                self.name,
+                summary.parent
+            ));
+        }
+        Ok(summary.doubted.len())
     }
 
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
@@ -310,6 +344,7 @@ impl Run<'_> {
             jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
             rate: self.arguments.rate,
             is_still: snapshot.is_some(),
+            doubt: None,
         };
         let mut feed = opened.feed;
         let mut watched = snapshot.map(|snapshot| Watched::new(&mut *feed, snapshot, machine));

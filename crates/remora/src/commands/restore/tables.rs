@@ -25,12 +25,6 @@ use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::{commands, shown};
 
-/// Options for a server that must not touch what nobody asked for.
-const FRUGAL: [&str; 3] = [
-    "--innodb-buffer-pool-load-at-startup=OFF",
-    "--innodb-buffer-pool-dump-at-shutdown=OFF",
-    "--innodb-stats-auto-recalc=OFF",
-];
 /// How long to wait for a lock that only our own sessions can hold.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 
@@ -127,7 +121,7 @@ fn files(
 ) -> Result<(u64, Files)> {
     if mount::is_possible() {
         let say = report.clone();
-        return boot::lazy(named, generation, work, Box::new(move |what| say.warn(what)));
+        return boot::lazy(&named, generation, work, Box::new(move |what| say.warn(what)));
     }
     report.note("without root and /dev/fuse nothing can be mounted, so all of it is restored first");
     let world = World { stop, progress: report };
@@ -145,7 +139,7 @@ fn dump_from(
 ) -> Result<(DumpSummary, usize)> {
     let own = &arguments.until;
     let options: Vec<String> =
-        FRUGAL.iter().map(ToString::to_string).chain(own.server_option.iter().cloned()).collect();
+        boot::FRUGAL.iter().map(ToString::to_string).chain(own.server_option.iter().cloned()).collect();
     let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
     let data = boot::data(files, wanted)?;
     report.phase("recovering", None);

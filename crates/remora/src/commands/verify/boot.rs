@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::Arguments;
 use crate::boot::binary_log::{self, BinaryLog, Position};
-use crate::boot::{self, Wanted};
-use crate::exit::Exit;
+use crate::boot::{self, Files, Wanted};
+use crate::exit::{self, Exit};
+use crate::mount::{self, Say};
 use crate::report::Report;
 use crate::repository::Named;
 use crate::sound::{self, Checked};
@@ -35,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(if damages == 0 { Exit::Done } else { Exit::Damaged })
 }
 
-/// Restores a generation, starts a server on it, and says and notes what is found. Returns how much is wrong.
+/// Starts a server on a generation, and says and notes what is found. Returns how much is wrong.
 pub(crate) fn boot(
     named: &Named,
     request: Request,
@@ -44,15 +45,28 @@ pub(crate) fn boot(
 ) -> Result<usize> {
     let began = Instant::now();
     let work = wanted.work_folder()?;
-    let world = World { stop, progress: report };
-    let (restored, files) = boot::files(named, work.path(), request, world)?;
+    // What was copied while its server ran was not sound before a server recovered it: that is what is proven
+    // here, and that every table can be read. That every byte came back is proven without a server.
+    let is_lazy = log_end(&named.repository, request.generation)?.is_some() && mount::is_possible();
+    let (generation, files, how) = if is_lazy {
+        let say = report.clone();
+        let say: Say = Box::new(move |what| say.warn(what));
+        let (generation, files) = boot::lazy(named, request.generation, work.path(), say)?;
+        (generation, files, "recovered")
+    } else {
+        let world = World { stop, progress: report };
+        let (restored, files) = boot::files(named, work.path(), request, world)?;
+        (restored.generation, files, "restored and recovered")
+    };
+    let log_end = log_end(&named.repository, Some(generation))?;
     let data = boot::data(&files, wanted)?;
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
     let log = BinaryLog::find(&data)?;
-    let log_end = log_end(&named.repository, restored.generation)?;
-    let mut found = Found { seconds_to_recovery: None, position: None, checked: Checked::default() };
-    match boot::start(&data, log.as_ref(), wanted) {
+    let mut found = Found { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
+    let frugal = boot::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
+    let options: Vec<String> = frugal.chain(wanted.options.iter().cloned()).collect();
+    match boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted }) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
             found.look(&server, log.as_ref(), log_end, (stop, report))?;
@@ -60,20 +74,25 @@ pub(crate) fn boot(
         Err(error) => found.checked.damages = why_not(error)?,
     }
     report.end();
+    let is_damaged = matches!(&files, Files::Lazy(lazy) if lazy.shelf.is_damaged());
     drop(files);
+    if is_damaged {
+        // That is told, and says nothing about the copy.
+        return Err(exit::damage(format!("what a server needs of {}@{generation} is damaged", named.name)));
+    }
     // What is found counts, even if it can't be noted.
-    if let Err(error) = named.repository.note_boot(restored.generation, found.checked.damages.is_empty()) {
+    if let Err(error) = named.repository.note_boot(generation, found.checked.damages.is_empty()) {
         report.warn(&format!("this could not be noted in the repository: {error}"));
     }
-    found.tell((&named.name, restored.generation), began.elapsed().as_secs_f64(), report)?;
+    found.tell((&named.name, generation), began.elapsed().as_secs_f64(), report)?;
     Ok(found.checked.damages.len())
 }
 
-/// Where the redo log of a generation ends, if it was copied while the server ran.
-fn log_end(repository: &Repository, generation: u64) -> Result<Option<u64>> {
+/// Where the redo log of a generation, or of the newest one, ends if it was copied while the server ran.
+fn log_end(repository: &Repository, generation: Option<u64>) -> Result<Option<u64>> {
     let all = repository.list()?.generations;
-    let note = all.iter().find(|found| found.number == generation).map(|found| &*found.note);
-    let note: Value = note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
+    let found = all.iter().rfind(|found| generation.is_none_or(|number| found.number == number));
+    let note: Value = found.and_then(|found| serde_json::from_str(&found.note).ok()).unwrap_or_default();
     Ok(note.pointer("/log/to").and_then(Value::as_u64))
 }
 
@@ -90,6 +109,8 @@ fn too_short(said: &str, end: u64) -> Option<String> {
 
 /// What a server that was started on a generation has found.
 struct Found {
+    /// What was done to the generation before.
+    how: &'static str,
     /// Counted from the first restored byte; none when the server did not start.
     seconds_to_recovery: Option<f64>,
     position: Option<Position>,
@@ -98,8 +119,8 @@ struct Found {
 
 impl Found {
     fn tell(&self, (name, generation): (&str, u64), seconds: f64, report: &Report) -> Result<()> {
-        let Found { seconds_to_recovery: recovered_s, position, checked: Checked { tables, damages, .. } } =
-            self;
+        let Found { how, seconds_to_recovery: recovered_s, position, checked } = self;
+        let Checked { tables, damages, .. } = checked;
         for damage in damages {
             if report.is_json() {
                 report.message(&json!({"message_type": "damage", "name": name, "what": damage}))?;
@@ -122,7 +143,7 @@ impl Found {
         let sound = if damages.is_empty() { "all sound".to_owned() } else { count(damages.len(), "problem") };
         report.note(&match recovered_s {
             Some(recovered_s) => format!(
-                "{name}@{generation} has been booted: restored and recovered in {recovered_s:.1} s, {} checked, {sound}{place}",
+                "{name}@{generation} has been booted: {how} in {recovered_s:.1} s, {} checked, {sound}{place}",
                 count(*tables, "table")
             ),
             None => format!("{name}@{generation} could not be booted: {sound}"),

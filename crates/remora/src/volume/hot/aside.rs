@@ -12,8 +12,8 @@ use disk::{Kind, Source};
 use super::file::{self, When};
 use super::{HotFeed, named, parts_of};
 
-/// Bytes of a new tablespace (`FIL_IBD_FILE_INITIAL_SIZE`, 4 pages).
-const NEW_BYTES: u64 = 64 << 10;
+/// Pages of a new tablespace (`FIL_IBD_FILE_INITIAL_SIZE`).
+const NEW_PAGES: u64 = 4;
 
 /// A file that was put aside.
 pub(super) struct Aside {
@@ -119,7 +119,7 @@ impl HotFeed<'_> {
                 }
                 match self.machine.tree().entry(&self.data.join(&path)) {
                     Ok(entry) => {
-                        let len = entry.len.max(NEW_BYTES);
+                        let len = entry.len.max(NEW_PAGES * u64::from(self.names.page_bytes));
                         fresh.push(Node::of(path, entry).with_len(len));
                     }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}

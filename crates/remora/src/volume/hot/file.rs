@@ -50,6 +50,8 @@ pub(super) enum When {
 
 /// Names that depend on the server's settings.
 pub(super) struct Names {
+    /// Bytes of a page of InnoDB.
+    pub(super) page_bytes: u32,
     /// The files of the system tablespace, relative to the data folder.
     system: BTreeSet<PathBuf>,
     /// What all files of the binary log begin with, relative to the data folder, if it is there.
@@ -74,7 +76,13 @@ impl Names {
         let mut found = belongs::resolve(machine, &paths)?.into_iter().map(inside);
         let system = found.by_ref().take(files.len()).flatten().collect();
         let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());
-        Ok(Names { system, binary_log, relay_log, told: found.flatten().collect() })
+        let page_bytes = u32::try_from(session.about.innodb_page_size).map_err(io::Error::other)?;
+        Ok(Names { page_bytes, system, binary_log, relay_log, told: found.flatten().collect() })
+    }
+
+    /// The first file of the system tablespace, by its name.
+    pub(super) fn system(&self) -> Option<&Path> {
+        self.system.first().map(PathBuf::as_path)
     }
 
     /// When the file with this path, relative to the data folder, is copied.
@@ -205,6 +213,7 @@ mod tests {
     #[test]
     fn files_are_copied_when_that_is_right() {
         let names = Names {
+            page_bytes: 16_384,
             system: BTreeSet::from(["ibdata1".into(), "more/ibdata2".into()]),
             binary_log: Some("binlog".into()),
             relay_log: Some("relay-bin".into()),

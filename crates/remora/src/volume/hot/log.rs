@@ -22,6 +22,8 @@ const BEHIND_MAX: f64 = 0.7;
 
 /// A log that is followed.
 pub(super) struct LogReader {
+    /// The LSN at which it begins.
+    pub(super) checkpoint: u64,
     thread: JoinHandle<io::Result<(Follow, Session)>>,
     /// Dropped when the thread shall end.
     stop: Sender<()>,
@@ -39,6 +41,7 @@ impl LogReader {
     ) -> io::Result<LogReader> {
         let follow = Follow::begin(machine.disk(), path.to_owned(), Box::new(spool.writer(HEAD_BYTES)?));
         let (mut follow, mut session) = (follow.map_err(io::Error::other)?, session);
+        let checkpoint = follow.checkpoint();
         let (stop, stopped) = bounded::<()>(1);
         let late = Arc::new(AtomicBool::new(false));
         let tells = Arc::clone(&late);
@@ -51,7 +54,7 @@ impl LogReader {
             }
             Ok((follow, session))
         })?;
-        Ok(LogReader { thread, stop, late })
+        Ok(LogReader { checkpoint, thread, stop, late })
     }
 
     /// Whether it can't be followed any more; [`LogReader::stop`] says why.

@@ -1,7 +1,7 @@
 //! Which servers are not copied while they run.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use server::{Flavour, Rights, Session, Version};
 
@@ -27,12 +27,17 @@ const ENGINES: [&str; 13] = [
     "QUEUE",
 ];
 
+/// The setting with the folder of the redo log, which may be anywhere: a copy has it in the data folder.
+const LOG_FOLDER: &str = "innodb_log_group_home_dir";
 /// Settings with folders of files that are expected at the top of the data folder.
-const FOLDERS: [&str; 4] =
-    ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "aria_log_dir_path"];
+const FOLDERS: [&str; 3] = ["innodb_data_home_dir", "innodb_undo_directory", "aria_log_dir_path"];
+/// Settings of which each other value than `OFF` encrypts something.
+const ENCRYPTS: [&str; 4] =
+    ["innodb_encrypt_log", "innodb_encrypt_tables", "aria_encrypt_tables", "encrypt_binlog"];
 
-/// Fails for a server of which a copy made in this way would not be right.
-pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<()> {
+/// Fails for a server of which a copy made in this way would not be right. Returns the folder of its redo
+/// log.
+pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<PathBuf> {
     let about = &session.about;
     let no = |why: String| Err(io::Error::other(format!("{why}; dump the server with 'remora dump'")));
     if about.flavour != Flavour::MariaDb || about.version < FIRST {
@@ -44,11 +49,20 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
     if about.galera {
         return no("a member of a Galera cluster can't be copied while it runs".to_owned());
     }
-    for (name, wanted) in [("innodb_page_size", "16384"), ("innodb_encrypt_log", "OFF")] {
-        let value = setting(session, name)?.unwrap_or_default();
-        if value != wanted {
-            return no(format!("a server with {name}={value} can't be copied while it runs"));
+    for name in ENCRYPTS {
+        if let Some(value) = setting(session, name)?.filter(|value| value != "OFF") {
+            return no(format!(
+                "a server with {name}={value} can't be copied while it runs: without its keys nobody can tell whether \
+                 the copy is sound"
+            ));
         }
+    }
+    let query = "SELECT name FROM information_schema.innodb_tablespaces_encryption WHERE encryption_scheme <> 0 LIMIT 1";
+    if let Some(name) = session.value(query).map_err(io::Error::other)? {
+        return no(format!(
+            "the tablespace {name} is encrypted, and can't be copied while the server runs: without its key nobody can \
+             tell whether the copy is sound"
+        ));
     }
     engines(session)?;
     // If it can't see all tables, it can't see what engines they are of.
@@ -66,16 +80,32 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
         )));
     }
     let mut folders = Vec::new();
-    for name in FOLDERS {
+    for name in FOLDERS.into_iter().chain([LOG_FOLDER]) {
         folders.push(data.join(setting(session, name)?.unwrap_or_default()));
     }
-    for (name, folder) in FOLDERS.iter().zip(belongs::resolve(machine, &folders)?) {
+    let mut folders = belongs::resolve(machine, &folders)?;
+    let log = folders.pop().unwrap_or_else(|| data.to_owned());
+    for (name, folder) in FOLDERS.iter().zip(folders) {
         if folder != data {
             return Err(io::Error::other(format!(
                 "{name} is {}, and only files at the top of the data folder can be copied while the server runs",
                 folder.display()
             )));
         }
+    }
+    Ok(log)
+}
+
+/// Fails if the first page of the system tablespace is only in the log: without it no server recovers.
+pub(super) fn new_system(machine: &Machine, system: &Path) -> io::Result<()> {
+    let mut first = [0; 64];
+    machine.disk().open_direct(system)?.read_full_at(0, &mut first)?;
+    if first == [0; 64] {
+        return Err(io::Error::other(format!(
+            "the first page of {} has not been written yet, and no server recovers without it; copy the server \
+             again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
+            system.display()
+        )));
     }
     Ok(())
 }

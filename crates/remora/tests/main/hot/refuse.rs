@@ -1,5 +1,6 @@
 //! What can't be copied rightly while a server works.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use sandbox::Product;
@@ -65,6 +66,44 @@ fn a_damaged_page_is_named_and_nothing_is_stored() {
         "no backup was made",
     ]);
     assert!(!folder.path().join("repo/mysql/000001.blk").exists());
+}
+
+#[test]
+fn a_system_tablespace_whose_first_page_is_only_in_the_log_is_refused() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    // As in new data before the first checkpoint.
+    let path = scene.server.data().join("ibdata1");
+    let system = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut first = [0; 16_384];
+    system.read_exact_at(&mut first, 0).unwrap();
+    system.write_all_at(&[0; 16_384], 0).unwrap();
+    let ended = scene.backup(&[]);
+    system.write_all_at(&first, 0).unwrap();
+    ended.exits(1).says(&["ibdata1", "has not been written yet", "checkpoint_now", "no backup was made"]);
+    scene.backup(&[]).exits(0);
+}
+
+#[test]
+fn a_server_that_encrypts_is_refused_before_anything_is_read() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    // Without a key it says so, and encrypts nothing.
+    connect(scene.server.socket()).execute("SET GLOBAL aria_encrypt_tables = ON").unwrap();
+    scene.backup(&[]).exits(1).says(&["aria_encrypt_tables=ON", "without its keys", "no backup was made"]);
+    assert!(!scene.folder.path().join("repo/mysql/000001.blk").exists());
+}
+
+#[test]
+fn rights_that_are_missing_are_named() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let mut session = connect(scene.server.socket());
+    session.execute("CREATE USER low@localhost").unwrap();
+    session.execute("GRANT SELECT ON *.* TO low@localhost").unwrap();
+    for right in ["PROCESS", "RELOAD", "BINLOG MONITOR"] {
+        let grant = format!("GRANT {right} ON *.* TO `low`@`localhost`");
+        scene.backup(&["--way", "copy", "-ulow"]).exits(1).says(&[&grant, "no backup was made"]);
+        session.execute(&grant).unwrap();
+    }
+    scene.backup(&["--way", "copy", "-ulow"]).exits(0);
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! Definitions that change after the pages were read and before the server stops that.
+
+use super::step::Behind;
+use super::{Scene, sound};
+use crate::support::connect;
+
+/// Before the pages are read.
+const BEFORE: [&str; 12] = [
+    "CREATE TABLE one (id INT PRIMARY KEY, text VARCHAR(20)) SELECT seq AS id, 'one' AS text FROM seq_1_to_100",
+    "CREATE TABLE two (id INT PRIMARY KEY, text VARCHAR(20)) SELECT seq AS id, 'two' AS text FROM seq_1_to_50",
+    "CREATE TABLE dropped (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+    "CREATE TABLE emptied (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+    "CREATE TABLE emptied_my (id INT PRIMARY KEY) ENGINE=MyISAM SELECT seq AS id FROM seq_1_to_900",
+    "CREATE TABLE copied (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+    "CREATE TABLE exported (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+    "CREATE TABLE moved (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+    "CREATE TABLE `odd #name-\u{e9}` (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION `p #1` VALUES LESS THAN (500), \
+     PARTITION rest VALUES LESS THAN MAXVALUE) SELECT seq AS id FROM seq_1_to_900",
+    "CREATE DATABASE gone",
+    "CREATE TABLE gone.any (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+    "CREATE DATABASE fresh",
+];
+
+/// What changes then.
+const THEN: [&str; 17] = [
+    "RENAME TABLE one TO three, two TO one, three TO two",
+    "UPDATE one SET text = 'was two' WHERE id = 1",
+    "DROP TABLE dropped",
+    "CREATE TABLE dropped (id INT PRIMARY KEY, more INT) SELECT seq AS id, 5 AS more FROM seq_1_to_7",
+    "TRUNCATE TABLE emptied",
+    "INSERT INTO emptied VALUES (1), (2)",
+    "TRUNCATE TABLE emptied_my",
+    "INSERT INTO emptied_my VALUES (3)",
+    "ALTER TABLE copied ADD COLUMN more INT DEFAULT 8, ALGORITHM=COPY",
+    "RENAME TABLE moved TO fresh.moved",
+    "ALTER TABLE `odd #name-\u{e9}` REORGANIZE PARTITION rest INTO (PARTITION `m-n` VALUES LESS THAN (800), PARTITION rest VALUES \
+     LESS THAN MAXVALUE)",
+    "RENAME TABLE `odd #name-\u{e9}` TO `other@name`",
+    "DROP DATABASE gone",
+    "CREATE TABLE made (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_300",
+    "CREATE VIEW seen AS SELECT * FROM made",
+    "CREATE TRIGGER fires BEFORE INSERT ON made FOR EACH ROW SET NEW.id = NEW.id + 1000",
+    "CREATE TABLE listed (a INT NOT NULL) ENGINE=CSV",
+];
+
+/// What a copy has then.
+const WANTED: [(&str, &str); 11] = [
+    ("SELECT CONCAT(COUNT(*), MIN(text), MAX(text)) FROM one", "50twowas two"),
+    ("SELECT CONCAT(COUNT(*), MIN(text), MAX(text)) FROM two", "100oneone"),
+    ("SELECT CONCAT(COUNT(*), ' ', SUM(more)) FROM dropped", "7 35"),
+    ("SELECT GROUP_CONCAT(id) FROM emptied", "1,2"),
+    ("SELECT GROUP_CONCAT(id) FROM emptied_my", "3"),
+    ("SELECT CONCAT(COUNT(*), ' ', SUM(more)) FROM copied", "900 7200"),
+    ("SELECT COUNT(*) FROM exported", "900"),
+    ("SELECT COUNT(*) FROM fresh.moved", "900"),
+    ("SELECT CONCAT(COUNT(*), ' ', SUM(id)) FROM `other@name`", "900 405450"),
+    ("SELECT COUNT(*) FROM seen", "300"),
+    ("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'gone'", "0"),
+];
+
+#[test]
+fn what_changes_after_the_pages_were_read_is_in_the_copy() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let mut session = connect(scene.server.socket());
+        session.execute("USE app").unwrap();
+        BEFORE.iter().for_each(|sql| drop(session.execute(sql).unwrap()));
+        // All of them are on the disk as they are, so that a page that is missed is seen. Not every server has
+        // this.
+        session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").ok();
+        let mut exports = connect(scene.server.socket());
+        exports.execute("FLUSH TABLES app.exported FOR EXPORT").unwrap();
+        let mut prepared = connect(scene.server.socket());
+
+        let behind = Behind { scene: &scene, there: None };
+        let (gate, mut running) = behind.begin(Some(("BACKUP STAGE FLUSH".to_owned(), 0)));
+        let way = gate.wait(&mut running);
+        // Its .cfg goes.
+        exports.execute("UNLOCK TABLES").unwrap();
+        THEN.iter().for_each(|sql| drop(session.execute(sql).unwrap()));
+        for sql in
+            ["XA START 'x1'", "INSERT INTO app.w0 VALUES (77, 'prepared')", "XA END 'x1'", "XA PREPARE 'x1'"]
+        {
+            prepared.execute(sql).unwrap();
+        }
+        way.send(true).unwrap();
+        running.end().exits(0).says(&["mysql@1 (full)"]);
+
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        session.execute("USE app").unwrap();
+        for (query, wanted) in WANTED {
+            assert_eq!(session.value(query).unwrap().unwrap(), wanted, "{product}: {query}");
+        }
+        sound(&mut session);
+        // What was prepared is neither lost nor done.
+        assert_eq!(session.strings("XA RECOVER").unwrap().len(), 1, "{product}");
+        assert_eq!(session.value("SELECT COUNT(*) FROM w0").unwrap().unwrap(), "0");
+        session.execute("XA COMMIT 'x1'").unwrap();
+        assert_eq!(session.value("SELECT id FROM w0").unwrap().unwrap(), "77");
+    }
+}
