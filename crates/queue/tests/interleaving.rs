@@ -384,7 +384,7 @@ fn a_leased_row_that_comes_back_reaches_who_waits_for_it() {
             let target = all(&queue);
             let taker = thread::spawn(move || take(1, &[target]));
             match how {
-                0 => assert_eq!(queue.nack(&[token], Duration::ZERO).unwrap(), 1),
+                0 => assert_eq!(queue.nack(&[token], None, "").unwrap(), 1),
                 1 => assert_eq!(queue.release(&[token]).unwrap(), 1),
                 _ => {
                     UP_MS.fetch_add(1000, Ordering::Relaxed);

@@ -8,6 +8,7 @@ use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
 use crate::index::{Doing, Index};
+use crate::queue::bury::Burial;
 use crate::queue::copying::Copying;
 use crate::queue::gather::{Batch, Gather};
 use crate::queue::lease::LeaseBook;
@@ -55,6 +56,7 @@ pub(crate) struct State {
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseBook,
+    pub(crate) burial: Burial,
     pub(crate) conditions: Conditions,
     /// Whether its files were used since the last look.
     pub(crate) used: bool,
@@ -102,6 +104,7 @@ impl State {
             tickets: 0,
             owners: BTreeMap::new(),
             leases: LeaseBook::default(),
+            burial: Burial::default(),
             conditions: Conditions::default(),
             used: false,
             watched: false,
@@ -176,6 +179,13 @@ impl State {
     pub(crate) fn owned_in(&self, (first, count): (u64, u64), owner: OwnerId) -> Vec<RowId> {
         let rows = self.owners.range(RowId(first)..RowId(first.saturating_add(count)));
         rows.filter(|(_, ownership)| ownership.owner == owner).map(|(id, _)| *id).collect()
+    }
+
+    /// The lowest row that is not gone, or the next one: none before it will come to anybody.
+    pub(crate) fn floor(&mut self) -> Result<RowId, Error> {
+        let waiting = self.index.next_waiting(RowId(0))?;
+        let owned = self.owners.keys().next().copied();
+        Ok(waiting.into_iter().chain(owned).min().unwrap_or(self.next))
     }
 
     /// Whether a row waits.
