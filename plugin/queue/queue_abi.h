@@ -706,8 +706,9 @@ int rq_leased_end(rq_session *session, int keep, rq_error *error);
 
 /*
  Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
- new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy); `why` its try failed. With `within`, rows are ended by the
- transaction. `good` receives how many tokens were good.
+ new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy), and
+ `why` is why its try failed. With `within`, rows are ended by the transaction. `good` receives how many
+ tokens were good.
  */
 int rq_use_tokens(rq_session *session, const rq_queue *queue, int what, rq_slice tokens, uint64_t ms, rq_slice why, int within, uint64_t *good, rq_error *error);
 

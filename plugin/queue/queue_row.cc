@@ -90,13 +90,31 @@ static void describe(const Field *field, rq_column *column, std::vector<rq_slice
   }
 }
 
-std::vector<rq_column> queue_columns(const TABLE *table, uint *fixed, std::deque<std::vector<rq_slice>> *members)
+uint queue_null_bytes(const TABLE *table, const queue_noted &noted)
+{
+  if (!noted.any())
+    return table->s->null_bytes;
+  uint bytes= 1;
+  for (Field **at= table->field; *at; at++) {
+    /* Bits of its values lie behind the NULL bits. */
+    if ((*at)->real_type() == MYSQL_TYPE_BIT)
+      return table->s->null_bytes;
+    if ((*at)->null_ptr && !noted.has(*at))
+      bytes= MY_MAX(bytes, static_cast<uint>((*at)->null_ptr - table->record[0]) + 1);
+  }
+  return MY_MIN(bytes, table->s->null_bytes);
+}
+
+std::vector<rq_column> queue_columns(const TABLE *table, const queue_noted &noted, uint *fixed,
+                                     std::deque<std::vector<rq_slice>> *members)
 {
   std::vector<rq_column> columns;
   *fixed= 0;
   uint variable= 0;
   for (Field **at= table->field; *at; at++) {
     const Field *field= *at;
+    if (noted.has(field))
+      continue;
     rq_column column{};
     column.name= {reinterpret_cast<const uchar *>(field->field_name.str), field->field_name.length};
     members->emplace_back();
@@ -140,17 +158,17 @@ static rq_slice variable_value(const Field *field, my_ptrdiff_t offset)
   return {at + length_bytes, static_cast<size_t>(length_bytes == 1 ? *at : uint2korr(at))};
 }
 
-void queue_pack(const TABLE *table, const uchar *record, std::vector<uchar> &out)
+void queue_pack(const TABLE *table, const queue_noted &noted, const uchar *record, std::vector<uchar> &out)
 {
   const my_ptrdiff_t offset= record - table->record[0];
-  out.assign(record, record + table->s->null_bytes);
+  out.assign(record, record + queue_null_bytes(table, noted));
   for (Field **field= table->field; *field; field++)
-    if (!is_variable(*field)) {
+    if (!is_variable(*field) && !noted.has(*field)) {
       const uchar *at= (*field)->ptr + offset;
       out.insert(out.end(), at, at + (*field)->pack_length());
     }
   for (Field **field= table->field; *field; field++)
-    if (is_variable(*field)) {
+    if (is_variable(*field) && !noted.has(*field)) {
       rq_slice value= variable_value(*field, offset);
       put_length(out, value.len);
       out.insert(out.end(), value.bytes, value.bytes + value.len);
@@ -173,17 +191,18 @@ static bool take_length(rq_slice *from, size_t *length)
   return false;
 }
 
-int queue_unpack(const TABLE *table, uchar *record, rq_slice row)
+int queue_unpack(const TABLE *table, const queue_noted &noted, uchar *record, rq_slice row)
 {
+  const uint null_bytes= queue_null_bytes(table, noted);
   const my_ptrdiff_t offset= record - table->record[0];
   rq_slice rest= row;
-  if (rest.len < table->s->null_bytes)
+  if (rest.len < null_bytes)
     return HA_ERR_CRASHED;
-  memcpy(record, rest.bytes, table->s->null_bytes);
-  rest.bytes+= table->s->null_bytes;
-  rest.len-= table->s->null_bytes;
+  memcpy(record, rest.bytes, null_bytes);
+  rest.bytes+= null_bytes;
+  rest.len-= null_bytes;
   for (Field **field= table->field; *field; field++)
-    if (!is_variable(*field)) {
+    if (!is_variable(*field) && !noted.has(*field)) {
       const uint length= (*field)->pack_length();
       if (rest.len < length)
         return HA_ERR_CRASHED;
@@ -192,7 +211,7 @@ int queue_unpack(const TABLE *table, uchar *record, rq_slice row)
       rest.len-= length;
     }
   for (Field **field= table->field; *field; field++) {
-    if (!is_variable(*field))
+    if (!is_variable(*field) || noted.has(*field))
       continue;
     size_t length;
     if (!take_length(&rest, &length))

@@ -114,7 +114,8 @@ fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
     Ok(held)
 }
 
-/// Takes the rows that nobody is given because of their leases. Returns what is known of rows that are not gone.
+/// Takes the rows that nobody is given because of their leases. Returns what is known of rows that are not
+/// gone.
 fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
     let mut known = Vec::new();
     for (row, mut lease) in std::mem::take(&mut replay.leases) {

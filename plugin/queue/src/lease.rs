@@ -157,8 +157,9 @@ pub unsafe extern "C" fn rq_leased_end(session: *mut RqSession, keep: c_int, err
 }
 
 /// Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
-/// new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy); `why` its try failed. With `within`, rows are ended by the
-/// transaction. `good` receives how many tokens were good.
+/// new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy), and
+/// `why` is why its try failed. With `within`, rows are ended by the transaction. `good` receives how many
+/// tokens were good.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_use_tokens(
     session: *mut RqSession,

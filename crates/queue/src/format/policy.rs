@@ -91,8 +91,8 @@ pub struct Policy {
     pub tries: u64,
     /// How long it waits between two of them.
     pub backoff: Backoff,
-    /// The folder of the queue that takes the rows which have no tries left. Without one they stay, and nobody
-    /// is given them.
+    /// The folder of the queue that takes the rows which have no tries left. Without one they stay, and
+    /// nobody is given them.
     pub dead: Option<PathBuf>,
     /// Whether somebody is shown what is known of a row.
     pub noted: bool,

@@ -22,17 +22,6 @@ const BYTES_MAX: usize = 1 << 22;
 /// How long to wait after rows could not be moved, milliseconds.
 const AGAIN_MS: u64 = 2000;
 
-/// How moving rows without tries left goes on.
-#[derive(Debug, Default)]
-pub(crate) struct Burial {
-    /// Somebody is at it.
-    busy: bool,
-    /// When to try again.
-    not_before_ms: u64,
-    /// Why it failed last.
-    why: Option<Error>,
-}
-
 /// A row on its way.
 struct Moving {
     id: RowId,
@@ -108,8 +97,8 @@ impl Queue {
         (!state.leases.dead().is_empty()).then(why)
     }
 
-    /// Some rows to move, from this one on, with their epoch, where they are from, and the lowest row that may
-    /// still come.
+    /// Some rows to move, from this one on, with their epoch, where they are from, and the lowest row that
+    /// may still come.
     fn dying(&self, first: RowId) -> Result<(u64, Incarnation, RowId, Vec<Moving>), Error> {
         let mut state = self.lock();
         state.usable()?;

@@ -186,8 +186,8 @@ impl Queue {
         })
     }
 
-    /// Changes the lease of each good token, in the queue in which it is now. `change` returns whether the row waits again, and nothing when
-    /// the token is not good after all.
+    /// Changes the lease of each good token, in the queue in which it is now. `change` returns whether the
+    /// row waits again, and nothing when the token is not good after all.
     fn change_leases(
         &self,
         tokens: &[Token],

@@ -8,7 +8,6 @@ use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
 use crate::index::{Doing, Index};
-use crate::queue::bury::Burial;
 use crate::queue::copying::Copying;
 use crate::queue::gather::{Batch, Gather};
 use crate::queue::lease::LeaseBook;
@@ -18,6 +17,17 @@ use crate::queue::rate::Rate;
 use crate::queue::waiter::Registration;
 use crate::store::log::Log;
 use crate::{Counters, Error};
+
+/// How moving rows without tries left goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Burial {
+    /// Somebody is at it.
+    pub(crate) busy: bool,
+    /// When to try again.
+    pub(crate) not_before_ms: u64,
+    /// Why it failed last.
+    pub(crate) why: Option<Error>,
+}
 
 /// The state of a queue.
 pub(crate) struct State {
@@ -56,6 +66,7 @@ pub(crate) struct State {
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseBook,
+    /// What becomes of rows that have no tries left.
     pub(crate) burial: Burial,
     pub(crate) conditions: Conditions,
     /// Whether its files were used since the last look.
