@@ -1,7 +1,7 @@
 /*
   Columns that show what the core knows of a row: FAILED=, WHY= and TOKEN= in CREATE TABLE name them. They are
   filled when a row is read and are not stored. So a row has the same bytes in a table with them and in one
-  without, if they come last.
+  without.
 */
 #ifndef QUEUE_NOTED_H
 #define QUEUE_NOTED_H

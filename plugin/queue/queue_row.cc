@@ -90,19 +90,63 @@ static void describe(const Field *field, rq_column *column, std::vector<rq_slice
   }
 }
 
+/*
+  The number of the first NULL bit in a row. It and those that follow are as the server numbers them in a table
+  without the columns that are noted: there one bit comes before them if all columns have a fixed length.
+*/
+static uint first_null_bit(const TABLE *table, const queue_noted &noted)
+{
+  for (Field **at= table->field; *at; at++)
+    if (is_variable(*at) && !noted.has(*at))
+      return 0;
+  return 1;
+}
+
 uint queue_null_bytes(const TABLE *table, const queue_noted &noted)
 {
   if (!noted.any())
     return table->s->null_bytes;
-  uint bytes= 1;
-  for (Field **at= table->field; *at; at++) {
-    /* Bits of its values lie behind the NULL bits. */
-    if ((*at)->real_type() == MYSQL_TYPE_BIT)
-      return table->s->null_bytes;
-    if ((*at)->null_ptr && !noted.has(*at))
-      bytes= MY_MAX(bytes, static_cast<uint>((*at)->null_ptr - table->record[0]) + 1);
+  uint bits= first_null_bit(table, noted);
+  for (Field **at= table->field; *at; at++)
+    bits+= (*at)->null_ptr && !noted.has(*at);
+  return (bits + 7) / 8;
+}
+
+/* Appends the NULL bits of a record. */
+static void pack_nulls(const TABLE *table, const queue_noted &noted, const uchar *record, std::vector<uchar> &out)
+{
+  if (!noted.any()) {
+    out.assign(record, record + table->s->null_bytes);
+    return;
   }
-  return MY_MIN(bytes, table->s->null_bytes);
+  uint bit= first_null_bit(table, noted);
+  out.assign(queue_null_bytes(table, noted), 0);
+  if (bit)
+    out[0]= 1;
+  for (Field **at= table->field; *at; at++)
+    if ((*at)->null_ptr && !noted.has(*at)) {
+      if ((*at)->is_real_null(record - table->record[0]))
+        out[bit / 8]|= static_cast<uchar>(1 << bit % 8);
+      bit++;
+    }
+}
+
+static void unpack_nulls(const TABLE *table, const queue_noted &noted, uchar *record, const uchar *bytes)
+{
+  if (!noted.any()) {
+    memcpy(record, bytes, table->s->null_bytes);
+    return;
+  }
+  uint bit= first_null_bit(table, noted);
+  memcpy(record, table->s->default_values, table->s->null_bytes);
+  for (Field **at= table->field; *at; at++)
+    if ((*at)->null_ptr && !noted.has(*at)) {
+      if (bytes[bit / 8] >> bit % 8 & 1)
+        (*at)->set_null(record - table->record[0]);
+      else
+        (*at)->set_notnull(record - table->record[0]);
+      bit++;
+    }
 }
 
 std::vector<rq_column> queue_columns(const TABLE *table, const queue_noted &noted, uint *fixed,
@@ -110,7 +154,7 @@ std::vector<rq_column> queue_columns(const TABLE *table, const queue_noted &note
 {
   std::vector<rq_column> columns;
   *fixed= 0;
-  uint variable= 0;
+  uint variable= 0, null_bit= first_null_bit(table, noted);
   for (Field **at= table->field; *at; at++) {
     const Field *field= *at;
     if (noted.has(field))
@@ -128,7 +172,9 @@ std::vector<rq_column> queue_columns(const TABLE *table, const queue_noted &note
       *fixed+= column.len;
     }
     column.null_bit= -1;
-    if (field->null_ptr)
+    if (field->null_ptr && noted.any())
+      column.null_bit= static_cast<int>(null_bit++);
+    else if (field->null_ptr)
       column.null_bit= static_cast<int>(8 * (field->null_ptr - table->record[0]) + my_bit_log2_uint64(field->null_bit));
     columns.push_back(column);
   }
@@ -161,7 +207,7 @@ static rq_slice variable_value(const Field *field, my_ptrdiff_t offset)
 void queue_pack(const TABLE *table, const queue_noted &noted, const uchar *record, std::vector<uchar> &out)
 {
   const my_ptrdiff_t offset= record - table->record[0];
-  out.assign(record, record + queue_null_bytes(table, noted));
+  pack_nulls(table, noted, record, out);
   for (Field **field= table->field; *field; field++)
     if (!is_variable(*field) && !noted.has(*field)) {
       const uchar *at= (*field)->ptr + offset;
@@ -198,7 +244,7 @@ int queue_unpack(const TABLE *table, const queue_noted &noted, uchar *record, rq
   rq_slice rest= row;
   if (rest.len < null_bytes)
     return HA_ERR_CRASHED;
-  memcpy(record, rest.bytes, null_bytes);
+  unpack_nulls(table, noted, record, rest.bytes);
   rest.bytes+= null_bytes;
   rest.len-= null_bytes;
   for (Field **field= table->field; *field; field++)

@@ -30,7 +30,8 @@ struct Moving {
 }
 
 impl Queue {
-    /// Moves the rows that have no tries left to the queue for them, if there is one.
+    /// Moves the rows that have no tries left to the queue for them, if there is one. If somebody is at it,
+    /// this waits for them first.
     ///
     /// # Errors
     /// Why some could not be moved; they stay here and are given to nobody.
@@ -38,11 +39,14 @@ impl Queue {
         let Some(folder) = self.definition.policy.dead.as_deref() else { return Ok(()) };
         {
             let mut state = self.lock();
+            while state.burial.busy {
+                state = wait(&self.turn, state);
+            }
             // Its copy would not know which rows are gone and which are there.
-            let none = state.leases.dead().is_empty() || state.copying.is_some();
-            if none || std::mem::replace(&mut state.burial.busy, true) {
+            if state.leases.dead().is_empty() || state.copying.is_some() {
                 return Ok(());
             }
+            state.burial.busy = true;
         }
         let burying = Burying { queue: self };
         let moved = burying.all(folder);

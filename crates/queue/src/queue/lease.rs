@@ -360,7 +360,7 @@ impl LeaseBook {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Doing, Entry, LeaseBook, NUMBERS, Token};
+    use super::{Clock, Doing, Entry, LeaseBook, NUMBERS, Past, Token};
     use crate::format::record::RowId;
 
     #[test]
@@ -399,6 +399,27 @@ mod tests {
         assert!(again.want(1), "nobody knows which of them were given");
         again.allow();
         assert!(again.take_number() > NUMBERS);
+    }
+
+    #[test]
+    fn a_row_that_is_gone_is_forgotten() {
+        let mut book = LeaseBook::default();
+        let entry = |doing| Some(Entry { failed: 2, doing, ..Entry::NONE });
+        book.set(RowId(1), entry(Doing::Dead));
+        book.set(RowId(2), entry(Doing::Late(30)));
+        book.set_past(RowId(1), Past::new(3, "why"));
+        let known = book.known(RowId(1), false);
+        assert_eq!((known.failed, &*known.why, known.token), (5, "why", None));
+        assert_eq!((book.dead().len(), book.delayed(), book.due()), (1, 1, Some(30)));
+        book.forget(RowId(1));
+        assert_eq!((book.dead().len(), book.past(RowId(1))), (0, None));
+        assert!(!book.is_empty());
+        book.forget(RowId(2));
+        assert_eq!((book.delayed(), book.due(), book.is_empty()), (0, None, true));
+        book.set_past(RowId(3), Past::new(0, "why"));
+        assert!(!book.is_empty());
+        book.set_past(RowId(3), Past::default());
+        assert!(book.is_empty());
     }
 
     #[test]
