@@ -211,6 +211,15 @@ fn dead_missing() {
 }
 
 #[test]
+fn a_queue_is_no_place_for_its_own_dead() {
+    let both = Both::new(Policy { dead: Some(FOLDER.into()), ..limited(1, "0,1,0", false) });
+    put(&both.queue, "a");
+    both.queue.nack(&[token(&both.queue)], None, "").unwrap();
+    assert!(matches!(both.queue.bury(), Err(Error::Grave { .. })));
+    assert_eq!((both.queue.rows(), counts(&both.queue)), (1, (0, 0, 0, 1)));
+}
+
+#[test]
 fn without_a_place_for_them_rows_without_tries_left_stay() {
     let mut both = Both::new(limited(1, "0,1,0", false));
     put(&both.queue, "a");
@@ -258,6 +267,7 @@ fn alter_with_policies() {
     assert_eq!(counts(&both.queue), (1, 0, 1, 1));
     // More tries: the row that had none left is tried again.
     both.queue = altered(&both, &of(limited(3, "2,1,0", true))).unwrap();
+    assert_eq!(counts(&both.queue), (2, 0, 1, 0));
     both = both.reopened();
     assert_eq!(counts(&both.queue), (2, 0, 1, 0));
     assert_eq!(both.queue.extend(&[late], SECOND).unwrap(), 1, "tokens stay good");
@@ -267,12 +277,20 @@ fn alter_with_policies() {
     both.queue.nack(&[leased.token], None, "").unwrap();
     assert_eq!(both.buried(), [buried("a", 3, "a is bad")]);
     // No policy any more: what waits longer waits longer, and files have nothing that needs it.
-    both.queue.nack(&[token(&both.queue)], None, "").unwrap();
+    both.queue.nack(&[token(&both.queue)], Some(100 * SECOND), "").unwrap();
+    let late = token(&both.queue);
+    pass_ms(10_000);
+    both.queue.end_due().unwrap();
+    assert_eq!(counts(&both.queue), (0, 0, 2, 0));
     both.queue = altered(&both, &definition(Sync::Always)).unwrap();
+    assert_eq!(counts(&both.queue), (1, 0, 1, 0));
     both = both.reopened();
     assert_eq!(counts(&both.queue), (1, 0, 1, 0));
+    assert_eq!(both.queue.extend(&[late], SECOND).unwrap(), 1);
+    assert_eq!(both.queue.release(&[late]).unwrap(), 1);
+    assert_eq!(lease(&both.queue).unwrap().tries, 2);
     assert_eq!(both.queue.definition().policy, Policy::default());
-    pass_ms(2000);
+    pass_ms(100_000);
     both.queue.end_due().unwrap();
     assert_eq!(rows(&session(1), &both.queue), ["b", "c"]);
 }
