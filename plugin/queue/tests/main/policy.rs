@@ -256,6 +256,11 @@ fn a_worker_that_dies_in_a_transaction_has_tried() {
     let mut two = server.connect("x");
     two.run("BEGIN");
     assert_eq!(two.column("SELECT v FROM t WHERE queue_wait('t', 0)"), [1]);
+    two.reset().unwrap();
+    assert_eq!(one.column("SELECT v FROM t"), [1], "neither is that of a pool");
+    let mut two = server.connect("x");
+    two.run("BEGIN");
+    assert_eq!(two.column("SELECT v FROM t WHERE queue_wait('t', 0)"), [1]);
     drop(two);
     while one.column("SELECT v FROM dead").is_empty() {
         std::thread::yield_now();
