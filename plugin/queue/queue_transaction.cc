@@ -135,8 +135,8 @@ static int queue_rollback(QUEUE_HTON THD *thd, bool all)
   rq_error error;
   if (!is_end(thd, all))
     return undone(thd, connection, rq_tx_statement(connection->session, 0, &error), error);
-  /* The server rolls back at the end of a connection, before it tells the engine that it has ended; and when a
-     connection is reset. */
+  /* The server rolls back at the end of a connection, before it tells the engine that it has ended, and when
+     a connection is reset. */
   const enum_server_command command= thd->get_command();
   const bool resets= command == COM_RESET_CONNECTION || command == COM_CHANGE_USER;
   const bool died= thd->killed >= KILL_CONNECTION && !resets && !abort_loop;
