@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
-use queue::{Definition, Engine, Options, OwnerId, Patience, Queue, RowId, Session, Target, Xid};
+use queue::{
+    Backoff, Definition, Engine, Options, OwnerId, Patience, Policy, Queue, RowId, Session, Target, Xid,
+};
 
 const FOLDER: &str = "/jobs";
 
@@ -33,7 +35,10 @@ fn rows(queue: &Arc<Queue>) -> BTreeSet<(RowId, Vec<u8>)> {
 static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::new(|| {
     let disk = FaultDisk::default();
     let engine = engine(&disk);
-    let definition = Definition { transactional: true, ..Definition::default() };
+    // The second failed try of a row is its last one; after the first it waits.
+    let backoff = Backoff { first_ms: 1000, ..Backoff::default() };
+    let policy = Policy { tries: 2, backoff, ..Policy::default() };
+    let definition = Definition { transactional: true, policy, ..Definition::default() };
     engine.create(Path::new(FOLDER), &definition).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     for row in 0..40u8 {
@@ -51,12 +56,18 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     }
     let (second, mut poll) = (Duration::from_secs(1), Patience { rows_max: 4, ..Patience::poll() });
     let target = Target { queue: queue.clone(), filter: None };
+    // One row runs out of tries.
+    for _ in 0..2 {
+        let one = &mut Patience { rows_max: 1, ..Patience::poll() };
+        let (_, leased) = session.lease(&[target.clone()], one, second).unwrap();
+        queue.nack(&[leased.unwrap().rows()[0].token], Some(Duration::ZERO), "it broke").unwrap();
+    }
     let (_, leased) = session.lease(&[target], &mut poll, second).unwrap();
     let tokens: Vec<_> = leased.unwrap().rows().iter().map(|leased| leased.token).collect();
-    queue.nack(&tokens[..1], Duration::ZERO).unwrap();
-    queue.nack(&tokens[1..2], second).unwrap();
+    queue.nack(&tokens[..1], None, "it broke").unwrap();
+    queue.nack(&tokens[1..2], Some(second), "").unwrap();
     queue.compact().unwrap();
-    queue.nack(&tokens[2..3], second).unwrap();
+    queue.nack(&tokens[2..3], None, "again").unwrap();
     queue.commit_by_xid(&xid(0)).unwrap();
     queue.rollback_by_xid(&xid(1)).unwrap();
     all.extend((0..4).map(|number| (RowId(41 + u64::from(number)), vec![number; 50])));

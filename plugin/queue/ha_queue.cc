@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sql_class.h"
+#include "sql_acl.h"
 #include "table.h"
 #include "handler.h"
 #ifdef WITH_WSREP
@@ -13,6 +14,7 @@
 #endif
 
 #include "ha_queue.h"
+#include "queue_opened.h"
 #include "queue_row.h"
 #include "queue_transaction.h"
 
@@ -63,6 +65,33 @@ int ha_queue::fail(int code, const rq_error &error) const
 /* Definition
    ------------------------------------------------------------------------------------------------------- */
 
+/*
+  The folder of the queue that takes rows without tries left. One that is not there yet may come later. False
+  with an error when the user may not insert into it.
+*/
+static bool queue_grave_of(THD *thd, const TABLE *form, const ha_table_option_struct *options, std::string *folder)
+{
+  const std::string dead= options->dead ? options->dead : "";
+  if (dead.empty())
+    return true;
+  if (!options->tries) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD needs TRIES: without it a row never runs out of tries", MYF(0));
+    return false;
+  }
+  queue_opened grave;
+  const std::string db(form->s->db.str, form->s->db.length);
+  if (!grave.open(thd, dead.find('.') == std::string::npos ? db + "." + dead : dead, INSERT_ACL) && !grave.is_missing) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' can't be used; SHOW WARNINGS says why", MYF(0), dead.c_str());
+    return false;
+  }
+  if (grave.name == db + "." + std::string(form->s->table_name.str, form->s->table_name.length)) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' is the table itself; name another queue", MYF(0), dead.c_str());
+    return false;
+  }
+  *folder= grave.folder;
+  return true;
+}
+
 int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
   if (form->versioned()) {
@@ -88,10 +117,17 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 #endif
   if (transactional && !queue_can_join(ha_thd()))
     return HA_ERR_UNSUPPORTED;
+  const ha_table_option_struct *options= info->option_struct;
+  queue_noted noted;
+  std::string dead;
+  if (!queue_noted_of(form, options, &noted) || !queue_grave_of(ha_thd(), form, options, &dead))
+    return HA_ERR_UNSUPPORTED;
   uint fixed= 0;
   std::deque<std::vector<rq_slice>> members;
-  std::vector<rq_column> columns= queue_columns(form, &fixed, &members);
-  rq_definition definition{info->option_struct->sync, transactional, form->s->null_bytes, fixed, columns.data(), columns.size()};
+  std::vector<rq_column> columns= queue_columns(form, noted, &fixed, &members);
+  const std::string backoff= options->backoff ? options->backoff : "";
+  rq_definition definition{options->sync, transactional, queue_null_bytes(form, noted), fixed, columns.data(), columns.size(),
+                           options->tries, slice_of(backoff), slice_of(dead), noted.any()};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }
@@ -119,6 +155,9 @@ int ha_queue::truncate()
 
 int ha_queue::open(const char *name, int, uint)
 {
+  noted= queue_noted();
+  if (!queue_noted_of(table, table->s->option_struct, &noted))
+    return HA_ERR_CRASHED_ON_USAGE;
   rq_error error;
   return fail(rq_open(slice_of(folder_of(name)), &queue, &error), error);
 }
@@ -297,7 +336,7 @@ int ha_queue::write_within(const uchar *buf)
   if (!connection || !queue_join(ha_thd()))
     return HA_ERR_INTERNAL_ERROR;
   std::vector<uchar> row;
-  queue_pack(table, buf, row);
+  queue_pack(table, noted, buf, row);
   rq_error error;
   return fail(rq_tx_publish(connection->session, queue, {row.data(), row.size()}, &error), error);
 }
@@ -322,7 +361,7 @@ int ha_queue::write_row(const uchar *buf)
         return fail(code, error);
   }
   rows.emplace_back();
-  queue_pack(table, buf, rows.back());
+  queue_pack(table, noted, buf, rows.back());
   bytes+= rows.back().size();
   if (gathering && bytes < gather_bytes_max)
     return 0;

@@ -9,10 +9,13 @@
 
 #include "queue_abi.h"
 #include "queue_connection.h"
+#include "queue_noted.h"
 
 /* The table options of CREATE TABLE. */
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
+  ulonglong tries;
+  const char *backoff, *dead, *failed, *why, *token;
 };
 
 /*
@@ -113,6 +116,7 @@ private:
   rq_cursor *cursor= nullptr;
   queue_connection *reader= nullptr; /* the connection that reads */
   ulonglong current= 0;
+  queue_noted noted; /* columns that are filled when a row is read */
   bool gathering= false, deleting= false;
   bool paused= false; /* for DELETE: the rows that it reads go to nobody before they are deleted */
   bool hiding= false; /* WHERE has conditions that may leave rows out */

@@ -16,7 +16,12 @@ int ha_queue::unpack(uchar *record, rq_slice row)
     kept.assign(row.bytes, row.bytes + row.len);
     row.bytes= kept.data();
   }
-  return queue_unpack(table, record, row);
+  if (const int error= queue_unpack(table, noted, record, row))
+    return error;
+  rq_known known;
+  if (noted.any() && rq_last_known(cursor, &known) == RQ_OK)
+    queue_note(table, record, noted, known);
+  return 0;
 }
 
 void ha_queue::end_scan()

@@ -177,6 +177,11 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_RELEASE 3
 
 /*
+ For how long: as the table's policy says.
+ */
+#define RQ_BACKOFF UINT64_MAX
+
+/*
  A walk over rows, and its current row.
  */
 typedef struct rq_cursor rq_cursor;
@@ -277,6 +282,22 @@ typedef struct {
   uint32_t fixed_bytes;
   const rq_column *columns;
   size_t column_count;
+  /*
+   How many tries a row has; 0 for no limit.
+   */
+  uint64_t tries;
+  /*
+   How long a row waits after a failed try, as text; empty for not at all.
+   */
+  rq_slice backoff;
+  /*
+   The folder of the queue for rows that have no tries left; empty for none.
+   */
+  rq_slice dead;
+  /*
+   Whether what is known of rows is shown.
+   */
+  int noted;
 } rq_definition;
 
 /*
@@ -291,6 +312,7 @@ typedef struct {
   uint64_t owned;
   uint64_t leased;
   uint64_t delayed;
+  uint64_t dead;
   uint64_t waiters;
   uint64_t bytes;
   uint64_t live_bytes;
@@ -322,6 +344,8 @@ typedef struct {
   uint64_t leases_expired;
   uint64_t leases_failed;
   uint64_t leases_refused;
+  uint64_t tries_cut;
+  uint64_t buried;
 } rq_status;
 
 /*
@@ -381,6 +405,24 @@ typedef struct {
  */
 typedef void (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
 
+/*
+ What is known of a row besides.
+ */
+typedef struct {
+  /*
+   How many of its tries have failed.
+   */
+  uint64_t failed;
+  /*
+   Why the last one failed, in UTF-8; empty when nobody said.
+   */
+  rq_slice why;
+  /*
+   What ends it, without its table; empty unless the statement has leased it.
+   */
+  rq_slice token;
+} rq_known;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -416,6 +458,16 @@ int rq_rename(rq_slice from, rq_slice to, const rq_hold *hold, rq_error *error);
  Opens a queue; `rq_release` releases it.
  */
 int rq_open(rq_slice folder, const rq_queue **queue, rq_error *error);
+
+/*
+ Whether reasons of failed tries are kept.
+ */
+int rq_keeps_reasons(const rq_queue *queue);
+
+/*
+ Whether rows that have no tries left could not be moved to where they should go; then the text is why.
+ */
+int rq_unburied(const rq_queue *queue, rq_error *why);
 
 /*
  Releases a queue.
@@ -509,10 +561,10 @@ int rq_each_owned(rq_each_owned_fn each, void *context);
 int rq_session_new(uint64_t number, rq_session **session, rq_interrupter **interrupter);
 
 /*
- Ends a connection; the rows that it owned go back. A transaction is rolled back, but a prepared one stays
- prepared.
+ Ends a connection; the rows that it owned go back. With `died` that is a failed try, in queues that count
+ them. A transaction is rolled back, but a prepared one stays prepared.
  */
-void rq_session_free(rq_session *session, rq_interrupter *interrupter);
+void rq_session_free(rq_session *session, rq_interrupter *interrupter, int died);
 
 /*
  Ends the current wait.
@@ -636,7 +688,8 @@ int rq_lease(rq_session *session, const rq_target *targets, size_t count, size_t
 int rq_leased_tokens(rq_session *session, rq_slice table, rq_slice *text, rq_error *error);
 
 /*
- The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`;
+ The rows that the statement leased last, as a JSON array of objects with `token`, `try`, `row`, and
+ `why` its last try failed if somebody said so;
  otherwise like `rq_leased_tokens`.
  */
 int rq_leased_json(rq_session *session, rq_slice table, rq_slice *text, rq_error *error);
@@ -653,10 +706,11 @@ int rq_leased_end(rq_session *session, int keep, rq_error *error);
 
 /*
  Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
- new length of the leases, or the delay of what is given back. With `within`, rows are ended by the
- transaction. `good` receives how many tokens were good.
+ new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy), and
+ `why` is why its try failed. With `within`, rows are ended by the transaction. `good` receives how many
+ tokens were good.
  */
-int rq_use_tokens(rq_session *session, const rq_queue *queue, int what, rq_slice tokens, uint64_t ms, int within, uint64_t *good, rq_error *error);
+int rq_use_tokens(rq_session *session, const rq_queue *queue, int what, rq_slice tokens, uint64_t ms, rq_slice why, int within, uint64_t *good, rq_error *error);
 
 /*
  Whether the queue takes part in transactions.
@@ -717,9 +771,10 @@ int rq_tx_prepare(rq_session *session, const rq_xid *xid, rq_error *error);
 int rq_tx_commit(rq_session *session, rq_error *error);
 
 /*
- Rolls the transaction back.
+ Rolls the transaction back. With `died`, because its connection has ended, what it has taken and not ended
+ is a failed try, in queues that count them.
  */
-int rq_tx_rollback(rq_session *session, rq_error *error);
+int rq_tx_rollback(rq_session *session, int died, rq_error *error);
 
 /*
  Calls `each` with the XID of every transaction that is prepared in a queue and waits for a coordinator.
@@ -741,6 +796,12 @@ int rq_next(rq_cursor *cursor, uint64_t *id, rq_slice *row, rq_error *error);
  Reads a row by its id, into the cursor.
  */
 int rq_read(rq_cursor *cursor, uint64_t id, rq_slice *row, rq_error *error);
+
+/*
+ What is known of the last row besides, in queues that were made with `noted`. The texts belong to the
+ cursor until its next use.
+ */
+int rq_last_known(rq_cursor *cursor, rq_known *known);
 
 /*
  Ends a walk.

@@ -5,6 +5,7 @@
 
 #include "sql_class.h"
 #include "sql_plugin.h"
+#include "mysqld.h"
 #include "handler.h"
 #include <mysql/plugin_audit.h>
 
@@ -204,7 +205,8 @@ int queue_close_connection(QUEUE_HTON THD *thd)
   if (connection) {
     thd_set_ha_data(thd, queue_hton, nullptr);
     queue_let_go(connection);
-    rq_session_free(connection->session, connection->interrupter);
+    /* The server, which ends connections when it stops, is not to blame for the rows. */
+    rq_session_free(connection->session, connection->interrupter, !abort_loop);
     delete connection;
   }
   return 0;

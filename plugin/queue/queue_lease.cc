@@ -174,8 +174,24 @@ static void split(const std::string &text, std::vector<Tokens> *all, uint *count
   }
 }
 
+static rq_slice slice_of(const std::string &text)
+{
+  return {reinterpret_cast<const uchar *>(text.data()), text.size()};
+}
+
+/* What a user who gave rows back would not expect. */
+static void warn_after_nack(THD *thd, const queue_opened &table, bool reason)
+{
+  rq_error why;
+  if (reason && !rq_keeps_reasons(table.queue))
+    queue_warn(thd, (table.name + " keeps no reasons: it has none of the options TRIES, BACKOFF, FAILED, WHY and TOKEN").c_str());
+  if (rq_unburied(table.queue, &why))
+    queue_warn(thd, ("rows of " + table.name + " that have no tries left stay in it and are given to nobody: " + why.text).c_str());
+}
+
 /* Does something with the tokens in the arguments before `end`. Returns how many were good. */
-static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end, int what, uint64_t ms)
+static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end, int what, uint64_t ms,
+                           const std::string &why= std::string())
 {
   queue_called.token++;
   queue_connection *mine= queue_connection_of(thd);
@@ -196,11 +212,13 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
     if (within && !queue_join(thd))
       return call->null();
     if (rq_use_tokens(mine->session, table.queue, what,
-                      {reinterpret_cast<const uchar *>(of.tokens.data()), of.tokens.size()}, ms, within, &good, &error)) {
+                      slice_of(of.tokens), ms, slice_of(why), within, &good, &error)) {
       queue_raise(error);
       return call->null();
     }
     done+= good;
+    if (what == RQ_NACK && good)
+      warn_after_nack(thd, table, !why.empty());
   }
   if (done < count)
     queue_warn(thd, (std::to_string(count - done) + " of " + std::to_string(count) +
@@ -226,10 +244,11 @@ static longlong evaluate_queue_extend(THD *thd, Call *call, const UDF_ARGS *args
 
 static longlong evaluate_queue_nack(THD *thd, Call *call, const UDF_ARGS *args)
 {
-  uint64_t ms= 0;
-  if (args->arg_count > 1 && !span_of(call, args, 1, 0, &ms))
+  uint64_t ms= RQ_BACKOFF;
+  if (args->arg_count > 1 && args->args[1] && !span_of(call, args, 1, 0, &ms))
     return call->null();
-  return use_tokens(thd, call, args, 1, RQ_NACK, ms);
+  const std::string why= args->arg_count > 2 ? queue_text_of(thd, args, 2) : std::string();
+  return use_tokens(thd, call, args, 1, RQ_NACK, ms, why);
 }
 
 /* The types of a lease's arguments. */
@@ -244,7 +263,7 @@ static void lease_types(UDF_ARGS *args)
 static void token_types(UDF_ARGS *args, bool timed)
 {
   for (uint at= 0; at < args->arg_count; at++)
-    args->arg_type[at]= timed && at ? REAL_RESULT : STRING_RESULT;
+    args->arg_type[at]= timed && at == 1 ? REAL_RESULT : STRING_RESULT;
 }
 
 QUEUE_INTEGER(queue_lease, 3, queue_arguments_max, lease_types(args))
@@ -253,4 +272,4 @@ QUEUE_STRING(queue_token, 0, 0, init->max_length= 1U << 30)
 QUEUE_INTEGER(queue_ack, 1, queue_arguments_max, token_types(args, false))
 QUEUE_INTEGER(queue_release, 1, queue_arguments_max, token_types(args, false))
 QUEUE_INTEGER(queue_extend, 2, 2, token_types(args, true))
-QUEUE_INTEGER(queue_nack, 1, 2, token_types(args, true))
+QUEUE_INTEGER(queue_nack, 1, 3, token_types(args, true))

@@ -92,12 +92,14 @@ bool queue_opened::open(THD *thd, const std::string &text, privilege_t privilege
   }
   char path[FN_REFLEN + 1];
   const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), table.c_str(), ".queue", 0);
+  folder.assign(path, length);
   queue_connection *connection= queue_connection_of(thd);
   rq_error error;
   if (!connection)
     return false;
   if (const int code= rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
     queue= nullptr;
+    is_missing= code == RQ_MISSING;
     queue_warn(thd, (code == RQ_MISSING ? "there is no queue " + name : name + ": " + error.text).c_str());
     return false;
   }

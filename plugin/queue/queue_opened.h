@@ -26,6 +26,12 @@ public:
   /* The table as tokens name it: `db.table`. */
   std::string name;
 
+  /* The folder of the queue. */
+  std::string folder;
+
+  /* Whether it could not be opened because there is no such queue. */
+  bool is_missing= false;
+
   /* Opens `name` or `db.name`; false with a warning when the table is not a queue, or can't be used this
      way. */
   bool open(THD *thd, const std::string &text, privilege_t privileges);

@@ -17,7 +17,14 @@
 #include "queue_transaction.h"
 
 static ha_create_table_option queue_table_options[]= {
-    HA_TOPTION_ENUM("sync", sync, "always,interval,none", 0), HA_TOPTION_END};
+    HA_TOPTION_ENUM("sync", sync, "always,interval,none", 0),
+    HA_TOPTION_NUMBER("tries", tries, 0, 0, UINT_MAX32, 1),
+    HA_TOPTION_STRING("backoff", backoff),
+    HA_TOPTION_STRING("dead", dead),
+    HA_TOPTION_STRING("failed", failed),
+    HA_TOPTION_STRING("why", why),
+    HA_TOPTION_STRING("token", token),
+    HA_TOPTION_END};
 
 static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2, "the order of these words");
 
@@ -35,6 +42,7 @@ static const Shown shown_queues[]= {
     {"owned", &rq_status::owned},
     {"leased", &rq_status::leased},
     {"delayed", &rq_status::delayed},
+    {"dead", &rq_status::dead},
     {"waiters", &rq_status::waiters},
     {"bytes", &rq_status::bytes},
     {"bytes_live", &rq_status::live_bytes},
@@ -69,7 +77,9 @@ static const Shown shown_waiting[]= {
     {"leases", &rq_status::leases},
     {"leases_expired", &rq_status::leases_expired},
     {"leases_failed", &rq_status::leases_failed},
-    {"leases_refused", &rq_status::leases_refused}};
+    {"leases_refused", &rq_status::leases_refused},
+    {"tries_cut", &rq_status::tries_cut},
+    {"buried", &rq_status::buried}};
 
 /* All but the time of the oldest row, which has no meaning for several queues together. */
 static_assert(sizeof(rq_status) == sizeof(uint64_t) * (1 + array_elements(shown_queues) + array_elements(shown_log) +

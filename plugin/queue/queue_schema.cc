@@ -41,6 +41,9 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("DUE_LATER", ULonglong(), NOT_NULL),
                                        Column("LEASES_EXPIRED", ULonglong(), NOT_NULL),
                                        Column("LEASES_FAILED", ULonglong(), NOT_NULL),
+                                       Column("TRIES_CUT", ULonglong(), NOT_NULL),
+                                       Column("DEAD", ULonglong(), NOT_NULL),
+                                       Column("BURIED", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -100,7 +103,10 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->leased,
                 status->delayed,
                 status->leases_expired,
-                status->leases_failed};
+                status->leases_failed,
+                status->tries_cut,
+                status->dead,
+                status->buried};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sql_class.h"
+#include "mysqld.h"
 #include "handler.h"
 
 #include "queue_connection.h"
@@ -134,7 +135,12 @@ static int queue_rollback(QUEUE_HTON THD *thd, bool all)
   rq_error error;
   if (!is_end(thd, all))
     return undone(thd, connection, rq_tx_statement(connection->session, 0, &error), error);
-  return report(rq_tx_rollback(connection->session, &error), error);
+  /* The server rolls back at the end of a connection, before it tells the engine that it has ended, and when
+     a connection is reset. */
+  const enum_server_command command= thd->get_command();
+  const bool resets= command == COM_RESET_CONNECTION || command == COM_CHANGE_USER;
+  const bool died= thd->killed >= KILL_CONNECTION && !resets && !abort_loop;
+  return report(rq_tx_rollback(connection->session, died, &error), error);
 }
 
 static int queue_savepoint_set(QUEUE_HTON THD *thd, void *savepoint)

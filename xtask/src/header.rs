@@ -32,7 +32,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
 /// Types, and their names in C++.
-const NAMES: [(&str, &str); 18] = [
+const NAMES: [(&str, &str); 19] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
     ("RqAlive", "rq_alive"),
@@ -44,6 +44,7 @@ const NAMES: [(&str, &str); 18] = [
     ("RqEachPrepared", "rq_each_prepared_fn"),
     ("RqError", "rq_error"),
     ("RqHold", "rq_hold"),
+    ("RqKnown", "rq_known"),
     ("RqOwned", "rq_owned"),
     ("RqServer", "rq_server"),
     ("RqSession", "rq_session"),

@@ -28,13 +28,14 @@ const LIBRARY: &str = "ha_queue.so";
 const FOLDER: &str = "plugin";
 
 /// The C++ sources.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "ha_queue.cc",
     "ha_queue_read.cc",
     "queue_call.cc",
     "queue_connection.cc",
     "queue_function.cc",
     "queue_lease.cc",
+    "queue_noted.cc",
     "queue_opened.cc",
     "queue_plugin.cc",
     "queue_recovery.cc",

@@ -45,6 +45,10 @@ pub struct Counters {
     pub leases_failed: u64,
     /// Tokens that were refused.
     pub leases_refused: u64,
+    /// Tries that failed because their connection ended.
+    pub tries_cut: u64,
+    /// Rows without tries left that were moved to the queue for them.
+    pub buried: u64,
     /// Rows whose contents were compared with a condition.
     pub evaluations: u64,
     /// Segments that were rewritten because they were sparse.
@@ -80,6 +84,8 @@ impl Counters {
             leases_expired: self.leases_expired + other.leases_expired,
             leases_failed: self.leases_failed + other.leases_failed,
             leases_refused: self.leases_refused + other.leases_refused,
+            tries_cut: self.tries_cut + other.tries_cut,
+            buried: self.buried + other.buried,
             evaluations: self.evaluations + other.evaluations,
             compacted: self.compacted + other.compacted,
             checkpoints: self.checkpoints + other.checkpoints,
@@ -99,6 +105,8 @@ pub struct Status {
     pub leased: u64,
     /// Owned rows that were given back, and wait again later.
     pub delayed: u64,
+    /// Owned rows that have no tries left, and are given to nobody.
+    pub dead: u64,
     /// When the oldest row was inserted: milliseconds since 1970, exact to the second.
     pub oldest_ms: Option<u64>,
     /// Bytes of the segment files.
@@ -125,6 +133,7 @@ impl Status {
             owned: self.owned + other.owned,
             leased: self.leased + other.leased,
             delayed: self.delayed + other.delayed,
+            dead: self.dead + other.dead,
             oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),
             bytes: self.bytes + other.bytes,
             live_bytes: self.live_bytes + other.live_bytes,

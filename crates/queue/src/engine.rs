@@ -18,7 +18,7 @@ use crate::format::batch::Place;
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::record::RowId;
 use crate::queue::Queue;
-use crate::queue::shared::{Options, Shared};
+use crate::queue::shared::{Opener, Options, Shared};
 use crate::recovery::recover;
 use crate::store::folder::Folder;
 use crate::store::log::Log;
@@ -30,10 +30,16 @@ use work::work;
 /// All queues of a server.
 pub struct Engine {
     shared: Arc<Shared>,
+    folders: Arc<Folders>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The folders that queues are in.
+struct Folders {
+    shared: Arc<Shared>,
     queues: Mutex<BTreeMap<PathBuf, Slot>>,
     /// Signals that a reservation ended.
     freed: Condvar,
-    threads: Vec<JoinHandle<()>>,
 }
 
 /// The state of a folder.
@@ -51,7 +57,10 @@ impl Engine {
         let threads = options.threads;
         let shared = Arc::new(Shared::new(disk, options));
         let (queues, freed) = (Mutex::default(), Condvar::default());
-        let mut engine = Engine { shared, queues, freed, threads: Vec::new() };
+        let folders = Arc::new(Folders { shared: shared.clone(), queues, freed });
+        let opener: Arc<dyn Opener> = folders.clone();
+        shared.open_with(Arc::downgrade(&opener));
+        let mut engine = Engine { shared, folders, threads: Vec::new() };
         for _ in 0..threads {
             let shared = engine.shared.clone();
             let thread = std::thread::Builder::new().name("queue".into()).spawn(move || work(&shared))?;
@@ -65,7 +74,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Exists`], [`Error::Disk`].
     pub fn create(&self, folder: &Path, definition: &Definition) -> Result<(), Error> {
-        let reserved = self.reserve(folder);
+        let reserved = self.folders.reserve(folder);
         let disk = &self.shared.disk;
         if reserved.queue.is_some() || disk.stat(&folder.join(checkpoint::FILE)).is_ok() {
             return Err(Error::Exists { folder: folder.to_owned() });
@@ -90,33 +99,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Missing`], [`Error::Corrupt`], [`Error::Version`], [`Error::Disk`].
     pub fn open(&self, folder: &Path) -> Result<Arc<Queue>, Error> {
-        if let Some(Slot::Open(queue)) = lock(&self.queues).get(folder) {
-            return Ok(queue.clone());
-        }
-        let mut reserved = self.reserve(folder);
-        let queue = match &reserved.queue {
-            Some(queue) => queue.clone(),
-            None => {
-                self.shared.make_room();
-                Queue::open(&self.shared, recover(&self.shared.disk, &self.shared.files, folder)?)
-            }
-        };
-        queue.touch(&mut queue.lock());
-        reserved.set(Some(queue.clone()));
-        Ok(queue)
-    }
-
-    /// Keeps everybody else from opening, creating or removing a queue in this folder.
-    fn reserve<'engine>(&'engine self, folder: &Path) -> Reserved<'engine> {
-        let mut queues = lock(&self.queues);
-        while let Some(Slot::Reserved) = queues.get(folder) {
-            queues = wait(&self.freed, queues);
-        }
-        let queue = match queues.insert(folder.to_owned(), Slot::Reserved) {
-            Some(Slot::Open(queue)) => Some(queue),
-            Some(Slot::Reserved) | None => None,
-        };
-        Reserved { engine: self, folder: folder.to_owned(), queue }
+        self.folders.open(folder)
     }
 
     /// The sum over the open queues; the counts include the queues that were dropped since the start.
@@ -134,7 +117,7 @@ impl Engine {
     /// All open queues.
     #[must_use]
     pub fn queues(&self) -> Vec<Arc<Queue>> {
-        let queues = lock(&self.queues);
+        let queues = lock(&self.folders.queues);
         queues
             .values()
             .filter_map(|slot| if let Slot::Open(queue) = slot { Some(queue.clone()) } else { None })
@@ -147,7 +130,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Missing`], [`Error::Disk`]; [`Error::Prepared`] when it is open, and then it stays.
     pub fn remove(&self, folder: &Path) -> Result<(), Error> {
-        let mut reserved = self.reserve(folder);
+        let mut reserved = self.folders.reserve(folder);
         if let Some(queue) = reserved.queue.take() {
             let dropped = queue.drop_rows();
             if dropped.is_err() {
@@ -175,8 +158,8 @@ impl Engine {
             return Err(Error::Exists { folder: to.to_owned() });
         }
         // Always in the same order, so that two renames do not wait for each other.
-        let first = self.reserve(from.min(to));
-        let second = self.reserve(from.max(to));
+        let first = self.folders.reserve(from.min(to));
+        let second = self.folders.reserve(from.max(to));
         let (mut old, mut new) = if from < to { (first, second) } else { (second, first) };
         let moved = || match disk.rename(from, to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -202,10 +185,44 @@ impl Engine {
     }
 }
 
+impl Opener for Folders {
+    fn open(&self, folder: &Path) -> Result<Arc<Queue>, Error> {
+        if let Some(Slot::Open(queue)) = lock(&self.queues).get(folder) {
+            return Ok(queue.clone());
+        }
+        let mut reserved = self.reserve(folder);
+        let queue = match &reserved.queue {
+            Some(queue) => queue.clone(),
+            None => {
+                self.shared.make_room();
+                Queue::open(&self.shared, recover(&self.shared.disk, &self.shared.files, folder)?)
+            }
+        };
+        queue.touch(&mut queue.lock());
+        reserved.set(Some(queue.clone()));
+        Ok(queue)
+    }
+}
+
+impl Folders {
+    /// Keeps everybody else from opening, creating or removing a queue in this folder.
+    fn reserve<'folders>(&'folders self, folder: &Path) -> Reserved<'folders> {
+        let mut queues = lock(&self.queues);
+        while let Some(Slot::Reserved) = queues.get(folder) {
+            queues = wait(&self.freed, queues);
+        }
+        let queue = match queues.insert(folder.to_owned(), Slot::Reserved) {
+            Some(Slot::Open(queue)) => Some(queue),
+            Some(Slot::Reserved) | None => None,
+        };
+        Reserved { folders: self, folder: folder.to_owned(), queue }
+    }
+}
+
 /// A folder in which somebody opens, creates or removes a queue, while others wait. If `queue` is set at the
 /// end, it is open from then on.
-struct Reserved<'engine> {
-    engine: &'engine Engine,
+struct Reserved<'folders> {
+    folders: &'folders Folders,
     folder: PathBuf,
     queue: Option<Arc<Queue>>,
 }
@@ -218,12 +235,12 @@ impl Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        let mut queues = lock(&self.engine.queues);
+        let mut queues = lock(&self.folders.queues);
         match self.queue.take() {
             Some(queue) => queues.insert(std::mem::take(&mut self.folder), Slot::Open(queue)),
             None => queues.remove(&self.folder),
         };
-        self.engine.freed.notify_all();
+        self.folders.freed.notify_all();
     }
 }
 
@@ -234,7 +251,7 @@ impl Drop for Engine {
             // A thread that panicked has put its queue out of service; there is nobody to tell.
             thread.join().ok();
         }
-        for slot in std::mem::take(&mut *lock(&self.queues)).into_values() {
+        for slot in std::mem::take(&mut *lock(&self.folders.queues)).into_values() {
             if let Slot::Open(queue) = slot {
                 queue.rest().ok();
             }

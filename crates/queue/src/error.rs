@@ -86,6 +86,15 @@ pub enum Error {
     #[error("the queue was created without TRANSACTIONAL=1; only such a queue takes part in transactions")]
     NotTransactional,
 
+    /// The queue for rows that have no tries left can't take them.
+    #[error(
+        "{}: a queue with other columns, or the same queue, can't take the rows that have no tries left; give DEAD a queue with the same columns in the same order", folder.display()
+    )]
+    Grave {
+        /// Where it is.
+        folder: PathBuf,
+    },
+
     /// The queue is being copied, so that no transaction can be prepared.
     #[error("the queue is being copied by ALTER TABLE; try again when that is done")]
     Copied,

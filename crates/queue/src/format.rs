@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod lease;
 pub(crate) mod origin;
+pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod transaction;
 pub(crate) mod wire;

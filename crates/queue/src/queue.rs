@@ -1,5 +1,6 @@
 //! One queue: publishing, acknowledging, reading. All writes go through the group commit.
 
+mod bury;
 pub(crate) mod commit;
 pub(crate) mod copying;
 pub(crate) mod gather;
@@ -21,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::format::lease::{Lease, Phase};
+use crate::format::lease::Lease;
 use crate::format::origin::{Origin, Source};
 use crate::format::record::{ROW_OVERHEAD_MAX, RowId};
 use crate::recovery::Recovered;
@@ -94,8 +95,8 @@ impl Queue {
     }
 
     fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: Recovered) -> Queue {
-        let Recovered { folder, definition, incarnation, index, journal, transactions, held, leases, .. } =
-            recovered;
+        let Recovered { folder, definition, incarnation, index, journal, transactions, held, .. } = recovered;
+        let (leases, pasts) = (recovered.leases, recovered.pasts);
         let (next, active_next, log) = (recovered.next, recovered.active_next, recovered.log);
         let number = shared.next_number();
         shared.note_opened(number, &me);
@@ -105,11 +106,10 @@ impl Queue {
             let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
             state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
         }
-        let leased = |lease: &&Lease| matches!(lease.phase, Phase::Leased(_) | Phase::Delayed(_));
-        for lease in leases.rows.iter().filter(leased) {
+        for lease in leases.rows.iter().filter(|lease| Lease::holds(lease)) {
             state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
         }
-        state.leases = LeaseBook::opened(leases, shared.clock());
+        state.leases = LeaseBook::opened(leases, pasts, shared.clock());
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
@@ -309,9 +309,7 @@ impl Queue {
     pub fn origin(&self, row: RowId) -> Result<Origin, Error> {
         let mut state = self.lock();
         state.usable()?;
-        let waiting = state.index.next_waiting(RowId(0))?;
-        let owned = state.owners.keys().next().copied();
-        let floor = waiting.into_iter().chain(owned).min().unwrap_or(state.next).min(row);
+        let floor = state.floor()?.min(row);
         let source = Source::Incarnation(state.incarnation);
         Ok(Origin { source, row: row.0, floor: floor.0, overwrite: false })
     }

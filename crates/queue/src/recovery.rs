@@ -14,6 +14,7 @@ use crate::format::batch::{
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::lease::{Lease, Leases, Phase};
 use crate::format::origin::Journal;
+use crate::format::policy::Past;
 use crate::format::record::{Record, RowId, decode};
 use crate::format::transaction::Transactions;
 use crate::index::{Arrival, Doing, Index, Segment};
@@ -28,6 +29,7 @@ struct Replay {
     journal: Journal,
     transactions: Transactions,
     leases: BTreeMap<RowId, Lease>,
+    pasts: BTreeMap<RowId, Past>,
     next: RowId,
     /// The id that the next row had when the last segment began.
     active_next: RowId,
@@ -53,6 +55,8 @@ pub(crate) struct Recovered {
     pub(crate) held: Vec<(u64, Vec<RowId>)>,
     /// Those that are over count as such, and own their rows until somebody looks.
     pub(crate) leases: Leases,
+    /// What is known of rows besides.
+    pub(crate) pasts: Vec<(RowId, Past)>,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -70,6 +74,7 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
         journal: checkpoint.journal.clone(),
         transactions: checkpoint.transactions.clone(),
         leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
+        pasts: checkpoint.pasts.iter().cloned().collect(),
         next: checkpoint.next,
         active_next: checkpoint.next,
     };
@@ -78,6 +83,7 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
     let held = hold_prepared(&mut replay)?;
     let leases = Leases { rows: hold_leased(&mut replay)?, ..leases };
+    let pasts = known_pasts(&mut replay)?;
     let Replay { index, journal, transactions, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
@@ -88,6 +94,7 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
         transactions,
         held,
         leases,
+        pasts,
         next,
         active_next,
         log,
@@ -107,19 +114,30 @@ fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
     Ok(held)
 }
 
-/// Takes the rows that are leased or delayed. Returns what is known of rows that are not gone.
+/// Takes the rows that nobody is given because of their leases. Returns what is known of rows that are not
+/// gone.
 fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
     let mut known = Vec::new();
     for (row, mut lease) in std::mem::take(&mut replay.leases) {
         if replay.index.doing(row)? == Doing::Gone {
             continue;
         }
-        let holds = matches!(lease.phase, Phase::Leased(_) | Phase::Delayed(_));
-        if holds && !replay.index.take(row)? {
+        if lease.holds() && !replay.index.take(row)? {
             // A prepared transaction ends it.
             lease.phase = Phase::Free;
         }
         known.push(lease);
+    }
+    Ok(known)
+}
+
+/// What is known of rows that are not gone.
+fn known_pasts(replay: &mut Replay) -> Result<Vec<(RowId, Past)>, Error> {
+    let mut known = Vec::new();
+    for (row, past) in std::mem::take(&mut replay.pasts) {
+        if replay.index.doing(row)? != Doing::Gone {
+            known.push((row, past));
+        }
     }
     Ok(known)
 }
@@ -295,6 +313,9 @@ fn apply(
         }
         Record::Lease(lease) => {
             replay.leases.insert(lease.row, lease);
+        }
+        Record::Past { row, past } => {
+            replay.pasts.insert(row, past);
         }
         // The checkpoint may be newer than this record, and no longer have the transaction.
         Record::Decide { tx, commit } => {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use disk::faults::FaultDisk;
 use queue::{
-    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Token,
-    Waited, Xid,
+    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Policy, Queue, Session, Sync, Target,
+    Token, Waited, Xid,
 };
 use shuttle::thread;
 
@@ -384,7 +384,7 @@ fn a_leased_row_that_comes_back_reaches_who_waits_for_it() {
             let target = all(&queue);
             let taker = thread::spawn(move || take(1, &[target]));
             match how {
-                0 => assert_eq!(queue.nack(&[token], Duration::ZERO).unwrap(), 1),
+                0 => assert_eq!(queue.nack(&[token], None, "").unwrap(), 1),
                 1 => assert_eq!(queue.release(&[token]).unwrap(), 1),
                 _ => {
                     UP_MS.fetch_add(1000, Ordering::Relaxed);
@@ -427,4 +427,66 @@ fn a_token_ends_its_row_once() {
         shuttle::check_random(scenario, SCHEDULES);
         shuttle::check_pct(scenario, SCHEDULES, 3);
     }
+}
+
+/// Two rows fail for the last time at once; who waits where they go gets both, and each is there once.
+#[test]
+fn rows_without_tries_left_reach_who_waits_for_them() {
+    let scenario = || {
+        let (engine, mut queues) = queues(1, Sync::Always);
+        let policy = Policy { tries: 1, dead: Some("/db/0".into()), ..Policy::default() };
+        let definition = Definition { transactional: true, policy, ..Definition::default() };
+        engine.create(Path::new("/db/jobs"), &definition).unwrap();
+        queues.push(engine.open(Path::new("/db/jobs")).unwrap());
+        let (dead, queue) = (queues[0].clone(), queues[1].clone());
+        queue.publish(&[b"one", b"two"], None).unwrap();
+        let hour = Duration::from_secs(1_000_000);
+        let tokens = [leased(&queue, hour), leased(&queue, hour)];
+        let target = all(&dead);
+        let taker = thread::spawn(move || (1..3).for_each(|number| take(number, &[target.clone()])));
+        let threads = tokens.map(|token| {
+            let queue = queue.clone();
+            thread::spawn(move || assert_eq!(queue.nack(&[token], None, "why").unwrap(), 1))
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(queue.rows(), 0, "they are moved when nack returns");
+        taker.join().unwrap();
+        assert_eq!(dead.rows(), 0);
+    };
+    shuttle::check_random(scenario, SCHEDULES);
+    shuttle::check_pct(scenario, SCHEDULES, 3);
+}
+
+/// A row dies while its queue is replaced by a copy: it is where it goes to, or dead in the copy, never both.
+#[test]
+fn a_row_dies_while_its_queue_is_copied() {
+    let scenario = || {
+        let (engine, _) = queues(0, Sync::Always);
+        let policy = Policy { tries: 1, dead: Some("/db/dead".into()), ..Policy::default() };
+        let definition = Definition { policy, ..Definition::default() };
+        let (folder, other) = (Path::new("/db/jobs"), Path::new("/db/copy"));
+        engine.create(Path::new("/db/dead"), &Definition::default()).unwrap();
+        engine.create(folder, &definition).unwrap();
+        let (dead, queue) = (engine.open(Path::new("/db/dead")).unwrap(), engine.open(folder).unwrap());
+        put(&queue, b"row");
+        let token = leased(&queue, Duration::from_secs(1_000_000));
+        let dying = queue.clone();
+        let nacker = thread::spawn(move || assert_eq!(dying.nack(&[token], None, "").unwrap(), 1));
+        queue.hold_back().unwrap();
+        engine.create(other, &definition).unwrap();
+        let copy = engine.open(other).unwrap();
+        let mut cursor = queue.copy_cursor();
+        while let Some((_, row)) = cursor.advance().unwrap() {
+            put(&copy, row);
+        }
+        queue.copied_to(&copy).unwrap();
+        engine.rename(folder, Path::new("/db/away")).unwrap();
+        queue.replaced_by(&copy, || engine.rename(other, folder)).unwrap();
+        queue.let_go();
+        nacker.join().unwrap();
+        copy.bury().unwrap();
+        assert_eq!((copy.rows(), dead.rows()), (0, 1));
+    };
+    shuttle::check_random(scenario, SCHEDULES);
+    shuttle::check_pct(scenario, SCHEDULES, 3);
 }

@@ -24,6 +24,10 @@ mod lease_crash;
 mod lease_model;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/policy.rs"]
+mod policy;
+#[path = "main/policy_crash.rs"]
+mod policy_crash;
 #[path = "main/same.rs"]
 mod same;
 #[path = "main/support.rs"]

@@ -110,6 +110,25 @@ pub struct RqDefinition {
     pub(crate) fixed_bytes: u32,
     pub(crate) columns: *const RqColumn,
     pub(crate) column_count: usize,
+    /// How many tries a row has; 0 for no limit.
+    pub(crate) tries: u64,
+    /// How long a row waits after a failed try, as text; empty for not at all.
+    pub(crate) backoff: RqSlice,
+    /// The folder of the queue for rows that have no tries left; empty for none.
+    pub(crate) dead: RqSlice,
+    /// Whether what is known of rows is shown.
+    pub(crate) noted: c_int,
+}
+
+/// What is known of a row besides.
+#[repr(C)]
+pub struct RqKnown {
+    /// How many of its tries have failed.
+    pub(crate) failed: u64,
+    /// Why the last one failed, in UTF-8; empty when nobody said.
+    pub(crate) why: RqSlice,
+    /// What ends it, without its table; empty unless the statement has leased it.
+    pub(crate) token: RqSlice,
 }
 
 /// The name of a transaction, as X/Open XA defines it.
@@ -138,6 +157,7 @@ pub struct RqStatus {
     pub(crate) owned: u64,
     pub(crate) leased: u64,
     pub(crate) delayed: u64,
+    pub(crate) dead: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,
@@ -169,6 +189,8 @@ pub struct RqStatus {
     pub(crate) leases_expired: u64,
     pub(crate) leases_failed: u64,
     pub(crate) leases_refused: u64,
+    pub(crate) tries_cut: u64,
+    pub(crate) buried: u64,
 }
 
 /// What the core needs from the server.

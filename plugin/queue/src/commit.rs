@@ -175,16 +175,17 @@ pub unsafe extern "C" fn rq_tx_commit(session: *mut RqSession, error: *mut RqErr
     })
 }
 
-/// Rolls the transaction back.
+/// Rolls the transaction back. With `died`, because its connection has ended, what it has taken and not ended
+/// is a failed try, in queues that count them.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_tx_rollback(session: *mut RqSession, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_tx_rollback(session: *mut RqSession, died: c_int, error: *mut RqError) -> c_int {
     // SAFETY: the caller's handle.
     let queues = unsafe { &(*session).transactions }.queues();
     guard_all(error, queues.iter().map(|queue| &**queue), || {
         decide_again();
         // SAFETY: the caller's handle.
         let RqSession { session, transactions, .. } = unsafe { &mut *session };
-        transactions.rollback(session)?;
+        transactions.rollback(session, died != 0)?;
         Ok(RQ_OK)
     })
 }

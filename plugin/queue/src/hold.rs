@@ -79,7 +79,7 @@ pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, cursor: *mut *mut RqC
     guard(std::ptr::null_mut(), None, || {
         // SAFETY: the caller's handle.
         let queue = unsafe { &(*hold).queue };
-        let new = RqCursor::new(queue.clone(), queue.copy_cursor());
+        let new = RqCursor::new(queue.copy_cursor());
         // SAFETY: the caller's variable.
         unsafe { *cursor = Box::into_raw(Box::new(new)) };
         Ok(RQ_OK)

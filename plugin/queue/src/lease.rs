@@ -21,6 +21,8 @@ pub const RQ_EXTEND: c_int = 1;
 pub const RQ_NACK: c_int = 2;
 /// Give their rows back as if they had not been leased.
 pub const RQ_RELEASE: c_int = 3;
+/// For how long: as the table's policy says.
+pub const RQ_BACKOFF: u64 = u64::MAX;
 
 /// Like `rq_wait`, but the rows are leased for this time, and what the connection owns stays as it is. The
 /// next walks over the queue, until `rq_leased_end`, show what was leased and nothing else.
@@ -87,7 +89,8 @@ pub unsafe extern "C" fn rq_leased_tokens(
     })
 }
 
-/// The rows that the statement leased last, as a JSON array of objects with `token`, `try` and `row`;
+/// The rows that the statement leased last, as a JSON array of objects with `token`, `try`, `row`, and
+/// `why` its last try failed if somebody said so;
 /// otherwise like `rq_leased_tokens`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_leased_json(
@@ -112,6 +115,10 @@ pub unsafe extern "C" fn rq_leased_json(
             match cursor.advance()? {
                 Some((_, bytes)) => schema.json(bytes, &Server, out),
                 None => out.push_str("null"),
+            }
+            if !cursor.known().why.is_empty() {
+                out.push_str(",\"why\":");
+                queue::quote_json(&cursor.known().why, out);
             }
             out.push('}');
         }
@@ -150,8 +157,9 @@ pub unsafe extern "C" fn rq_leased_end(session: *mut RqSession, keep: c_int, err
 }
 
 /// Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
-/// new length of the leases, or the delay of what is given back. With `within`, rows are ended by the
-/// transaction. `good` receives how many tokens were good.
+/// new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy), and
+/// `why` is why its try failed. With `within`, rows are ended by the transaction. `good` receives how many
+/// tokens were good.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_use_tokens(
     session: *mut RqSession,
@@ -159,6 +167,7 @@ pub unsafe extern "C" fn rq_use_tokens(
     what: c_int,
     tokens: RqSlice,
     ms: u64,
+    why: RqSlice,
     within: c_int,
     good: *mut u64,
     error: *mut RqError,
@@ -181,7 +190,11 @@ pub unsafe extern "C" fn rq_use_tokens(
             }
             RQ_ACK => Queue::ack(&queue, &tokens),
             RQ_EXTEND => queue.extend(&tokens, length),
-            RQ_NACK => queue.nack(&tokens, length),
+            RQ_NACK => {
+                // SAFETY: the caller's string.
+                let why = String::from_utf8_lossy(unsafe { why.get() });
+                queue.nack(&tokens, (ms != RQ_BACKOFF).then_some(length), &why)
+            }
             _ => queue.release(&tokens),
         };
         let done = match done {

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use queue::{Column, Definition, Kind, Place, Queue, Schema, Sync};
+use queue::{Backoff, Column, Definition, Error, Kind, Place, Policy, Queue, Schema, Sync};
 
-use crate::abi::{self, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
+use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
 use crate::engine::engine;
 use crate::found::moved;
 use crate::guard::{Fault, guard};
@@ -66,6 +66,21 @@ unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
     Ok(Schema { null_bytes: definition.null_bytes, fixed_bytes: definition.fixed_bytes, columns })
 }
 
+/// # Safety
+/// Safety as for [`RqSlice::get`].
+unsafe fn policy(definition: &RqDefinition) -> Result<Policy, Fault> {
+    // SAFETY: the caller promises it.
+    let backoff = String::from_utf8_lossy(unsafe { definition.backoff.get() });
+    let backoff: Backoff = match backoff.trim() {
+        "" => Backoff::default(),
+        text => text.parse().map_err(|why| Fault::Other(RQ_FAILED, format!("BACKOFF: {why}")))?,
+    };
+    // SAFETY: the caller promises it.
+    let dead = unsafe { path(definition.dead) };
+    let dead = (!dead.as_os_str().is_empty()).then(|| dead.to_owned());
+    Ok(Policy { tries: definition.tries, backoff, dead, noted: definition.noted != 0 })
+}
+
 /// Makes a queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_create(
@@ -84,7 +99,20 @@ pub unsafe extern "C" fn rq_create(
         };
         // SAFETY: the caller's structure.
         let schema = unsafe { schema(definition) }?.encode();
-        let definition = Definition { sync, schema, transactional: definition.transactional != 0 };
+        // SAFETY: the caller's structure.
+        let policy = unsafe { policy(definition) }?;
+        if let Some(dead) = &policy.dead {
+            match open(dead) {
+                Ok(grave) if grave.definition().schema != schema => {
+                    return Err(Error::Grave { folder: dead.clone() }.into());
+                }
+                // It may come later.
+                Ok(_) | Err(Fault::Queue(Error::Missing { .. })) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        let transactional = definition.transactional != 0;
+        let definition = Definition { sync, schema, transactional, policy };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)
@@ -140,6 +168,30 @@ pub unsafe extern "C" fn rq_open(folder: RqSlice, queue: *mut *const Queue, erro
         unsafe { *queue = Arc::into_raw(opened) };
         Ok(RQ_OK)
     })
+}
+
+/// Whether reasons of failed tries are kept.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_keeps_reasons(queue: *const Queue) -> c_int {
+    // SAFETY: the caller's handle.
+    c_int::from(unsafe { &*queue }.definition().policy.is_set())
+}
+
+/// Whether rows that have no tries left could not be moved to where they should go; then the text is why.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_unburied(queue: *const Queue, why: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    let mut found = None;
+    guard(std::ptr::null_mut(), Some(queue), || {
+        found = queue.why_unburied().filter(|_| queue.definition().policy.dead.is_some());
+        Ok(RQ_OK)
+    });
+    if let Some(found) = &found {
+        // SAFETY: the caller's buffer.
+        unsafe { &mut *why }.fill(found);
+    }
+    c_int::from(found.is_some())
 }
 
 /// Releases a queue.

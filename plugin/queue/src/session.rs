@@ -53,17 +53,25 @@ pub unsafe extern "C" fn rq_session_new(
     })
 }
 
-/// Ends a connection; the rows that it owned go back. A transaction is rolled back, but a prepared one stays
-/// prepared.
+/// Ends a connection; the rows that it owned go back. With `died` that is a failed try, in queues that count
+/// them. A transaction is rolled back, but a prepared one stays prepared.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_session_free(session: *mut RqSession, interrupter: *mut Interrupter) {
+pub unsafe extern "C" fn rq_session_free(
+    session: *mut RqSession,
+    interrupter: *mut Interrupter,
+    died: c_int,
+) {
     guard(std::ptr::null_mut(), None, || {
         // SAFETY: the caller promises it.
         drop(unsafe { Box::from_raw(interrupter) });
         // SAFETY: the caller promises it.
         let mut session = unsafe { Box::from_raw(session) };
         drop(std::mem::take(&mut session.transactions));
-        session.session.close()?;
+        if died != 0 {
+            session.session.close()?;
+        } else {
+            session.session.settle(false).and(session.session.abort())?;
+        }
         Ok(RQ_OK)
     });
 }
@@ -170,7 +178,7 @@ pub unsafe extern "C" fn rq_scan(
         let walk = peek.or(leased.map(Leased::cursor)).unwrap_or_else(|| {
             if all { Cursor::starting_at(&queue, RowId(0)) } else { session.session.cursor(&queue) }
         });
-        let new = Box::new(RqCursor::new(queue, walk));
+        let new = Box::new(RqCursor::new(walk));
         // SAFETY: the caller's variable.
         unsafe { *cursor = Box::into_raw(new) };
         Ok(RQ_OK)

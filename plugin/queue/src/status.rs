@@ -17,6 +17,7 @@ fn status(status: &Status) -> RqStatus {
         owned: status.owned,
         leased: status.leased,
         delayed: status.delayed,
+        dead: status.dead,
         waiters: status.waiters,
         bytes: status.bytes,
         live_bytes: status.live_bytes,
@@ -48,6 +49,8 @@ fn status(status: &Status) -> RqStatus {
         leases_expired: counters.leases_expired,
         leases_failed: counters.leases_failed,
         leases_refused: counters.leases_refused,
+        tries_cut: counters.tries_cut,
+        buried: counters.buried,
     }
 }
 

@@ -208,9 +208,14 @@ impl Transactions {
         Ok(committed?)
     }
 
-    pub(crate) fn rollback(&mut self, session: &mut Session) -> Result<(), Fault> {
+    /// Rolls back. Rows that the connection has taken within it go back; with `died` that is a failed try.
+    pub(crate) fn rollback(&mut self, session: &mut Session, died: bool) -> Result<(), Fault> {
         let all = std::mem::take(self);
-        let mut result = if all.taken.is_some() { session.abort() } else { Ok(()) };
+        let mut result = match all.taken {
+            Some(_) if died => session.close(),
+            Some(_) => session.abort(),
+            None => Ok(()),
+        };
         for branch in all.branches {
             match branch {
                 Branch::Open(transaction) => result = result.and(transaction.rollback()),

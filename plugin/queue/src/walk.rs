@@ -1,23 +1,22 @@
 //! Walks over the rows of a queue.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
-use queue::{Cursor, Queue, RowId};
+use queue::{Cursor, RowId};
 
-use crate::abi::{RQ_END, RQ_OK, RqError, RqSlice};
+use crate::abi::{RQ_END, RQ_OK, RqError, RqKnown, RqSlice};
 use crate::guard::guard;
 
 /// A walk over rows, and its current row.
 pub struct RqCursor {
-    queue: Arc<Queue>,
     cursor: Cursor,
     row: Vec<u8>,
+    token: String,
 }
 
 impl RqCursor {
-    pub(crate) fn new(queue: Arc<Queue>, cursor: Cursor) -> RqCursor {
-        RqCursor { queue, cursor, row: Vec::new() }
+    pub(crate) fn new(cursor: Cursor) -> RqCursor {
+        RqCursor { cursor, row: Vec::new(), token: String::new() }
     }
 }
 
@@ -52,10 +51,26 @@ pub unsafe extern "C" fn rq_read(
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let cursor = unsafe { &mut *cursor };
-        let Some(bytes) = cursor.queue.read(RowId(id))? else { return Ok(RQ_END) };
+        let Some(bytes) = cursor.cursor.read(RowId(id))? else { return Ok(RQ_END) };
         cursor.row = bytes;
         // SAFETY: the caller's variable.
         unsafe { *row = RqSlice::new(&cursor.row) };
+        Ok(RQ_OK)
+    })
+}
+
+/// What is known of the last row besides, in queues that were made with `noted`. The texts belong to the
+/// cursor until its next use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_last_known(cursor: *mut RqCursor, known: *mut RqKnown) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's handle.
+        let RqCursor { cursor, token, .. } = unsafe { &mut *cursor };
+        let last = cursor.known();
+        *token = last.token.map(|token| token.to_string()).unwrap_or_default();
+        let (why, token) = (RqSlice::new(last.why.as_bytes()), RqSlice::new(token.as_bytes()));
+        // SAFETY: the caller's structure.
+        unsafe { *known = RqKnown { failed: last.failed, why, token } };
         Ok(RQ_OK)
     })
 }

@@ -22,6 +22,8 @@ mod galera;
 mod kill;
 #[path = "main/lease.rs"]
 mod lease;
+#[path = "main/policy.rs"]
+mod policy;
 #[path = "main/relay.rs"]
 mod relay;
 #[path = "main/server.rs"]

@@ -2,11 +2,13 @@
 //! Owners find their rows in the copy, and rows that they end while the copy is made do not come back with
 //! it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::format::lease::Lease;
+use crate::format::lease::{Lease, Phase};
 use crate::format::origin::Journal;
+use crate::format::policy::{Past, Policy};
 use crate::format::record::RowId;
 use crate::index::Doing;
 use crate::queue::Queue;
@@ -23,9 +25,10 @@ impl Queue {
     /// Lets nobody take a row until [`Queue::let_go`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Prepared`]; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    /// [`Error::Prepared`]; [`Error::Disk`] when rows could not be moved to the queue for those that have no
+    /// tries left; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
     pub fn hold_back(&self) -> Result<(), Error> {
-        let mut state = self.lock();
+        let mut state = self.unburied()?;
         state.usable()?;
         state.nothing_prepared()?;
         state.held_back += 1;
@@ -115,8 +118,8 @@ impl Queue {
         let mut state = self.settled()?;
         // Nobody can end a row meanwhile, because that takes this queue's lock.
         let result = complete(&mut state, copy).and_then(|()| {
-            let (owned, leases) = (state.owned_copies(), state.lease_copies(self.clock()));
-            let epoch = copy.adopt_owners(&owned, leases)?;
+            let (owned, known) = (state.owned_copies(), state.known_copies(self.clock()));
+            let epoch = copy.adopt_owners(&owned, known)?;
             replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch)
         });
         if let Ok(epoch) = &result {
@@ -147,10 +150,18 @@ impl Queue {
 
     /// Gives rows the owners and the leases that they have in the queue which this one replaces. Returns the
     /// epoch of this queue.
-    fn adopt_owners(&self, owned: &[(RowId, Ownership)], leases: Vec<Lease>) -> Result<u64, Error> {
+    fn adopt_owners(&self, owned: &[(RowId, Ownership)], known: KnownCopies) -> Result<u64, Error> {
         let mut state = self.lock();
         state.usable()?;
-        for (id, ownership) in owned {
+        let features = state.features(self.definition());
+        let policy = &self.definition().policy;
+        let leases = known.leases.into_iter().filter_map(|lease| lease_under(lease, policy, features));
+        let leases: Vec<Lease> = leases.collect();
+        let holding: BTreeSet<RowId> =
+            leases.iter().filter(|lease| lease.holds()).map(|lease| lease.row).collect();
+        // What a lease held here may be free there.
+        let stays = |(id, of): &&(RowId, Ownership)| !of.owner.is_lease() || holding.contains(id);
+        for (id, ownership) in owned.iter().filter(stays) {
             // The last row may have been left out of the copy.
             if state.is_waiting(*id)? {
                 state.own(&[*id], *ownership)?;
@@ -161,6 +172,12 @@ impl Queue {
             if state.index.doing(lease.row)? != Doing::Gone {
                 state.gather.lease(&lease);
                 state.leases.adopt(vec![lease], clock);
+            }
+        }
+        for (row, past) in known.pasts.into_iter().filter(|_| policy.is_set()) {
+            if state.index.doing(row)? != Doing::Gone {
+                state.gather.past(row, &past);
+                state.leases.set_past(row, past);
             }
         }
         self.schedule_due(&mut state, clock.up_ms);
@@ -204,10 +221,29 @@ impl State {
         rows.filter_map(|(old, new)| self.owners.get(old).map(|ownership| (*new, *ownership))).collect()
     }
 
-    /// The leases of rows that were copied, with their ids in the copy.
-    fn lease_copies(&self, clock: Clock) -> Vec<Lease> {
-        let rows = self.copying.iter().flat_map(|copying| &copying.rows);
-        let known = rows.filter(|(old, _)| self.leases.get(**old).is_some());
-        known.map(|(old, new)| Lease { row: *new, ..self.leases.written(*old, clock) }).collect()
+    /// What is known of rows that were copied, with their ids in the copy.
+    fn known_copies(&self, clock: Clock) -> KnownCopies {
+        let rows = || self.copying.iter().flat_map(|copying| &copying.rows);
+        let leased = rows().filter(|(old, _)| self.leases.get(**old).is_some());
+        let leases = leased.map(|(old, new)| Lease { row: *new, ..self.leases.written(*old, clock) });
+        let pasts = rows().filter_map(|(old, new)| Some((*new, self.leases.past(*old)?.clone())));
+        KnownCopies { leases: leases.collect(), pasts: pasts.collect() }
     }
+}
+
+/// What is known of rows that were copied.
+struct KnownCopies {
+    leases: Vec<Lease>,
+    pasts: Vec<(RowId, Past)>,
+}
+
+/// A lease as it goes on under another policy, in files with these feature flags; nothing when they can't
+/// have it.
+fn lease_under(lease: Lease, policy: &Policy, features: u64) -> Option<Lease> {
+    let phase = match lease.phase {
+        Phase::Dead if !policy.is_beyond(lease.failed) => Phase::Free,
+        Phase::Late(_) if !policy.is_set() => Phase::Expired,
+        other => other,
+    };
+    Some(Lease { phase, ..lease }).filter(|lease| lease.features() & features != 0)
 }

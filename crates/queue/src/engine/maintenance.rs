@@ -274,5 +274,6 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         journal: state.journal.clone(),
         transactions: state.transactions.clone(),
         leases: state.leases.snapshot(queue.clock()),
+        pasts: state.leases.pasts(),
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::format::lease::LEASES;
+use crate::format::policy::POLICIES;
 use crate::format::record::RowId;
 use crate::format::transaction::TRANSACTIONS;
 use crate::format::wire::{Reader, checksum, put_varint};
@@ -49,7 +50,7 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES;
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

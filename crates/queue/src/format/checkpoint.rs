@@ -10,6 +10,7 @@ use crate::format::batch::Stored;
 use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
 use crate::format::lease::{LEASES, Leases};
 use crate::format::origin::Journal;
+use crate::format::policy::{POLICIES, Past, Policy, decode_pasts, encode_pasts};
 use crate::format::record::RowId;
 use crate::format::transaction::{TRANSACTIONS, Transactions};
 use crate::format::wire::{Reader, checksum, put_varint};
@@ -44,12 +45,15 @@ pub struct Definition {
     pub schema: Vec<u8>,
     /// Whether rows may be added and ended in transactions with two phases.
     pub transactional: bool,
+    /// What becomes of rows whose tries fail.
+    pub policy: Policy,
 }
 
 impl Definition {
     /// The feature flags that a reader of the queue's files must know because of its definition.
     pub(crate) fn features(&self) -> u64 {
-        if self.transactional { TRANSACTIONS } else { 0 }
+        let transactions = if self.transactional { TRANSACTIONS } else { 0 };
+        transactions | self.policy.features()
     }
 }
 
@@ -75,6 +79,8 @@ pub(crate) struct Checkpoint {
     pub(crate) journal: Journal,
     pub(crate) transactions: Transactions,
     pub(crate) leases: Leases,
+    /// What is known of rows besides, in their order.
+    pub(crate) pasts: Vec<(RowId, Past)>,
 }
 
 impl Checkpoint {
@@ -89,6 +95,7 @@ impl Checkpoint {
             journal: Journal::default(),
             transactions: Transactions::default(),
             leases: Leases::default(),
+            pasts: Vec::new(),
         }
     }
 
@@ -117,8 +124,12 @@ impl Checkpoint {
         if self.definition.transactional {
             self.transactions.encode(&mut body);
         }
-        if self.leases.features() != 0 {
+        if self.features() & (LEASES | POLICIES) != 0 {
             self.leases.encode(&mut body);
+        }
+        if self.definition.policy.is_set() {
+            self.definition.policy.encode(&mut body);
+            encode_pasts(&self.pasts, &mut body);
         }
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
@@ -177,8 +188,13 @@ impl Checkpoint {
         let transactional = features & TRANSACTIONS != 0;
         let transactions =
             if transactional { Transactions::decode(reader)? } else { Transactions::default() };
-        let leases = if features & LEASES == 0 { Leases::default() } else { Leases::decode(reader)? };
-        let definition = Definition { sync, schema, transactional };
+        let known = features & (LEASES | POLICIES) != 0;
+        let leases = if known { Leases::decode(reader, features)? } else { Leases::default() };
+        let (mut policy, mut pasts) = (Policy::default(), Vec::new());
+        if features & POLICIES != 0 {
+            (policy, pasts) = (Policy::decode(reader)?, decode_pasts(reader)?);
+        }
+        let definition = Definition { sync, schema, transactional, policy };
         Some(Checkpoint {
             incarnation,
             replay_from,
@@ -188,6 +204,7 @@ impl Checkpoint {
             journal,
             transactions,
             leases,
+            pasts,
         })
     }
 
@@ -274,6 +291,7 @@ mod tests {
     use crate::format::batch::Stored;
     use crate::format::lease::{Lease, Leases, Phase, Span};
     use crate::format::origin::{Journal, Origin, Source};
+    use crate::format::policy::{Backoff, Past, Policy, encode_pasts};
     use crate::format::record::RowId;
     use crate::format::transaction::{Prepared, Transactions, Xid};
 
@@ -292,13 +310,26 @@ mod tests {
         let xid = Xid::new(-1, b"global", b"branch").unwrap();
         let prepared = Prepared { xid, coordinator: [2; 16], rows: (88, 2), ended: vec![(70, 1), (80, 1)] };
         let transactions = Transactions { next: 9, open: [(7, prepared)].into() };
-        let definition =
-            Definition { sync: Sync::Interval, schema: b"columns".to_vec(), transactional: true };
+        let backoff = Backoff { first_ms: 10, factor: 1500, max_ms: 900 };
+        let policy = Policy { tries: 3, backoff, dead: Some("./db/dead.queue".into()), noted: true };
+        let (sync, schema) = (Sync::Interval, b"columns".to_vec());
+        let definition = Definition { sync, schema, transactional: true, policy };
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
         let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
         let leases = Leases { ceiling: 64, rows: vec![lease] };
+        let pasts = vec![(RowId(71), Past::new(2, "it broke"))];
         let (incarnation, replay_from, next, segments) = ([7; 16], 5, RowId(91), vec![listed]);
-        Checkpoint { incarnation, replay_from, next, definition, segments, journal, transactions, leases }
+        Checkpoint {
+            incarnation,
+            replay_from,
+            next,
+            definition,
+            segments,
+            journal,
+            transactions,
+            leases,
+            pasts,
+        }
     }
 
     #[test]
@@ -334,14 +365,17 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_without_transactions_or_leases_has_no_list_of_them() {
+    fn a_checkpoint_without_features_has_nothing_of_them() {
         let with = example();
-        let definition = Definition { transactional: false, ..with.definition.clone() };
-        let (transactions, leases) = (Transactions::default(), Leases::default());
-        let without = Checkpoint { definition, transactions, leases, ..with.clone() };
+        let policy = Policy::default();
+        let definition = Definition { transactional: false, policy, ..with.definition.clone() };
+        let (transactions, leases, pasts) = (Transactions::default(), Leases::default(), Vec::new());
+        let without = Checkpoint { definition, transactions, leases, pasts, ..with.clone() };
         let (mut list, bytes) = (Vec::new(), without.encode());
         with.transactions.encode(&mut list);
         with.leases.encode(&mut list);
+        with.definition.policy.encode(&mut list);
+        encode_pasts(&with.pasts, &mut list);
         assert_eq!(bytes.len() + list.len(), with.encode().len());
         assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
         assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);

@@ -1,6 +1,7 @@
 //! Leases as bytes: who may end a row without being connected, and until when. docs/formats/queue.md has the
 //! tables.
 
+use crate::format::policy::POLICIES;
 use crate::format::wire::{Reader, RowId, put_varint};
 
 /// The feature flag of files that may have records of leases.
@@ -32,6 +33,10 @@ pub(crate) enum Phase {
     Leased(Span),
     /// It was given back, and waits again when this is over.
     Delayed(Span),
+    /// The lease has expired, and the row waits again when this is over. Its holder can still end it.
+    Late(Span),
+    /// It has no tries left.
+    Dead,
 }
 
 /// All that is known of the leases of a row. A record replaces what was known before.
@@ -48,12 +53,27 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
+    /// The feature flags of files that may have it: one of them is enough.
+    pub(crate) fn features(&self) -> u64 {
+        match self.phase {
+            Phase::Late(_) | Phase::Dead => POLICIES,
+            _ => LEASES | POLICIES,
+        }
+    }
+
+    /// Whether nobody is given the row meanwhile.
+    pub(crate) fn holds(&self) -> bool {
+        !matches!(self.phase, Phase::Free | Phase::Expired)
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let (kind, span) = match self.phase {
             Phase::Free => (0, None),
             Phase::Expired => (1, None),
             Phase::Leased(span) => (2, Some(span)),
             Phase::Delayed(span) => (3, Some(span)),
+            Phase::Late(span) => (4, Some(span)),
+            Phase::Dead => (5, None),
         };
         put_varint(out, self.row.0);
         put_varint(out, self.number);
@@ -76,6 +96,8 @@ impl Lease {
             1 => Phase::Expired,
             2 => Phase::Leased(span(reader)?),
             3 => Phase::Delayed(span(reader)?),
+            4 => Phase::Late(span(reader)?),
+            5 => Phase::Dead,
             _ => return None,
         };
         Some(Lease { row, number, secret, failed, phase })
@@ -103,12 +125,13 @@ impl Leases {
         self.rows.iter().for_each(|lease| lease.encode(out));
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Leases> {
+    /// Reads them from a file with these feature flags.
+    pub(crate) fn decode(reader: &mut Reader<'_>, features: u64) -> Option<Leases> {
         let mut leases = Leases { ceiling: reader.varint()?, rows: Vec::new() };
         for _ in 0..reader.varint()? {
-            leases.rows.push(Lease::decode(reader)?);
+            leases.rows.push(Lease::decode(reader).filter(|lease| lease.features() & features != 0)?);
         }
-        (leases.ceiling > 0).then_some(leases)
+        (leases.features() == features & LEASES).then_some(leases)
     }
 }
 
@@ -116,7 +139,7 @@ impl Leases {
 mod tests {
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
-    use super::{Lease, Leases, Phase, Span};
+    use super::{LEASES, Lease, Leases, POLICIES, Phase, Span};
     use crate::format::wire::{Reader, RowId};
 
     #[test]
@@ -130,8 +153,8 @@ mod tests {
     proptest! {
         #[test]
         fn leases_come_back(
-            ceiling in 1..=u64::MAX,
-            rows in prop::collection::vec((any::<(u64, u64, u64, u64)>(), 0..4, any::<(u64, u64)>()), 0..6),
+            ceiling in 0..3u64,
+            rows in prop::collection::vec((any::<(u64, u64, u64, u64)>(), 0..6, any::<(u64, u64)>()), 0..6),
         ) {
             let lease = |((row, number, secret, failed), phase, (since_ms, for_ms))| {
                 let span = Span { since_ms, for_ms };
@@ -139,19 +162,26 @@ mod tests {
                     0 => Phase::Free,
                     1 => Phase::Expired,
                     2 => Phase::Leased(span),
-                    _ => Phase::Delayed(span),
+                    3 => Phase::Delayed(span),
+                    4 => Phase::Late(span),
+                    _ => Phase::Dead,
                 };
                 Lease { row: RowId(row), number, secret, failed, phase }
             };
             let leases = Leases { ceiling, rows: rows.into_iter().map(lease).collect() };
             let mut bytes = Vec::new();
             leases.encode(&mut bytes);
+            let features = leases.features() | POLICIES;
             let mut reader = Reader::new(&bytes);
-            prop_assert_eq!(Leases::decode(&mut reader), Some(leases));
+            prop_assert_eq!(Leases::decode(&mut reader, features), Some(leases.clone()));
             prop_assert_eq!(reader.is_empty(), true);
             for at in 0..bytes.len() {
-                prop_assert_eq!(Leases::decode(&mut Reader::new(&bytes[..at])), None);
+                prop_assert_eq!(Leases::decode(&mut Reader::new(&bytes[..at]), features), None);
             }
+            prop_assert_eq!(Leases::decode(&mut Reader::new(&bytes), features ^ LEASES), None);
+            let plain = leases.rows.iter().all(|lease| lease.features() & LEASES != 0);
+            let decoded = Leases::decode(&mut Reader::new(&bytes), LEASES);
+            prop_assert_eq!(decoded.is_some(), ceiling > 0 && plain);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The records of a batch: rows, acknowledgements, moved rows, transactions, leases. Bytes in, bytes out;
 //! docs/formats/queue.md has the table.
 
-use crate::format::lease::{LEASES, Lease};
+use crate::format::lease::Lease;
 use crate::format::origin::Origin;
+use crate::format::policy::{POLICIES, Past};
 use crate::format::transaction::{Prepared, TRANSACTIONS};
 pub use crate::format::wire::RowId;
 use crate::format::wire::{Reader, checksum, put_varint};
@@ -15,6 +16,7 @@ const PREPARE: u8 = 17;
 const COMMIT: u8 = 18;
 const ROLLBACK: u8 = 19;
 const LEASE: u8 = 20;
+const PAST: u8 = 21;
 
 const SHORT: &str = "a record that is cut short";
 const UNKNOWN: &str = "a record of an unknown type";
@@ -40,6 +42,8 @@ pub(crate) enum Record {
     Decide { tx: u64, commit: bool },
     /// What is known of the leases of a row from here on.
     Lease(Lease),
+    /// What is known of a row besides.
+    Past { row: RowId, past: Past },
 }
 
 /// A row with its checksum, as it lies in a segment.
@@ -105,6 +109,15 @@ pub(crate) fn encode_lease(out: &mut Vec<u8>, lease: &Lease) {
     out.extend(payload);
 }
 
+/// Appends what is known of a row besides.
+pub(crate) fn encode_past(out: &mut Vec<u8>, row: RowId, past: &Past) {
+    let mut payload = Vec::new();
+    past.encode(row, &mut payload);
+    out.push(PAST);
+    put_varint(out, payload.len() as u64);
+    out.extend(payload);
+}
+
 /// Appends a row that compaction moved here; `before` is the row moved before it, or the batch's first.
 pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms: u64, row: &[u8]) -> usize {
     let mut head = Vec::new();
@@ -133,7 +146,8 @@ pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Rec
             Record::Prepare { .. } | Record::Decide { .. } if features & TRANSACTIONS == 0 => {
                 return Err((UNKNOWN, at));
             }
-            Record::Lease(_) if features & LEASES == 0 => return Err((UNKNOWN, at)),
+            Record::Lease(lease) if features & lease.features() == 0 => return Err((UNKNOWN, at)),
+            Record::Past { .. } if features & POLICIES == 0 => return Err((UNKNOWN, at)),
             Record::Row { time_ms: None, origin: None, .. } => due = due.saturating_sub(1),
             _ if due > 0 => return Err((WITHOUT_ROWS, at)),
             Record::Prepare { prepared, .. } => due = prepared.rows.1,
@@ -185,6 +199,11 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
                 Lease::decode(&mut inside).filter(|_| inside.is_empty()).ok_or("a lease that is none")?;
             return Ok(Record::Lease(lease));
         }
+        PAST => {
+            let past = Past::decode(&mut inside).filter(|_| inside.is_empty());
+            let (row, past) = past.ok_or("what is known of a row, and is nothing")?;
+            return Ok(Record::Past { row, past });
+        }
         _ => return Err(UNKNOWN),
     };
     let at = inside.at();
@@ -197,10 +216,11 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::{
-        LEASES, Lease, Prepared, ROW_OVERHEAD_MAX, Record, RowId, TRANSACTIONS, UNKNOWN, WITHOUT_ROWS,
-        decode, encode_acknowledge, encode_decide, encode_lease, encode_prepare, encode_row,
+        Lease, POLICIES, Past, Prepared, ROW_OVERHEAD_MAX, Record, RowId, TRANSACTIONS, UNKNOWN,
+        WITHOUT_ROWS, decode, encode_acknowledge, encode_decide, encode_lease, encode_past, encode_prepare,
+        encode_row,
     };
-    use crate::format::lease::{Phase, Span};
+    use crate::format::lease::{LEASES, Phase, Span};
     use crate::format::transaction::Xid;
 
     #[test]
@@ -213,26 +233,40 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_cut_or_changed_is_told_or_another() {
+    fn what_is_known_of_a_row_is_told_when_it_is_cut_or_changed() {
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 30_000 };
-        let lease = Lease { row: RowId(7), number: 300, secret: 5, failed: 2, phase: Phase::Leased(span) };
-        let mut body = Vec::new();
-        encode_lease(&mut body, &lease);
-        let whole = decode(&body, RowId(0), LEASES).unwrap();
-        assert_eq!(whole, [Record::Lease(lease)]);
-        assert_eq!(decode(&body, RowId(0), TRANSACTIONS), Err((UNKNOWN, 0)));
-        for at in 1..body.len() {
-            decode(&body[..at], RowId(0), LEASES).unwrap_err();
-            for bit in 0..8 {
-                let mut changed = body.clone();
-                changed[at] ^= 1 << bit;
-                assert_ne!(decode(&changed, RowId(0), LEASES).as_ref(), Ok(&whole), "{at}.{bit}");
+        let lease = |phase| Record::Lease(Lease { row: RowId(7), number: 300, secret: 5, failed: 2, phase });
+        let past = Record::Past { row: RowId(7), past: Past::new(3, "it broke") };
+        for record in [lease(Phase::Leased(span)), lease(Phase::Late(span)), lease(Phase::Dead), past] {
+            let mut body = Vec::new();
+            let needs = match &record {
+                Record::Past { row, past } => {
+                    encode_past(&mut body, *row, past);
+                    POLICIES
+                }
+                Record::Lease(lease) => {
+                    encode_lease(&mut body, lease);
+                    lease.features()
+                }
+                _ => 0,
+            };
+            let whole = decode(&body, RowId(0), POLICIES).unwrap();
+            assert_eq!(whole, [record]);
+            assert_eq!(decode(&body, RowId(0), LEASES).is_ok(), needs & LEASES != 0);
+            assert_eq!(decode(&body, RowId(0), TRANSACTIONS), Err((UNKNOWN, 0)));
+            for at in 1..body.len() {
+                decode(&body[..at], RowId(0), POLICIES).unwrap_err();
+                for bit in 0..8 {
+                    let mut changed = body.clone();
+                    changed[at] ^= 1 << bit;
+                    assert_ne!(decode(&changed, RowId(0), POLICIES).as_ref(), Ok(&whole), "{at}.{bit}");
+                }
             }
+            // More bytes in a record than its fields have.
+            body[1] += 1;
+            body.push(0);
+            decode(&body, RowId(0), POLICIES).unwrap_err();
         }
-        // More bytes in a record than its fields have.
-        body[1] += 1;
-        body.push(0);
-        decode(&body, RowId(0), LEASES).unwrap_err();
     }
 
     fn prepared(rows: u64) -> Prepared {

@@ -177,6 +177,7 @@ impl Queue {
                 state.own(&[row.id], Ownership { owner, since_ms: now_ms })?;
             }
         }
+        gather.pasts.iter().for_each(|(row, past)| state.leases.set_past(*row, past.clone()));
         let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
         self.remove(state, gone.map(RowId))?;
         let back = self.apply_transactions(state, gather)?;
@@ -202,7 +203,7 @@ impl Queue {
         for id in rows {
             state.owners.remove(&id);
             if !state.leases.is_empty() {
-                state.leases.set(id, None);
+                state.leases.forget(id);
             }
             state.counters.rows_removed += u64::from(state.index.remove(id)?);
         }

@@ -4,8 +4,9 @@ use crate::Error;
 use crate::format::batch::BATCH_HEADER;
 use crate::format::lease::Lease;
 use crate::format::origin::Origin;
+use crate::format::policy::Past;
 use crate::format::record::{
-    ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_lease, encode_prepare, encode_row,
+    ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_lease, encode_past, encode_prepare, encode_row,
 };
 use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;
@@ -46,6 +47,8 @@ pub(crate) struct Gather {
     pub(crate) origins: usize,
     /// In the order of the records. With any, the batch is synced whatever the queue's definition says.
     pub(crate) changes: Vec<Change>,
+    /// What is known of its rows.
+    pub(crate) pasts: Vec<(RowId, Past)>,
 }
 
 impl Gather {
@@ -114,10 +117,26 @@ impl Gather {
 
     /// Records what is known of the leases of a row; it is so already.
     pub(crate) fn lease(&mut self, lease: &Lease) {
+        self.settle(|bytes| encode_lease(bytes, lease));
+    }
+
+    /// Records what is known of a row besides; it is so already.
+    pub(crate) fn past(&mut self, row: RowId, past: &Past) {
+        self.settle(|bytes| encode_past(bytes, row, past));
+    }
+
+    fn settle(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         self.begin();
         let before = self.bytes.len();
-        encode_lease(&mut self.bytes, lease);
+        encode(&mut self.bytes);
         self.settled.extend(self.bytes.get(before..).unwrap_or_default());
+    }
+
+    /// Records what is known of a row that this batch adds.
+    pub(crate) fn new_past(&mut self, row: RowId, past: Past) {
+        self.begin();
+        encode_past(&mut self.bytes, row, &past);
+        self.pasts.push((row, past));
     }
 
     /// Records that rows are gone; this is applied when the batch is written.

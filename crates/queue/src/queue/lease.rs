@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::format::lease::{Lease, Leases, Phase, Span};
+use crate::format::policy::Past;
 use crate::format::record::RowId;
 
 /// How many numbers are set aside with one write. An opening begins after those of the one before, so that
@@ -80,6 +82,10 @@ pub(crate) enum Doing {
     Leased(u64),
     /// Until when.
     Delayed(u64),
+    /// Expired, and nobody is given the row until then.
+    Late(u64),
+    /// It has no tries left.
+    Dead,
     /// It is being ended. The lease that it had would be over then.
     Ending(u64),
 }
@@ -90,6 +96,28 @@ pub(crate) struct Entry {
     pub(crate) token: Token,
     pub(crate) failed: u64,
     pub(crate) doing: Doing,
+}
+
+impl Entry {
+    /// What is known of a row that nobody leased yet.
+    pub(crate) const NONE: Entry =
+        Entry { token: Token { number: 0, secret: 0 }, failed: 0, doing: Doing::Free };
+
+    /// Whether the lease is over, though its token may still end the row.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.doing, Doing::Expired | Doing::Late(_))
+    }
+}
+
+/// What the readers of a row may be shown beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// How many of its tries have failed, also in a queue that it died in.
+    pub failed: u64,
+    /// Why the last one failed; empty when nobody said.
+    pub why: Arc<str>,
+    /// What ends it, for its lessee.
+    pub token: Option<Token>,
 }
 
 /// The leases of a queue.
@@ -108,15 +136,20 @@ pub(crate) struct LeaseBook {
     due: BTreeSet<(u64, RowId)>,
     leased: u64,
     delayed: u64,
+    /// The rows that have no tries left.
+    dead: BTreeSet<RowId>,
+    /// What is known of rows besides.
+    pasts: BTreeMap<RowId, Past>,
     /// For when somebody is asked to look what is due.
     pub(crate) scheduled: Option<u64>,
 }
 
 impl LeaseBook {
     /// The leases that recovery found.
-    pub(crate) fn opened(leases: Leases, clock: Clock) -> LeaseBook {
+    pub(crate) fn opened(leases: Leases, pasts: Vec<(RowId, Past)>, clock: Clock) -> LeaseBook {
         let (next, ceiling) = (leases.ceiling, leases.ceiling);
         let mut book = LeaseBook { next, ceiling, wanted: ceiling, ..LeaseBook::default() };
+        book.pasts.extend(pasts);
         book.adopt(leases.rows, clock);
         book
     }
@@ -130,6 +163,8 @@ impl LeaseBook {
                 Phase::Expired => Doing::Expired,
                 Phase::Leased(span) => Doing::Leased(until(span)),
                 Phase::Delayed(span) => Doing::Delayed(until(span)),
+                Phase::Late(span) => Doing::Late(until(span)),
+                Phase::Dead => Doing::Dead,
             };
             let token = Token { number: lease.number, secret: lease.secret };
             self.set(lease.row, Some(Entry { token, failed: lease.failed, doing }));
@@ -189,7 +224,7 @@ impl LeaseBook {
         }
         let kept = |entry: &Entry| entry.failed > 0 || entry.doing != Doing::Free;
         let Some(entry) = entry.filter(kept) else { return };
-        if matches!(entry.doing, Doing::Leased(_) | Doing::Expired) {
+        if matches!(entry.doing, Doing::Leased(_) | Doing::Expired | Doing::Late(_)) {
             self.numbers.insert(entry.token.number, row);
         }
         self.count(row, entry.doing, true);
@@ -200,7 +235,15 @@ impl LeaseBook {
         let (counter, until) = match doing {
             Doing::Leased(until) => (&mut self.leased, Some(until)),
             Doing::Ending(_) => (&mut self.leased, None),
-            Doing::Delayed(until) => (&mut self.delayed, Some(until)),
+            Doing::Delayed(until) | Doing::Late(until) => (&mut self.delayed, Some(until)),
+            Doing::Dead => {
+                if there {
+                    self.dead.insert(row)
+                } else {
+                    self.dead.remove(&row)
+                };
+                return;
+            }
             Doing::Free | Doing::Expired => return,
         };
         match (there, until) {
@@ -236,27 +279,64 @@ impl LeaseBook {
         self.delayed
     }
 
+    /// Rows that have no tries left.
+    pub(crate) fn dead(&self) -> &BTreeSet<RowId> {
+        &self.dead
+    }
+
+    /// What is known of a row besides.
+    pub(crate) fn past(&self, row: RowId) -> Option<&Past> {
+        self.pasts.get(&row)
+    }
+
+    /// What may be shown beside a row; its token only to whoever leases it.
+    pub(crate) fn known(&self, row: RowId, to_lessee: bool) -> Known {
+        let (entry, past) = (self.get(row), self.past(row));
+        let failed = entry.map_or(0, |entry| entry.failed) + past.map_or(0, |past| past.tries);
+        let why = past.map(|past| past.why.clone()).unwrap_or_default();
+        let leased = entry.filter(|entry| to_lessee && matches!(entry.doing, Doing::Leased(_)));
+        Known { failed, why, token: leased.map(|entry| entry.token) }
+    }
+
+    /// Notes what is known of a row besides.
+    pub(crate) fn set_past(&mut self, row: RowId, past: Past) {
+        if past.is_empty() {
+            self.pasts.remove(&row)
+        } else {
+            self.pasts.insert(row, past)
+        };
+    }
+
+    /// Forgets a row, which is gone.
+    pub(crate) fn forget(&mut self, row: RowId) {
+        self.set(row, None);
+        self.pasts.remove(&row);
+    }
+
     /// Whether nothing is known of any row.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.rows.is_empty() && self.pasts.is_empty()
     }
 
     /// Bytes of memory that they take, about.
     pub(crate) fn memory(&self) -> usize {
         let entry = size_of::<(RowId, Entry)>();
-        self.rows.len() * entry + (self.numbers.len() + self.due.len()) * size_of::<(u64, RowId)>()
+        let pasts: usize = self.pasts.values().map(|past| size_of::<(RowId, Past)>() + past.why.len()).sum();
+        let numbers = (self.numbers.len() + self.due.len()) * size_of::<(u64, RowId)>();
+        self.rows.len() * entry + numbers + self.dead.len() * size_of::<RowId>() + pasts
     }
 
     /// What is written about a row.
     pub(crate) fn written(&self, row: RowId, clock: Clock) -> Lease {
-        let nothing = Entry { token: Token { number: 0, secret: 0 }, failed: 0, doing: Doing::Free };
-        let Entry { token, failed, doing } = self.get(row).unwrap_or(nothing);
+        let Entry { token, failed, doing } = self.get(row).unwrap_or(Entry::NONE);
         let span = |until: u64| Span { since_ms: clock.wall_ms, for_ms: until.saturating_sub(clock.up_ms) };
         let phase = match doing {
             Doing::Free => Phase::Free,
             Doing::Expired => Phase::Expired,
             Doing::Leased(until) | Doing::Ending(until) => Phase::Leased(span(until)),
             Doing::Delayed(until) => Phase::Delayed(span(until)),
+            Doing::Late(until) => Phase::Late(span(until)),
+            Doing::Dead => Phase::Dead,
         };
         Lease { row, number: token.number, secret: token.secret, failed, phase }
     }
@@ -267,6 +347,11 @@ impl LeaseBook {
         Leases { ceiling: self.wanted, rows }
     }
 
+    /// What a checkpoint says about rows besides.
+    pub(crate) fn pasts(&self) -> Vec<(RowId, Past)> {
+        self.pasts.iter().map(|(row, past)| (*row, past.clone())).collect()
+    }
+
     /// The feature flags that a new segment needs. The checkpoint has them before.
     pub(crate) fn features(&self) -> u64 {
         Leases { ceiling: self.ceiling, rows: Vec::new() }.features()
@@ -275,7 +360,7 @@ impl LeaseBook {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Doing, Entry, LeaseBook, NUMBERS, Token};
+    use super::{Clock, Doing, Entry, LeaseBook, NUMBERS, Past, Token};
     use crate::format::record::RowId;
 
     #[test]
@@ -310,10 +395,31 @@ mod tests {
         assert!(book.want(NUMBERS), "more than are left");
         book.allow();
         book.clear();
-        let mut again = LeaseBook::opened(book.snapshot(clock), clock);
+        let mut again = LeaseBook::opened(book.snapshot(clock), Vec::new(), clock);
         assert!(again.want(1), "nobody knows which of them were given");
         again.allow();
         assert!(again.take_number() > NUMBERS);
+    }
+
+    #[test]
+    fn a_row_that_is_gone_is_forgotten() {
+        let mut book = LeaseBook::default();
+        let entry = |doing| Some(Entry { failed: 2, doing, ..Entry::NONE });
+        book.set(RowId(1), entry(Doing::Dead));
+        book.set(RowId(2), entry(Doing::Late(30)));
+        book.set_past(RowId(1), Past::new(3, "why"));
+        let known = book.known(RowId(1), false);
+        assert_eq!((known.failed, &*known.why, known.token), (5, "why", None));
+        assert_eq!((book.dead().len(), book.delayed(), book.due()), (1, 1, Some(30)));
+        book.forget(RowId(1));
+        assert_eq!((book.dead().len(), book.past(RowId(1))), (0, None));
+        assert!(!book.is_empty());
+        book.forget(RowId(2));
+        assert_eq!((book.delayed(), book.due(), book.is_empty()), (0, None, true));
+        book.set_past(RowId(3), Past::new(0, "why"));
+        assert!(!book.is_empty());
+        book.set_past(RowId(3), Past::default());
+        assert!(book.is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::Error;
+use crate::format::policy::Past;
 use crate::format::record::RowId;
 use crate::queue::lease::{Clock, Doing, Entry, LeasedRow, Token};
 use crate::queue::offer::{Candidate, offer};
@@ -87,37 +88,87 @@ impl Queue {
     pub fn extend(&self, tokens: &[Token], length: Duration) -> Result<u64, Error> {
         let clock = self.clock();
         let until = clock.up_ms.saturating_add(millis(length));
-        self.change_leases(tokens, |state, row, entry| {
+        self.change_leases(tokens, |of, state, row, entry| {
             if entry.doing == Doing::Expired && !state.own_again(row, clock)? {
                 return Ok(None);
             }
             state.note_lease(row, Some(Entry { doing: Doing::Leased(until), ..entry }), clock);
-            self.schedule_due(state, clock.up_ms);
+            of.schedule_due(state, clock.up_ms);
             Ok(Some(false))
         })
     }
 
-    /// Gives leased rows back because the work on them failed: they wait again, after the delay if there is
-    /// one. Returns how many tokens were good.
+    /// Gives leased rows back because the work on them failed. They wait again, after the delay, or after as
+    /// long as the policy says if there is none. Those that have no tries left are moved to the queue for
+    /// them, or stay and are given to nobody. A queue with a policy keeps the reason. Returns how many tokens
+    /// were good.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
-    pub fn nack(&self, tokens: &[Token], delay: Duration) -> Result<u64, Error> {
+    pub fn nack(&self, tokens: &[Token], delay: Option<Duration>, why: &str) -> Result<u64, Error> {
         let clock = self.clock();
-        let doing = match millis(delay) {
+        let good = self.change_leases(tokens, |of, state, row, entry| {
+            if entry.is_over() {
+                return Ok(None);
+            }
+            let entry = of.after_failure(entry, delay.map(millis), clock);
+            state.note_lease(row, Some(entry), clock);
+            of.note_why(state, row, why);
+            state.counters.leases_failed += 1;
+            of.schedule_due(state, clock.up_ms);
+            Ok(Some(entry.doing == Doing::Free))
+        })?;
+        // What can't be moved now stays, and is tried again.
+        self.bury().ok();
+        Ok(good)
+    }
+
+    /// What becomes of a row when a try has failed: it waits again, now or after a delay, or has no tries
+    /// left.
+    pub(crate) fn after_failure(&self, entry: Entry, delay: Option<u64>, clock: Clock) -> Entry {
+        let policy = &self.definition.policy;
+        let failed = entry.failed.saturating_add(1);
+        let doing = match delay.unwrap_or_else(|| policy.backoff.after(failed)) {
+            _ if policy.is_beyond(failed) => Doing::Dead,
             0 => Doing::Free,
             delay => Doing::Delayed(clock.up_ms.saturating_add(delay)),
         };
-        self.change_leases(tokens, |state, row, entry| {
-            if entry.doing == Doing::Expired {
-                return Ok(None);
+        Entry { failed, doing, ..entry }
+    }
+
+    fn note_why(&self, state: &mut State, row: RowId, why: &str) {
+        if self.definition.policy.is_set() && !why.is_empty() {
+            let tries = state.leases.past(row).map_or(0, |past| past.tries);
+            let past = Past::new(tries, why);
+            state.gather.past(row, &past);
+            state.leases.set_past(row, past);
+        }
+    }
+
+    /// Gives rows back that a connection owned when it ended: in a queue with a policy that is a failed try.
+    /// Returns those that wait again.
+    pub(crate) fn fail_owned(
+        &self,
+        state: &mut State,
+        rows: &[RowId],
+        owner: OwnerId,
+    ) -> Result<Vec<RowId>, Error> {
+        let clock = self.clock();
+        let mut back = Vec::new();
+        for row in rows {
+            let Some(ownership) = state.owners.get_mut(row).filter(|of| of.owner == owner) else { continue };
+            let entry = state.leases.get(*row).unwrap_or(Entry::NONE);
+            let entry = self.after_failure(entry, None, clock);
+            *ownership = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
+            state.note_lease(*row, Some(entry), clock);
+            state.counters.tries_cut += 1;
+            if entry.doing == Doing::Free {
+                back.extend(state.disown(&[*row], OwnerId::LEASE)?);
             }
-            let failed = entry.failed.saturating_add(1);
-            state.note_lease(row, Some(Entry { failed, doing, ..entry }), clock);
-            state.counters.leases_failed += 1;
-            self.schedule_due(state, clock.up_ms);
-            Ok(Some(doing == Doing::Free))
-        })
+        }
+        self.schedule_due(state, clock.up_ms);
+        self.settle_later(state);
+        Ok(back)
     }
 
     /// Gives leased rows back as if they had not been leased. Returns how many tokens were good.
@@ -126,8 +177,8 @@ impl Queue {
     /// Those of [`Queue::extend`].
     pub fn release(&self, tokens: &[Token]) -> Result<u64, Error> {
         let clock = self.clock();
-        self.change_leases(tokens, |state, row, entry| {
-            if entry.doing == Doing::Expired {
+        self.change_leases(tokens, |_, state, row, entry| {
+            if entry.is_over() {
                 return Ok(None);
             }
             state.note_lease(row, Some(Entry { doing: Doing::Free, ..entry }), clock);
@@ -135,12 +186,12 @@ impl Queue {
         })
     }
 
-    /// Changes the lease of each good token. `change` returns whether the row waits again, and nothing when
-    /// the token is not good after all.
+    /// Changes the lease of each good token, in the queue in which it is now. `change` returns whether the
+    /// row waits again, and nothing when the token is not good after all.
     fn change_leases(
         &self,
         tokens: &[Token],
-        mut change: impl FnMut(&mut State, RowId, Entry) -> Result<Option<bool>, Error>,
+        mut change: impl FnMut(&Queue, &mut State, RowId, Entry) -> Result<Option<bool>, Error>,
     ) -> Result<u64, Error> {
         let mut state = match (self.room(), self.successor.get()) {
             (Err(Error::Dropped), Some(successor)) => return successor.queue.change_leases(tokens, change),
@@ -149,7 +200,7 @@ impl Queue {
         let (mut good, mut back) = (0, Vec::new());
         for token in tokens {
             let Some((row, entry)) = state.leases.find(*token) else { continue };
-            let Some(waits) = change(&mut state, row, entry)? else { continue };
+            let Some(waits) = change(self, &mut state, row, entry)? else { continue };
             good += 1;
             if waits {
                 back.extend(state.disown(&[row], OwnerId::LEASE)?);
@@ -208,9 +259,9 @@ impl Queue {
         Ok((epoch, rows))
     }
 
-    /// Has a thread look when the next lease or delay is over.
+    /// Has a thread look when the next lease or delay is over, or at once when a row has no tries left.
     pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
-        let Some(due) = state.leases.due() else { return };
+        let Some(due) = state.leases.due().into_iter().chain(self.bury_at(state)).min() else { return };
         if state.leases.scheduled.is_none_or(|scheduled| due < scheduled) {
             state.leases.scheduled = Some(due);
             self.shared.schedule_due(self, Duration::from_millis(due.saturating_sub(up_ms)));
@@ -223,10 +274,10 @@ impl Queue {
         let state = self.lock();
         let (entry, clock) = (state.leases.get(row)?, self.clock());
         let until_ms = match entry.doing {
-            Doing::Leased(until) | Doing::Delayed(until) | Doing::Ending(until) => {
+            Doing::Leased(until) | Doing::Delayed(until) | Doing::Late(until) | Doing::Ending(until) => {
                 clock.wall_ms.saturating_add(until.saturating_sub(clock.up_ms))
             }
-            Doing::Free | Doing::Expired => 0,
+            Doing::Free | Doing::Expired | Doing::Dead => 0,
         };
         Some((until_ms, entry.failed))
     }
@@ -246,8 +297,12 @@ impl Queue {
             let more = state.leases.next_due(up_ms).is_some();
             if ended {
                 self.write_leases(state)?;
+            } else {
+                drop(state);
             }
             if !more {
+                // What can't be moved now stays, and is tried again.
+                self.bury_due().ok();
                 return Ok(());
             }
         }
@@ -266,13 +321,23 @@ impl Queue {
             let over = match entry.doing {
                 Doing::Leased(_) => {
                     state.counters.leases_expired += 1;
-                    Entry { doing: Doing::Expired, failed: entry.failed.saturating_add(1), ..entry }
+                    let entry = self.after_failure(entry, None, clock);
+                    let doing = match entry.doing {
+                        Doing::Delayed(until) => Doing::Late(until),
+                        Doing::Free => Doing::Expired,
+                        other => other,
+                    };
+                    Entry { doing, ..entry }
                 }
+                Doing::Late(_) => Entry { doing: Doing::Expired, ..entry },
                 _ => Entry { doing: Doing::Free, ..entry },
             };
             state.note_lease(row, Some(over), clock);
-            back.extend(state.disown(&[row], OwnerId::LEASE)?);
+            if matches!(over.doing, Doing::Free | Doing::Expired) {
+                back.extend(state.disown(&[row], OwnerId::LEASE)?);
+            }
         }
+        self.schedule_due(state, clock.up_ms);
         back.sort_unstable();
         offer(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
         Ok(ended > 0)
@@ -293,6 +358,7 @@ impl State {
             let Some((row, entry)) = self.leases.find(*token) else { continue };
             let until = match entry.doing {
                 Doing::Leased(until) => until,
+                Doing::Late(_) => clock.up_ms,
                 _ if self.own_again(row, clock)? => clock.up_ms,
                 _ => continue,
             };

@@ -1,17 +1,18 @@
 //! What all queues of an engine share, and the work that is due for them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use disk::Disk;
 
-use crate::Counters;
 use crate::queue::Queue;
 use crate::queue::lease::Clock;
 use crate::store::files::Files;
 use crate::sync::{Condvar, Mutex, lock, wait_for};
+use crate::{Counters, Error};
 
 /// How an engine works. The defaults are right for a server.
 #[derive(Clone, Debug)]
@@ -69,10 +70,16 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: Options,
     pub(crate) files: Arc<Files>,
+    opener: OnceLock<Weak<dyn Opener>>,
     numbers: AtomicU64,
     jobs: Mutex<Jobs>,
     bell: Condvar,
     past: Mutex<Past>,
+}
+
+/// Opens the queue in a folder, for a queue that hands rows on.
+pub(crate) trait Opener: Send + Sync {
+    fn open(&self, folder: &Path) -> Result<Arc<Queue>, Error>;
 }
 
 /// What happened since the start, including queues that no longer exist.
@@ -123,7 +130,18 @@ impl Shared {
     pub(crate) fn new(disk: Arc<dyn Disk>, options: Options) -> Shared {
         let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
         let (files, past) = (Files::new(options.files_max), Mutex::default());
-        Shared { disk, options, files, numbers, jobs, bell, past }
+        Shared { disk, options, files, opener: OnceLock::new(), numbers, jobs, bell, past }
+    }
+
+    /// Sets what opens queues.
+    pub(crate) fn open_with(&self, opener: Weak<dyn Opener>) {
+        self.opener.get_or_init(|| opener);
+    }
+
+    /// Opens another queue.
+    pub(crate) fn open(&self, folder: &Path) -> Result<Arc<Queue>, Error> {
+        let opener = self.opener.get().and_then(Weak::upgrade).ok_or(Error::Dropped)?;
+        opener.open(folder)
     }
 
     /// Tells the threads that there are no more jobs.

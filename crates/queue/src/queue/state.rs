@@ -18,6 +18,17 @@ use crate::queue::waiter::Registration;
 use crate::store::log::Log;
 use crate::{Counters, Error};
 
+/// How moving rows without tries left goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Burial {
+    /// Somebody is at it.
+    pub(crate) busy: bool,
+    /// When to try again.
+    pub(crate) not_before_ms: u64,
+    /// Why it failed last.
+    pub(crate) why: Option<Error>,
+}
+
 /// The state of a queue.
 pub(crate) struct State {
     pub(crate) incarnation: Incarnation,
@@ -55,6 +66,8 @@ pub(crate) struct State {
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseBook,
+    /// What becomes of rows that have no tries left.
+    pub(crate) burial: Burial,
     pub(crate) conditions: Conditions,
     /// Whether its files were used since the last look.
     pub(crate) used: bool,
@@ -102,6 +115,7 @@ impl State {
             tickets: 0,
             owners: BTreeMap::new(),
             leases: LeaseBook::default(),
+            burial: Burial::default(),
             conditions: Conditions::default(),
             used: false,
             watched: false,
@@ -176,6 +190,13 @@ impl State {
     pub(crate) fn owned_in(&self, (first, count): (u64, u64), owner: OwnerId) -> Vec<RowId> {
         let rows = self.owners.range(RowId(first)..RowId(first.saturating_add(count)));
         rows.filter(|(_, ownership)| ownership.owner == owner).map(|(id, _)| *id).collect()
+    }
+
+    /// The lowest row that is not gone, or the next one: none before it will come to anybody.
+    pub(crate) fn floor(&mut self) -> Result<RowId, Error> {
+        let waiting = self.index.next_waiting(RowId(0))?;
+        let owned = self.owners.keys().next().copied();
+        Ok(waiting.into_iter().chain(owned).min().unwrap_or(self.next))
     }
 
     /// Whether a row waits.

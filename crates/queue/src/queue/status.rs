@@ -26,6 +26,7 @@ impl Queue {
             owned,
             leased: state.leases.leased(),
             delayed: state.leases.delayed(),
+            dead: state.leases.dead().len() as u64,
             oldest_ms: state.index.oldest_ms(),
             bytes,
             live_bytes,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::Error;
 use crate::format::record::RowId;
 use crate::queue::Queue;
+use crate::queue::lease::Known;
 use crate::store::file::Location;
 
 /// Rows that a cursor locates at once.
@@ -19,8 +20,13 @@ pub struct Cursor {
     next: RowId,
     end: RowId,
     sees: Sees,
+    /// Whether it is a lessee's.
+    leased: bool,
     ready: VecDeque<(RowId, Location)>,
     row: Vec<u8>,
+    /// For each row in `ready`, if the queue's policy says that it is shown, and for the last row.
+    noted: VecDeque<Known>,
+    known: Known,
 }
 
 /// Which rows a cursor returns.
@@ -38,7 +44,8 @@ enum Sees {
 impl Cursor {
     fn new(queue: &Arc<Queue>, epoch: u64, next: RowId, end: RowId, sees: Sees) -> Cursor {
         let (queue, ready, row) = (queue.clone(), VecDeque::new(), Vec::new());
-        Cursor { queue, epoch, next, end, sees, ready, row }
+        let (leased, noted, known) = (false, VecDeque::new(), Known::default());
+        Cursor { queue, epoch, next, end, sees, leased, ready, row, noted, known }
     }
 
     /// A walk over the rows that exist now.
@@ -67,6 +74,11 @@ impl Cursor {
         Cursor::new(queue, epoch, RowId(0), end, Sees::Own(rows.into_iter()))
     }
 
+    /// Says that it is the lessee who walks.
+    pub(crate) fn for_lessee(self) -> Cursor {
+        Cursor { leased: true, ..self }
+    }
+
     /// A walk over all rows, for copying.
     pub(crate) fn of_all(queue: &Arc<Queue>, epoch: u64, end: RowId) -> Cursor {
         Cursor::new(queue, epoch, RowId(0), end, Sees::All)
@@ -93,14 +105,38 @@ impl Cursor {
             self.fill()?;
         }
         let Some((id, place)) = self.ready.pop_front() else { return Ok(None) };
+        self.known = self.noted.pop_front().unwrap_or_default();
         place.read_into(id, &mut self.row)?;
         Ok(Some((id, &self.row)))
+    }
+
+    fn is_noted(&self) -> bool {
+        let policy = &self.queue.definition().policy;
+        policy.noted || self.leased && policy.is_set()
+    }
+
+    /// What is known of the last row besides, if the queue's policy says that it is shown.
+    #[must_use]
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// Reads a row of the queue, wherever the walk is.
+    ///
+    /// # Errors
+    /// Those of [`Queue::read`].
+    pub fn read(&mut self, id: RowId) -> Result<Option<Vec<u8>>, Error> {
+        if self.is_noted() {
+            self.known = self.queue.lock().leases.known(id, self.leased);
+        }
+        self.queue.read(id)
     }
 
     fn fill(&mut self) -> Result<(), Error> {
         let mut state = self.queue.lock();
         state.usable()?;
         self.queue.touch(&mut state);
+        let noted = self.is_noted();
         if state.epoch != self.epoch {
             return Ok(());
         }
@@ -117,10 +153,15 @@ impl Cursor {
             self.next = RowId(id.0 + 1);
             if let Some(mut place) = state.index.locate(id)? {
                 if matches!(self.sees, Sees::All) {
-                    let is_owned = state.owners.contains_key(&id) || state.leases.get(id).is_some();
+                    let leases = &state.leases;
+                    let is_known = leases.get(id).is_some() || leases.past(id).is_some();
+                    let is_owned = is_known || state.owners.contains_key(&id);
                     state.copying.iter_mut().for_each(|copying| copying.note(id, is_owned));
                 }
                 place.open()?;
+                if noted {
+                    self.noted.push_back(state.leases.known(id, self.leased));
+                }
                 self.ready.push_back((id, place));
             }
         }

@@ -6,6 +6,7 @@ use crate::format::record::RowId;
 use crate::queue::Queue;
 use crate::queue::offer::{Candidate, offer};
 use crate::queue::owner::OwnerId;
+use crate::queue::state::State;
 use crate::{Counters, Error};
 
 /// Rows that a session owns.
@@ -45,10 +46,32 @@ impl Held {
     }
 
     /// Gives the rows back to their former places, in the queue in which they are now; `note` counts them.
-    pub(super) fn give_back(
+    pub(super) fn give_back(self, owner: OwnerId, note: impl Fn(&mut Counters, u64)) -> Result<(), Error> {
+        self.give(|_, state, rows| {
+            let back = state.disown(rows, owner)?;
+            note(&mut state.counters, back.len() as u64);
+            Ok(back)
+        })
+    }
+
+    /// Gives the rows back because their owner is gone. With a policy that is a failed try.
+    pub(super) fn give_back_failed(self, owner: OwnerId) -> Result<(), Error> {
+        self.give(|queue, state, rows| {
+            let back = if queue.definition().policy.is_set() {
+                queue.fail_owned(state, rows, owner)?
+            } else {
+                state.disown(rows, owner)?
+            };
+            state.counters.restored_by_close += back.len() as u64;
+            Ok(back)
+        })
+    }
+
+    /// Has `give` take the rows from their owner, in the queue in which they are now, and offers those that
+    /// it returns.
+    fn give(
         mut self,
-        owner: OwnerId,
-        note: impl Fn(&mut Counters, u64),
+        give: impl FnOnce(&Queue, &mut State, &[RowId]) -> Result<Vec<RowId>, Error>,
     ) -> Result<(), Error> {
         loop {
             while let Some(moved) = self.moved() {
@@ -62,8 +85,7 @@ impl Held {
                 self = moved;
                 continue;
             }
-            let back = state.disown(&self.rows, owner)?;
-            note(&mut state.counters, back.len() as u64);
+            let back = give(&self.queue, &mut state, &self.rows)?;
             let candidates = back.into_iter().map(|id| Candidate { id, row: None });
             return offer(&mut state, candidates.collect(), self.queue.shared.now_ms());
         }

@@ -37,7 +37,7 @@ impl Leased {
     #[must_use]
     pub fn cursor(&self) -> Cursor {
         let rows = self.rows.iter().map(|leased| leased.row).collect();
-        Cursor::of_own(&self.queue, self.epoch, rows)
+        Cursor::of_own(&self.queue, self.epoch, rows).for_lessee()
     }
 
     /// Gives them back, because nobody was told of them.

@@ -149,22 +149,21 @@ impl Session {
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
     pub fn abort(&mut self) -> Result<(), Error> {
-        self.give_back(|counters, count| counters.restored_by_abort += count)
+        self.owning = false;
+        let note = |counters: &mut Counters, count| counters.restored_by_abort += count;
+        self.held.take().map_or(Ok(()), |held| held.give_back(self.owner, note))
     }
 
-    /// Gives the owned rows back because the connection is gone.
+    /// Gives the owned rows back because the connection is gone. In a queue with a policy that is a failed
+    /// try.
     ///
     /// # Errors
     /// Those of [`Session::abort`].
     pub fn close(&mut self) -> Result<(), Error> {
         let settled = self.settle(false);
-        let given = self.give_back(|counters, count| counters.restored_by_close += count);
-        given.and(settled)
-    }
-
-    fn give_back(&mut self, note: impl Fn(&mut Counters, u64)) -> Result<(), Error> {
         self.owning = false;
-        self.held.take().map_or(Ok(()), |held| held.give_back(self.owner, note))
+        let given = self.held.take().map_or(Ok(()), |held| held.give_back_failed(self.owner));
+        given.and(settled)
     }
 
     /// Deletes rows that the session owns and rows that wait. Rows that others own stay. Returns how many

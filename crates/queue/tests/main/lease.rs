@@ -105,7 +105,7 @@ fn stale_token() {
     let old = tokens(&old);
     assert_eq!(queue.ack(&old).unwrap(), 0);
     assert_eq!(queue.extend(&old, SECOND).unwrap(), 0);
-    assert_eq!(queue.nack(&old, Duration::ZERO).unwrap(), 0);
+    assert_eq!(queue.nack(&old, None, "").unwrap(), 0);
     assert_eq!(queue.release(&old).unwrap(), 0);
     assert_eq!(queue.status().counters.leases_refused, 4);
     assert_eq!(counts(&queue), (0, 1, 0));
@@ -155,9 +155,9 @@ fn a_row_that_comes_back_knows_its_tries_over_restarts() {
         last = leased[0].token.number;
         match tries {
             1 => pass_ms(10_000),
-            2 => assert_eq!(both.1.nack(&tokens(&leased), Duration::ZERO).unwrap(), 1),
+            2 => assert_eq!(both.1.nack(&tokens(&leased), None, "").unwrap(), 1),
             3 => {
-                assert_eq!(both.1.nack(&tokens(&leased), 5 * SECOND).unwrap(), 1);
+                assert_eq!(both.1.nack(&tokens(&leased), Some(5 * SECOND), "").unwrap(), 1);
                 assert_eq!(counts(&both.1), (0, 0, 1));
                 assert_eq!(both.1.ack(&tokens(&leased)).unwrap(), 0, "a delayed row has no holder");
                 both = reopened(&disk, both);
@@ -269,7 +269,7 @@ fn nack_delay_wakes_waiter() {
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         put(&queue, "a");
         let leased = leased_from(all(&queue), 1, Duration::from_secs(3000));
-        assert_eq!(queue.nack(&tokens(&leased), Duration::from_millis(40)).unwrap(), 1);
+        assert_eq!(queue.nack(&tokens(&leased), Some(Duration::from_millis(40)), "").unwrap(), 1);
         let mut taker = session(2);
         assert_eq!(taker.wait(&[all(&queue)], &mut Patience::forever()).unwrap(), Waited::Taken(0));
         assert_eq!(rows(&taker, &queue), ["a"]);
@@ -375,8 +375,8 @@ fn alter_with_leases() {
     old.publish(&[b"gone", b"a", b"b", b"c", b"d", b"e", b"f"], None).unwrap();
     session(2).delete(&old, &[RowId(1)]).unwrap();
     let leased = tokens(&lease(&old, 6));
-    assert_eq!(old.nack(&leased[4..5], Duration::ZERO).unwrap(), 1);
-    assert_eq!(old.nack(&leased[5..6], 5 * SECOND).unwrap(), 1);
+    assert_eq!(old.nack(&leased[4..5], None, "").unwrap(), 1);
+    assert_eq!(old.nack(&leased[5..6], Some(5 * SECOND), "").unwrap(), 1);
     let queue = old.clone();
     let two = (leased[0], leased[1]);
     let during = move || assert_eq!(queue.ack(&[two.0]).unwrap(), 1);

@@ -72,7 +72,7 @@ impl Script {
     /// A row was given back: its token is no longer good, but a crash may forget that.
     fn nack(&mut self, leased: &[LeasedRow], delay: Duration) -> Result<(), Error> {
         let tokens: Vec<Token> = leased.iter().map(|leased| leased.token).collect();
-        assert_eq!(self.queue.nack(&tokens, delay)?, leased.len() as u64);
+        assert_eq!(self.queue.nack(&tokens, Some(delay), "")?, leased.len() as u64);
         leased.iter().for_each(|leased| *self.known.rows.get_mut(&leased.row).unwrap() += 1);
         Ok(())
     }
@@ -210,7 +210,7 @@ fn a_log_that_is_cut_at_any_byte_has_what_came_before() {
     let (_, leased) = session(1).lease(&[all(&queue)], &mut poll(2), Duration::from_secs(10)).unwrap();
     let tokens: Vec<Token> = leased.unwrap().rows().iter().map(|leased| leased.token).collect();
     queue.sync().unwrap();
-    queue.nack(&tokens[..1], Duration::from_secs(5)).unwrap();
+    queue.nack(&tokens[..1], Some(Duration::from_secs(5)), "").unwrap();
     queue.sync().unwrap();
     queue.ack(&tokens[1..]).unwrap();
     let whole = disk.bytes(&log).unwrap();

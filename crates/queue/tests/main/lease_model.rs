@@ -1,4 +1,4 @@
-//! Random operations with leases, from seeds, against a model that is a map.
+//! Random operations with leases and policies, from seeds, against a model that is a map.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disk::faults::FaultDisk;
-use queue::{Engine, Queue, RowId, Session, Sync, Target, Token, Waited};
+use queue::{Definition, Engine, Policy, Queue, RowId, Session, Sync, Target, Token, Waited};
 
-use crate::support::{FOLDER, Random, all, definition, only, pass_ms, poll, seen, session, timed};
+use crate::support::{
+    DEAD, FOLDER, Random, all, definition, limited, only, pass_ms, poll, seen, session, timed,
+};
 
 const SEEDS: u64 = 60;
 const STEPS: usize = 300;
@@ -21,6 +23,10 @@ enum Does {
     Owned,
     Leased(u64),
     Delayed(u64),
+    /// Its lease is over, and it waits until then.
+    Late(u64),
+    /// It has no tries left, and no place to go.
+    Dead,
 }
 
 #[derive(Clone, Debug)]
@@ -30,6 +36,7 @@ struct Row {
     failed: u64,
     /// The token that is good for it, unless somebody has taken it.
     token: Option<Token>,
+    why: String,
 }
 
 /// A queue beside its model.
@@ -38,6 +45,10 @@ struct Run {
     engine: Option<Engine>,
     queue: Arc<Queue>,
     taker: Session,
+    policy: Policy,
+    dead: Option<Arc<Queue>>,
+    /// The rows there, with their failed tries and reasons.
+    buried: Vec<(String, u64, String)>,
     rows: BTreeMap<u64, Row>,
     next: u64,
     now: u64,
@@ -58,19 +69,72 @@ impl Run {
         let disk = FaultDisk::default();
         let sync = [Sync::Always, Sync::Interval, Sync::Never][usize::try_from(seed % 3).unwrap()];
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
-        engine.create(Path::new(FOLDER), &definition(sync)).unwrap();
+        let policy = match seed / 3 % 4 {
+            0 => Policy::default(),
+            1 => limited(3, "0.05,2,0.3", false),
+            buries => limited(buries, "0.04,1,0", true),
+        };
+        let of = |policy| Definition { policy, ..definition(sync) };
+        engine.create(Path::new(FOLDER), &of(policy.clone())).unwrap();
+        engine.create(Path::new(DEAD), &of(Policy { noted: true, ..Policy::default() })).unwrap();
         drop(engine);
         let (engine, queue) = open(&disk);
+        let dead = policy.dead.as_ref().map(|dead| engine.open(dead).unwrap());
         let (rows, tokens, random) = (BTreeMap::new(), Vec::new(), Random::new(seed));
-        let (engine, taker) = (Some(engine), session(1));
-        Run { disk, engine, queue, taker, rows, next: 1, now: 0, last: 0, tokens, random }
+        let (engine, taker, buried) = (Some(engine), session(1), Vec::new());
+        Run {
+            disk,
+            engine,
+            queue,
+            taker,
+            policy,
+            dead,
+            buried,
+            rows,
+            next: 1,
+            now: 0,
+            last: 0,
+            tokens,
+            random,
+        }
+    }
+
+    /// What becomes of a row when a try has failed.
+    fn fail(&mut self, id: u64, delay: Option<u64>, expired: bool) {
+        let policy = &self.policy;
+        let Some(row) = self.rows.get_mut(&id) else { return };
+        row.failed += 1;
+        let wait = delay.unwrap_or_else(|| match policy.backoff.first_ms {
+            50 => [50, 100, 200, 300][usize::try_from(row.failed - 1).unwrap().min(3)],
+            first => first,
+        });
+        row.does = match wait {
+            _ if policy.tries > 0 && row.failed >= policy.tries => Does::Dead,
+            0 => Does::Wait,
+            wait if expired => Does::Late(self.now + wait),
+            wait => Does::Delayed(self.now + wait),
+        };
+    }
+
+    /// Moves rows that have no tries left.
+    fn bury(&mut self) {
+        self.queue.bury().unwrap();
+        if self.dead.is_some() {
+            let dead: Vec<u64> =
+                self.rows.iter().filter(|(_, row)| row.does == Does::Dead).map(|(id, _)| *id).collect();
+            for id in dead {
+                let row = self.rows.remove(&id).unwrap();
+                self.buried.push((row.text, row.failed, row.why));
+            }
+        }
     }
 
     fn publish(&mut self) {
         let class = ["a", "b"][usize::try_from(self.random.below(2)).unwrap()];
         let text = format!("{class}{}", "-".repeat(usize::try_from(self.random.below(60)).unwrap()));
         self.queue.publish(&[text.as_bytes()], None).unwrap();
-        self.rows.insert(self.next, Row { text, does: Does::Wait, failed: 0, token: None });
+        self.rows
+            .insert(self.next, Row { text, does: Does::Wait, failed: 0, token: None, why: String::new() });
         self.next += 1;
     }
 
@@ -89,15 +153,15 @@ impl Run {
     }
 
     fn end_due(&mut self) {
-        for row in self.rows.values_mut() {
+        let mut over = Vec::new();
+        for (id, row) in &mut self.rows {
             match row.does {
-                Does::Leased(until) if until <= self.now => {
-                    (row.does, row.failed) = (Does::Wait, row.failed + 1);
-                }
-                Does::Delayed(until) if until <= self.now => row.does = Does::Wait,
+                Does::Leased(until) if until <= self.now => over.push(*id),
+                Does::Delayed(until) | Does::Late(until) if until <= self.now => row.does = Does::Wait,
                 _ => {}
             }
         }
+        over.into_iter().for_each(|id| self.fail(id, None, true));
     }
 
     fn lease(&mut self) {
@@ -155,28 +219,36 @@ impl Run {
         self.end_due();
         let row = self.rows.get(&id).filter(|row| row.token == Some(token)).cloned();
         let leased = row.as_ref().is_some_and(|row| matches!(row.does, Does::Leased(_)));
-        let expired = row.as_ref().is_some_and(|row| row.does == Does::Wait);
+        let expired = row.as_ref().is_some_and(|row| matches!(row.does, Does::Wait | Does::Late(_)));
         let length = self.random.below(3) * 50;
         let span = Duration::from_millis(length);
         let what = self.random.below(4);
+        let delay = (self.random.below(2) == 0).then_some(length);
+        let why = ["", "one", "other"][usize::try_from(self.random.below(3)).unwrap()];
         let good = leased || expired && what < 2;
         let done = match what {
             0 => self.queue.ack(&[token]).unwrap(),
             1 => self.queue.extend(&[token], span).unwrap(),
-            2 => self.queue.nack(&[token], span).unwrap(),
+            2 => self.queue.nack(&[token], delay.map(|_| span), why).unwrap(),
             _ => self.queue.release(&[token]).unwrap(),
         };
         assert_eq!(done, u64::from(good), "{what} {row:?}");
         if !good {
             return;
         }
+        if what == 2 {
+            self.fail(id, delay, false);
+        }
+        let keeps = self.policy.is_set() && !why.is_empty();
         let Some(row) = self.rows.get_mut(&id) else { return };
         match what {
             0 => drop(self.rows.remove(&id)),
             1 => row.does = Does::Leased(self.now + length),
             2 => {
-                let does = if length == 0 { Does::Wait } else { Does::Delayed(self.now + length) };
-                (row.does, row.failed, row.token) = (does, row.failed + 1, None);
+                row.token = None;
+                if keeps {
+                    row.why = why.to_owned();
+                }
             }
             _ => (row.does, row.token) = (Does::Wait, None),
         }
@@ -184,8 +256,10 @@ impl Run {
 
     fn reopen(&mut self) {
         self.taker = session(1);
+        self.dead = None;
         drop(self.engine.take());
         let (engine, queue) = open(&self.disk);
+        self.dead = self.policy.dead.as_ref().map(|dead| engine.open(dead).unwrap());
         (self.engine, self.queue) = (Some(engine), queue);
         self.rows.values_mut().filter(|row| row.does == Does::Owned).for_each(|row| row.does = Does::Wait);
     }
@@ -196,14 +270,28 @@ impl Run {
         self.next = 1;
     }
 
+    /// The connection ends, and another one begins.
+    fn cut(&mut self) {
+        self.taker.close().unwrap();
+        let owned = self.rows.iter().filter(|(_, row)| row.does == Does::Owned);
+        for id in owned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if self.policy.is_set() {
+                self.fail(id, None, false);
+            } else {
+                self.rows.get_mut(&id).unwrap().does = Does::Wait;
+            }
+        }
+    }
+
     fn step(&mut self) {
         match self.random.below(100) {
             0..25 => self.publish(),
             25..45 => self.lease(),
             45..70 => self.use_token(),
             70..76 => self.wait(),
-            76..80 => self.finish(),
-            80..90 => {
+            76..79 => self.finish(),
+            79..81 => self.cut(),
+            81..90 => {
                 let ms = self.random.below(150);
                 pass_ms(ms);
                 self.now += ms;
@@ -218,14 +306,25 @@ impl Run {
     fn check(&mut self) {
         self.queue.end_due().unwrap();
         self.end_due();
+        self.bury();
         let count = |does: fn(Does) -> bool| self.rows.values().filter(|row| does(row.does)).count() as u64;
         let status = self.queue.status();
         assert_eq!(status.leased, count(|does| matches!(does, Does::Leased(_))));
-        assert_eq!(status.delayed, count(|does| matches!(does, Does::Delayed(_))));
+        assert_eq!(status.delayed, count(|does| matches!(does, Does::Delayed(_) | Does::Late(_))));
+        assert_eq!(status.dead, count(|does| does == Does::Dead));
         assert_eq!(status.owned, count(|does| does != Does::Wait));
         let free = self.rows.iter().filter(|(_, row)| row.does == Does::Wait);
         let free: Vec<_> = free.map(|(id, row)| (RowId(*id), row.text.clone())).collect();
         assert_eq!(seen(&session(9), &self.queue), free);
+        let Some(dead) = &self.dead else { return };
+        let (mut cursor, mut there) = (session(9).cursor(dead), Vec::new());
+        while let Some((_, row)) = cursor.advance().unwrap() {
+            let text = String::from_utf8(row.to_vec()).unwrap();
+            there.push((text, cursor.known().failed, cursor.known().why.to_string()));
+        }
+        there.sort();
+        self.buried.sort();
+        assert_eq!(there, self.buried);
     }
 }
 

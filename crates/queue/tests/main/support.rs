@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use disk::Disk;
 use queue::{
-    Definition, Engine, Filter, Options, OwnerId, Patience, Queue, RowId, Session, Sync, Target, Xid,
+    Definition, Engine, Filter, Options, OwnerId, Patience, Policy, Queue, RowId, Session, Sync, Target, Xid,
 };
 
 /// Where the queue of a test lives.
@@ -89,6 +89,15 @@ pub(crate) fn set_wall(ms: u64) {
 /// As [`options`], with clocks that stand still until a test says otherwise.
 pub(crate) fn timed(segment_bytes: u64) -> Options {
     Options { now_ms: wall, up_ms: || UP_MS.get(), ..options(segment_bytes) }
+}
+
+/// Where the rows of a queue go that have no tries left.
+pub(crate) const DEAD: &str = "/db/dead";
+
+/// A policy with so many tries and a backoff, which may send rows to [`DEAD`].
+pub(crate) fn limited(tries: u64, backoff: &str, buries: bool) -> Policy {
+    let dead = buries.then(|| DEAD.into());
+    Policy { tries, backoff: backoff.parse().unwrap(), dead, noted: false }
 }
 
 /// The XID with this number.

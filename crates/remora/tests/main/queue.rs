@@ -293,6 +293,13 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
     run("CREATE TABLE shop.`no rows` LIKE shop.jobs");
     run("INSERT INTO shop.jobs VALUES (1), (2)");
+    run("CREATE TABLE shop.failing (v INT) ENGINE=QUEUE TRIES=2 BACKOFF='600,1,0'");
+    run("INSERT INTO shop.failing VALUES (1), (2)");
+    for delay in ["0", "0", "NULL"] {
+        let lease = "SELECT REGEXP_SUBSTR(queue_lease_json(30, 1, 'shop.failing', 0), 'shop[^\"]*')";
+        let token = session.value(lease).unwrap().unwrap();
+        session.execute(&format!("SELECT queue_nack('{token}', {delay})")).unwrap();
+    }
     server.stop().unwrap();
     server.restart().unwrap();
     let shown = Ended::of(&on(&server, &["status"]).output().unwrap()).exits(0);
@@ -300,9 +307,14 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
         let line = shown.out.lines().find_map(|line| line.strip_prefix(name)).expect(name);
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(cells("shop.jobs")[..3], ["2", "0", "0"]);
-    assert!(cells("shop.jobs")[3].contains(':'), "{}", shown.out);
-    assert_eq!(cells("shop.no rows")[..4], ["0", "0", "0", "-"]);
+    assert_eq!(cells("shop.jobs")[..5], ["2", "0", "0", "0", "0"]);
+    assert!(cells("shop.jobs")[5].contains(':'), "{}", shown.out);
+    assert_eq!(
+        cells("shop.failing")[..4],
+        ["0", "2", "1", "1"],
+        "one waits until later, one has no tries left"
+    );
+    assert_eq!(cells("shop.no rows")[..6], ["0", "0", "0", "0", "0", "-"]);
     let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
     let lines = shown.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let oldest: Vec<_> = lines.map(|line| (line["name"].clone(), line["oldest_s"].clone())).collect();

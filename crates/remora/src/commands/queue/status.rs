@@ -15,10 +15,10 @@ use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 use crate::stop::pause;
 
-const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, waiters, oldest_age, bytes, \
-     rows_written, rows_removed FROM information_schema.queues ORDER BY 1, 2";
+const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, due_later, dead, waiters, oldest_age, \
+     bytes, rows_written, rows_removed FROM information_schema.queues ORDER BY 1, 2";
 
-const HEAD: [&str; 7] = ["waiting", "owned", "waiters", "oldest", "bytes", "in/s", "out/s"];
+const HEAD: [&str; 9] = ["waiting", "owned", "later", "dead", "waiters", "oldest", "bytes", "in/s", "out/s"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -39,6 +39,10 @@ struct Line {
     name: String,
     waiting: u64,
     owned: u64,
+    /// Owned rows that wait until later.
+    later: u64,
+    /// Owned rows that have no tries left.
+    dead: u64,
     waiters: u64,
     /// `None` when there is no row.
     oldest_s: Option<u64>,
@@ -130,25 +134,29 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
     let [Some(schema), Some(table), numbers @ ..] = row.as_slice() else { return None };
     let number = |text: &Option<String>| text.as_deref().map(str::parse).transpose().ok();
     let numbers: Vec<Option<u64>> = numbers.iter().map(number).collect::<Option<_>>()?;
-    let [Some(waiting), Some(owned), Some(waiters), oldest_s, Some(bytes), Some(written), Some(removed)] =
+    let [Some(waiting), Some(owned), Some(later), Some(dead), Some(waiters), oldest_s, ref rest @ ..] =
         numbers[..]
     else {
         return None;
     };
+    let [Some(bytes), Some(written), Some(removed)] = *rest else { return None };
     let name = format!("{schema}.{table}");
-    Some(Line { name, waiting, owned, waiters, oldest_s, bytes, written, removed })
+    Some(Line { name, waiting, owned, later, dead, waiters, oldest_s, bytes, written, removed })
 }
 
 /// A line of the table; the name column is as wide as the longest name.
-fn row(name: &str, width: usize, [waiting, owned, waiters, oldest, bytes, come, go]: &[String; 7]) -> String {
-    format!("{name:width$} {waiting:>9} {owned:>7} {waiters:>7} {oldest:>9} {bytes:>9} {come:>7} {go:>7}")
+fn row(name: &str, width: usize, cells: &[String; 9]) -> String {
+    let [waiting, owned, later, dead, waiters, oldest, bytes, come, go] = cells;
+    format!(
+        "{name:width$} {waiting:>9} {owned:>7} {later:>7} {dead:>7} {waiters:>7} {oldest:>9} {bytes:>9} {come:>7} {go:>7}"
+    )
 }
 
 fn show(line: &Line, width: usize, rates: Option<(f64, f64)>, report: &Report) -> anyhow::Result<()> {
     if report.is_json() {
         report.message(&json!({
             "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
-            "waiters": line.waiters, "oldest_s": line.oldest_s, "bytes": line.bytes,
+            "due_later": line.later, "dead": line.dead, "waiters": line.waiters, "oldest_s": line.oldest_s, "bytes": line.bytes,
             "rows_written": line.written, "rows_removed": line.removed,
             "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
         }))?;
@@ -158,6 +166,8 @@ fn show(line: &Line, width: usize, rates: Option<(f64, f64)>, report: &Report) -
     let cells = [
         line.waiting.to_string(),
         line.owned.to_string(),
+        line.later.to_string(),
+        line.dead.to_string(),
         line.waiters.to_string(),
         line.oldest_s.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds))),
         report::size(line.bytes),

@@ -1,0 +1,80 @@
+/* Columns that show what the core knows of a row. See queue_noted.h. */
+#define MYSQL_SERVER 1
+
+#include <my_global.h>
+
+#include <string>
+
+#include "sql_class.h"
+#include "table.h"
+#include "field.h"
+#include "handler.h"
+
+#include "ha_queue.h"
+#include "queue_noted.h"
+
+static const char *text_of(rq_slice slice)
+{
+  return reinterpret_cast<const char *>(slice.bytes);
+}
+
+/* Finds the column that an option names. */
+static bool find(const TABLE *table, const char *option, const char *name, bool number, int *found)
+{
+  if (!name || !*name)
+    return true;
+  for (Field **at= table->field; *at; at++) {
+    const Field *field= *at;
+    if (my_strcasecmp(system_charset_info, field->field_name.str, name))
+      continue;
+    const bool fits= number ? field->cmp_type() == INT_RESULT && field->real_type() != MYSQL_TYPE_BIT
+                            : field->real_type() == MYSQL_TYPE_VARCHAR || (field->flags & BLOB_FLAG);
+    if (!fits || !field->real_maybe_null() || field->vcol_info) {
+      my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: column '%s' can't show %s: it must be %s that may be NULL, and not generated",
+                      MYF(0), name, option, number ? "an integer" : "a VARCHAR or TEXT");
+      return false;
+    }
+    *found= field->field_index;
+    return true;
+  }
+  my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
+                  "Queue: %s='%s' names no column; when a column is renamed, say its new name in the option too", MYF(0), option, name);
+  return false;
+}
+
+bool queue_noted_of(const TABLE *table, const ha_table_option_struct *options, queue_noted *noted)
+{
+  return find(table, "FAILED", options->failed, true, &noted->failed) &&
+         find(table, "WHY", options->why, false, &noted->why) &&
+         find(table, "TOKEN", options->token, false, &noted->token);
+}
+
+static void store_text(Field *field, const std::string &text)
+{
+  if (text.empty())
+    return;
+  field->set_notnull();
+  field->store(text.data(), text.size(), &my_charset_utf8mb4_bin);
+}
+
+void queue_note(const TABLE *table, uchar *record, const queue_noted &noted, const rq_known &known)
+{
+  const my_ptrdiff_t offset= record - table->record[0];
+  for (const int at : {noted.failed, noted.why, noted.token}) {
+    if (at < 0)
+      continue;
+    Field *field= table->field[at];
+    field->move_field_offset(offset);
+    field->set_null();
+    if (at == noted.failed) {
+      field->set_notnull();
+      field->store(static_cast<longlong>(known.failed), true);
+    } else if (at == noted.why)
+      store_text(field, std::string(text_of(known.why), known.why.len));
+    else if (known.token.len)
+      store_text(field, std::string(table->s->db.str, table->s->db.length) + "." +
+                            std::string(table->s->table_name.str, table->s->table_name.length) + ":" +
+                            std::string(text_of(known.token), known.token.len));
+    field->move_field_offset(-offset);
+  }
+}
