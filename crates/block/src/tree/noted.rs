@@ -148,11 +148,8 @@ mod tests {
         };
         let read = |all: &[u64], generation| decode(&vault, generation, all, ["a", "b"].map(PathBuf::from));
         let found = read(&note([1, 4], [4, 5]), 7).unwrap();
-        assert_eq!(
-            (found.nodes.len(), &*found.nodes[0].blocks),
-            (1, &[1..4][..]),
-            "what is not noted is not there"
-        );
+        assert_eq!(found.nodes.len(), 1, "what is not noted is not there");
+        assert!(matches!(&*found.nodes[0].blocks, [Range { start: 1, end: 4 }]));
         assert!(read(&note([1, 4], [4, 5]), 8).is_none(), "of another generation");
         for (ranges, map) in [([1, 4], [3, 5]), ([0, 4], [4, 5]), ([1, 1], [4, 5]), ([1, 1 << 46], [4, 5])] {
             assert!(read(&note(ranges, map), 7).is_none(), "{ranges:?} {map:?}");
