@@ -124,12 +124,12 @@ mod tests {
         let mut first = event::MAGIC.to_vec();
         first.extend([0; event::FLAGS_AT]);
         first.extend(flags.to_le_bytes());
-        fs::write(folder.join(format!("{name}.000007")), first).unwrap();
-        fs::write(
-            folder.join(format!("{name}.index")),
-            format!("/data/{name}.000006\n/data/{name}.000007\n"),
-        )
-        .unwrap();
+        let write = |file: &str, bytes: &[u8]| {
+            let mut sink = RealDisk.create(&folder.join(format!("{name}.{file}"))).unwrap();
+            sink.write_all(bytes).unwrap();
+        };
+        write("000007", &first);
+        write("index", format!("/data/{name}.000006\n/data/{name}.000007\n").as_bytes());
     }
 
     #[test]

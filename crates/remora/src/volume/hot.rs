@@ -36,6 +36,7 @@ use progress::Progress;
 use serde_json::{Value, json};
 
 use self::aside::Aside;
+use self::doubt::Doubt;
 use self::early::Early;
 use self::file::{Names, When};
 use self::log::{LogReader, Stopped};
@@ -183,7 +184,7 @@ impl HotFeed<'_> {
     }
 
     /// Whether a block can't be right, by what it was and what it is; none if nothing tells.
-    pub(crate) fn doubt(&self) -> Option<Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>> {
+    pub(crate) fn doubt(&self) -> Option<Doubt> {
         let (since, page_bytes) = (self.since?, self.page_bytes());
         Some(Box::new(move |was, now| innodb::intact::has_gone_back(was, now, page_bytes, since)))
     }

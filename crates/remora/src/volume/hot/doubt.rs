@@ -11,6 +11,9 @@ use serde_json::Value;
 use super::file::Names;
 use crate::host::Machine;
 
+/// Whether a block can't be right, by what it was and what it is.
+pub(crate) type Doubt = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;
+
 /// Tells these data from those of another server, and from what was restored since: the first file of the
 /// system tablespace, which is made with them and never again.
 pub(super) fn identity(machine: &Machine, data: &Path, names: &Names) -> io::Result<String> {

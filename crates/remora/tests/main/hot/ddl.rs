@@ -65,8 +65,7 @@ fn what_changes_after_the_pages_were_read_is_in_the_copy() {
         let mut session = connect(scene.server.socket());
         session.execute("USE app").unwrap();
         BEFORE.iter().for_each(|sql| drop(session.execute(sql).unwrap()));
-        // All of them are on the disk as they are, so that a page that is missed is seen. Not every server has
-        // this.
+        // On the disk as they are, so that a page that is missed is seen. Not every server has this.
         session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").ok();
         let mut exports = connect(scene.server.socket());
         exports.execute("FLUSH TABLES app.exported FOR EXPORT").unwrap();
