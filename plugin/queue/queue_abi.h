@@ -434,6 +434,11 @@ extern "C" {
 int rq_start(const rq_server *server, size_t files_max, rq_error *error);
 
 /*
+ With `hold`, no row goes from one queue to another by itself until the call without it.
+ */
+int rq_hold_moves(int hold);
+
+/*
  Stops the engine: everything is synced and its threads have ended.
  */
 int rq_stop(void);

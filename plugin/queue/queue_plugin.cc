@@ -176,6 +176,18 @@ static void tell_log(rq_slice text)
   sql_print_error("Queue: %.*s", static_cast<int>(text.len), reinterpret_cast<const char *>(text.bytes));
 }
 
+/* BACKUP STAGE: queues are copied one after the other, and a row that goes from one to another meanwhile could be in
+   none of the copies. */
+static void queue_prepare_for_backup()
+{
+  rq_hold_moves(1);
+}
+
+static void queue_end_backup()
+{
+  rq_hold_moves(0);
+}
+
 static int queue_init(void *plugin)
 {
   queue_hton= static_cast<handlerton *>(plugin);
@@ -187,6 +199,8 @@ static int queue_init(void *plugin)
   queue_hton->show_status= queue_show_status;
   queue_hton->table_options= queue_table_options;
   queue_hton->tablefile_extensions= queue_extensions;
+  queue_hton->prepare_for_backup= queue_prepare_for_backup;
+  queue_hton->end_backup= queue_end_backup;
   queue_set_transactions(queue_hton);
   const char *fault= queue_fault();
   const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, tell_log, server_equal, server_encode,

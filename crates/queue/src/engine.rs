@@ -124,6 +124,16 @@ impl Engine {
             .collect()
     }
 
+    /// Begins or ends a time in which no row goes from one queue to another by itself, because the queues are
+    /// copied one after the other. To begin it waits for rows that are on their way.
+    pub fn hold_moves(&self, hold: bool) {
+        if hold {
+            self.shared.pause_moves();
+        } else {
+            self.shared.resume_moves();
+        }
+    }
+
     /// Removes a queue and all its rows. Callers that still use it get [`Error::Dropped`]; waits end with
     /// [`crate::Waited::Dropped`]. It is no error if a part of it was removed before.
     ///

@@ -99,6 +99,10 @@ pub enum Error {
     #[error("the queue is being copied by ALTER TABLE; try again when that is done")]
     Copied,
 
+    /// A backup copies queues one after the other, so that no row may go from one to another.
+    #[error("a backup of the server is being made; try again when that is done")]
+    Backup,
+
     /// A row, or the rows of one statement or transaction, have more bytes than the log can take at once.
     #[error(
         "{bytes} bytes in one statement or transaction, and at most {limit} are possible; insert fewer rows at a time"

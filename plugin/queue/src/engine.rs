@@ -62,6 +62,15 @@ pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, err
     })
 }
 
+/// With `hold`, no row goes from one queue to another by itself until the call without it.
+#[unsafe(no_mangle)]
+pub extern "C" fn rq_hold_moves(hold: c_int) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        engine()?.hold_moves(hold != 0);
+        Ok(RQ_OK)
+    })
+}
+
 /// Stops the engine: everything is synced and its threads have ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn rq_stop() -> c_int {

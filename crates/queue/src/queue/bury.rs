@@ -177,6 +177,7 @@ impl Burying<'_> {
         let fits = to.definition.schema == queue.definition.schema;
         let mut first = RowId(0);
         loop {
+            let _moving = queue.shared.begin_move()?;
             let (epoch, from, floor, rows) = queue.dying(first)?;
             let Some(last) = rows.last() else { return if fits { Ok(()) } else { Err(grave()) } };
             first = RowId(last.id.0 + 1);

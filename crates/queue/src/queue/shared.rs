@@ -11,7 +11,7 @@ use disk::Disk;
 use crate::queue::Queue;
 use crate::queue::lease::Clock;
 use crate::store::files::Files;
-use crate::sync::{Condvar, Mutex, lock, wait_for};
+use crate::sync::{Condvar, Mutex, lock, wait, wait_for};
 use crate::{Counters, Error};
 
 /// How an engine works. The defaults are right for a server.
@@ -75,6 +75,27 @@ pub(crate) struct Shared {
     jobs: Mutex<Jobs>,
     bell: Condvar,
     past: Mutex<Past>,
+    moves: Mutex<Moves>,
+    moved: Condvar,
+}
+
+/// Rows that go from one queue to another.
+#[derive(Default)]
+struct Moves {
+    /// Whether none may begin.
+    paused: bool,
+    /// How many are at it.
+    busy: usize,
+}
+
+/// Rows are moved, as long as this value lives.
+pub(crate) struct Move<'shared>(&'shared Shared);
+
+impl Drop for Move<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.moves).busy -= 1;
+        self.0.moved.notify_all();
+    }
 }
 
 /// Opens the queue in a folder, for a queue that hands rows on.
@@ -130,7 +151,35 @@ impl Shared {
     pub(crate) fn new(disk: Arc<dyn Disk>, options: Options) -> Shared {
         let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
         let (files, past) = (Files::new(options.files_max), Mutex::default());
-        Shared { disk, options, files, opener: OnceLock::new(), numbers, jobs, bell, past }
+        let (opener, moves, moved) = (OnceLock::new(), Mutex::default(), Condvar::default());
+        Shared { disk, options, files, opener, numbers, jobs, bell, past, moves, moved }
+    }
+
+    /// Begins to move rows to another queue.
+    ///
+    /// # Errors
+    /// [`Error::Backup`].
+    pub(crate) fn begin_move(&self) -> Result<Move<'_>, Error> {
+        let mut moves = lock(&self.moves);
+        if moves.paused {
+            return Err(Error::Backup);
+        }
+        moves.busy += 1;
+        Ok(Move(self))
+    }
+
+    /// No row is moved from now on; waits for those that are on their way.
+    pub(crate) fn pause_moves(&self) {
+        let mut moves = lock(&self.moves);
+        moves.paused = true;
+        while moves.busy > 0 {
+            moves = wait(&self.moved, moves);
+        }
+    }
+
+    /// Rows may be moved again.
+    pub(crate) fn resume_moves(&self) {
+        lock(&self.moves).paused = false;
     }
 
     /// Sets what opens queues.

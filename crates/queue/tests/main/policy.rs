@@ -340,6 +340,20 @@ fn nothing_is_moved_to_a_queue_that_is_being_copied() {
 }
 
 #[test]
+fn nothing_is_moved_while_a_backup_is_made() {
+    let both = Both::new(limited(1, "0,1,0", true));
+    put(&both.queue, "a");
+    both.engine.hold_moves(true);
+    both.queue.nack(&[token(&both.queue)], None, "").unwrap();
+    assert!(matches!(both.queue.bury(), Err(Error::Backup)));
+    assert_eq!((counts(&both.queue).3, both.dead.rows()), (1, 0));
+    both.engine.hold_moves(false);
+    pass_ms(2000);
+    both.queue.end_due().unwrap();
+    assert_eq!(both.buried(), [buried("a", 1, "")]);
+}
+
+#[test]
 fn downgrade_refused_and_without_options_files_are_as_they_were() {
     let flags = |policy: Policy| {
         let disk = FaultDisk::default();

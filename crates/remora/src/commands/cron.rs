@@ -150,7 +150,7 @@ fn tell(arguments: &Arguments, (code, reason): (u8, &str), signals: &Signals, lo
     let code = if is_good { 0 } else { code.max(Exit::Failed.code()) };
     let told = Told { code, reason, tail: &tail, log: &path };
     match hook {
-        Hook::Url(url) => told.call(url).with_context(|| format!("{option} {url}")),
+        Hook::Url(url) => told.call(url, signals).with_context(|| format!("{option} {url}")),
         Hook::Command(command) => match attend((&told.command(command), Some(HOOK_S)), signals, log)? {
             End::Exited(status) if status.success() => Ok(()),
             End::Exited(status) => bail!("{option}: the command exited with code {}", code_of(status)),

@@ -36,6 +36,29 @@ fn policies() {
     refused(&server);
     alter(&server);
     seen(&server);
+    nothing_moves_in_a_backup(&server);
+}
+
+fn nothing_moves_in_a_backup(server: &Server) {
+    let (mut one, mut other) = (server.connect("backup"), server.connect("backup"));
+    one.run(&format!("CREATE TABLE dead (v INT, {NOTED}"));
+    one.run("CREATE TABLE t (v INT) ENGINE=QUEUE TRIES=1 DEAD='dead'");
+    one.run("INSERT INTO t VALUES (1)");
+    let token = token(&mut one, "t");
+    for stage in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
+        other.run(&format!("BACKUP STAGE {stage}"));
+    }
+    one.value(&format!("SELECT queue_nack('{token}')"));
+    assert_eq!((one.column("SELECT v FROM t"), one.column("SELECT v FROM dead")), (vec![1], vec![]));
+    let status: Vec<(String, String, String)> = one.rows("SHOW ENGINE QUEUE STATUS");
+    let why =
+        status.iter().find(|row| row.1.contains("backup")).map(|row| row.2.as_str()).unwrap_or_default();
+    assert!(why.contains("a backup of the server is being made"), "{status:?}");
+    other.run("BACKUP STAGE END");
+    while one.column("SELECT v FROM dead").is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(one.column("SELECT v FROM t"), []);
 }
 
 fn dies_with_its_reason(server: &Server) {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use crate::child::Signals;
+
 /// How long one call of a URL may take, and the pauses between the tries.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
@@ -48,8 +50,9 @@ impl Told<'_> {
         words.chain(["sh", "-c", command].map(str::to_owned)).map(OsString::from).collect()
     }
 
-    /// Calls a URL: GET for a success, POST with the end of the output for a failure. Tries three times.
-    pub(super) fn call(&self, url: &str) -> Result<()> {
+    /// Calls a URL: GET for a success, POST with the end of the output for a failure. Tries three times, unless a
+    /// signal comes.
+    pub(super) fn call(&self, url: &str, signals: &Signals) -> Result<()> {
         let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build();
         let agent = ureq::Agent::new_with_config(config);
         let once = || {
@@ -63,7 +66,7 @@ impl Told<'_> {
         loop {
             match (once(), pauses.next()) {
                 (Ok(_), _) => return Ok(()),
-                (Err(_), Some(pause)) => std::thread::sleep(*pause),
+                (Err(_), Some(pause)) => signals.pause(*pause)?,
                 (Err(error), None) => return Err(error.into()),
             }
         }
