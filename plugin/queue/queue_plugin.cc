@@ -176,8 +176,8 @@ static void tell_log(rq_slice text)
   sql_print_error("Queue: %.*s", static_cast<int>(text.len), reinterpret_cast<const char *>(text.bytes));
 }
 
-/* BACKUP STAGE: queues are copied one after the other, and a row that goes from one to another meanwhile could
-   be in none of the copies. */
+/* BACKUP STAGE: queues are copied one after the other, and a row that goes from one to another meanwhile
+   could be in none of the copies. */
 static void queue_prepare_for_backup()
 {
   rq_hold_moves(1);

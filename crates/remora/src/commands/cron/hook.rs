@@ -50,8 +50,8 @@ impl Told<'_> {
         words.chain(["sh", "-c", command].map(str::to_owned)).map(OsString::from).collect()
     }
 
-    /// Calls a URL: GET for a success, POST with the end of the output for a failure. Tries three times, unless
-    /// a signal comes.
+    /// Calls a URL: GET for a success, POST with the end of the output for a failure. Tries three times,
+    /// unless a signal comes.
     pub(super) fn call(&self, url: &str, signals: &Signals) -> Result<()> {
         let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build();
         let agent = ureq::Agent::new_with_config(config);
