@@ -59,6 +59,13 @@ pub(crate) fn on_products(products: &[Product], test: impl Fn(Product)) {
     products.iter().for_each(|product| test(*product));
 }
 
+/// The same, on all of them at once: for tests that wait more than they work.
+pub(crate) fn on_products_at_once(products: &[Product], test: impl Fn(Product) + Sync) {
+    std::thread::scope(|scope| {
+        products.iter().for_each(|product| drop(scope.spawn(|| test(*product))));
+    });
+}
+
 fn on(products: &[Product], test: impl Fn(&Place)) {
     for product in products {
         tell(*product);

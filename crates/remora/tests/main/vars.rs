@@ -8,7 +8,8 @@ use sandbox::{Family, Product};
 use serde_json::json;
 
 use super::support::{
-    Ended, Place, on_every_server, on_mariadb, on_products, products, remora, skipped, start, tell,
+    Ended, Place, on_every_server, on_mariadb, on_products, on_products_at_once, products, remora, skipped,
+    start, tell,
 };
 
 fn vars(folder: &Path, arguments: &[&str]) -> Ended {
@@ -28,7 +29,7 @@ fn url(place: &Place) -> String {
 #[test]
 fn what_ships_is_what_a_started_server_says() {
     let folder = tempfile::tempdir().unwrap();
-    on_products(&products(), |product| {
+    on_products_at_once(&products(), |product| {
         tell(product);
         let snapshot = |source: &str| vars(folder.path(), &["snapshot", source]).exits(0).out;
         let version =
@@ -213,7 +214,7 @@ const LINES: [(&str, Option<&str>, bool); 26] = [
 
 #[test]
 fn a_line_alone_does_what_the_check_says() {
-    on_products(&products(), |product| {
+    on_products_at_once(&products(), |product| {
         tell(product);
         let folder = tempfile::tempdir().unwrap();
         for (line, expected, by_bounds) in LINES {

@@ -52,7 +52,10 @@ fn of_page_size(product: Product, page_size: &str, folder: &Path) -> Sandbox {
 #[test]
 fn pages_of_every_size_are_copied() {
     let product = Product::MariaDb1011;
-    for (page_size, rows) in [("4k", 6000), ("8k", 6000), ("32k", 10_000), ("64k", 20_000)] {
+    // Pages that share a block of the backup, and pages that are several; a long run has the other sizes too.
+    let all = [("4k", 6000), ("64k", 20_000), ("8k", 6000), ("32k", 10_000)];
+    let count = if std::env::var_os("REMORA_HOT_COPIES").is_some() { all.len() } else { 2 };
+    for (page_size, rows) in all.into_iter().take(count) {
         tell(page_size);
         let folder = tempfile::tempdir().unwrap();
         let mut scene = Scene::of(product, of_page_size(product, page_size, folder.path()), Vec::new());
