@@ -93,7 +93,7 @@ impl<'a> Fetcher<'a> {
 
     /// Whether blocks can be read, and not only stored: who has only a put key can't.
     pub(crate) fn reads(&self) -> bool {
-        self.vault().is_none_or(|vault| vault.keyring().reads_data())
+        self.store.reads_blocks()
     }
 
     /// The bytes of a group as they were packed.

@@ -56,6 +56,11 @@ pub trait Store: Send + Sync {
     fn vault(&self) -> Option<&Vault> {
         None
     }
+
+    /// Whether blocks can be read, and not only stored: who has only a put key can't read them.
+    fn reads_blocks(&self) -> bool {
+        self.vault().is_none_or(|vault| vault.keyring().reads_data())
+    }
 }
 
 /// A file on its way into a store.

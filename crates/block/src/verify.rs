@@ -163,7 +163,7 @@ pub fn verify(
     let is_noted = known == loaded.damage || known.write(repository.store()).is_ok();
     let damages = damages.into_iter().map(|(damage, _)| damage).collect();
     let blocks = findings.blocks.into_inner();
-    let is_opened = repository.store().vault().is_none_or(|vault| vault.keyring().reads_data());
+    let is_opened = repository.store().reads_blocks();
     Ok(Verified { generations, files, blocks, is_opened, bytes, damages, is_noted })
 }
 

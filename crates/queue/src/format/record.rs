@@ -77,45 +77,42 @@ pub(crate) fn encode_acknowledge(out: &mut Vec<u8>, first: RowId, count: u64) {
     let mut payload = Vec::new();
     put_varint(&mut payload, first.0);
     put_varint(&mut payload, count.saturating_sub(1));
-    out.push(ACKNOWLEDGE);
+    append(out, ACKNOWLEDGE, &payload);
+}
+
+/// Appends a record: its type, its length, and its payload.
+fn append(out: &mut Vec<u8>, kind: u8, payload: &[u8]) {
+    out.push(kind);
     put_varint(out, payload.len() as u64);
-    out.extend(payload);
+    out.extend_from_slice(payload);
 }
 
 /// Appends that a transaction is prepared; the caller appends its rows next.
 pub(crate) fn encode_prepare(out: &mut Vec<u8>, tx: u64, prepared: &Prepared) {
     let mut payload = Vec::new();
     prepared.encode(tx, &mut payload);
-    out.push(PREPARE);
-    put_varint(out, payload.len() as u64);
-    out.extend(payload);
+    append(out, PREPARE, &payload);
 }
 
 /// Appends that a prepared transaction is committed or rolled back.
 pub(crate) fn encode_decide(out: &mut Vec<u8>, tx: u64, commit: bool) {
     let mut payload = Vec::new();
     put_varint(&mut payload, tx);
-    out.push(if commit { COMMIT } else { ROLLBACK });
-    put_varint(out, payload.len() as u64);
-    out.extend(payload);
+    append(out, if commit { COMMIT } else { ROLLBACK }, &payload);
 }
 
 /// Appends what is known of the leases of a row.
 pub(crate) fn encode_lease(out: &mut Vec<u8>, lease: &Lease) {
     let mut payload = Vec::new();
     lease.encode(&mut payload);
-    out.push(LEASE);
-    put_varint(out, payload.len() as u64);
-    out.extend(payload);
+    append(out, LEASE, &payload);
 }
 
 /// Appends what is known of a row besides.
 pub(crate) fn encode_past(out: &mut Vec<u8>, row: RowId, past: &Past) {
     let mut payload = Vec::new();
     past.encode(row, &mut payload);
-    out.push(PAST);
-    put_varint(out, payload.len() as u64);
-    out.extend(payload);
+    append(out, PAST, &payload);
 }
 
 /// Appends a row that compaction moved here; `before` is the row moved before it, or the batch's first.

@@ -55,7 +55,7 @@ pub(crate) struct Put {
     file: PathBuf,
 }
 
-/// Say of files with keys which ones they are
+/// Show which keys are in these files
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// Files with keys

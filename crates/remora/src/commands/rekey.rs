@@ -17,10 +17,10 @@ const EXAMPLES: &str = "EXAMPLES
   remora rekey /backup --key old.key --to new.key
   remora key put new.key db1.put                   hosts with an old put key need a new one";
 
-/// Let a new key open the backups, instead of an old one
+/// Replace the key that opens the backups
 ///
-/// The data are not written anew. What is stored opens with the new key from then on, and what is added is
-/// sealed for the new key only. If it is killed, each name opens with one of the two keys; run it again.
+/// The data is not rewritten. The new key opens everything from then on, and what is added is sealed for the
+/// new key only. If it is killed, each name opens with one of the two keys; run it again.
 ///
 /// It does not make old data safe from somebody who has the old key and a copy of the repository as it was.
 #[derive(Debug, Args)]
