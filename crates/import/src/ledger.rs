@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use server::{Session, TableName};
+use server::{Session, TableName, hex_literal};
 
 use crate::careful::Settled;
 use crate::chunk::Chunk;
@@ -75,7 +75,7 @@ impl Ledger {
 
     /// Writes the job again with its new state, as part of the session's transaction.
     pub(crate) fn update(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
-        let note = hex(&self.encode(job)?);
+        let note = hex_literal(&self.encode(job)?);
         session.execute(&format!("UPDATE {} SET note = {note} WHERE chunk = 0", self.table))?;
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Ledger {
             session.execute(&format!(
                 "INSERT INTO {} VALUES ({number}, {part}, {checksum}, {bytes}, {loaded}, {})",
                 self.table,
-                hex(note)
+                hex_literal(note)
             ))?;
         }
         Ok(())
@@ -183,18 +183,4 @@ impl Ledger {
     fn damaged(&self, what: &str) -> Error {
         Error::Ledger { table: self.table.to_string(), what: what.to_owned() }
     }
-}
-
-/// A hexadecimal literal, which is safe under any sql_mode and character set.
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    if bytes.is_empty() {
-        // Not '', which is NULL under EMPTY_STRING_IS_NULL.
-        return "x''".to_owned();
-    }
-    bytes.iter().fold(String::from("0x"), |mut text, byte| {
-        // Writing to a string can't fail.
-        write!(text, "{byte:02x}").ok();
-        text
-    })
 }

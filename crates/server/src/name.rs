@@ -5,6 +5,20 @@ use std::str::FromStr;
 
 use crate::Error;
 
+/// Bytes as a hexadecimal literal, which is safe under any sql_mode and character set.
+///
+/// ```
+/// assert_eq!(server::hex_literal(b"a\0"), "x'6100'");
+/// // Not '', which is NULL under EMPTY_STRING_IS_NULL.
+/// assert_eq!(server::hex_literal(b""), "x''");
+/// ```
+#[must_use]
+pub fn hex_literal(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
+    ['x', '\''].into_iter().chain(digits).chain(['\'']).collect()
+}
+
 /// `name` as a quoted identifier: `` a`b `` becomes `` `a``b` ``.
 pub fn quote_name(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use innodb::order::{Order, weighed};
 use innodb::table::{Length, Table};
 use innodb::write::{Row, Shape};
-use server::{Error as Refusal, Session};
+use server::{Error as Refusal, Session, hex_literal};
 
 use crate::Error;
 use crate::sort::Sorter;
@@ -118,7 +118,7 @@ impl<'a> Weigher<'a> {
             query += &number.to_string();
             for text in &self.texts {
                 query += ", ";
-                literal(self.shape.key_value(text.field, row).unwrap_or_default(), &mut query);
+                query += &hex_literal(self.shape.key_value(text.field, row).unwrap_or_default());
             }
             query += ")";
         }
@@ -147,11 +147,8 @@ impl<'a> Weigher<'a> {
     /// where letters make more of them than there are letters.
     pub(super) fn are_equal(&self, one: &Row, other: &Row) -> Result<bool, Error> {
         let equal = |text: &Text| {
-            let side = |row| {
-                let mut value = String::new();
-                literal(self.shape.key_value(text.field, row).unwrap_or_default(), &mut value);
-                text.of(&value)
-            };
+            let value = |row| hex_literal(self.shape.key_value(text.field, row).unwrap_or_default());
+            let side = |row| text.of(&value(row));
             format!("{} = {}", side(one), side(other))
         };
         let all: Vec<String> = self.texts.iter().map(equal).collect();
@@ -163,13 +160,4 @@ impl<'a> Weigher<'a> {
         let mut session = self.session.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(ask(&mut session)?)
     }
-}
-
-/// Appends bytes as a literal.
-fn literal(value: &[u8], out: &mut String) {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    *out += "x'";
-    out.extend(value.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]));
-    *out += "'";
 }

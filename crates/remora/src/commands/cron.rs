@@ -40,7 +40,7 @@ const OLD_LOGS: u32 = 5;
 
 const EXAMPLES: &str = "EXAMPLES
   5 3 * * *  remora cron --log /var/backup/backup.log --lock /tmp/backup.lock -- ./backup.sh
-  remora cron --log job.log --on-success https://ping.example/4f1c --on-failure https://ping.example/4f1c/fail -- ./job
+  remora cron --log job.log --on-failure https://ping.example/4f1c/fail -- ./job
   remora cron --log job.log --timeout 2h --skip --lock job.lock -- rsync -a /data/ far:/data/";
 
 /// Run a job for cron: one at a time, logged, silent unless it fails

@@ -111,7 +111,7 @@ fn parts(text: &str) -> Result<u64> {
         (None, Some(parts)) => parts.parse().ok().filter(|parts| (1..=100_000).contains(parts)),
         (None, None) => None,
     };
-    parts.with_context(|| format!("'{text}' is no share: write 5% or 1/20"))
+    parts.with_context(|| format!("'{text}' is not a share: write 5% or 1/20"))
 }
 
 /// The cost of a damaged place, in words.
