@@ -10,7 +10,9 @@ use std::time::Duration;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{Engine, Error, LeasedRow, Queue, RowId, Sync, Token};
 
-use crate::support::{FOLDER, all, definition, pass_ms, poll, seen, session, timed};
+use crate::support::{
+    FOLDER, all, definition, log_bytes, pass_ms, poll, seen, session, states_of_cuts, timed,
+};
 
 /// What clients know when the queue stops.
 #[derive(Clone, Default)]
@@ -205,23 +207,13 @@ fn a_log_that_is_cut_at_any_byte_has_what_came_before() {
     engine.create(Path::new(FOLDER), &definition(Sync::Always)).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     queue.publish(&[b"a", b"b", b"c"], None).unwrap();
-    let log = disk.names().into_iter().find(|name| name.extension().is_some_and(|seg| seg == "seg")).unwrap();
-    let begin = disk.bytes(&log).unwrap().len();
+    let begin = log_bytes(&disk).1.len();
     let (_, leased) = session(1).lease(&[all(&queue)], &mut poll(2), Duration::from_secs(10)).unwrap();
     let tokens: Vec<Token> = leased.unwrap().rows().iter().map(|leased| leased.token).collect();
     queue.sync().unwrap();
     queue.nack(&tokens[..1], Some(Duration::from_secs(5)), "").unwrap();
     queue.sync().unwrap();
     queue.ack(&tokens[1..]).unwrap();
-    let whole = disk.bytes(&log).unwrap();
-    let mut states = Vec::new();
-    for len in begin..=whole.len() {
-        let cut = disk.after_crash(Unsynced::Keep);
-        cut.put(&log, &whole[..len]);
-        let engine = Engine::start(Arc::new(cut.clone()), timed(1 << 20)).unwrap();
-        let found = engine.open(Path::new(FOLDER)).unwrap().status();
-        states.push((found.waiting, found.leased, found.delayed));
-    }
-    states.dedup();
+    let states = states_of_cuts(&disk, begin, |found| (found.waiting, found.leased, found.delayed));
     assert_eq!(states, [(3, 0, 0), (1, 2, 0), (1, 1, 1), (1, 0, 1)]);
 }

@@ -1,14 +1,16 @@
 //! What the tests share: an engine without background threads, conditions, and a way to see all of a queue.
 
 use std::cell::Cell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use disk::Disk;
+use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Definition, Engine, Filter, Options, OwnerId, Patience, Policy, Queue, RowId, Session, Sync, Target, Xid,
+    Definition, Engine, Filter, Options, OwnerId, Patience, Policy, Queue, RowId, Session, Status, Sync,
+    Target, Xid,
 };
 
 /// Where the queue of a test lives.
@@ -185,4 +187,30 @@ pub(crate) fn seen(session: &Session, queue: &Arc<Queue>) -> Vec<(RowId, String)
 /// The rows without their ids.
 pub(crate) fn rows(session: &Session, queue: &Arc<Queue>) -> Vec<String> {
     seen(session, queue).into_iter().map(|(_, row)| row).collect()
+}
+
+/// The only segment of a queue: its name and its bytes.
+pub(crate) fn log_bytes(disk: &FaultDisk) -> (PathBuf, Vec<u8>) {
+    let is_segment = |name: &PathBuf| name.extension().is_some_and(|end| end == "seg");
+    let log = disk.names().into_iter().find(is_segment).unwrap();
+    let bytes = disk.bytes(&log).unwrap();
+    (log, bytes)
+}
+
+/// What is found when the log ends after each of its bytes from `begin` on; what repeats is there once.
+pub(crate) fn states_of_cuts<T: PartialEq>(
+    disk: &FaultDisk,
+    begin: usize,
+    state: impl Fn(Status) -> T,
+) -> Vec<T> {
+    let (log, whole) = log_bytes(disk);
+    let mut states = Vec::new();
+    for len in begin..=whole.len() {
+        let cut = disk.after_crash(Unsynced::Keep);
+        cut.put(&log, &whole[..len]);
+        let engine = Engine::start(Arc::new(cut), timed(1 << 20)).unwrap();
+        states.push(state(engine.open(Path::new(FOLDER)).unwrap().status()));
+    }
+    states.dedup();
+    states
 }

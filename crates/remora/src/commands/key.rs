@@ -69,7 +69,7 @@ pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
             let key = Key::Full(FullKey::generate()?);
             write(&arguments.file, &key)?;
             report.note(&format!(
-                "the full key {} is in {}; keep copies of it, none of them with the backups: without it nobody reads them",
+                "the full key {} is in {}; keep copies of it, none of them with the backups: without it nobody can read them",
                 key.id(),
                 arguments.file.display()
             ));

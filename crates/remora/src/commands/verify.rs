@@ -196,7 +196,7 @@ fn tell(
         _ => "more damaged places than are shown".to_owned(),
     };
     let part =
-        sample.map(|sample| format!(" (part {} of {}, another one each day)", sample.part + 1, sample.parts));
+        sample.map(|sample| format!(", part {} of {} (another one each day)", sample.part + 1, sample.parts));
     report.note(&format!(
         "{name}: {} in {}, {}, {}{}, {seconds:.1} s: {damages}",
         count(verified.generations, "generation"),

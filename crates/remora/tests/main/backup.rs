@@ -246,7 +246,7 @@ fn a_sample_is_a_part_of_the_data() {
     place
         .run(&["verify", "repo", "--sample", "1/3"])
         .exits(0)
-        .says(&["of 3, another one each day", "all sound"]);
+        .says(&["of 3 (another one each day)", "all sound"]);
     for bad in ["0", "5", "0%", "101%", "1/0", "x%"] {
         place.run(&["verify", "repo", "--sample", bad]).exits(2).says(&["share"]);
     }
