@@ -19,8 +19,8 @@ const SKIPS: &str = "REMORA_TEST_SKIPS";
 /// Names the server for the engine's tests.
 const QUEUE_SERVER: &str = "REMORA_QUEUE_SERVER";
 
-/// How many tests run at a time. Unless the user sets it there is one more than there are cores, since tests
-/// wait for servers much of their time.
+/// How many tests run at a time. Unless the user sets it there are two for each core, since tests wait for
+/// servers and disks much of their time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Sums of the test runner's closing lines, and its lines about single tests.
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     command.args(["test", "--workspace", "--no-fail-fast"]).args(&own).env(SKIPS, &skips);
     if std::env::var_os(THREADS).is_none() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        command.env(THREADS, (cores + 1).to_string());
+        command.env(THREADS, (2 * cores).to_string());
     }
     if all {
         command.env(ALL_SERVERS, "1");
