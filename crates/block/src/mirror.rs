@@ -141,6 +141,66 @@ fn kind(name: &str) -> Option<Kind> {
     }
 }
 
+/// A place whose notes are as they were before its files were listed: a backup that is made meanwhile adds a
+/// file and then notes it, and the note must not come without the file.
+struct Still<'a> {
+    place: &'a dyn Place,
+    notes: BTreeMap<String, Vec<u8>>,
+}
+
+impl Still<'_> {
+    fn of(place: &dyn Place) -> Result<(Still<'_>, BTreeMap<String, u64>), Error> {
+        let list = || place.list().map_err(Error::store(place.shown("")));
+        let is_note = |name: &str| kind(name) == Some(Kind::Note);
+        let mut before = list()?;
+        loop {
+            let mut notes = BTreeMap::new();
+            for (name, len) in before.iter().filter(|(name, _)| is_note(name)) {
+                let len = usize::try_from(*len).unwrap_or(usize::MAX);
+                match place.read(name, 0, len) {
+                    // A shorter one has taken its place.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                    bytes => {
+                        drop(notes.insert(name.clone(), bytes.map_err(Error::store(place.shown(name)))?))
+                    }
+                }
+            }
+            let files = list()?;
+            let is_same = |(name, len): (&String, &u64)| {
+                !is_note(name) || notes.get(name).is_some_and(|note| note.len() as u64 == *len)
+            };
+            if files.iter().all(is_same) {
+                return Ok((Still { place, notes }, files));
+            }
+            before = files;
+        }
+    }
+}
+
+impl Place for Still<'_> {
+    fn list(&self) -> io::Result<BTreeMap<String, u64>> {
+        self.place.list()
+    }
+
+    fn read(&self, name: &str, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let Some(note) = self.notes.get(name) else { return self.place.read(name, at, len) };
+        let rest = usize::try_from(at).ok().and_then(|at| note.get(at..)?.get(..len));
+        rest.map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+        self.place.add(file, piece)
+    }
+
+    fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
+        self.place.hold(writes)
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.place.shown(name)
+    }
+}
+
 /// Copies what `to` lacks of `from`, and reads it back. With `compare` the content of what is there already
 /// is compared as well, not only its length. Nothing is removed.
 ///
@@ -153,7 +213,8 @@ fn kind(name: &str) -> Option<Kind> {
 pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>) -> Result<Summary, Error> {
     let _source = held(from, false)?;
     let there = to.list().map_err(Error::store(to.shown("")))?;
-    let files = from.list().map_err(Error::store(from.shown("")))?;
+    let (from, files) = Still::of(from)?;
+    let from = &from;
     let mut files: Vec<(Kind, String, u64)> =
         files.into_iter().filter_map(|(name, len)| Some((kind(&name)?, name, len))).collect();
     if !files.iter().any(|(kind, ..)| *kind == Kind::Blocks) {

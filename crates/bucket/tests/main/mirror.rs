@@ -1,11 +1,13 @@
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use block::mirror::{Place, Summary};
+use block::mirror::{Adding, Piece, Place, Summary};
 use block::{Error, Folder, World, mirror};
 use bucket::Bucket;
-use disk::RealDisk;
+use disk::{Guard, RealDisk};
 use progress::Silent;
 use tempfile::TempDir;
 
@@ -237,4 +239,46 @@ fn it_stops_when_it_is_told_to() {
     let world = World { stop: &stop, progress: &Silent };
     assert!(matches!(mirror(&folder(source.path()), &target, false, world), Err(Error::Stopped)));
     assert!(target.list().unwrap().is_empty());
+}
+
+/// A folder to which a backup is added when the first generation is read.
+struct Growing<'a>(&'a TempDir, Folder);
+
+impl Place for Growing<'_> {
+    fn list(&self) -> io::Result<BTreeMap<String, u64>> {
+        self.1.list()
+    }
+
+    fn read(&self, name: &str, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        if name == "000001.blk" {
+            put(self.0, "000011.blk", b"new");
+            put(self.0, "newest.note", b"of the new one");
+        }
+        self.1.read(name, at, len)
+    }
+
+    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+        self.1.add(file, piece)
+    }
+
+    fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
+        self.1.hold(writes)
+    }
+
+    fn shown(&self, name: &str) -> String {
+        Place::shown(&self.1, name)
+    }
+}
+
+#[test]
+fn a_note_does_not_come_before_what_it_notes() {
+    let (source, target) = (source(), tempfile::tempdir().unwrap());
+    let target = folder(target.path());
+    let growing = Growing(&source, folder(source.path()));
+    mirror(&growing, &target, false, world()).unwrap();
+    assert_eq!(target.read("newest.note", 0, 6).unwrap(), b"newest");
+    assert!(!target.list().unwrap().contains_key("000011.blk"));
+    mirror(&growing, &target, false, world()).unwrap();
+    assert_eq!(target.read("newest.note", 0, 14).unwrap(), b"of the new one");
+    assert!(target.list().unwrap().contains_key("000011.blk"));
 }
