@@ -14,7 +14,7 @@ use crate::known::{Booted, Damage, Newest};
 use crate::store::{Store, WRITER};
 
 /// The lock that keeps files from being removed while somebody reads them.
-const READER: &str = "reader";
+pub(crate) const READER: &str = "reader";
 
 /// Backups of one volume in a store.
 pub struct Repository {

@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
     Log(commands::log::Arguments),
+    Mirror(commands::mirror::Arguments),
     Mount(commands::mount::Arguments),
     Pack(commands::pack::Arguments),
     #[command(subcommand)]
@@ -84,6 +85,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Load(arguments) => commands::load::run(&arguments, password, report),
         Command::Lock(arguments) => commands::lock::run(&arguments, password, report),
         Command::Log(arguments) => commands::log::run(&arguments, report),
+        Command::Mirror(arguments) => commands::mirror::run(&arguments, report),
         Command::Mount(arguments) => commands::mount::run(&arguments, report),
         Command::Pack(arguments) => commands::pack::run(&arguments, report),
         Command::Poke(action) => commands::poke::run(&action, password, report),

@@ -12,6 +12,7 @@ pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod log;
+pub(crate) mod mirror;
 pub(crate) mod mount;
 pub(crate) mod pack;
 pub(crate) mod poke;

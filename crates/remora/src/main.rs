@@ -1,5 +1,6 @@
 //! `remora`: arguments, wiring, output and exit codes. The other crates do the work.
 
+mod address;
 mod args;
 mod boot;
 mod calendar;

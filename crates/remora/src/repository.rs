@@ -10,7 +10,7 @@ use block::{Folder, Generation, Repository, Sealed, Store};
 use disk::RealDisk;
 use seal::Key;
 
-use crate::exit;
+use crate::{address, exit};
 
 /// The backups of one name.
 pub(crate) struct Named {
@@ -48,6 +48,9 @@ impl Named {
 /// The backups called `name` in the folder `root`, which may be the first of that name. With a key they are
 /// encrypted then.
 pub(crate) fn named(root: &Path, name: &str, key: Option<&Key>) -> Result<Repository, block::Error> {
+    if address::is_in_store(root) {
+        return Err(block::Error::Unfit(address::only_folders(root)));
+    }
     let folder = root.join(name);
     if key.is_none() && !holds_backups(&folder) {
         let beside = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -138,6 +141,9 @@ pub(crate) fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
 
 /// All names in a repository that have backups, and their folders.
 pub(crate) fn names(root: &Path) -> Result<Vec<(String, PathBuf)>> {
+    if address::is_in_store(root) {
+        return Err(exit::usage(address::only_folders(root)));
+    }
     if !root.is_dir() {
         return Err(missing(root));
     }

@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
 #![expect(clippy::disallowed_methods, reason = "a test lays out its own files")]
 
+#[path = "../../bucket/tests/main/fake.rs"]
+#[expect(dead_code, reason = "tests of the crate bucket need more of it")]
+mod store;
 #[path = "main/support.rs"]
 mod support;
 
@@ -52,6 +55,8 @@ mod lock;
 mod log;
 #[path = "main/lvm.rs"]
 mod lvm;
+#[path = "main/mirror.rs"]
+mod mirror;
 #[path = "main/mount.rs"]
 mod mount;
 #[path = "main/one_table.rs"]

@@ -23,7 +23,7 @@ use crate::args::ServerArgs;
 use crate::calendar;
 use crate::exit::{self, Exit, Held};
 use crate::report::Report;
-use crate::{repository, shown, stop};
+use crate::{address, repository, shown, stop};
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -186,6 +186,9 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 
 /// Rows in clear must not lie beside encrypted backups.
 fn refuse_sealed(to: &std::path::Path) -> Result<()> {
+    if address::is_in_store(to) {
+        return Err(exit::usage(address::only_folders(to)));
+    }
     if block::is_sealed(&repository::store(to.to_owned()))? {
         return Err(exit::usage(format!(
             "the backups in {} are encrypted, and an archive of the binary log is not: archive it elsewhere, for example on an \

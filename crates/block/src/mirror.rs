@@ -1,0 +1,332 @@
+//! Copies the files of a repository to another place as they are, also without the key of an encrypted one.
+//!
+//! Numbered files never change, so what is there already is not copied again. A file is copied after those
+//! that it refers to: they have lower numbers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use disk::{Guard, Share};
+
+use crate::Error;
+use crate::backup::World;
+use crate::file;
+use crate::repository::READER;
+use crate::store::{Folder, Store, WRITER};
+
+/// Bytes that are read at once.
+const PIECE: usize = 8 << 20;
+
+/// Reads a part of the file that is added.
+pub type Piece<'a> = dyn FnMut(u64, usize) -> io::Result<Vec<u8>> + 'a;
+
+/// A file that is added to a place.
+pub struct Adding<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Whether it takes the place of another one of its name.
+    pub replaces: bool,
+}
+
+/// Where the files of one name of a repository are. All of them appear complete.
+pub trait Place {
+    /// All files, with their lengths. A place that does not exist has none.
+    ///
+    /// # Errors
+    /// Those of the place.
+    fn list(&self) -> io::Result<BTreeMap<String, u64>>;
+
+    /// Reads exactly `len` bytes of a file.
+    ///
+    /// # Errors
+    /// `NotFound`, `UnexpectedEof`, and others of the place.
+    fn read(&self, name: &str, at: u64, len: usize) -> io::Result<Vec<u8>>;
+
+    /// Adds a file, whole and durable or not at all.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there is another one of its name that it does not replace; those of the place and
+    /// of `piece`.
+    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()>;
+
+    /// Keeps other runs from writing, if `writes`, or from removing files, as far as the place needs that.
+    ///
+    /// # Errors
+    /// `ResourceBusy` when another run holds it; those of the place.
+    fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>>;
+
+    /// A file's name in messages.
+    fn shown(&self, name: &str) -> String;
+}
+
+impl Place for Folder {
+    fn list(&self) -> io::Result<BTreeMap<String, u64>> {
+        let names = Store::list(self)?.into_iter().filter(|name| kind(name).is_some());
+        names.map(|name| Ok((name.clone(), self.open(&name)?.stat()?.len))).collect()
+    }
+
+    fn read(&self, name: &str, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        if self.open(name)?.read_full_at(at, &mut bytes)? < len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(bytes)
+    }
+
+    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+        let mut upload = self.create(file.name)?;
+        let mut at = 0;
+        while at < file.len {
+            let bytes = piece(at, next(file.len, at))?;
+            upload.write_all(&bytes)?;
+            at += bytes.len() as u64;
+        }
+        upload.finish()
+    }
+
+    fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
+        let held =
+            if writes { self.lock(WRITER, Share::Exclusive) } else { self.lock(READER, Share::Shared) };
+        match held {
+            Ok(None) => Err(io::ErrorKind::ResourceBusy.into()),
+            // Who can't write a lock can't be disturbed by one either: nobody removes files there.
+            Err(error)
+                if !writes
+                    && matches!(
+                        error.kind(),
+                        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
+                    ) =>
+            {
+                Ok(None)
+            }
+            held => held,
+        }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        Store::shown(self, name)
+    }
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Files that were copied.
+    pub copied: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were there already.
+    pub there: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Keys,
+    Blocks,
+    Catalogue,
+    Note,
+}
+
+/// What a file is; None if it is not copied. Known damage is that of one place, so it is not.
+fn kind(name: &str) -> Option<Kind> {
+    match name.rsplit_once('.')? {
+        (_, "keys") => Some(Kind::Keys),
+        (_, "blk") if file::number(name).is_some() => Some(Kind::Blocks),
+        (_, "catalogue") => Some(Kind::Catalogue),
+        ("newest" | "booted" | "places", "note") => Some(Kind::Note),
+        _ => None,
+    }
+}
+
+/// A place whose notes are as they were before its files were listed: a backup that is made meanwhile adds a
+/// file and then notes it, and the note must not come without the file.
+struct Still<'a> {
+    place: &'a dyn Place,
+    notes: BTreeMap<String, Vec<u8>>,
+}
+
+impl Still<'_> {
+    fn of(place: &dyn Place) -> Result<(Still<'_>, BTreeMap<String, u64>), Error> {
+        let list = || place.list().map_err(Error::store(place.shown("")));
+        let is_note = |name: &str| kind(name) == Some(Kind::Note);
+        let mut before = list()?;
+        loop {
+            let mut notes = BTreeMap::new();
+            for (name, len) in before.iter().filter(|(name, _)| is_note(name)) {
+                let len = usize::try_from(*len).unwrap_or(usize::MAX);
+                match place.read(name, 0, len) {
+                    // A shorter one has taken its place.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                    bytes => {
+                        drop(notes.insert(name.clone(), bytes.map_err(Error::store(place.shown(name)))?))
+                    }
+                }
+            }
+            let files = list()?;
+            let is_same = |(name, len): (&String, &u64)| {
+                !is_note(name) || notes.get(name).is_some_and(|note| note.len() as u64 == *len)
+            };
+            if files.iter().all(is_same) {
+                return Ok((Still { place, notes }, files));
+            }
+            before = files;
+        }
+    }
+}
+
+impl Place for Still<'_> {
+    fn list(&self) -> io::Result<BTreeMap<String, u64>> {
+        self.place.list()
+    }
+
+    fn read(&self, name: &str, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let Some(note) = self.notes.get(name) else { return self.place.read(name, at, len) };
+        let rest = usize::try_from(at).ok().and_then(|at| note.get(at..)?.get(..len));
+        rest.map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+        self.place.add(file, piece)
+    }
+
+    fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
+        self.place.hold(writes)
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.place.shown(name)
+    }
+}
+
+/// Copies what `to` lacks of `from`, and reads it back. With `compare` the content of what is there already
+/// is compared as well, not only its length. Nothing is removed.
+///
+/// Until it has ended, the copy of a pruned repository may also show a generation that was removed.
+///
+/// # Errors
+/// [`Error::Corrupt`] if a file is another one in `to`; nothing is copied then if its length tells.
+/// [`Error::Busy`], [`Error::Stopped`], and those of the places. What was copied stays, and is not copied
+/// again.
+pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>) -> Result<Summary, Error> {
+    let _source = held(from, false)?;
+    let there = to.list().map_err(Error::store(to.shown("")))?;
+    let (from, files) = Still::of(from)?;
+    let from = &from;
+    let mut files: Vec<(Kind, String, u64)> =
+        files.into_iter().filter_map(|(name, len)| Some((kind(&name)?, name, len))).collect();
+    if !files.iter().any(|(kind, ..)| *kind == Kind::Blocks) {
+        return Err(Error::Missing(format!("there is no backup in {}", from.shown(""))));
+    }
+    for (kind, name, len) in &files {
+        let other = there.get(name).filter(|there| **there != *len && *kind <= Kind::Blocks);
+        if other.is_some() {
+            return Err(differs(from, to, name));
+        }
+    }
+    let _target = held(to, true)?;
+    // The first catalogue hides what was pruned from the beginning; a later one would name files that are
+    // missing.
+    let is_first = !there.keys().any(|name| kind(name) == Some(Kind::Blocks));
+    files.sort_by_key(|(kind, name, _)| {
+        let early = is_first && *kind == Kind::Catalogue;
+        (if early { Kind::Keys } else { *kind }, file::number(name), name.clone())
+    });
+    let reads = |kind: Kind, name: &str| compare || kind > Kind::Blocks || !there.contains_key(name);
+    let bytes = files.iter().filter(|(kind, name, _)| reads(*kind, name)).map(|(.., len)| len).sum();
+    world.progress.phase("copying", Some(bytes));
+    let mut summary = Summary::default();
+    for (kind, name, len) in &files {
+        let known = there.get(name).copied();
+        let same = match known {
+            None => false,
+            Some(_) if !reads(*kind, name) => true,
+            Some(other) if other != *len => false,
+            Some(_) => hash(to, name, *len, world)? == hash(from, name, *len, world)?,
+        };
+        match known {
+            Some(_) if same => summary.there += 1,
+            Some(_) if *kind <= Kind::Blocks => return Err(differs(from, to, name)),
+            _ => {
+                copy(from, to, &Adding { name, len: *len, replaces: known.is_some() }, world)?;
+                summary.copied += 1;
+                summary.bytes += len;
+            }
+        }
+        if reads(*kind, name) {
+            world.progress.read(*len);
+        }
+    }
+    Ok(summary)
+}
+
+fn held(place: &dyn Place, writes: bool) -> Result<Option<Box<dyn Guard>>, Error> {
+    place.hold(writes).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => Error::Busy(place.shown("")),
+        _ => Error::Store { name: place.shown(""), source: error },
+    })
+}
+
+fn differs(from: &dyn Place, to: &dyn Place, name: &str) -> Error {
+    let text = format!(
+        "this is another file than {}; mirror to another place, or remove this file if it is damaged",
+        from.shown(name)
+    );
+    Error::corrupt(to.shown(name), text)
+}
+
+fn next(len: u64, at: u64) -> usize {
+    usize::try_from(len - at).map_or(PIECE, |rest| rest.min(PIECE))
+}
+
+/// Copies a file and reads the copy.
+fn copy(from: &dyn Place, to: &dyn Place, adding: &Adding<'_>, world: World<'_>) -> Result<(), Error> {
+    let mut unread = None;
+    // A place may read a part twice.
+    let (mut hasher, mut hashed) = (blake3::Hasher::new(), 0);
+    let added = to.add(adding, &mut |at, len| {
+        if world.stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let bytes = from.read(adding.name, at, len).map_err(|error| {
+            let kind = error.kind();
+            unread = Some(error);
+            io::Error::from(kind)
+        })?;
+        if at == hashed {
+            hasher.update(&bytes);
+            hashed += len as u64;
+        }
+        Ok(bytes)
+    });
+    match added {
+        Ok(()) => {}
+        Err(_) if world.stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
+        Err(source) => {
+            return Err(match unread {
+                Some(source) => Error::Store { name: from.shown(adding.name), source },
+                None => Error::Store { name: to.shown(adding.name), source },
+            });
+        }
+    }
+    if hash(to, adding.name, adding.len, world)? != hasher.finalize() {
+        return Err(differs(from, to, adding.name));
+    }
+    Ok(())
+}
+
+fn hash(place: &dyn Place, name: &str, len: u64, world: World<'_>) -> Result<blake3::Hash, Error> {
+    let mut hasher = blake3::Hasher::new();
+    let mut at = 0;
+    while at < len {
+        if world.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        let bytes = place.read(name, at, next(len, at)).map_err(Error::store(place.shown(name)))?;
+        hasher.update(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(hasher.finalize())
+}

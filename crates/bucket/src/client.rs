@@ -1,0 +1,178 @@
+//! Requests, which are tried again when it may help, and errors that say what the store said.
+
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ureq::http;
+use ureq::{Agent, Body};
+
+use crate::sign::{self, encoded};
+use crate::{Settings, xml};
+
+/// How often a request is sent.
+const TRIES: u32 = 6;
+/// The wait after the first failure; each further one is twice as long.
+const WAIT: Duration = Duration::from_millis(100);
+/// No answer, and no further byte of one, for so long: the connection is dead.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Files in an object store, whose keys have a common prefix.
+pub struct Bucket {
+    pub(crate) settings: Settings,
+    agent: Agent,
+}
+
+/// One request to the store, again and again the same.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a str,
+    /// Below the prefix. None: it is about the bucket.
+    pub(crate) name: Option<&'a str>,
+    /// Sorted by name, not encoded.
+    pub(crate) query: &'a [(&'a str, &'a str)],
+    pub(crate) headers: &'a [(&'a str, String)],
+    pub(crate) body: &'a [u8],
+}
+
+impl Ask<'_> {
+    pub(crate) fn about<'a>(method: &'a str, name: &'a str) -> Ask<'a> {
+        Ask { method, name: Some(name), query: &[], headers: &[], body: b"" }
+    }
+}
+
+/// An answer, and whether the request was sent more than once: then an earlier one may have done the work.
+pub(crate) struct Answer {
+    pub(crate) response: http::Response<Body>,
+    pub(crate) again: bool,
+}
+
+impl Answer {
+    pub(crate) fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    pub(crate) fn text(&mut self) -> io::Result<String> {
+        self.response.body_mut().read_to_string().map_err(io::Error::other)
+    }
+}
+
+impl Bucket {
+    /// The files of a bucket below a prefix. Nothing is asked yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Bucket {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(Duration::from_secs(20)))
+            .timeout_recv_response(Some(SILENCE))
+            .max_redirects(0)
+            .build();
+        Bucket { settings, agent: Agent::new_with_config(config) }
+    }
+
+    /// The same bucket, only the files below `folder`.
+    #[must_use]
+    pub fn below(&self, folder: &str) -> Bucket {
+        let mut settings = self.settings.clone();
+        settings.prefix = format!("{}{folder}/", settings.prefix);
+        Bucket { settings, agent: self.agent.clone() }
+    }
+
+    /// A file's name in messages.
+    #[must_use]
+    pub fn shown(&self, name: &str) -> String {
+        format!("s3://{}/{}{name}", self.settings.bucket, self.settings.prefix)
+    }
+
+    /// Sends a request until there is an answer that another try would not change.
+    #[expect(clippy::disallowed_methods, reason = "nothing tells when a store is ready again")]
+    pub(crate) fn ask(&self, ask: &Ask<'_>) -> io::Result<Answer> {
+        let mut wait = WAIT;
+        let mut number = 1;
+        loop {
+            let answer = self.send(ask);
+            let retry = match &answer {
+                Err(_) => true,
+                Ok(response) => matches!(response.status().as_u16(), 408 | 409 | 429 | 500..),
+            };
+            if !retry || number == TRIES {
+                let response = answer.map_err(|error| {
+                    let shown = self.shown(ask.name.unwrap_or(""));
+                    let endpoint = &self.settings.endpoint;
+                    io::Error::other(format!(
+                        "{shown}: no answer from {endpoint} in {TRIES} tries: {error}; check AWS_ENDPOINT_URL and the network"
+                    ))
+                })?;
+                return Ok(Answer { response, again: number > 1 });
+            }
+            let said = answer.map_or_else(|error| error.to_string(), |said| said.status().to_string());
+            tracing::info!("{} {}: {said}; trying again", ask.method, self.shown(ask.name.unwrap_or("")));
+            std::thread::sleep(wait);
+            wait *= 2;
+            number += 1;
+        }
+    }
+
+    fn send(&self, ask: &Ask<'_>) -> Result<http::Response<Body>, ureq::Error> {
+        let settings = &self.settings;
+        let (scheme, host) = settings.endpoint.split_once("://").unwrap_or(("https", &settings.endpoint));
+        let key = ask.name.map_or(String::new(), |name| format!("{}{name}", settings.prefix));
+        let (host, path) = if settings.path_style {
+            (host.to_owned(), format!("/{}/{key}", settings.bucket))
+        } else {
+            (format!("{}.{host}", settings.bucket), format!("/{key}"))
+        };
+        let path = encoded(&path, true);
+        let pairs = ask.query.iter().map(|(name, value)| (encoded(name, false), encoded(value, false)));
+        let query: Vec<String> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
+        let query = query.join("&");
+        let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        let signed = sign::Request {
+            method: ask.method,
+            host: &host,
+            path: &path,
+            query: &query,
+            headers: ask.headers,
+            body: ask.body,
+            now: &now,
+        };
+        let mut request = http::Request::builder()
+            .method(ask.method)
+            .uri(format!("{scheme}://{host}{path}{}{query}", if query.is_empty() { "" } else { "?" }));
+        for (name, value) in sign::headers(settings, &signed) {
+            request = request.header(name, value);
+        }
+        match ask.method {
+            "GET" | "HEAD" | "DELETE" => self.agent.run(request.body(())?),
+            _ => self.agent.run(request.body(ask.body)?),
+        }
+    }
+
+    /// The error for an answer that is none of those that were expected.
+    pub(crate) fn refused(&self, what: &str, name: &str, mut answer: Answer) -> io::Error {
+        let status = answer.status();
+        let text = answer.text().unwrap_or_default();
+        let code = xml::first(&text, "Code").unwrap_or_default();
+        let message = xml::first(&text, "Message").unwrap_or_default();
+        let hint = match (status, &*code) {
+            (404, "NoSuchBucket") => "; create the bucket first",
+            (403, "SignatureDoesNotMatch") => "; check AWS_SECRET_ACCESS_KEY and AWS_REGION",
+            (403, "InvalidAccessKeyId") => {
+                "; check AWS_ACCESS_KEY_ID, and AWS_ENDPOINT_URL for another store than AWS"
+            }
+            (403, "RequestTimeTooSkewed") => "; set this machine's clock",
+            (403, _) => "; the key in AWS_ACCESS_KEY_ID has no right to do this",
+            (301 | 307, _) => "; the bucket is in another region: set AWS_REGION",
+            _ => "",
+        };
+        let kind = match status {
+            404 => io::ErrorKind::NotFound,
+            403 => io::ErrorKind::PermissionDenied,
+            _ => io::ErrorKind::Other,
+        };
+        let shown = self.shown(name);
+        io::Error::new(
+            kind,
+            format!("{shown}: cannot {what}: the store says {status} {code} {message}{hint}"),
+        )
+    }
+}

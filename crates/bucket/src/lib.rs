@@ -1,0 +1,33 @@
+//! Folders of object stores that speak the protocol of S3, as places of a mirror.
+//!
+//! [`Bucket`] adds files that appear whole or not at all, and only if there is none of that name. It proves
+//! that the store keeps this promise before it writes ([`Bucket::prove`]): without it, two runs could write
+//! one file.
+
+mod client;
+mod place;
+mod sign;
+mod xml;
+
+pub use client::Bucket;
+
+/// Where a bucket is, and who asks.
+#[derive(Clone)]
+pub struct Settings {
+    /// `https://s3.eu-west-1.amazonaws.com`, or the address of another store; without a slash in the end.
+    pub endpoint: String,
+    /// Whether the bucket is a part of the path, as own stores want it, and not of the host's name.
+    pub path_style: bool,
+    /// The region that requests are signed for.
+    pub region: String,
+    /// The bucket.
+    pub bucket: String,
+    /// What the keys of all files begin with; empty, or with a slash in the end.
+    pub prefix: String,
+    /// The name of the key that signs.
+    pub access_key: String,
+    /// The key.
+    pub secret_key: String,
+    /// Goes with keys that are valid for some hours only.
+    pub session_token: Option<String>,
+}

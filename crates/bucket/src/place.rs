@@ -1,0 +1,302 @@
+//! What a mirror does with a store: list, read, add.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use block::mirror::{Adding, Piece, Place};
+use disk::Guard;
+
+use crate::client::{Answer, Ask, Bucket};
+use crate::xml;
+
+/// Files above this length go up in parts.
+const PART: u64 = 16 << 20;
+/// The most parts that a store takes.
+const PARTS_MAX: u64 = 10_000;
+/// The file whose only purpose is that it can't be written twice.
+const PROBE: &str = "remora.probe";
+const PROBE_TEXT: &[u8] = b"remora writes this file to see that the store refuses a second one of its name\n";
+
+const ONLY_NEW: &str = "if-none-match";
+
+impl Bucket {
+    /// Proves that the store refuses a second file of a name, in one request and in parts.
+    ///
+    /// # Errors
+    /// When it does not, with the reason; and when it can't be reached.
+    pub fn prove(&self) -> io::Result<()> {
+        let ignores = |how: &str| {
+            let text = format!(
+                "{}: this store ignores the condition If-None-Match of {how}: two runs could write one file, and one of \
+                 them would be lost; use a store that keeps it",
+                self.shown("")
+            );
+            Err(io::Error::new(io::ErrorKind::Unsupported, text))
+        };
+        // If it is there already, the first answer is the proof.
+        for _ in 0..2 {
+            let answer = self.put(PROBE, PROBE_TEXT, true)?;
+            match answer.status() {
+                200 if answer.again => {}
+                200 => {
+                    let second = self.put(PROBE, PROBE_TEXT, true)?;
+                    match second.status() {
+                        412 => break,
+                        200 => return ignores("a PUT"),
+                        _ => return Err(self.refused("write", PROBE, second)),
+                    }
+                }
+                412 => break,
+                _ => return Err(self.refused("write", PROBE, answer)),
+            }
+        }
+        let upload = self.begin(PROBE)?;
+        let part = self.part(PROBE, &upload, 1, PROBE_TEXT)?;
+        let answer = self.complete(PROBE, &upload, &[part], true)?;
+        let status = answer.status();
+        if status != 200 {
+            self.abort(PROBE, &upload)?;
+        }
+        match status {
+            412 => Ok(()),
+            200 => ignores("the completion of an upload in parts"),
+            _ => Err(self.refused("write in parts", PROBE, answer)),
+        }
+    }
+
+    /// The folders directly below the prefix, and the files in them.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn folders(&self) -> io::Result<BTreeMap<String, Vec<String>>> {
+        let mut folders: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, _) in self.files()? {
+            if let Some((folder, file)) = name.split_once('/') {
+                folders.entry(folder.to_owned()).or_default().push(file.to_owned());
+            }
+        }
+        Ok(folders)
+    }
+
+    /// All files below the prefix, also in folders, with their lengths.
+    fn files(&self) -> io::Result<BTreeMap<String, u64>> {
+        let mut files = BTreeMap::new();
+        let mut token = None;
+        loop {
+            let mut query = Vec::new();
+            query.extend(token.as_deref().map(|token| ("continuation-token", token)));
+            query.extend([("list-type", "2"), ("prefix", &*self.settings.prefix)]);
+            let ask = Ask { method: "GET", name: None, query: &query, headers: &[], body: b"" };
+            let mut answer = self.ask(&ask)?;
+            if answer.status() != 200 {
+                return Err(self.refused("list", "", answer));
+            }
+            let text = answer.text()?;
+            for entry in xml::all(&text, "Contents") {
+                let key = xml::first(entry, "Key").unwrap_or_default();
+                let len = xml::first(entry, "Size").and_then(|len| len.parse().ok());
+                let name = key.strip_prefix(&self.settings.prefix);
+                files.extend(name.map(str::to_owned).zip(len));
+            }
+            token = xml::first(&text, "NextContinuationToken");
+            if token.is_none() {
+                return Ok(files);
+            }
+        }
+    }
+
+    fn put(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<Answer> {
+        let condition = [(ONLY_NEW, "*".to_owned())];
+        let headers = if only_new { &condition[..] } else { &[] };
+        self.ask(&Ask { headers, body: bytes, ..Ask::about("PUT", name) })
+    }
+
+    /// Begins an upload in parts.
+    fn begin(&self, name: &str) -> io::Result<String> {
+        self.sweep(name, None)?;
+        let mut answer = self.ask(&Ask { query: &[("uploads", "")], ..Ask::about("POST", name) })?;
+        if answer.status() != 200 {
+            return Err(self.refused("begin an upload", name, answer));
+        }
+        let text = answer.text()?;
+        let upload = xml::first(&text, "UploadId")
+            .ok_or_else(|| io::Error::other("the store did not name the upload that it began"))?;
+        if answer.again {
+            // One whose name was lost with the answer.
+            self.sweep(name, Some(&upload))?;
+        }
+        Ok(upload)
+    }
+
+    /// Removes the parts of unfinished uploads of a file: they cost money, and no listing shows them.
+    fn sweep(&self, name: &str, but: Option<&str>) -> io::Result<()> {
+        let key = format!("{}{name}", self.settings.prefix);
+        let query = [("prefix", &*key), ("uploads", "")];
+        let mut answer =
+            self.ask(&Ask { method: "GET", name: None, query: &query, headers: &[], body: b"" })?;
+        if answer.status() != 200 {
+            return Err(self.refused("list unfinished uploads", name, answer));
+        }
+        for old in xml::all(&answer.text()?, "Upload") {
+            let id = xml::first(old, "UploadId").unwrap_or_default();
+            if xml::first(old, "Key").as_deref() == Some(&key) && but != Some(&id) {
+                tracing::warn!("{}: removed the parts of an upload that was not finished", self.shown(name));
+                self.abort(name, &id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a part; returns its tag.
+    fn part(&self, name: &str, upload: &str, number: u64, bytes: &[u8]) -> io::Result<String> {
+        let number = number.to_string();
+        let query = [("partNumber", &*number), ("uploadId", upload)];
+        let answer = self.ask(&Ask { query: &query, body: bytes, ..Ask::about("PUT", name) })?;
+        if answer.status() != 200 {
+            return Err(self.refused("write a part", name, answer));
+        }
+        let tag = answer.response.headers().get("etag").and_then(|tag| tag.to_str().ok());
+        Ok(tag.unwrap_or_default().to_owned())
+    }
+
+    fn complete(&self, name: &str, upload: &str, tags: &[String], only_new: bool) -> io::Result<Answer> {
+        let mut body = String::from("<CompleteMultipartUpload>");
+        for (number, tag) in (1..).zip(tags) {
+            let tag = xml::escaped(tag);
+            body.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"));
+        }
+        body.push_str("</CompleteMultipartUpload>");
+        let condition = [(ONLY_NEW, "*".to_owned())];
+        let headers = if only_new { &condition[..] } else { &[] };
+        let query = [("uploadId", upload)];
+        self.ask(&Ask { query: &query, headers, body: body.as_bytes(), ..Ask::about("POST", name) })
+    }
+
+    fn abort(&self, name: &str, upload: &str) -> io::Result<()> {
+        let answer = self.ask(&Ask { query: &[("uploadId", upload)], ..Ask::about("DELETE", name) })?;
+        match answer.status() {
+            200 | 204 | 404 => Ok(()),
+            _ => Err(self.refused("remove the parts of an upload", name, answer)),
+        }
+    }
+
+    /// Sends a long file; it has its name when the last request is answered.
+    fn send_parts(&self, file: &Adding<'_>, upload: &str, piece: &mut Piece<'_>) -> io::Result<Answer> {
+        let part = PART.max(file.len.div_ceil(PARTS_MAX));
+        let (mut at, mut tags) = (0, Vec::new());
+        while at < file.len {
+            let len = part.min(file.len - at);
+            let bytes = piece(at, usize::try_from(len).map_err(io::Error::other)?)?;
+            tags.push(self.part(file.name, upload, tags.len() as u64 + 1, &bytes)?);
+            at += len;
+        }
+        self.complete(file.name, upload, &tags, !file.replaces)
+    }
+
+    /// Whether a file of the store is what was to be added.
+    fn is(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<bool> {
+        if self.len(file.name)? != Some(file.len) {
+            return Ok(false);
+        }
+        let mut at = 0;
+        while at < file.len {
+            let len = usize::try_from(PART.min(file.len - at)).map_err(io::Error::other)?;
+            if self.read(file.name, at, len)? != piece(at, len)? {
+                return Ok(false);
+            }
+            at += len as u64;
+        }
+        Ok(true)
+    }
+
+    fn len(&self, name: &str) -> io::Result<Option<u64>> {
+        let answer = self.ask(&Ask::about("HEAD", name))?;
+        match answer.status() {
+            200 => {
+                let len = answer.response.headers().get("content-length");
+                Ok(len.and_then(|len| len.to_str().ok()).and_then(|len| len.parse().ok()))
+            }
+            404 => Ok(None),
+            _ => Err(self.refused("look at", name, answer)),
+        }
+    }
+}
+
+impl Place for Bucket {
+    fn list(&self) -> io::Result<BTreeMap<String, u64>> {
+        Ok(self.files()?.into_iter().filter(|(name, _)| !name.contains('/')).collect())
+    }
+
+    fn read(&self, name: &str, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let range = [("range", format!("bytes={at}-{}", at + len as u64 - 1))];
+        let mut cut = None;
+        // An answer may break off in the middle.
+        for _ in 0..3 {
+            let answer = self.ask(&Ask { headers: &range, ..Ask::about("GET", name) })?;
+            match answer.status() {
+                // All of a file that begins and ends there.
+                206 | 200 => {}
+                416 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => return Err(self.refused("read", name, answer)),
+            }
+            let mut bytes = Vec::with_capacity(len);
+            let read = answer.response.into_body().into_reader().take(len as u64 + 1).read_to_end(&mut bytes);
+            match read {
+                Ok(_) if bytes.len() == len => return Ok(bytes),
+                Ok(_) => cut = Some(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) => cut = Some(error),
+            }
+        }
+        Err(cut.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))
+    }
+
+    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+        let answer = if file.len <= PART {
+            let bytes = piece(0, usize::try_from(file.len).map_err(io::Error::other)?)?;
+            self.put(file.name, &bytes, !file.replaces)?
+        } else {
+            let upload = self.begin(file.name)?;
+            let sent = self.send_parts(file, &upload, piece);
+            if !matches!(&sent, Ok(answer) if answer.status() == 200) {
+                // The first error is the one that is told.
+                if let Err(error) = self.abort(file.name, &upload) {
+                    tracing::warn!("{error}");
+                }
+            }
+            sent?
+        };
+        match answer.status() {
+            // An earlier try, whose answer was lost, may have written it: 412 for a PUT, 404 for an upload
+            // that is complete. Another run may have written the same.
+            404 | 412 if self.is(file, piece)? => Ok(()),
+            412 => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "another file of this name has appeared meanwhile; another run writes to this place",
+            )),
+            200 => {
+                let mut answer = answer;
+                let text = answer.text()?;
+                match xml::first(&text, "Code") {
+                    // A completion can fail after its answer has begun.
+                    Some(code) if text.contains("<Error>") => {
+                        Err(io::Error::other(format!("cannot write: the store says {code}; run it again")))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Err(self.refused("write", file.name, answer)),
+        }
+    }
+
+    fn hold(&self, _: bool) -> io::Result<Option<Box<dyn Guard>>> {
+        // No locks are needed: a file is written once, and only if there is none of its name.
+        Ok(None)
+    }
+
+    fn shown(&self, name: &str) -> String {
+        Bucket::shown(self, name)
+    }
+}

@@ -1,0 +1,273 @@
+//! A store in this process: what a mirror needs of the protocol, and ways to misbehave.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use bucket::{Bucket, Settings};
+
+/// What the store does wrong, and what it holds.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    uploads: BTreeMap<String, (String, BTreeMap<u64, Vec<u8>>)>,
+    begun: u64,
+    /// Ignores the condition of a PUT, or of a completion.
+    pub(crate) ignores: (bool, bool),
+    /// Does so many requests that write, and loses the answers.
+    pub(crate) answers_lost: u32,
+    /// Breaks so many connections before it has read the body.
+    pub(crate) torn: u32,
+    /// Breaks so many answers to reads in the middle.
+    pub(crate) reads_cut: u32,
+    /// Answers so many requests with 503.
+    pub(crate) busy: u32,
+    /// Does not list these yet.
+    pub(crate) unlisted: Vec<String>,
+    /// The parts that it takes; a further one is refused for good.
+    pub(crate) parts_max: Option<u32>,
+    /// Changes a byte of what it stores.
+    pub(crate) flips: bool,
+    /// All requests that write: method and key.
+    pub(crate) written: Vec<String>,
+}
+
+impl State {
+    /// The parts of an upload whose run was killed.
+    pub(crate) fn leave(&mut self, key: &str) {
+        self.uploads.insert("old".to_owned(), (key.to_owned(), BTreeMap::new()));
+    }
+
+    pub(crate) fn unfinished(&self) -> usize {
+        self.uploads.len()
+    }
+}
+
+pub(crate) struct Fake {
+    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) endpoint: String,
+}
+
+impl Fake {
+    pub(crate) fn start() -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        // It ends with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || serve(&stream, &shared));
+            }
+        });
+        Fake { state, endpoint }
+    }
+
+    pub(crate) fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
+    }
+
+    pub(crate) fn bucket(&self) -> Bucket {
+        Bucket::new(Settings {
+            endpoint: self.endpoint.clone(),
+            path_style: true,
+            region: "us-east-1".into(),
+            bucket: "b".into(),
+            prefix: "p q/".into(),
+            access_key: "id".into(),
+            secret_key: "secret".into(),
+            session_token: None,
+        })
+    }
+}
+
+struct Request {
+    method: String,
+    key: String,
+    query: BTreeMap<String, String>,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+/// Answers requests until the connection ends, or the state says that it breaks.
+fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let request = read(&mut reader, state)?;
+        let mut state = state.lock().unwrap();
+        if state.busy > 0 {
+            state.busy -= 1;
+            answer(stream, 503, "", b"<Error><Code>SlowDown</Code></Error>", false)?;
+            continue;
+        }
+        let writes = request.method == "PUT" || request.method == "POST";
+        if writes {
+            state.written.push(format!("{} {}", request.method, request.key));
+        }
+        let (status, headers, body) = state.act(&request);
+        if writes && state.answers_lost > 0 {
+            state.answers_lost -= 1;
+            return None;
+        }
+        if request.method == "GET" && !request.key.is_empty() && state.reads_cut > 0 {
+            state.reads_cut -= 1;
+            let head = format!("HTTP/1.1 206 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            let mut stream = stream;
+            stream.write_all(head.as_bytes()).ok()?;
+            stream.write_all(&body[..body.len() / 2]).ok()?;
+            return None;
+        }
+        answer(stream, status, &headers, &body, request.method == "HEAD")?;
+    }
+}
+
+fn read(reader: &mut impl BufRead, state: &Mutex<State>) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+    let mut words = line.split(' ');
+    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim().split_once(':') else { break };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    assert!(headers["authorization"].starts_with("AWS4-HMAC-SHA256 Credential=id/"), "{headers:?}");
+    {
+        let mut state = state.lock().unwrap();
+        if method == "PUT" && state.torn > 0 {
+            state.torn -= 1;
+            return None;
+        }
+    }
+    let len = headers.get("content-length").map_or(0, |len| len.parse().unwrap());
+    let mut body = vec![0; len];
+    reader.read_exact(&mut body).ok()?;
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let query = pairs.map(|(name, value)| (decoded(name), decoded(value))).collect();
+    let key = decoded(path.strip_prefix("/b/").unwrap());
+    Some(Request { method, key, query, headers, body })
+}
+
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+        bytes.extend(part[2..].bytes());
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+fn answer(mut stream: &TcpStream, status: u16, headers: &str, body: &[u8], is_head: bool) -> Option<()> {
+    let len = if is_head { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+    stream.write_all(format!("HTTP/1.1 {status} X\r\n{len}{headers}\r\n").as_bytes()).ok()?;
+    stream.write_all(if is_head { b"" } else { body }).ok()
+}
+
+type Answer = (u16, String, Vec<u8>);
+
+fn plain(status: u16, body: impl Into<Vec<u8>>) -> Answer {
+    (status, String::new(), body.into())
+}
+
+impl State {
+    fn act(&mut self, request: &Request) -> Answer {
+        let has = |name: &str| request.query.contains_key(name);
+        match &*request.method {
+            "GET" if request.key.is_empty() && has("uploads") => self.list_uploads(request),
+            "GET" if request.key.is_empty() => self.list(request),
+            "GET" | "HEAD" => self.get(request),
+            "PUT" if has("partNumber") => {
+                if let Some(left) = &mut self.parts_max {
+                    if *left == 0 {
+                        return plain(403, "<Error><Code>AccessDenied</Code></Error>");
+                    }
+                    *left -= 1;
+                }
+                let number = request.query["partNumber"].parse().unwrap();
+                let Some(upload) = self.uploads.get_mut(&request.query["uploadId"]) else { return gone() };
+                upload.1.insert(number, request.body.clone());
+                (200, "etag: \"&tag\"\r\n".to_owned(), Vec::new())
+            }
+            "PUT" => self.store(request, request.body.clone(), self.ignores.0),
+            "POST" if has("uploads") => {
+                self.begun += 1;
+                let id = format!("u{}", self.begun);
+                self.uploads.insert(id.clone(), (request.key.clone(), BTreeMap::new()));
+                plain(200, format!("<R><UploadId>{id}</UploadId></R>"))
+            }
+            "POST" => {
+                let id = &request.query["uploadId"];
+                let Some((_, parts)) = self.uploads.get(id).cloned() else { return gone() };
+                let body = parts.into_values().flatten().collect();
+                let stored = self.store(request, body, self.ignores.1);
+                if stored.0 == 200 {
+                    self.uploads.remove(id);
+                }
+                stored
+            }
+            "DELETE" => match self.uploads.remove(&request.query["uploadId"]) {
+                Some(_) => plain(204, ""),
+                None => gone(),
+            },
+            other => plain(405, other),
+        }
+    }
+
+    fn store(&mut self, request: &Request, mut body: Vec<u8>, ignores: bool) -> Answer {
+        if request.headers.contains_key("if-none-match") && !ignores && self.files.contains_key(&request.key)
+        {
+            return plain(412, "<Error><Code>PreconditionFailed</Code></Error>");
+        }
+        if let Some(first) = body.first_mut().filter(|_| self.flips) {
+            *first ^= 1;
+        }
+        self.files.insert(request.key.clone(), body);
+        plain(200, "")
+    }
+
+    fn get(&self, request: &Request) -> Answer {
+        let Some(file) = self.files.get(&request.key) else {
+            return plain(404, "<Error><Code>NoSuchKey</Code></Error>");
+        };
+        let Some(range) = request.headers.get("range") else {
+            return (200, format!("content-length: {}\r\n", file.len()), Vec::new());
+        };
+        let (from, to) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+        let (from, to) = (from.parse::<usize>().unwrap(), to.parse::<usize>().unwrap() + 1);
+        plain(206, file[from.min(file.len())..to.min(file.len())].to_vec())
+    }
+
+    /// Two files at a time, so that there are several pages.
+    fn list(&self, request: &Request) -> Answer {
+        let after = request.query.get("continuation-token").cloned().unwrap_or_default();
+        let listed = |key: &&String| key.starts_with(&request.query["prefix"]) && **key > after;
+        let listed = self.files.keys().filter(listed).filter(|key| !self.unlisted.contains(key));
+        let page: Vec<&String> = listed.take(3).collect();
+        let mut out = String::from("<L>");
+        for key in page.iter().take(2) {
+            let len = self.files[*key].len();
+            out.push_str(&format!("<Contents><Key>{key}</Key><Size>{len}</Size></Contents>"));
+        }
+        if page.len() > 2 {
+            out.push_str(&format!("<NextContinuationToken>{}</NextContinuationToken>", page[1]));
+        }
+        plain(200, out + "</L>")
+    }
+
+    fn list_uploads(&self, request: &Request) -> Answer {
+        let listed = self.uploads.iter().filter(|(_, (key, _))| key.starts_with(&request.query["prefix"]));
+        let entries = listed
+            .map(|(id, (key, _))| format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>"));
+        plain(200, entries.collect::<String>())
+    }
+}
+
+fn gone() -> Answer {
+    plain(404, "<Error><Code>NoSuchUpload</Code></Error>")
+}

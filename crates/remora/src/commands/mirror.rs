@@ -1,0 +1,121 @@
+//! `remora mirror`
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use binlog::archive::FOLDER;
+use block::World;
+use block::mirror::Place;
+use clap::Args;
+use progress::{Progress, count};
+use serde_json::json;
+
+use crate::address::Address;
+use crate::exit::{Exit, usage};
+use crate::report::{self, Report};
+use crate::{commands, repository};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora mirror /backup /mnt/usb
+  remora mirror /backup s3://company-backups/db
+  remora mirror s3://company-backups/db /srv/backup     back again, to restore from it
+  AWS_ENDPOINT_URL=http://store:9000 remora mirror /backup s3://b/db
+
+ENVIRONMENT
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN   who asks; otherwise AWS_PROFILE (default)
+                                                    in AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials)
+  AWS_REGION, AWS_DEFAULT_REGION                    us-east-1 if none is set
+  AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL             another store than Amazon's";
+
+/// Copy a repository to another disk or to an object store, and back
+///
+/// Copies what the other place lacks, and reads each copy back. Nothing is removed there. If it is stopped or
+/// killed, run it again: what was copied stays. Encrypted backups are copied as they are; no key is needed.
+///
+/// An object store must keep the condition If-None-Match, so that no file can be written twice. This is
+/// proven at the beginning of each run, and a store that ignores it is refused.
+///
+/// The archive of a binary log is not copied; exit code 3 says that there is one.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The repository: a folder, or s3://BUCKET/PREFIX
+    #[arg(value_name = "REPO")]
+    from: String,
+
+    /// The copy: a folder, or s3://BUCKET/PREFIX
+    #[arg(value_name = "REPO2")]
+    to: String,
+
+    /// Also compare the contents of what is there already, and not only the lengths
+    #[arg(long)]
+    compare: bool,
+}
+
+/// The places of all names, and names with an archive of a log.
+#[derive(Default)]
+struct Names {
+    backups: BTreeMap<String, Box<dyn Place>>,
+    archives: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let (from, to) = (Address::new(&arguments.from)?, Address::new(&arguments.to)?);
+    let stop = commands::stop_flag(report)?;
+    let names = names(&from)?;
+    if names.backups.is_empty() {
+        anyhow::bail!("there is no backup in {}", arguments.from);
+    }
+    if let Address::Bucket(bucket) = &to {
+        bucket.prove().context("this store can't be written to")?;
+    }
+    for (name, from) in &names.backups {
+        let to: Box<dyn Place> = match &to {
+            Address::Folder(root) => Box::new(repository::store(root.join(name))),
+            Address::Bucket(bucket) => Box::new(bucket.below(name)),
+        };
+        let world = World { stop: &stop, progress: report };
+        let done = block::mirror(&**from, &*to, arguments.compare, world)
+            .with_context(|| format!("{name} is not mirrored; run it again to go on"))?;
+        if report.is_json() {
+            report.message(&json!({
+                "message_type": "mirrored", "name": name, "files_copied": done.copied,
+                "bytes_copied": done.bytes, "files_there": done.there,
+            }))?;
+        } else {
+            let (copied, size) = (count(done.copied, "file"), report::size(done.bytes));
+            report.note(&format!("{name}: {copied} copied, {size}; {} there already", done.there));
+        }
+    }
+    for name in &names.archives {
+        report.warn(&format!("{name}: the archive of the binary log is not copied"));
+    }
+    report.end();
+    Ok(if names.archives.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+fn names(address: &Address) -> Result<Names> {
+    let mut names = Names::default();
+    match address {
+        Address::Folder(root) => {
+            // A folder of one name has the name of the folder, which must have one.
+            let root = root.canonicalize().map_err(|error| usage(format!("{}: {error}", root.display())))?;
+            for (name, folder) in repository::names(&root)? {
+                if folder.join(FOLDER).is_dir() {
+                    names.archives.push(name.clone());
+                }
+                names.backups.insert(name, Box::new(repository::store(folder)));
+            }
+        }
+        Address::Bucket(bucket) => {
+            for (name, files) in bucket.folders()? {
+                if files.iter().any(|file| Path::new(file).extension().is_some_and(|end| end == "blk")) {
+                    let place = Box::new(bucket.below(&name));
+                    names.backups.insert(name, place);
+                }
+            }
+        }
+    }
+    Ok(names)
+}
