@@ -113,10 +113,10 @@ fn decode_nested(cursor: &mut Cursor<'_>, count: usize, depth: u8) -> Result<Vec
             let packed = cursor.bytes()?;
             let progress = pco::standalone::simple_decompress_into(packed, &mut values)
                 .map_err(|_| Error::Corrupt("numbers are damaged"))?;
-            if progress.n_processed == count {
+            if progress.n_processed == count && progress.finished {
                 Ok(values)
             } else {
-                Err(Error::Corrupt("there are fewer numbers than rows"))
+                Err(Error::Corrupt("there are fewer or more numbers than rows"))
             }
         }
         RUNS if depth < DEPTH_MAX => {
