@@ -78,6 +78,8 @@ fn an_encrypted_repository_asks_for_its_key() {
     assert!(listed.out.contains("disk@1"), "{listed:?}");
     scene.run("verify repo --key full.key").exits(0).says(&["all sound"]);
     scene.run("restore repo/disk --to new --key full.key").exits(0);
+    let line = "restore repo/disk --to back --key full.key --until end";
+    scene.run(line).exits(2).says(&["is encrypted, and no log is archived"]);
     assert_eq!(std::fs::read(scene.path("new")).unwrap(), std::fs::read(scene.path("disk")).unwrap());
     // And the other way round.
     scene.run("backup file:disk --to plain").exits(0);

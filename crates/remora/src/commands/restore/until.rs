@@ -109,6 +109,9 @@ impl Log {
             let repository = named.folder.display();
             return Err(usage(match line {
                 Some(line) => format!("the archive of {repository} has no line {line}"),
+                None if block::is_sealed(&repository::store(named.folder.clone()))? => {
+                    format!("{repository} is encrypted, and no log is archived beside encrypted backups")
+                }
                 None => format!("no log is archived in {repository}: 'remora binlog {repository}' does that"),
             }));
         };
