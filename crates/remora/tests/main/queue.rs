@@ -119,6 +119,37 @@ fn a_dump_has_the_rows_that_somebody_owns() {
     assert_eq!(owner.value("SELECT queue_end()").unwrap().as_deref(), Some("1"));
 }
 
+/// They show what has happened to a row, and an INSERT ignores them.
+#[test]
+fn columns_that_a_queue_fills_are_not_dumped() {
+    let server = start();
+    let mut session = connect(server.socket());
+    for sql in [
+        "CREATE TABLE shop.jobs (v INT NOT NULL, n INT NULL, w TEXT NULL) ENGINE=QUEUE TRIES=9 failed=n WHY=w",
+        "INSERT INTO shop.jobs VALUES (1, 7, 'nobody'), (2, NULL, NULL)",
+        "SET @leased = queue_lease_json(30, 1, 'shop.jobs', 0)",
+        "SELECT queue_nack(JSON_VALUE(@leased, '$[0].token'), 0, 'no such host')",
+    ] {
+        session.execute(sql).unwrap();
+    }
+    let shown = "SELECT GROUP_CONCAT(CONCAT_WS(' ', v, n, w) ORDER BY v) FROM shop.jobs";
+    assert_eq!(session.value(shown).unwrap().as_deref(), Some("1 1 no such host,2 0"));
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let line =
+            [arguments, &["--no-defaults", "-uroot", "--socket", server.socket().to_str().unwrap()]].concat();
+        Ended::of(&remora(folder.path()).args(line).output().unwrap())
+    };
+    run(&["dump", "shop", "-o", "dump"]).exits(0);
+    session.execute("DROP DATABASE shop").unwrap();
+    run(&["load", "dump"]).exits(0);
+    assert_eq!(session.value(shown).unwrap().as_deref(), Some("1 0,2 0"));
+    Ended::of(
+        &remora(folder.path()).args(["diff", "dump", &url(&server), "--no-defaults"]).output().unwrap(),
+    )
+    .exits(0);
+}
+
 #[test]
 fn a_sandbox_with_plugins_has_the_engine() {
     let folder = tempfile::tempdir().unwrap();

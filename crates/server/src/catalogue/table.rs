@@ -87,7 +87,28 @@ fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bo
         table.partitions = partitions(session, &one)?;
     }
     complete(table);
+    if table.engine.eq_ignore_ascii_case("QUEUE") {
+        let filled = filled(&table.definition);
+        for column in table.columns.iter_mut().filter(|column| filled.contains(&column.name.to_lowercase())) {
+            column.origin = Origin::Generated;
+        }
+    }
     Ok(true)
+}
+
+/// The columns that a queue fills when a row is read, and ignores when it is inserted, in lower case. The
+/// server prints an engine's options behind everything else, their names as they were written.
+fn filled(definition: &str) -> Vec<String> {
+    let last = definition.lines().last().unwrap_or_default();
+    let lower = last.to_ascii_lowercase();
+    let name = |option: &str| {
+        let start = format!("`{option}`='");
+        let value = last.get(lower.rfind(&start)? + start.len()..)?;
+        // A quote in it is doubled.
+        let value = value.replace("''", "\0");
+        Some(value.split_once('\'')?.0.replace('\0', "'").to_lowercase())
+    };
+    ["failed", "why", "token"].iter().filter_map(|option| name(option)).collect()
 }
 
 /// The condition that selects one table in `information_schema`; servers then open no other table.
@@ -225,4 +246,17 @@ pub(super) fn text(row: &Row, at: usize) -> String {
 
 fn number(row: &Row, at: usize) -> u64 {
     text(row, at).parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filled;
+
+    #[test]
+    fn columns_that_a_queue_fills_are_named_by_its_options() {
+        let definition = "CREATE TABLE `t` (\n  `id` int(11) DEFAULT NULL COMMENT '`token`=''id'''\n) \
+                          ENGINE=QUEUE COMMENT='it''s `WHY`=''no''' `TRIES`='5' `Why`='Wh''y' `token`='tk'";
+        assert_eq!(filled(definition), ["wh'y", "tk"]);
+        assert!(filled("CREATE TABLE `t` (\n  `why` text\n) ENGINE=QUEUE").is_empty());
+    }
 }
