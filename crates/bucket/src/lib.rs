@@ -14,15 +14,15 @@ pub use client::Bucket;
 /// Where a bucket is, and who asks.
 #[derive(Clone)]
 pub struct Settings {
-    /// `https://s3.eu-west-1.amazonaws.com`, or the address of another store; without a slash in the end.
+    /// `https://s3.eu-west-1.amazonaws.com`, or the address of another store; without a slash at the end.
     pub endpoint: String,
-    /// Whether the bucket is a part of the path, as own stores want it, and not of the host's name.
+    /// Whether the bucket is a part of the path, as most stores besides Amazon's want it, and not of the host's name.
     pub path_style: bool,
     /// The region that requests are signed for.
     pub region: String,
     /// The bucket.
     pub bucket: String,
-    /// What the keys of all files begin with; empty, or with a slash in the end.
+    /// What the keys of all files begin with; empty, or with a slash at the end.
     pub prefix: String,
     /// The name of the key that signs.
     pub access_key: String,

@@ -17,7 +17,10 @@ const PARTS_MAX: u64 = 10_000;
 const PROBE: &str = "remora.probe";
 const PROBE_TEXT: &[u8] = b"remora writes this file to see that the store refuses a second one of its name\n";
 
-const ONLY_NEW: &str = "if-none-match";
+/// The headers with which the store writes a file only if there is none of its name.
+fn condition(only_new: bool) -> Vec<(&'static str, String)> {
+    if only_new { vec![("if-none-match", "*".to_owned())] } else { Vec::new() }
+}
 
 impl Bucket {
     /// Proves that the store refuses a second file of a name, in one request and in parts.
@@ -106,8 +109,7 @@ impl Bucket {
     }
 
     fn put(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<Answer> {
-        let condition = [(ONLY_NEW, "*".to_owned())];
-        let headers = if only_new { &condition[..] } else { &[] };
+        let headers = &condition(only_new);
         self.ask(&Ask { headers, body: bytes, ..Ask::about("PUT", name) })
     }
 
@@ -166,9 +168,7 @@ impl Bucket {
             body.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"));
         }
         body.push_str("</CompleteMultipartUpload>");
-        let condition = [(ONLY_NEW, "*".to_owned())];
-        let headers = if only_new { &condition[..] } else { &[] };
-        let query = [("uploadId", upload)];
+        let (headers, query) = (&condition(only_new), [("uploadId", upload)]);
         self.ask(&Ask { query: &query, headers, body: body.as_bytes(), ..Ask::about("POST", name) })
     }
 
@@ -237,7 +237,7 @@ impl Place for Bucket {
         for _ in 0..3 {
             let answer = self.ask(&Ask { headers: &range, ..Ask::about("GET", name) })?;
             match answer.status() {
-                // All of a file that begins and ends there.
+                // 200: the part is all of the file. If it is not, the length tells.
                 206 | 200 => {}
                 416 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => return Err(self.refused("read", name, answer)),

@@ -36,7 +36,7 @@ impl Address {
         if let Some(own) = own.as_ref().filter(|own| !own.starts_with("http")) {
             return Err(usage(format!("AWS_ENDPOINT_URL {own}: write http://HOST:PORT or https://HOST")));
         }
-        // A dot in a bucket's name does not go with the certificate of its host.
+        // The certificate of Amazon's hosts covers no name with one more dot.
         let path_style = own.is_some() || bucket.contains('.');
         let endpoint = own.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let (access_key, secret_key, session_token) = match variable("AWS_ACCESS_KEY_ID") {

@@ -15,7 +15,7 @@ pub(super) fn is_there(session: &mut Session) -> Result<bool, Error> {
 }
 
 /// The length in bytes of the record with which the server logs each checkpoint (`FILE_CHECKPOINT`). While
-/// nothing follows it, the server is told in vain to make another one.
+/// nothing follows it, the server makes no other one, also when it is told to.
 const MARK: u64 = 16;
 
 /// Makes a checkpoint, and proves that it covers everything up to now.

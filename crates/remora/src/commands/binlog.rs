@@ -184,7 +184,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     Follow::new(run, &line, tail, first)?.all()
 }
 
-/// Rows in clear must not lie beside encrypted backups.
+/// An archive is in a folder, and its rows in clear must not lie beside encrypted backups.
 fn refuse_sealed(to: &std::path::Path) -> Result<()> {
     if address::is_in_store(to) {
         return Err(exit::usage(address::only_folders(to)));

@@ -102,11 +102,12 @@ fn names(address: &Address) -> Result<Names> {
             // A folder of one name has the name of the folder, which must have one.
             let root = root.canonicalize().map_err(|error| usage(format!("{}: {error}", root.display())))?;
             for (name, folder) in repository::names(&root)? {
-                if folder.join(FOLDER).is_dir() {
-                    names.archives.push(name.clone());
-                }
                 names.backups.insert(name, Box::new(repository::store(folder)));
             }
+            // Also of names that have no backup.
+            let all = repository::folders(&root)?.into_iter();
+            names.archives =
+                all.filter(|(_, folder)| folder.join(FOLDER).is_dir()).map(|(name, _)| name).collect();
         }
         Address::Bucket(bucket) => {
             for (name, files) in bucket.folders()? {
