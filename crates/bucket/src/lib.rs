@@ -16,7 +16,8 @@ pub use client::Bucket;
 pub struct Settings {
     /// `https://s3.eu-west-1.amazonaws.com`, or the address of another store; without a slash at the end.
     pub endpoint: String,
-    /// Whether the bucket is a part of the path, as most stores besides Amazon's want it, and not of the host's name.
+    /// Whether the bucket is a part of the path, as most stores besides Amazon's want it, and not of the
+    /// host's name.
     pub path_style: bool,
     /// The region that requests are signed for.
     pub region: String,
