@@ -36,8 +36,8 @@ impl Marks {
         }
     }
 
-    /// The marks among the 64 bytes from `base` on; the first byte is the lowest bit.
-    #[inline]
+    /// The marks among the 64 bytes from `base` on; the first byte is the lowest bit. It is compiled here and
+    /// not in its callers' crates, whose tests are optimised less.
     fn word(&self, bytes: &[u8], base: usize) -> u64 {
         let Some(rest) = bytes.get(base..) else { return 0 };
         if let Some(block) = rest.first_chunk() {

@@ -2,6 +2,7 @@
 
 mod goal;
 mod part;
+mod past;
 mod replay;
 mod scan;
 mod tables;
@@ -77,7 +78,7 @@ pub(crate) struct Arguments {
     /// Only these tables of a server's data, as a dump that 'remora load' takes: db.table, a whole db, with *
     /// and ?, or /regex/. A private server reads them; only what it touches is fetched
     #[arg(long, value_name = "NAME", num_args = 1..,
-        conflicts_with_all = ["overwrite", "delta", "keep_going", "path", "until", "before", "before_statement"])]
+        conflicts_with_all = ["overwrite", "delta", "keep_going", "path"])]
     tables: Vec<dump::Pattern>,
 
     /// If the backup is damaged, bring back everything that is proven good, name the rest, and exit with 4
@@ -106,12 +107,15 @@ fn target(text: &str) -> Result<Place, String> {
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let has_tables = !arguments.tables.is_empty();
-    if let Some(goal) = arguments.until.goal() {
-        return until::run(&goal, arguments, report);
+    let goal = arguments.until.goal();
+    if goal.is_none() {
+        arguments.until.without_goal(has_tables)?;
     }
-    arguments.until.without_goal(has_tables)?;
     if has_tables {
-        return tables::run(arguments, report);
+        return tables::run(goal.as_ref(), arguments, report);
+    }
+    if let Some(goal) = goal {
+        return until::run(&goal, arguments, report);
     }
     if !arguments.path.is_empty() {
         return part::run(arguments, report);

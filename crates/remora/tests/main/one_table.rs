@@ -111,7 +111,7 @@ fn wrong_names_and_what_can_not_be_done_are_explained() {
     let restore = |more: &[&str]| run(folder, &[&["restore", "repo", "--tables"], more].concat());
     restore(&["app.none", "--to", "x"]).exits(1).says(&["app.none: there is no such database or table"]);
     restore(&["app.t", "--to", "repo"]).exits(2).says(&["exists already"]);
-    restore(&["app.t", "--to", "x", "--until", "end"]).exits(2).says(&["cannot be used with"]);
+    restore(&["app.t", "--to", "x", "--until", "end"]).exits(2).says(&["no log is archived"]);
     restore(&["app.t", "--to", "x", "--path", "app"]).exits(2).says(&["cannot be used with"]);
     restore(&["app.t", "--to", "x", "--plan"]).exits(2).says(&["--plan need"]);
     restore(&["app.t", "--to", "ssh://root@none/x"]).exits(2).says(&["on this machine"]);

@@ -9,7 +9,9 @@ use sandbox::{Family, Product, Sandbox, Settings};
 use server::Session;
 use tempfile::TempDir;
 
+use crate::boot::volume;
 use crate::extract::{execute, folder, run, session};
+use crate::mount::is_possible;
 use crate::support::{Ended, Running, on_products, places, products, remora, start, until};
 
 /// A server with a log, a repository with its generations and the archive.
@@ -238,6 +240,84 @@ fn every_moment_comes_back() {
         assert_eq!(found, moments[moments.len() - 2].sums);
         assert!(ended.err.contains(&format!("next would be {last}")), "{}", ended.err);
     });
+}
+
+/// The tables that a cascade went through come back as they were before it, and the large one beside them is
+/// not fetched.
+#[test]
+fn some_tables_of_a_moment_are_dumped() {
+    on_mariadb(|product| {
+        let mut scene = Scene::new(product, &["--binlog-format=ROW"]);
+        scene.does(&[
+            "CREATE TABLE app.p (id INT PRIMARY KEY)",
+            "CREATE TABLE app.c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE)",
+            "CREATE TABLE app.large (id INT PRIMARY KEY, a VARBINARY(4000))",
+            // The log in the backup is read, to prove that it is the archived one.
+            "SET sql_log_bin = 0",
+            "INSERT INTO app.large SELECT seq, RANDOM_BYTES(1000) FROM app.seq_1_to_40000",
+            "SET sql_log_bin = 1",
+            "INSERT INTO app.p SELECT seq FROM app.seq_1_to_100",
+            // All pages are in their files, so that a recovery reads few.
+            "SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0.001, innodb_max_dirty_pages_pct = 0",
+        ]);
+        until("the pages are in their files", || {
+            let dirty = scene.session.strings("SHOW STATUS LIKE 'Innodb_buffer_pool_pages_dirty'").unwrap();
+            dirty[0][1].as_deref() == Some("0")
+        });
+        scene.backup();
+        scene.does(&["INSERT INTO app.c SELECT seq, 1 + seq % 100 FROM app.seq_1_to_1000"]);
+        let before = scene.moment();
+        scene.does(&["DELETE FROM app.p WHERE id <= 50"]);
+        let wrong = scene.moment();
+        scene.does(&["INSERT INTO app.p VALUES (1000)"]);
+        scene.archive();
+        let line = ["restore", "repo/db", "--tables", "app.p", "app.c", "--before", &wrong.gtid];
+        let plan = scene.run(&[&line[..], &["--to", "dump", "--plan"]].concat()).exits(0);
+        plan.says(&["would be restored", &format!("next would be {}", wrong.gtid)]);
+        assert!(!scene.folder.path().join("dump").exists());
+        let done = scene.run(&[&line[..], &["--to", "dump", "--json"]].concat()).exits(0).out;
+        let summary: serde_json::Value = serde_json::from_str(done.lines().last().unwrap()).unwrap();
+        assert_eq!((summary["tables"].as_u64(), summary["rows"].as_u64()), (Some(2), Some(1100)));
+        assert_eq!((&summary["gtid"], summary["transactions"].as_u64()), (&before.gtid.into(), Some(1)));
+        if let Some(fetched) = summary["bytes_fetched"].as_u64() {
+            let stored = fs::metadata(scene.folder.path().join("repo/db/000001.blk")).unwrap().len();
+            assert!(stored > 40_000_000 && fetched < stored / 4, "{fetched} of {stored} bytes");
+        }
+        let other = start(product, &["--local-infile=1"]);
+        let url = format!("unix://root@{}", other.socket().display());
+        scene.run(&["load", "dump", "--url", &url, "--no-defaults"]).exits(0);
+        let found = sums(&mut crate::support::connect(other.socket()));
+        for table in ["app.p", "app.c"] {
+            assert_eq!(found[table], before.sums[table], "{table}");
+        }
+        assert!(!found.contains_key("app.large"));
+        let left: Vec<_> =
+            fs::read_dir(scene.folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+    });
+}
+
+#[test]
+fn some_tables_of_a_volume_too() {
+    if !is_possible() {
+        return;
+    }
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.server.stop().unwrap();
+    volume(scene.server.folder(), &scene.folder.path().join("volume"));
+    scene.server.restart().unwrap();
+    scene.session = session(&scene.server);
+    scene.does(&["INSERT INTO app.t VALUES (3, 'three'), (4, 'four')"]);
+    let moment = scene.moment();
+    scene.does(&["DELETE FROM app.t"]);
+    scene.archive();
+    scene.run(&["backup", "file:volume", "--name", "db", "--to", "repo"]).exits(0);
+    let until = ["--until", &moment.position];
+    let whole = ["restore", "repo/db@1", "--to", "back"];
+    scene.run(&[&whole[..], &until].concat()).exits(1).says(&["is a volume", "--tables"]);
+    let tables = ["restore", "repo/db@1", "--tables", "*", "--to", "dump"];
+    let done = scene.run(&[&tables[..], &until].concat()).exits(0);
+    done.says(&["2 transactions to", "next would be", "4 rows"]);
 }
 
 #[test]

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use disk::{Disk, Output, RealDisk};
+use dump::Selection;
 use progress::{Progress, count};
 use sandbox::Sandbox;
 use server::Session;
+use server::catalogue::Wanted as _;
 
 use super::scan::Way;
 use crate::boot::{self, Wanted};
@@ -38,11 +40,13 @@ pub(super) struct Replay<'a> {
     pub(super) way: &'a Way,
     /// The numbers of servers in the log.
     pub(super) servers: &'a BTreeSet<u32>,
+    /// Which tables are checked afterwards.
+    pub(super) only: &'a Selection,
     pub(super) wanted: Wanted<'a>,
 }
 
 impl Replay<'_> {
-    /// Applies the log, and proves what can be proven. Returns how many tables there are.
+    /// Applies the log, and proves what can be proven. Returns how many tables were checked.
     ///
     /// # Errors
     /// What the server says; [`block::Error::Stopped`]. The data are of no use then.
@@ -55,7 +59,7 @@ impl Replay<'_> {
         if self.way.transactions > 0 {
             self.apply(&mut session, stop, report)?;
         }
-        let tables = check(&mut session, &server, stop, report)?;
+        let tables = check((&mut session, &server), self.only, stop, report)?;
         drop(session);
         server.stop()?;
         Ok(tables)
@@ -191,9 +195,15 @@ fn relay(number: usize) -> String {
     format!("relay.{:06}", number + 1)
 }
 
-/// Checks every table and what the server has said. Returns how many tables there are.
-fn check(session: &mut Session, server: &Sandbox, stop: &AtomicBool, report: &Report) -> Result<usize> {
-    let tables = sound::tables(session, false)?;
+/// Checks tables and what the server has said. Returns how many tables there are.
+fn check(
+    (session, server): (&mut Session, &Sandbox),
+    only: &Selection,
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<usize> {
+    let mut tables = sound::tables(session, false)?;
+    tables.retain(|table| only.table(&table.schema, &table.table));
     let mut checked = sound::check(session, &tables, None, stop, report)?;
     let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
     checked.damages.extend(sound::errors(&String::from_utf8_lossy(&said)));

@@ -1,4 +1,4 @@
-//! `remora restore --tables`: some tables of a generation, as a dump. A private server is started on the
+//! `remora restore --tables`: some tables of a generation, or of any moment, as a dump. A private server is started on the
 //! generation where it is, so only what it touches is fetched.
 
 use std::fs;
@@ -14,9 +14,12 @@ use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
 use progress::{Progress, count};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Arguments;
+use super::goal::Goal;
+use super::past::{Past, Reached};
+use super::until;
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{self, Exit, Held, usage};
@@ -27,6 +30,9 @@ use crate::{commands, shown};
 
 /// How long to wait for a lock that only our own sessions can hold.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// The dump in the folder to work in.
+const DUMP: &str = "dump";
 
 /// A folder beside the target, for this target alone. What a run that was killed has left in it is removed.
 struct Work {
@@ -64,7 +70,8 @@ impl Drop for Work {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+/// Dumps the tables as they were in the generation, or at the moment of `goal`.
+pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     if arguments.to.host.is_some() {
@@ -75,13 +82,20 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return Err(usage(format!("{} exists already; --tables needs a new folder", target.display())));
     }
     let stop = commands::stop_flag(report)?;
+    let find = |goal| Past::find((&named, generation, true), goal, arguments.until.line, report);
+    let past = goal.map(find).transpose()?;
+    if let (Some(past), true) = (&past, arguments.until.plan) {
+        return until::plan(&named, past, report);
+    }
     let work = Work::new(&std::path::absolute(target)?)?;
     let name = named.name.clone();
     report.phase("opening the backup", None);
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
-    let (generation, files) = files(named, generation, (&work.folder, jobs), &stop, report)?;
-    let folder = work.folder.join("dump");
-    let dumped = dump_from(arguments, &files, &folder, &stop, report);
+    let generation = past.as_ref().map(|past| past.generation).or(generation);
+    let (generation, files) = files(&named, generation, (&work.folder, jobs), &stop, report)?;
+    let way = past.as_ref().map(|past| until::Told::new(&named, past));
+    let dumped = dump_from(arguments, (&files, past), &work.folder, &stop, report);
+    let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
         // A server may go on after an error that it was given.
@@ -94,7 +108,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         Files::Lazy(lazy) => Some(lazy.shelf.fetched()),
         _ => None,
     };
-    let (summary, prepared) = dumped?;
+    let Dumped { summary, prepared, reached } = dumped?;
     RealDisk.rename(&folder, target).with_context(|| shown::path(target))?;
     RealDisk
         .sync_folder(target.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new(".")))?;
@@ -107,13 +121,17 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.warn(&format!("{prepared} in XA PREPARE: what they changed is not in the dump"));
     }
     let told = Told { name, generation, target, fetched, seconds: began.elapsed().as_secs_f64() };
-    told.tell(&summary, report)?;
+    let way = way.zip(reached);
+    if let (Some((way, reached)), false) = (&way, report.is_json()) {
+        way.tell("is replayed", reached, report)?;
+    }
+    told.tell(&summary, way.map(|(way, reached)| way.json(&reached)), report)?;
     Ok(if summary.omitted.is_empty() && prepared == 0 { Exit::Done } else { Exit::Partial })
 }
 
 /// The files of the generation: mounted, or restored if nothing can be mounted here.
 fn files(
-    named: Named,
+    named: &Named,
     generation: Option<u64>,
     (work, jobs): (&Path, usize),
     stop: &AtomicBool,
@@ -121,29 +139,41 @@ fn files(
 ) -> Result<(u64, Files)> {
     if mount::is_possible() {
         let say = report.clone();
-        return boot::lazy(&named, generation, work, Box::new(move |what| say.warn(what)));
+        return boot::lazy(named, generation, work, Box::new(move |what| say.warn(what)));
     }
     report.note("without root and /dev/fuse nothing can be mounted, so all of it is restored first");
     let world = World { stop, progress: report };
-    let (restored, files) = boot::files(&named, work, Request::new(generation, jobs), world)?;
+    let (restored, files) = boot::files(named, work, Request::new(generation, jobs), world)?;
     Ok((restored.generation, files))
 }
 
-/// Starts a server on the files, and dumps from it. Also returns how many transactions are in XA PREPARE.
+/// What was dumped.
+struct Dumped {
+    summary: DumpSummary,
+    /// How many transactions are in XA PREPARE.
+    prepared: usize,
+    /// The way to the moment that was asked for.
+    reached: Option<Reached>,
+}
+
+/// Brings the files to the moment, starts a server on them, and dumps from it.
 fn dump_from(
     arguments: &Arguments,
-    files: &Files,
-    folder: &Path,
+    (files, past): (&Files, Option<Past<'_>>),
+    work: &Path,
     stop: &Arc<AtomicBool>,
     report: &Report,
-) -> Result<(DumpSummary, usize)> {
+) -> Result<Dumped> {
     let own = &arguments.until;
     let options: Vec<String> =
         boot::FRUGAL.iter().map(ToString::to_string).chain(own.server_option.iter().cloned()).collect();
-    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
+    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: Some(work) };
+    let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
     let data = boot::data(files, wanted)?;
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
+    let go = |past: Past<'_>| past.replay((&data, work), &selection, wanted, stop, report);
+    let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data)?;
     let server = boot::start(&data, log.as_ref(), wanted)?;
     boot::settle(&server, stop)?;
@@ -151,8 +181,8 @@ fn dump_from(
     let world =
         dump::World { disk: Arc::new(RealDisk), stop: Arc::clone(stop), progress: Arc::new(report.clone()) };
     let request = DumpRequest {
-        selection: Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true },
-        folder: folder.to_owned(),
+        selection,
+        folder: work.join(DUMP),
         sessions: arguments.jobs.unwrap_or_else(commands::cores),
         format: Format::Tsv,
         codec: (Codec::Zstd, 1),
@@ -168,7 +198,7 @@ fn dump_from(
         kill_long_queries: false,
     };
     let summary = dump::dump(&world, &boot::target(&server)?, &request)?;
-    Ok((summary, prepared))
+    Ok(Dumped { summary, prepared, reached })
 }
 
 /// What is said in the end.
@@ -182,16 +212,23 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    fn tell(&self, summary: &DumpSummary, report: &Report) -> Result<()> {
+    /// `way` is the way to a moment as JSON.
+    fn tell(&self, summary: &DumpSummary, way: Option<Value>, report: &Report) -> Result<()> {
         let Told { name, generation, target, fetched, seconds } = self;
         let tables = summary.manifest.tables.len();
         if report.is_json() {
-            report.message(&json!({
+            let mut message = json!({
                 "message_type": "summary", "name": name, "generation": generation, "target": target,
                 "tables": tables, "rows": summary.rows, "text_bytes": summary.text_bytes,
                 "file_bytes": summary.file_bytes, "bytes_fetched": fetched, "omitted": summary.omitted,
                 "seconds": seconds,
-            }))?;
+            });
+            if let (Some(Value::Object(way)), Some(message)) = (way, message.as_object_mut()) {
+                for (key, value) in way {
+                    message.entry(key).or_insert(value);
+                }
+            }
+            report.message(&message)?;
             return Ok(());
         }
         let fetched = fetched.map(|bytes| format!("{} fetched from the repository, ", report::size(bytes)));

@@ -1,0 +1,320 @@
+//! The way to a moment: a generation before it, and the archived log from there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, bail, ensure};
+use disk::{Disk, RealDisk};
+use dump::Selection;
+use progress::{Progress, count};
+
+use super::goal::Goal;
+use super::replay::Replay;
+use super::scan::{self, Found, NoWay};
+use crate::boot::binary_log::{self, BinaryLog, Position};
+use crate::boot::{self, Wanted};
+use crate::exit::usage;
+use crate::history::names;
+use crate::report::Report;
+use crate::repository::{self, Named};
+
+/// Bytes that are compared at once.
+const PIECE_BYTES: usize = 1 << 20;
+/// The byte of a log with the bit that says that it is in use.
+const IN_USE_AT: u64 = 21;
+
+/// The archived log of a name.
+pub(super) struct Log {
+    /// The line's number.
+    pub(super) line: String,
+    files: Vec<PathBuf>,
+}
+
+impl Log {
+    fn find(named: &Named, line: Option<u32>) -> Result<Log> {
+        let folder = named.folder.join(binlog::archive::FOLDER);
+        let lines = binlog::archive::lines(&RealDisk, &folder).unwrap_or_default();
+        let number = |path: &PathBuf| names::file(path).parse::<u32>().unwrap_or(0);
+        let found = match line {
+            None => lines.last(),
+            Some(wanted) => lines.iter().find(|path| number(path) == wanted),
+        };
+        let Some(found) = found else {
+            let repository = named.folder.display();
+            return Err(usage(match line {
+                Some(line) => format!("the archive of {repository} has no line {line}"),
+                None if block::is_sealed(&repository::store(named.folder.clone()))? => {
+                    format!("{repository} is encrypted, and no log is archived beside encrypted backups")
+                }
+                None => format!("no log is archived in {repository}: 'remora binlog {repository}' does that"),
+            }));
+        };
+        let line = number(found).to_string();
+        let found = crate::history::files(std::slice::from_ref(found))?;
+        if let Some(missing) = found.missing.first() {
+            bail!("the archive is not complete: {missing}");
+        }
+        Ok(Log { line, files: found.files })
+    }
+
+    /// The files from the one with this name on; none if it is not archived.
+    fn from(&self, file: &str) -> Option<&[PathBuf]> {
+        let at = self.files.iter().position(|path| names::file(path) == file)?;
+        self.files.get(at..)
+    }
+}
+
+/// The newest generation that is not behind the goal, or the one that is named, and the way from there, if
+/// the generation says where it is.
+fn choose(
+    (named, wanted, volumes): (&Named, Option<u64>, bool),
+    goal: &Goal,
+    log: &Log,
+    report: &Report,
+) -> Result<(u64, Option<(Position, Found)>)> {
+    let mut why = None;
+    for generation in named.repository.list()?.generations.iter().rev() {
+        let number = generation.number;
+        if wanted.is_some_and(|wanted| wanted != number) {
+            continue;
+        }
+        ensure!(
+            volumes || repository::is_tree(generation),
+            "{}@{number} is a volume, and only files are restored to a moment as a whole; with --tables '*' you get a dump of all tables",
+            named.name
+        );
+        let is_late = matches!(goal, Goal::Time(until) if generation.taken_s > *until);
+        if is_late && wanted.is_none() {
+            continue;
+        }
+        let Some(position) = repository::position(generation) else {
+            if wanted.is_some() {
+                return Ok((number, None));
+            }
+            continue;
+        };
+        let Some(files) = log.from(&position.0) else { continue };
+        match scan::scan(goal, files, position.1, report) {
+            Ok(found) => return Ok((number, Some((position, found)))),
+            Err(error) if error.is::<NoWay>() => why = why.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(why.unwrap_or_else(|| {
+        let (name, line) = (&named.name, &log.line);
+        let which = wanted.map_or_else(|| format!("no generation of {name}"), |number| format!("{name}@{number} is not"));
+        let is = if wanted.is_some() { "" } else { " is" };
+        anyhow::anyhow!(
+            "{which}{is} before that moment and within line {line} of the archived log; 'remora list' shows generations, --line \
+             chooses another line, and @N a generation that does not say where it is in the log"
+        )
+    }))
+}
+
+/// A way to a moment.
+pub(super) struct Past<'a> {
+    named: &'a Named,
+    goal: &'a Goal,
+    pub(super) log: Log,
+    pub(super) generation: u64,
+    /// Where the generation is in the log, and what follows; none if it does not say where it is.
+    known: Option<Reached>,
+}
+
+/// The way that was gone, or would be.
+pub(super) struct Reached {
+    /// Where the generation is in the log.
+    pub(super) position: Position,
+    pub(super) found: Found,
+}
+
+impl<'a> Past<'a> {
+    /// Finds the way to `goal`, from the generation `wanted` if one is. It may be a volume if `volumes`.
+    ///
+    /// # Errors
+    /// If there is none, and what the archive and the repository say.
+    pub(super) fn find(
+        (named, wanted, volumes): (&'a Named, Option<u64>, bool),
+        goal: &'a Goal,
+        line: Option<u32>,
+        report: &Report,
+    ) -> Result<Past<'a>> {
+        let log = Log::find(named, line)?;
+        report.phase("reading the archived log", None);
+        let (generation, known) = choose((named, wanted, volumes), goal, &log, report)?;
+        report.end();
+        let known = known.map(|(position, found)| Reached { position, found });
+        Ok(Past { named, goal, log, generation, known })
+    }
+
+    /// The way, without going it.
+    ///
+    /// # Errors
+    /// If it is seen only when the generation is recovered, and what a replay would refuse.
+    pub(super) fn plan(&self) -> Result<&Reached> {
+        let Some(reached) = &self.known else {
+            bail!(
+                "{}@{} does not say where it is in the log; that is seen when it is recovered",
+                self.named.name,
+                self.generation
+            );
+        };
+        refuse(&reached.found)?;
+        Ok(reached)
+    }
+
+    /// Brings the data of the generation to the moment, in a folder `work` of its own, and checks the tables
+    /// `only`. Returns the way, and how many tables were checked. The data have no log then.
+    ///
+    /// # Errors
+    /// What the server says, and [`block::Error::Stopped`]. The data are of no use then.
+    pub(super) fn replay(
+        self,
+        (data, work): (&Path, &Path),
+        only: &Selection,
+        wanted: Wanted<'_>,
+        stop: &AtomicBool,
+        report: &Report,
+    ) -> Result<(Reached, usize)> {
+        boot::refuse_outside(data)?;
+        forget_source(data)?;
+        let (position, name) = self.recover(data, wanted, stop)?;
+        let Some(files) = self.log.from(&position.0) else {
+            bail!(
+                "the generation is in {}, which is not in line {} of the archive",
+                position.0,
+                self.log.line
+            );
+        };
+        self.is_same_history(data, &position, files)?;
+        let found = match self.known {
+            Some(Reached { position: noted, found }) if noted == position => found,
+            _ => scan::scan(self.goal, files, position.1, report)?,
+        };
+        refuse(&found)?;
+        let files = files.get(..=found.way.end.map_or(0, |end| end.file)).unwrap_or(files);
+        let (way, servers, from) = (&found.way, &found.servers, position.1);
+        let folder = work.join("log");
+        RealDisk.create_folder(&folder)?;
+        let replay = Replay { data, work: &folder, files, from, way, servers, only, wanted };
+        let tables = replay.run(stop, report)?;
+        forget_log(data, &name)?;
+        Ok((Reached { position, found }, tables))
+    }
+
+    /// Lets a server recover the data, with their own log. Returns where they are in it, and its name.
+    fn recover(&self, data: &Path, wanted: Wanted<'_>, stop: &AtomicBool) -> Result<(Position, String)> {
+        let Some(log) = BinaryLog::find(data)? else {
+            bail!(
+                "{}@{} has no binary log, so nothing shows that the archive is of the same history",
+                self.named.name,
+                self.generation
+            );
+        };
+        let mut server = boot::start(data, Some(&log), wanted)?;
+        boot::settle(&server, stop)?;
+        let mut session = boot::connect(&server)?;
+        let version = session.value("SELECT VERSION()")?.unwrap_or_default();
+        ensure!(version.contains("MariaDB"), "this works with MariaDB; the data are of MySQL {version}");
+        let prepared = session.strings("XA RECOVER")?.len();
+        ensure!(
+            prepared == 0,
+            "the generation has {} in XA PREPARE, and a replay of what became of them was not tried",
+            count(prepared, "transaction")
+        );
+        let innodb = binary_log::innodb_position(&server.error_log())?;
+        let last = innodb.clone();
+        let position = log.position(&mut session, innodb)?;
+        if let Some((file, at)) = last {
+            ensure!(
+                file <= position.0,
+                "the data are at {file}:{at}, and the log in the backup ends before that, in {}",
+                position.0
+            );
+        }
+        drop(session);
+        server.stop()?;
+        Ok((position, log.name))
+    }
+
+    /// The log in the backup and the archived one have the same bytes, up to where the backup is.
+    fn is_same_history(&self, data: &Path, (file, at): &Position, files: &[PathBuf]) -> Result<()> {
+        let Some(archived) = files.first() else { return Ok(()) };
+        let (own, archived) = (RealDisk.open(&data.join(file))?, RealDisk.open(archived)?);
+        let line = &self.log.line;
+        ensure!(
+            archived.stat()?.len >= *at,
+            "the generation is at {file}:{at}, and line {line} of the archive ends before that"
+        );
+        let (mut one, mut other) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+        let mut done = 0;
+        while done < *at {
+            let len = usize::try_from(at - done).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+            let (one, other) = (&mut one[..len], &mut other[..len]);
+            own.read_full_at(done, one)?;
+            archived.read_full_at(done, other)?;
+            if done == 0 && len as u64 > IN_USE_AT {
+                let at = usize::try_from(IN_USE_AT)?;
+                one[at] &= !1;
+                other[at] &= !1;
+            }
+            ensure!(
+                one == other,
+                "line {line} of the archive is another history than {}@{}: their logs differ in {file}; --line chooses another line",
+                self.named.name,
+                self.generation
+            );
+            done += len as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what a replay would do wrong.
+fn refuse(found: &Found) -> Result<()> {
+    if let Some(sql) = &found.way.temporary {
+        bail!(
+            "a statement uses a temporary table that was made before the backup, and so is not in it: {sql}; an older generation \
+             may have what made it in the log behind it"
+        );
+    }
+    Ok(())
+}
+
+/// Removes what would lead a replica to its source: it says where the generation was, and not where the data
+/// are after the replay.
+fn forget_source(data: &Path) -> Result<()> {
+    for entry in fs::read_dir(data)? {
+        let path = entry?.path();
+        let name = names::file(&path);
+        let is_info = name.ends_with(".info") && (name.contains("master") || name.contains("relay"));
+        let is_index = name.ends_with(".index") && name.contains("relay");
+        if is_index {
+            let listed = crate::history::files(std::slice::from_ref(&path))?.files;
+            // What lies elsewhere belongs to the original.
+            for log in listed.iter().filter(|log| log.parent() == Some(data)) {
+                RealDisk.remove(log)?;
+            }
+        }
+        if is_info || is_index {
+            RealDisk.remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the log in the data: what is replayed is not in it, so it would be a false history.
+fn forget_log(data: &Path, name: &str) -> Result<()> {
+    for entry in fs::read_dir(data)? {
+        let path = entry?.path();
+        let file = names::file(&path);
+        let Some(end) = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) else { continue };
+        // MariaDB has an index of GTIDs for each file.
+        let number = end.strip_suffix(".idx").unwrap_or(end);
+        if end == "index" || end == "state" || number.bytes().all(|byte| byte.is_ascii_digit()) {
+            RealDisk.remove(&path)?;
+        }
+    }
+    Ok(())
+}
