@@ -1,5 +1,5 @@
-//! `remora restore --tables`: some tables of a generation, or of any moment, as a dump. A private server is started on the
-//! generation where it is, so only what it touches is fetched.
+//! `remora restore --tables`: some tables of a generation, or of any moment, as a dump. A private server is
+//! started on the generation where it is, so only what it touches is fetched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
