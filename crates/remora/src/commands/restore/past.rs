@@ -172,8 +172,7 @@ impl<'a> Past<'a> {
     pub(super) fn replay(
         self,
         (data, work): (&Path, &Path),
-        only: &Selection,
-        wanted: Wanted<'_>,
+        (only, wanted): (&Selection, Wanted<'_>),
         stop: &AtomicBool,
         report: &Report,
     ) -> Result<(Reached, usize)> {

@@ -172,7 +172,7 @@ fn dump_from(
     let data = boot::data(files, wanted)?;
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
-    let go = |past: Past<'_>| past.replay((&data, work), &selection, wanted, stop, report);
+    let go = |past: Past<'_>| past.replay((&data, work), (&selection, wanted), stop, report);
     let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data)?;
     let server = boot::start(&data, log.as_ref(), wanted)?;
