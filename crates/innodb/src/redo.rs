@@ -6,7 +6,9 @@
 //!
 //! Facts: `log0log.h` and `mtr0types.h` of MariaDB's source; the format of MariaDB 10.8 and later.
 
-use std::collections::BTreeSet;
+mod spaces;
+
+pub use self::spaces::Spaces;
 
 use crate::Error;
 use crate::page::{crc, u32_at, u64_at};
@@ -33,13 +35,6 @@ const END_BYTES: usize = 5;
 const FIRST_ROUND: u8 = 1;
 /// More bytes than a mini-transaction has.
 const MINI_BYTES_MAX: usize = 64 << 20;
-/// The bit of a record's first byte that says that it is about the same page as the one before; without one
-/// before it, that it is about a file.
-const SAME_PAGE: u8 = 0x80;
-/// The bits of a record about a file that say what happens to the file.
-const KIND: u8 = 0xF0;
-/// The file of a tablespace is deleted.
-const FILE_DELETE: u8 = 0x90;
 /// Who made the log, if it is a copy.
 pub const CREATOR: &[u8] = b"remora";
 /// Where that is in the header, with zeros behind it.
@@ -175,22 +170,20 @@ pub struct Chain {
     lsn: u64,
     /// The bytes from there on that were taken.
     rest: Vec<u8>,
-    /// The tablespaces that are deleted.
-    deleted: BTreeSet<u32>,
+    spaces: Spaces,
 }
 
 impl Chain {
     /// Begins at the checkpoint of a log.
     #[must_use]
     pub fn new(log: Log) -> Chain {
-        Chain { log, lsn: log.checkpoint, rest: Vec::new(), deleted: BTreeSet::new() }
+        Chain { log, lsn: log.checkpoint, rest: Vec::new(), spaces: Spaces::default() }
     }
 
-    /// The numbers of the tablespaces that the log deletes, as far as it was taken. Recovery does nothing to
-    /// a tablespace with such a number: if there is one nevertheless, it was imported after that.
+    /// What the log says of tablespaces, as far as it was taken.
     #[must_use]
-    pub fn deleted(&self) -> &BTreeSet<u32> {
-        &self.deleted
+    pub fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     /// The LSN before which everything is proven.
@@ -227,7 +220,7 @@ impl Chain {
                 Mini::Whole(len) => {
                     let (records, end) = self.rest[at..at + len + END_BYTES].split_at(len);
                     out.extend_from_slice(records);
-                    deletes(records, &mut self.deleted);
+                    self.spaces.take(records);
                     // The checksum is of the records alone.
                     out.push(FIRST_ROUND);
                     out.extend_from_slice(&end[1..]);
@@ -279,29 +272,6 @@ fn put(head: &mut [u8], at: usize, bytes: &[u8]) {
     head[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Adds the tablespaces that a mini-transaction deletes.
-fn deletes(records: &[u8], deleted: &mut BTreeSet<u32>) {
-    let mut at = 0;
-    while let Some((first, rest)) = records.get(at..).and_then(<[u8]>::split_first) {
-        // Once a record has named a page, those with this bit are about the same page.
-        if first & SAME_PAGE == 0 {
-            return;
-        }
-        let Some(len) = record_bytes(*first, rest) else { return };
-        let Some(record) = records.get(at..at + len) else { return };
-        if first & KIND == FILE_DELETE {
-            // The length takes no more bytes than those in which it is not told by the first one.
-            let body = if first & 15 > 0 {
-                &record[1..]
-            } else {
-                record.get(1 + number(rest).map_or(0, |(_, taken)| taken)..).unwrap_or_default()
-            };
-            deleted.extend(number(body).map(|(space, _)| space));
-        }
-        at += len;
-    }
-}
-
 /// A number of one to five bytes, and how many they are (`mlog_decode_varint`).
 fn number(bytes: &[u8]) -> Option<(u32, usize)> {
     let (count, first, least) = match *bytes.first()? {
@@ -327,58 +297,4 @@ fn record_bytes(first: u8, rest: &[u8]) -> Option<usize> {
     }
     let more = usize::try_from(number(rest)?.0).ok()?;
     Some(16 + more)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::deletes;
-
-    /// A record about a file, with bytes after its numbers.
-    fn file(kind: u8, space: &[u8], name: &[u8]) -> Vec<u8> {
-        let body = [space, &[0], name].concat();
-        let len = u8::try_from(body.len()).unwrap_or(u8::MAX);
-        match len {
-            0..16 => [&[kind | len], &body[..]].concat(),
-            // What follows the first 16 bytes.
-            _ => [&[kind, len + 2 - 16], &body[..]].concat(),
-        }
-    }
-
-    fn deleted(records: &[Vec<u8>]) -> Vec<u32> {
-        let mut deleted = BTreeSet::new();
-        deletes(&records.concat(), &mut deleted);
-        deleted.into_iter().collect()
-    }
-
-    #[test]
-    fn tablespaces_that_are_deleted_are_known() {
-        let long = b"./database/table_with_a_long_name.ibd".as_slice();
-        for (bytes, space) in [
-            (&[7][..], 7),
-            (&[0x7F], 127),
-            (&[0x80, 0], 128),
-            (&[0xBF, 0xFF], 0x407F),
-            (&[0xC0, 0, 0], 0x4080),
-            (&[0xE0, 0, 0, 0], 0x0020_4080),
-            (&[0xF0, 0, 0, 0, 1], 0x1020_4081),
-        ] {
-            for name in [b"a".as_slice(), long] {
-                assert_eq!(deleted(&[file(0x90, bytes, name)]), [space], "{bytes:?}");
-                // The same about a file that is created, renamed or named.
-                for kind in [0x80, 0xA0, 0xB0, 0xF0] {
-                    let other = deleted(&[file(kind, bytes, name)]);
-                    assert!(other.is_empty(), "{kind:x}");
-                    assert_eq!(deleted(&[file(kind, bytes, name), file(0x90, &[9], name)]), [9]);
-                }
-            }
-        }
-        // After a record about a page, the bit means another record about that page.
-        let page = vec![0x33, 7, 1, 2];
-        assert_eq!(deleted(&[page, file(0x90, &[9], b"a")]), []);
-        // Numbers that are cut, or too large.
-        assert_eq!(deleted(&[vec![0x92, 0xC0, 0]]), []);
-        assert_eq!(deleted(&[vec![0x95, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]]), []);
-    }
 }

@@ -9,14 +9,13 @@
 //!
 //! Facts: `log0log.cc`, `log0log.h` and `srv0srv.cc` of MariaDB's source, 10.8 and later.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use disk::{Disk, Source, Stat};
 use innodb::Error::Corrupt;
-use innodb::redo::{Chain, Log, START};
+use innodb::redo::{Chain, Log, START, Spaces};
 
 use crate::Error;
 use crate::error::io;
@@ -60,8 +59,8 @@ pub struct Spooled {
     pub checkpoint: u64,
     /// The LSN of the end: a server that recovers says `End of log at LSN=` and this number.
     pub end: u64,
-    /// The numbers of tablespaces that it deletes, see [`Chain::deleted`].
-    pub deleted: BTreeSet<u32>,
+    /// What it says of tablespaces.
+    pub spaces: Spaces,
 }
 
 impl Spooled {
@@ -250,8 +249,8 @@ impl Follow {
             )));
         }
         self.spool.flush().map_err(Error::Output)?;
-        let deleted = self.chain.deleted().clone();
-        Ok(Spooled { head, bytes: self.bytes, checkpoint: self.checkpoint(), end, deleted })
+        let spaces = self.chain.spaces().clone();
+        Ok(Spooled { head, bytes: self.bytes, checkpoint: self.checkpoint(), end, spaces })
     }
 
     /// Whether the file that was opened still is the server's log. `SET GLOBAL innodb_log_file_size` gives

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
 
 use disk::RealDisk;
-use innodb::redo::{Chain, Log, START};
+use innodb::redo::{Chain, Log, START, Spaces};
 use physical::follow::{Follow, Spooled};
 use physical::{Error, Position};
 use sandbox::{Places, Product, Sandbox, Settings};
@@ -485,7 +485,8 @@ fn small_log_size_boots() {
 #[test]
 fn the_recommended_log_size_is_enough() {
     for bytes in [0, 1 << 10, 3 << 20, 33 << 20, 5 << 30, 1 << 40] {
-        let spooled = Spooled { head: vec![0; START], bytes, checkpoint: 0, end: bytes, deleted: [].into() };
+        let spooled =
+            Spooled { head: vec![0; START], bytes, checkpoint: 0, end: bytes, spaces: Spaces::default() };
         let capacity = spooled.log_size() - START as u64;
         // With pages of any size, the server accepts that its checkpoint is so far behind.
         for page in [4 << 10, 16 << 10, 64 << 10] {

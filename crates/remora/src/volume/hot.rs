@@ -122,6 +122,7 @@ impl<'a> HotCopy<'a> {
             early: BTreeMap::new(),
             kept: Vec::new(),
             spaces: BTreeMap::new(),
+            unwritten: Vec::new(),
             folders: BTreeSet::from([PathBuf::new()]),
             queues: Vec::new(),
             before: BTreeMap::new(),
@@ -160,6 +161,8 @@ pub(crate) struct HotFeed<'a> {
     kept: Vec<Node>,
     /// The tablespaces in the copy, by their numbers.
     spaces: BTreeMap<u32, PathBuf>,
+    /// Those whose first page was not written yet when they were listed.
+    unwritten: Vec<PathBuf>,
     /// The folders with files that are read while nobody commits.
     folders: BTreeSet<PathBuf>,
     /// The folders of queues.
@@ -267,13 +270,15 @@ impl HotFeed<'_> {
                     };
                     if let Some(((read, then), _)) = known.filter(|_| same) {
                         if when == When::Pages {
-                            self.spaces.insert(then.space, node.path.clone());
+                            self.note_space(then.space, &node.path);
                         }
                         // What is behind its end by now is in the redo log.
                         (node.len, node.blocks) = (read.len, read.blocks.clone());
                         self.kept.push(node);
                     } else if when == When::Pages {
-                        self.spaces.extend(self.space(&node.path)?.map(|space| (space, node.path.clone())));
+                        if let Some(space) = self.space(&node.path)? {
+                            self.note_space(space, &node.path);
+                        }
                         anew.push(node);
                     }
                 }
@@ -336,6 +341,7 @@ impl HotFeed<'_> {
     fn end_log(&mut self, log: Stopped, end: u64) -> io::Result<Spooled> {
         let log = log.finish(end)?;
         self.refuse_imported(&log)?;
+        self.refuse_lost(&log)?;
         self.redo.replace(0, &log.head)?;
         Ok(log)
     }
@@ -372,19 +378,6 @@ impl HotFeed<'_> {
         self.feed = Box::new(Scan::new(Box::new(reader)));
         self.layout = Some(layout);
         Ok(())
-    }
-
-    /// Recovery does nothing to a tablespace that the log deletes. One that is there nevertheless was
-    /// discarded and imported, which the log does not tell.
-    fn refuse_imported(&self, log: &Spooled) -> io::Result<()> {
-        match log.deleted.iter().find_map(|space| self.spaces.get(space)) {
-            None => Ok(()),
-            Some(path) => Err(io::Error::other(format!(
-                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
-                 again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
-                self.data.join(path).display()
-            ))),
-        }
     }
 
     fn tell(&self, position: &Value, ddl_s: f64, commits_s: f64) {

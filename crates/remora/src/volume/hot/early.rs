@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use block::tree::{self, Node};
 
 use super::HotFeed;
-use super::file::When;
+use super::file::{self, When};
 
 /// Where a page has the number of its tablespace.
 const SPACE_ID: u64 = 34;
@@ -58,6 +58,14 @@ impl HotFeed<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Notes that the copy has this tablespace. `space` is 0 if its first page was not written yet.
+    pub(super) fn note_space(&mut self, space: u32, path: &Path) {
+        if space == 0 && !self.is_system(path) && !file::is_altered(path) {
+            self.unwritten.push(path.to_owned());
+        }
+        self.spaces.insert(space, path.to_owned());
     }
 
     /// The contents of a small file; none if it does not exist.

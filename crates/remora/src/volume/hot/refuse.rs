@@ -3,8 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use physical::follow::Spooled;
 use server::{Flavour, Rights, Session, Version};
 
+use super::HotFeed;
 use crate::host::Machine;
 use crate::volume::belongs::{self, setting};
 
@@ -129,4 +131,33 @@ pub(super) fn engines(session: &mut Session) -> io::Result<()> {
         )));
     }
     Ok(())
+}
+
+impl HotFeed<'_> {
+    /// Recovery does nothing to a tablespace that the log deletes. One that is there nevertheless was
+    /// discarded and imported, which the log does not tell.
+    pub(super) fn refuse_imported(&self, log: &Spooled) -> io::Result<()> {
+        match log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)) {
+            None => Ok(()),
+            Some(path) => Err(io::Error::other(format!(
+                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
+                 again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
+                self.data.join(path).display()
+            ))),
+        }
+    }
+
+    /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new, and
+    /// the server has not written that page yet.
+    pub(super) fn refuse_lost(&self, log: &Spooled) -> io::Result<()> {
+        let is_lost = |path: &&PathBuf| !log.spaces.begins(&format!("./{}", path.display()));
+        match self.unwritten.iter().find(is_lost) {
+            None => Ok(()),
+            Some(path) => Err(io::Error::other(format!(
+                "the first page of {} is lost: it is zeros, and the redo log does not have it. Dump that table before the server is \
+                 started again, if it still can be read",
+                self.data.join(path).display()
+            ))),
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use sandbox::Product;
 
 use super::{Scene, server};
-use crate::support::{Ended, connect, products, remora, tell, until};
+use crate::support::{Ended, connect, on_products, products, remora, tell, until};
 
 #[test]
 fn what_can_not_be_copied_rightly_is_refused() {
@@ -66,6 +66,56 @@ fn a_damaged_page_is_named_and_nothing_is_stored() {
         "no backup was made",
     ]);
     assert!(!folder.path().join("repo/mysql/000001.blk").exists());
+}
+
+/// `zero_page0_old_refused` and `zero_page0_new`: a table that is made meanwhile has no first page yet either.
+#[test]
+fn a_first_page_that_was_lost_is_told_from_one_that_is_not_written_yet() {
+    let products: Vec<Product> = crate::extract::mariadb().collect();
+    on_products(&products, |product| {
+        let mut scene = Scene::new(product, &[]);
+        let mut session = connect(scene.server.socket());
+        for sql in [
+            "CREATE DATABASE `a-b`",
+            "CREATE TABLE `a-b`.old (id INT PRIMARY KEY) SELECT seq AS id FROM app.seq_1_to_100",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        drop(session);
+        scene.server.stop().unwrap();
+        scene.server.restart().unwrap();
+        let mut session = connect(scene.server.socket());
+        session.execute("SELECT * FROM `a-b`.old").unwrap();
+        for sql in [
+            "CREATE TABLE `a-b`.new (id INT PRIMARY KEY)",
+            "CREATE TABLE `a-b`.made (id INT PRIMARY KEY)",
+            "INSERT INTO `a-b`.new VALUES (1)",
+            "RENAME TABLE `a-b`.made TO `a-b`.`re named`",
+            "CREATE TABLE `a-b`.parts (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        let first = |name: &str| {
+            let path = scene.server.data().join("a@002db").join(name);
+            let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+            let mut page = vec![0; 16_384];
+            file.read_exact_at(&mut page, 0).unwrap();
+            (file, page)
+        };
+        let new = ["new.ibd", "re@0020named.ibd", "parts#P#p1.ibd"].map(|name| first(name).1);
+        assert!(new.iter().flatten().all(|byte| *byte == 0), "{product}: they were written");
+        scene.backup(&[]).exits(0);
+        // Also if the server writes to the table, and so names it in the log.
+        for sql in ["DO 0", "INSERT INTO `a-b`.old VALUES (1000)"] {
+            session.execute(sql).unwrap();
+            let (old, page) = first("old.ibd");
+            old.write_all_at(&[0; 16_384], 0).unwrap();
+            let ended = scene.backup(&[]);
+            old.write_all_at(&page, 0).unwrap();
+            ended.exits(1).says(&["a@002db/old.ibd is lost", "no backup was made"]);
+        }
+        scene.backup(&[]).exits(0);
+    });
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! What a redo log says of tablespaces.
+//!
+//! Facts: `mtr0types.h` and `recv_sys_t::parse` of MariaDB's source.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{number, record_bytes};
+
+/// The bit of a record's first byte that says that it is about the same page as the one before; without one
+/// before it, that it is about a file.
+const SAME_PAGE: u8 = 0x80;
+/// The bits of a record that say what happens, and what they say of a file and of a page.
+const KIND: u8 = 0xF0;
+const FILE_CREATE: u8 = 0x80;
+const FILE_DELETE: u8 = 0x90;
+const FILE_RENAME: u8 = 0xA0;
+const FILE_MODIFY: u8 = 0xB0;
+const INIT_PAGE: u8 = 0x10;
+
+/// The tablespaces that a log deletes and begins.
+#[derive(Clone, Debug, Default)]
+pub struct Spaces {
+    deleted: BTreeSet<u32>,
+    /// Those whose first page is written from nothing.
+    begun: BTreeSet<u32>,
+    /// The names that the log gives to their files.
+    named: BTreeMap<Vec<u8>, BTreeSet<u32>>,
+}
+
+impl Spaces {
+    /// The numbers of the tablespaces that the log deletes. Recovery does nothing to a tablespace with such a
+    /// number: if there is one nevertheless, it was imported after that.
+    #[must_use]
+    pub fn deleted(&self) -> &BTreeSet<u32> {
+        &self.deleted
+    }
+
+    /// Whether recovery writes the first page of this file, such as `./database/table.ibd`, from nothing. If
+    /// it does not, that page must be in the file.
+    #[must_use]
+    pub fn begins(&self, name: &str) -> bool {
+        self.named.get(name.as_bytes()).is_some_and(|spaces| !spaces.is_disjoint(&self.begun))
+    }
+
+    /// Takes the records of a mini-transaction.
+    pub(super) fn take(&mut self, records: &[u8]) {
+        let (mut at, mut has_page) = (0, false);
+        while let Some((first, rest)) = records.get(at..).and_then(<[u8]>::split_first) {
+            let Some(len) = record_bytes(*first, rest) else { return };
+            let Some(record) = records.get(at..at + len) else { return };
+            at += len;
+            let is_of_file = first & SAME_PAGE != 0;
+            // Once a record has named a page, those with this bit are about the same page.
+            if is_of_file && has_page {
+                continue;
+            }
+            has_page |= !is_of_file;
+            if is_of_file || first & KIND == INIT_PAGE {
+                // The length takes no more bytes than those in which it is not told by the first one.
+                let skipped = if first & 15 > 0 { 0 } else { number(rest).map_or(0, |(_, taken)| taken) };
+                self.record(first & KIND, record.get(1 + skipped..).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Takes a record that begins with the numbers of a tablespace and of a page.
+    fn record(&mut self, kind: u8, body: &[u8]) {
+        let Some((space, taken)) = number(body) else { return };
+        let rest = &body[taken..];
+        if kind == FILE_DELETE {
+            self.deleted.insert(space);
+        }
+        let Some((page, taken)) = number(rest) else { return };
+        let rest = &rest[taken..];
+        match kind {
+            INIT_PAGE if page == 0 => {
+                self.begun.insert(space);
+            }
+            FILE_CREATE | FILE_MODIFY => self.name(rest, space),
+            // The old name, a zero byte, the new one.
+            FILE_RENAME => rest.split(|byte| *byte == 0).for_each(|name| self.name(name, space)),
+            _ => {}
+        }
+    }
+
+    fn name(&mut self, name: &[u8], space: u32) {
+        self.named.entry(name.to_vec()).or_default().insert(space);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spaces;
+
+    /// A record with these bytes after its first one and its length.
+    fn record(kind: u8, body: &[u8]) -> Vec<u8> {
+        let len = u8::try_from(body.len()).unwrap_or(u8::MAX);
+        match len {
+            0..16 => [&[kind | len], body].concat(),
+            // What follows the first 16 bytes.
+            _ => [&[kind, len + 2 - 16], body].concat(),
+        }
+    }
+
+    /// A record about a file, with bytes after its numbers.
+    fn file(kind: u8, space: &[u8], name: &[u8]) -> Vec<u8> {
+        record(kind, &[space, &[0], name].concat())
+    }
+
+    fn taken(records: &[Vec<u8>]) -> Spaces {
+        let mut spaces = Spaces::default();
+        spaces.take(&records.concat());
+        spaces
+    }
+
+    fn deleted(records: &[Vec<u8>]) -> Vec<u32> {
+        taken(records).deleted().iter().copied().collect()
+    }
+
+    #[test]
+    fn tablespaces_that_are_deleted_are_known() {
+        let long = b"./database/table_with_a_long_name.ibd".as_slice();
+        for (bytes, space) in [
+            (&[7][..], 7),
+            (&[0x7F], 127),
+            (&[0x80, 0], 128),
+            (&[0xBF, 0xFF], 0x407F),
+            (&[0xC0, 0, 0], 0x4080),
+            (&[0xE0, 0, 0, 0], 0x0020_4080),
+            (&[0xF0, 0, 0, 0, 1], 0x1020_4081),
+        ] {
+            for name in [b"a".as_slice(), long] {
+                assert_eq!(deleted(&[file(0x90, bytes, name)]), [space], "{bytes:?}");
+                // The same about a file that is created, renamed or named.
+                for kind in [0x80, 0xA0, 0xB0, 0xF0] {
+                    let other = deleted(&[file(kind, bytes, name)]);
+                    assert!(other.is_empty(), "{kind:x}");
+                    assert_eq!(deleted(&[file(kind, bytes, name), file(0x90, &[9], name)]), [9]);
+                }
+            }
+        }
+        // After a record about a page, the bit means another record about that page.
+        let page = record(0x30, &[7, 1, 2]);
+        assert_eq!(deleted(&[page, file(0x90, &[9], b"a")]), []);
+        // Numbers that are cut, or too large.
+        assert_eq!(deleted(&[vec![0x92, 0xC0, 0]]), []);
+        assert_eq!(deleted(&[vec![0x95, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]]), []);
+    }
+
+    #[test]
+    fn a_file_begins_if_the_first_page_of_its_tablespace_does() {
+        let page = |kind: u8, space: u8, page: u8| record(kind, &[space, page]);
+        let name = "./app/a_table_with_a_name.ibd";
+        let named = |kind: u8| file(kind, &[7], name.as_bytes());
+        let begins = |records: &[Vec<u8>]| taken(records).begins(name);
+        assert!(begins(&[named(0x80), page(0x10, 7, 0)]));
+        assert!(begins(&[named(0xB0), page(0x10, 7, 0)]));
+        assert!(begins(&[named(0x80), page(0x30, 7, 3), page(0x10, 7, 0)]), "another page comes first");
+        assert!(!begins(&[named(0x80), page(0x10, 7, 3)]), "another page");
+        assert!(!begins(&[named(0x80), page(0x10, 8, 0)]), "another tablespace");
+        assert!(!begins(&[named(0xB0), page(0x30, 7, 0)]), "a change of the page");
+        assert!(!begins(&[page(0x10, 7, 0), named(0x80)]), "this is about the page");
+        assert!(!begins(&[named(0x90), page(0x10, 7, 0)]), "deleted");
+        let renamed = file(0xA0, &[7], b"./app/old.ibd\0./app/new.ibd");
+        let spaces = taken(&[renamed, page(0x10, 7, 0)]);
+        assert!(spaces.begins("./app/old.ibd") && spaces.begins("./app/new.ibd"));
+        assert!(!spaces.begins("./app/other.ibd"));
+    }
+}
