@@ -147,8 +147,8 @@ impl HotFeed<'_> {
         }
     }
 
-    /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new, and
-    /// the server has not written that page yet.
+    /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,
+    /// and the server has not written that page yet.
     pub(super) fn refuse_lost(&self, log: &Spooled) -> io::Result<()> {
         let is_lost = |path: &&PathBuf| !log.spaces.begins(&format!("./{}", path.display()));
         match self.unwritten.iter().find(is_lost) {

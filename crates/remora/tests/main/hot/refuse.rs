@@ -68,7 +68,7 @@ fn a_damaged_page_is_named_and_nothing_is_stored() {
     assert!(!folder.path().join("repo/mysql/000001.blk").exists());
 }
 
-/// `zero_page0_old_refused` and `zero_page0_new`: a table that is made meanwhile has no first page yet either.
+/// `zero_page0_old_refused` and `zero_page0_new`: a new table's first page is zeros too.
 #[test]
 fn a_first_page_that_was_lost_is_told_from_one_that_is_not_written_yet() {
     let products: Vec<Product> = crate::extract::mariadb().collect();
