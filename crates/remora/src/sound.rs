@@ -14,6 +14,10 @@ const NO_DATABASE: &str = "Invalid (old?) table or database name";
 /// The most errors of a log that are reported; further ones say the same.
 const ERRORS_MAX: usize = 20;
 
+/// What InnoDB says of a table between DISCARD and IMPORT TABLESPACE, before it calls the table corrupt. Of a
+/// file that is missing it says something else.
+const DISCARDED: &str = "Tablespace has been discarded for table";
+
 /// The first message about data on which no server starts.
 pub(crate) const NO_START: &str = "a server does not start on it";
 
@@ -89,7 +93,12 @@ pub(crate) fn check(
 /// What is wrong with one table.
 fn one(session: &mut Session, table: &TableName, progress: &dyn Progress) -> Result<Vec<String>, Error> {
     let mut damages = Vec::new();
-    for said in session.strings(&format!("CHECK TABLE {table}"))? {
+    let said = session.strings(&format!("CHECK TABLE {table}"))?;
+    if said.iter().filter_map(|row| row.get(3)?.as_ref()).any(|what| what.starts_with(DISCARDED)) {
+        progress.warn(&format!("{table}: it has no rows: its tablespace was discarded (DISCARD TABLESPACE)"));
+        return Ok(damages);
+    }
+    for said in said {
         let [_, _, Some(kind), Some(what)] = said.as_slice() else { continue };
         let line = format!("{table}: {kind}: {what}");
         match kind.as_str() {

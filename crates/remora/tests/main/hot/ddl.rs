@@ -2,7 +2,7 @@
 
 use super::step::Behind;
 use super::{Scene, sound};
-use crate::support::connect;
+use crate::support::{connect, until};
 
 /// Before the pages are read.
 const BEFORE: [&str; 12] = [
@@ -97,5 +97,57 @@ fn what_changes_after_the_pages_were_read_is_in_the_copy() {
         assert_eq!(session.value("SELECT COUNT(*) FROM w0").unwrap().unwrap(), "0");
         session.execute("XA COMMIT 'x1'").unwrap();
         assert_eq!(session.value("SELECT id FROM w0").unwrap().unwrap(), "77");
+    }
+}
+
+/// `alter_copy_dropped_late`: what an ALTER TABLE makes goes between the list of files and their reading. A
+/// table between DISCARD and IMPORT is no damage.
+#[test]
+fn an_alter_that_is_killed_late_and_a_table_without_a_tablespace_do_no_harm() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let mut session = connect(scene.server.socket());
+        for sql in [
+            "USE app",
+            "CREATE TABLE slow (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+            "CREATE TABLE gone (id INT PRIMARY KEY)",
+            "ALTER TABLE gone DISCARD TABLESPACE",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        let made = || {
+            let entries = std::fs::read_dir(scene.server.data().join("app")).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name.starts_with("#sql")).count()
+        };
+        let behind = Behind { scene: &scene, there: None };
+        let (gate, running) = behind.begin(None);
+        running.end().exits(0);
+        let all = gate.steps.lock().unwrap().clone();
+        // After the list of files, before their reading; and later.
+        for part in ["engine FROM information_schema.tables", "STAGE BLOCK_COMMIT", "SHOW MASTER STATUS"] {
+            let step = all.iter().rfind(|step| step.0.contains(part)).unwrap();
+            let mut other = connect(scene.server.socket());
+            let id = other.value("SELECT CONNECTION_ID()").unwrap().unwrap();
+            // Some milliseconds for a row. With other engines the server does not stop DDL before it has ended.
+            let sql = "ALTER TABLE app.slow ADD COLUMN x BIGINT DEFAULT (CRC32(MD5(REPEAT(id, 5000000)))), ALGORITHM=COPY";
+            let alter = std::thread::spawn(move || other.execute(sql).unwrap_err());
+            until("it has made a definition and a tablespace", || made() == 2);
+            let (gate, mut running) = behind.begin(Some(step.clone()));
+            let way = gate.wait(&mut running);
+            assert_eq!(made(), 2, "{product}: the ALTER has ended");
+            session.execute(&format!("KILL QUERY {id}")).unwrap();
+            until("what it has made is gone", || made() == 0);
+            way.send(true).unwrap();
+            running.end().exits(0);
+            let said = alter.join().unwrap().to_string();
+            assert!(said.contains("interrupted"), "{said}");
+            let back = scene.back();
+            let count = connect(back.socket()).value("SELECT CONCAT(COUNT(*), ' ', SUM(id)) FROM app.slow");
+            assert_eq!(count.unwrap().unwrap(), "900 405450", "{product}");
+            drop(back);
+            let line = ["verify", "repo", "--boot", "--work", ".", "--server", product.id()];
+            scene.run(&line).exits(0).says(&["all sound", "`app`.`gone`: it has no rows"]);
+        }
     }
 }
