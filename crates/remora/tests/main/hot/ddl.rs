@@ -129,7 +129,7 @@ fn an_alter_that_is_killed_late_and_a_table_without_a_tablespace_do_no_harm() {
             let step = all.iter().rfind(|step| step.0.contains(part)).unwrap();
             let mut other = connect(scene.server.socket());
             let id = other.value("SELECT CONNECTION_ID()").unwrap().unwrap();
-            // Some milliseconds for a row. With other engines the server does not stop DDL before it has ended.
+            // Some milliseconds for each row. With other engines it would keep DDL from being stopped.
             let sql = "ALTER TABLE app.slow ADD COLUMN x BIGINT DEFAULT (CRC32(MD5(REPEAT(id, 5000000)))), ALGORITHM=COPY";
             let alter = std::thread::spawn(move || other.execute(sql).unwrap_err());
             until("it has made a definition and a tablespace", || made() == 2);
