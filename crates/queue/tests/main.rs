@@ -8,6 +8,12 @@ mod basic;
 mod corrupt;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/due.rs"]
+mod due;
+#[path = "main/due_crash.rs"]
+mod due_crash;
+#[path = "main/due_model.rs"]
+mod due_model;
 #[path = "main/full.rs"]
 mod full;
 #[path = "main/hold.rs"]

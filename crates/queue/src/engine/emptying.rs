@@ -7,6 +7,7 @@ use crate::format::lease::Leases;
 use crate::format::origin::Journal;
 use crate::format::record::RowId;
 use crate::index::Index;
+use crate::index::later::Later;
 use crate::queue::Queue;
 use crate::queue::commit::fail;
 use crate::queue::gather::Gather;
@@ -64,6 +65,7 @@ impl Queue {
         state.journal = Journal::default();
         state.owners.clear();
         state.leases.clear();
+        state.later = Later::default();
         state.conditions.clear();
         (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
         self.note_rows(state);
@@ -87,6 +89,7 @@ impl Queue {
         state.index = Index::default();
         state.owners.clear();
         state.leases.clear();
+        state.later = Later::default();
         state.log = None;
         self.note_rows(&state);
         state.maintaining = false;

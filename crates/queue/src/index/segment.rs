@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use super::{Arrival, Doing, Location};
 use crate::Error;
-use crate::format::batch::{Indexed, Since, Stored};
+use crate::format::batch::Stored;
+use crate::format::listing::{Due, Indexed, Listing, Since};
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
 
 /// The upper two bits of `Entry::len` are the row's state.
 const GONE: u32 = 1 << 31;
 const OWNED: u32 = 1 << 30;
+const LATER: u32 = GONE | OWNED;
 
 /// Rows inserted within this many milliseconds share one time.
 const SAME_TIME_MS: u64 = 1000;
@@ -41,6 +43,7 @@ impl Entry {
         match self.len & (GONE | OWNED) {
             0 => Doing::Waiting,
             OWNED => Doing::Owned,
+            LATER => Doing::Later,
             _ => Doing::Gone,
         }
     }
@@ -67,8 +70,11 @@ pub(crate) struct Segment {
     list: List,
     live: u64,
     owned: u64,
+    later: u64,
     live_bytes: u64,
     times: Vec<Since>,
+    /// Rows that said that they are due later, until the segment is sealed.
+    dues: Vec<Due>,
     stored: Option<Stored>,
 }
 
@@ -77,7 +83,9 @@ impl Segment {
     pub(crate) fn active(file: Arc<SegmentFile>, base: RowId) -> Segment {
         let list = List::Loaded(Vec::new());
         let (base, end) = (base.0, base.0);
-        Segment { file, base, end, list, live: 0, owned: 0, live_bytes: 0, times: Vec::new(), stored: None }
+        let (times, dues) = (Vec::new(), Vec::new());
+        let (live, owned, later, live_bytes) = (0, 0, 0, 0);
+        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, stored: None }
     }
 
     /// A sealed segment of which only the entry in the checkpoint was read.
@@ -91,8 +99,8 @@ impl Segment {
         let base = runs.first().map_or(0, |(first, _)| *first);
         let end = runs.last().map_or(base, |(first, count)| first + count);
         let list = List::Unread(runs);
-        let times = Vec::new();
-        Segment { file, base, end, list, live, owned: 0, live_bytes, times, stored: Some(stored) }
+        let (times, dues, owned, later, stored) = (Vec::new(), Vec::new(), 0, 0, Some(stored));
+        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, stored }
     }
 
     /// Notes when the oldest row was inserted; for a segment that was not read.
@@ -126,12 +134,16 @@ impl Segment {
         self.owned
     }
 
-    pub(crate) fn live_bytes(&self) -> u64 {
-        self.live_bytes
+    pub(crate) fn later(&self) -> u64 {
+        self.later
     }
 
-    pub(crate) fn times(&self) -> &[Since] {
-        &self.times
+    pub(crate) fn waiting(&self) -> u64 {
+        self.live - self.owned - self.later
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes
     }
 
     pub(crate) fn stored(&self) -> Option<Stored> {
@@ -164,6 +176,7 @@ impl Segment {
 
     pub(crate) fn seal(&mut self, stored: Stored) {
         self.stored = Some(stored);
+        self.dues = Vec::new();
         if let List::Loaded(entries) = &mut self.list {
             entries.shrink_to_fit();
         }
@@ -174,7 +187,8 @@ impl Segment {
             List::Loaded(entries) => entries.capacity() * size_of::<Entry>(),
             List::Unread(runs) => runs.capacity() * size_of::<(u64, u64)>(),
         };
-        size_of::<Segment>() + list + self.times.capacity() * size_of::<Since>()
+        let dues = self.dues.capacity() * size_of::<Due>();
+        size_of::<Segment>() + list + self.times.capacity() * size_of::<Since>() + dues
     }
 
     /// Adds a row at the end.
@@ -193,12 +207,25 @@ impl Segment {
         if self.times.last().is_none_or(late) {
             self.times.push(Since { id: row.id, time_ms: row.time_ms });
         }
+        if row.due_ms > 0 {
+            self.dues.push(Due { id: row.id, due_ms: row.due_ms });
+        }
     }
 
     fn entries(&mut self) -> Result<&mut Vec<Entry>, Error> {
+        self.load()?;
+        match &mut self.list {
+            List::Loaded(entries) => Ok(entries),
+            List::Unread(_) => Err(self.file.corrupt("no index", 0)),
+        }
+    }
+
+    /// Reads the list unless it was read. Returns which of its rows were due later when it was written.
+    pub(crate) fn load(&mut self) -> Result<Vec<Due>, Error> {
+        let mut due = Vec::new();
         if let List::Unread(runs) = &self.list {
             let stored = self.stored.unwrap_or(Stored { offset: 0, len: 0, file_len: 0 });
-            let (rows, times) = self.file.read_index(&stored)?;
+            let Listing { rows, times, dues } = self.file.read_index(&stored)?;
             let entries = pick(&rows, runs, self.base);
             let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
             if entries.len() as u64 != self.live || bytes != self.live_bytes {
@@ -206,11 +233,9 @@ impl Segment {
             }
             self.times = times;
             self.list = List::Loaded(entries);
+            due = dues;
         }
-        match &mut self.list {
-            List::Loaded(entries) => Ok(entries),
-            List::Unread(_) => Err(self.file.corrupt("no index", 0)),
-        }
+        Ok(due)
     }
 
     fn position(entries: &[Entry], base: u64, id: RowId) -> Option<usize> {
@@ -252,18 +277,21 @@ impl Segment {
         let entries = self.entries()?;
         let Some(at) = Self::position(entries, base, id) else { return Ok(false) };
         let entry = &mut entries[at];
-        if entry.doing() != from {
+        if entry.doing() != from || from == Doing::Gone {
             return Ok(false);
         }
         let bits = match to {
             Doing::Waiting => 0,
             Doing::Owned => OWNED,
+            Doing::Later => LATER,
             Doing::Gone => GONE,
         };
         entry.len = entry.len & !(GONE | OWNED) | bits;
         let bytes = entry.bytes();
         self.owned += u64::from(to == Doing::Owned);
         self.owned -= u64::from(from == Doing::Owned);
+        self.later += u64::from(to == Doing::Later);
+        self.later -= u64::from(from == Doing::Later);
         if to == Doing::Gone {
             self.live -= 1;
             self.live_bytes -= bytes;
@@ -293,7 +321,7 @@ impl Segment {
         let start = lower_bound(entries, skip);
         let wanted = |entry: &&Entry| match entry.doing() {
             Doing::Waiting => true,
-            Doing::Owned => !waiting,
+            Doing::Owned | Doing::Later => !waiting,
             Doing::Gone => false,
         };
         let found = entries[start..].iter().find(wanted);
@@ -313,6 +341,14 @@ impl Segment {
         let List::Loaded(entries) = &self.list else { return Vec::new() };
         let live = entries.iter().filter(|entry| entry.doing() != Doing::Gone);
         live.map(|entry| self.indexed(entry)).collect()
+    }
+
+    /// The index of a segment whose list was read. Rows that are due at this time are not listed as due later.
+    pub(crate) fn listing(&self, now_ms: u64) -> Listing {
+        let rows = self.listed();
+        let there = |due: &&Due| rows.binary_search_by_key(&due.id, |row| row.id).is_ok();
+        let dues = self.dues.iter().filter(|due| due.due_ms > now_ms).filter(there).copied().collect();
+        Listing { dues, times: self.times.clone(), rows }
     }
 
     fn indexed(&self, entry: &Entry) -> Indexed {
@@ -399,7 +435,7 @@ mod tests {
             (9, (1 << 32) - 5, 4),
         ];
         for (id, offset, len) in rows {
-            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0 });
+            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0, due_ms: 0 });
         }
         for (id, offset, len) in rows {
             let id = RowId(base + id);

@@ -141,6 +141,9 @@ impl Session {
             return Ok(());
         }
         let back = state.disown(rows, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+        if !state.later.is_empty() {
+            held.queue.schedule_due(&mut state, held.queue.clock().up_ms);
+        }
         offer(&mut state, back.collect(), held.queue.shared.now_ms())
     }
 
