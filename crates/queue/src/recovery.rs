@@ -103,7 +103,8 @@ pub(crate) fn recover(
     let held = hold_prepared(&mut replay)?;
     let leases = Leases { rows: hold_leased(&mut replay)?, ..leases };
     let pasts = known_pasts(&mut replay)?;
-    let later = hold_later(&mut replay)?;
+    let held_rows: BTreeSet<RowId> = held.iter().flat_map(|(_, rows)| rows).copied().collect();
+    let later = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
     let Replay { index, journal, transactions, rank, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
@@ -162,13 +163,6 @@ fn known_pasts(replay: &mut Replay) -> Result<Vec<(RowId, Past)>, Error> {
         }
     }
     Ok(known)
-}
-
-/// Has rows wait until they are due.
-fn hold_later(replay: &mut Replay) -> Result<Later, Error> {
-    let added: Vec<(u64, u64)> = replay.transactions.open.values().map(|prepared| prepared.rows).collect();
-    let adding = |row: RowId| added.iter().any(|(first, count)| (*first..first + count).contains(&row.0));
-    postpone_all(&mut replay.index, &replay.dues, replay.now_ms, adding)
 }
 
 /// Removes what is not part of the queue. Returns the numbers of the segments to replay.

@@ -4,7 +4,7 @@
 //! until more than half of the list is such rows.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::Error;
 use crate::format::listing::Due;
@@ -38,12 +38,12 @@ impl Later {
         self.rows.push(Reverse((due_ms, row)));
     }
 
-    /// Notes when a row is due that somebody owns who adds it.
+    /// Notes when a row is due that somebody owns who adds or deletes it.
     pub(crate) fn keep(&mut self, row: RowId, due_ms: u64) {
         self.owned.insert(row, due_ms);
     }
 
-    /// When a row is due that had an owner who added it; `None` for others.
+    /// When a row is due that had an owner who added or deleted it; `None` for others.
     pub(crate) fn take_kept(&mut self, row: RowId) -> Option<u64> {
         if self.owned.is_empty() { None } else { self.owned.remove(&row) }
     }
@@ -90,12 +90,12 @@ impl Later {
     }
 }
 
-/// Has rows that are due after `now_ms` wait until then. `adding` says whether a row is one that its owner adds.
+/// Has rows that are due after `now_ms` wait until then. Those that are `held` may come back before.
 pub(crate) fn postpone_all(
     index: &mut Index,
     dues: &[Due],
     now_ms: u64,
-    adding: impl Fn(RowId) -> bool,
+    held: &BTreeSet<RowId>,
 ) -> Result<Later, Error> {
     let mut later = Later::default();
     for Due { id, due_ms } in dues.iter().filter(|due| due.due_ms > now_ms) {
@@ -104,8 +104,8 @@ pub(crate) fn postpone_all(
                 index.postpone(*id)?;
                 later.add(*id, *due_ms);
             }
-            Doing::Owned if adding(*id) => later.keep(*id, *due_ms),
-            // Whoever owns it has been given it: it was due.
+            Doing::Owned if held.contains(id) => later.keep(*id, *due_ms),
+            // A lease has it: it was due when it was given.
             Doing::Owned | Doing::Later | Doing::Gone => {}
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::format::record::RowId;
+use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::lease::Known;
 use crate::store::file::Location;
@@ -31,8 +32,10 @@ pub struct Cursor {
 
 /// Which rows a cursor returns.
 enum Sees {
-    /// Those that nobody owns.
+    /// Those that wait.
     Waiting,
+    /// Those that nobody owns.
+    Unowned,
     /// These, in the order of the queue.
     Own(std::vec::IntoIter<RowId>),
     /// All, to be copied.
@@ -62,7 +65,13 @@ impl Cursor {
         Cursor::of_now(queue, first, Sees::Live)
     }
 
-    /// A walk over the rows that nobody owns.
+    /// A walk over the rows that nobody owns, also those that are due later.
+    #[must_use]
+    pub fn of_unowned(queue: &Arc<Queue>) -> Cursor {
+        Cursor::of_now(queue, RowId(0), Sees::Unowned)
+    }
+
+    /// A walk over the rows that wait.
     pub(crate) fn of_waiting(queue: &Arc<Queue>) -> Cursor {
         Cursor::of_now(queue, RowId(0), Sees::Waiting)
     }
@@ -144,13 +153,16 @@ impl Cursor {
             let found = match &mut self.sees {
                 Sees::Own(rows) => rows.next(),
                 Sees::Waiting => state.index.next_waiting(self.next)?,
-                Sees::All | Sees::Live => state.index.next_live(self.next)?,
+                Sees::All | Sees::Live | Sees::Unowned => state.index.next_live(self.next)?,
             };
             let Some(id) = found.filter(|id| *id < self.end) else {
                 self.next = self.end;
                 break;
             };
             self.next = RowId(id.0 + 1);
+            if matches!(self.sees, Sees::Unowned) && state.index.doing(id)? == Doing::Owned {
+                continue;
+            }
             if let Some(mut place) = state.index.locate(id)? {
                 if matches!(self.sees, Sees::All) {
                     let leases = &state.leases;

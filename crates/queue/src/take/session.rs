@@ -169,7 +169,7 @@ impl Session {
         given.and(settled)
     }
 
-    /// Deletes rows that the session owns and rows that wait. Rows that others own stay. Returns how many
+    /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay. Returns how many
     /// were deleted.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Session {
     pub fn delete(&mut self, queue: &Queue, rows: &[RowId]) -> Result<u64, Error> {
         let mut state = queue.room()?;
         let rows: BTreeSet<RowId> = rows.iter().copied().collect();
-        let (going, taken) = claim(&mut state, &rows, self.owner, queue.shared.now_ms())?;
+        let (going, taken) = claim(queue, &mut state, &rows, self.owner)?;
         if going.is_empty() {
             return Ok(0);
         }
@@ -229,16 +229,17 @@ impl Session {
     }
 }
 
-/// Has an owner own those of these rows that wait, so that nobody else gets a row while its end is being
+/// Has an owner own those of these rows that wait or are due later, so that nobody else gets a row while its end is being
 /// written. Returns all of these rows that it owns then, and those that it did not own before.
 pub(super) fn claim(
+    queue: &Queue,
     state: &mut State,
     rows: &BTreeSet<RowId>,
     owner: OwnerId,
-    since_ms: u64,
 ) -> Result<(Vec<RowId>, Vec<RowId>), Error> {
-    let (mut going, mut taken) = (Vec::new(), Vec::new());
+    let (mut going, mut taken, since_ms) = (Vec::new(), Vec::new(), queue.shared.now_ms());
     for id in rows {
+        queue.hasten(state, *id)?;
         let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == owner);
         if mine || state.is_waiting(*id)? {
             if !mine {
