@@ -19,6 +19,24 @@ pub(crate) use segment::Segment;
 /// How many rows that wait before the head are remembered; with more, it goes back to the first of them.
 const EARLY_MAX: usize = 4096;
 
+/// The place of a row in the order in which rows are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    /// 0 in a queue without priorities.
+    pub(crate) priority: i64,
+    pub(crate) id: RowId,
+}
+
+impl Turn {
+    /// No row comes before it.
+    pub(crate) const FIRST: Turn = Turn { priority: i64::MIN, id: RowId(0) };
+
+    /// The next place.
+    pub(crate) fn after(self) -> Turn {
+        Turn { id: RowId(self.id.0 + 1), ..self }
+    }
+}
+
 /// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -41,6 +59,8 @@ pub(crate) struct Arrival {
     pub(crate) time_ms: u64,
     /// When it is due, milliseconds since 1970, if that is later; else 0.
     pub(crate) due_ms: u64,
+    /// 0 in a queue without priorities.
+    pub(crate) priority: i64,
 }
 
 /// All rows of a queue that are not gone.
@@ -55,6 +75,8 @@ pub(crate) struct Index {
     live: u64,
     owned: u64,
     later: u64,
+    /// The rows that wait, in a queue with priorities.
+    turns: Option<BTreeSet<Turn>>,
     /// Files without rows.
     emptied: Vec<Arc<SegmentFile>>,
     /// Whether a sealed segment became sparse since [`Index::take_sparse`] was last called.
@@ -62,6 +84,40 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// An index without rows; `priorities` says whether its queue has them.
+    pub(crate) fn new(priorities: bool) -> Index {
+        Index { turns: priorities.then(BTreeSet::new), ..Index::default() }
+    }
+
+    /// Whether rows are given in another order than that of their ids.
+    pub(crate) fn has_priorities(&self) -> bool {
+        self.turns.is_some()
+    }
+
+    /// The place of a row that is not gone in the order in which rows are given.
+    pub(crate) fn turn(&mut self, id: RowId) -> Result<Turn, Error> {
+        let segment = if self.turns.is_some() { self.segment_with(id) } else { None };
+        Ok(Turn { priority: segment.map_or(Ok(0), |segment| segment.priority(id))?, id })
+    }
+
+    /// The first place from `from` on at which a row waits.
+    pub(crate) fn next_turn(&mut self, from: Turn) -> Result<Option<Turn>, Error> {
+        match &self.turns {
+            Some(turns) => Ok(turns.range(from..).next().copied()),
+            None => Ok(self.next_waiting(from.id)?.map(|id| Turn { priority: 0, id })),
+        }
+    }
+
+    /// Puts all rows that wait in order, for an index that recovery has filled.
+    pub(crate) fn order(&mut self) -> Result<(), Error> {
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        turns.clear();
+        for segment in self.segments.values_mut() {
+            turns.extend(segment.turns()?);
+        }
+        Ok(())
+    }
+
     /// Rows that wait or are owned.
     pub(crate) fn live(&self) -> u64 {
         self.live
@@ -79,7 +135,9 @@ impl Index {
 
     /// Bytes of memory that the lists take.
     pub(crate) fn memory(&self) -> usize {
-        self.segments.values().map(Segment::memory).sum::<usize>() + self.early.len() * size_of::<u64>()
+        self.segments.values().map(Segment::memory).sum::<usize>()
+            + self.early.len() * size_of::<u64>()
+            + self.turns.iter().map(|turns| turns.len() * size_of::<Turn>()).sum::<usize>()
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
@@ -93,6 +151,10 @@ impl Index {
         let segment = self.segments.entry(base).or_insert_with(|| Segment::active(file.clone(), row.id));
         segment.push(row);
         self.live += 1;
+        let turn = Turn { priority: row.priority, id: row.id };
+        if let Some(turns) = &mut self.turns {
+            turns.insert(turn);
+        }
     }
 
     /// Adds a sealed segment.
@@ -201,29 +263,37 @@ impl Index {
 
     /// Makes a waiting row owned; false when it is not waiting.
     pub(crate) fn take(&mut self, id: RowId) -> Result<bool, Error> {
+        let turn = self.turn(id)?;
         let taken = match self.segment_with(id) {
             Some(segment) => segment.change(id, Doing::Waiting, Doing::Owned)?,
             None => false,
         };
         self.owned += u64::from(taken);
         if taken {
-            self.left(id);
+            self.left(turn);
         }
         Ok(taken)
     }
 
     /// Notes that a row does not wait any more.
-    fn left(&mut self, id: RowId) {
+    fn left(&mut self, turn: Turn) {
         if !self.early.is_empty() {
-            self.early.remove(&id.0);
+            self.early.remove(&turn.id.0);
         }
-        if self.head == id.0 {
+        if self.head == turn.id.0 {
             self.head += 1;
+        }
+        if let Some(turns) = &mut self.turns {
+            turns.remove(&turn);
         }
     }
 
     /// Notes that a row waits that did not.
-    fn came(&mut self, id: RowId) {
+    fn came(&mut self, id: RowId) -> Result<(), Error> {
+        let turn = self.turn(id)?;
+        if let Some(turns) = &mut self.turns {
+            turns.insert(turn);
+        }
         if id.0 < self.head {
             self.early.insert(id.0);
             if self.early.len() > EARLY_MAX {
@@ -231,17 +301,19 @@ impl Index {
                 self.early.clear();
             }
         }
+        Ok(())
     }
 
     /// Gives a waiting row to nobody until it is due; false when it is not waiting.
     pub(crate) fn postpone(&mut self, id: RowId) -> Result<bool, Error> {
+        let turn = self.turn(id)?;
         let postponed = match self.segment_with(id) {
             Some(segment) => segment.change(id, Doing::Waiting, Doing::Later)?,
             None => false,
         };
         self.later += u64::from(postponed);
         if postponed {
-            self.left(id);
+            self.left(turn);
         }
         Ok(postponed)
     }
@@ -254,7 +326,7 @@ impl Index {
         };
         if arrived {
             self.later -= 1;
-            self.came(id);
+            self.came(id)?;
         }
         Ok(arrived)
     }
@@ -267,13 +339,14 @@ impl Index {
         };
         if restored {
             self.owned -= 1;
-            self.came(id);
+            self.came(id)?;
         }
         Ok(restored)
     }
 
     /// Marks a row as gone; false when it was gone already.
     pub(crate) fn remove(&mut self, id: RowId) -> Result<bool, Error> {
+        let turn = self.turn(id)?;
         let Some(segment) = self.segment_with(id) else { return Ok(false) };
         let doing = segment.doing(id)?;
         if !segment.change(id, doing, Doing::Gone)? {
@@ -289,7 +362,7 @@ impl Index {
         }
         self.sparse |= sparse && !empty;
         if doing == Doing::Waiting {
-            self.left(id);
+            self.left(turn);
         }
         Ok(true)
     }

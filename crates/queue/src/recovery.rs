@@ -86,7 +86,7 @@ pub(crate) fn recover(
     let folder = Folder::new(disk.clone(), files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
     let mut replay = Replay {
-        index: Index::default(),
+        index: Index::new(checkpoint.definition.order.priority.is_some()),
         journal: checkpoint.journal.clone(),
         transactions: checkpoint.transactions.clone(),
         leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
@@ -203,6 +203,7 @@ fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, replay: &mut R
         replay.index.insert(segment.with_oldest(listed.oldest_ms));
     }
     replay.dues = replay.index.load(&later)?;
+    replay.index.order()?;
     Ok(())
 }
 
@@ -328,7 +329,8 @@ fn apply(
             let time_ms = moved.unwrap_or(time_ms);
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
             let due_ms = replay.rank.as_ref().map_or(0, |rank| rank.due_after(replay.now_ms, row));
-            replay.index.push(file, &Arrival { id, offset, len, time_ms, due_ms });
+            let priority = replay.rank.as_ref().map_or(0, |rank| rank.priority(row));
+            replay.index.push(file, &Arrival { id, offset, len, time_ms, due_ms, priority });
             replay.dues.extend((due_ms > 0).then_some(Due { id, due_ms }));
             replay.next = RowId(id.0 + 1);
             origin.iter().for_each(|origin| replay.journal.add(origin));

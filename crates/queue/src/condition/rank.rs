@@ -9,7 +9,7 @@ use crate::Error;
 use crate::format::checkpoint::Definition;
 use crate::format::order::Order;
 
-/// Reads from the rows of a queue when they are given.
+/// Reads from the rows of a queue when and in which order they are given.
 #[derive(Debug)]
 pub(crate) struct Rank {
     schema: Arc<Schema>,
@@ -30,6 +30,11 @@ impl Rank {
         {
             return Err(Error::Column { column });
         }
+        if let Some(column) = order.priority
+            && !matches!(kind(column), Some(Kind::Integer { .. }))
+        {
+            return Err(Error::Column { column });
+        }
         Ok(Some(Rank { schema: Arc::new(schema), order }))
     }
 
@@ -37,6 +42,13 @@ impl Rank {
     pub(crate) fn due_after(&self, now_ms: u64, row: &[u8]) -> u64 {
         let due_ms = self.order.due.and_then(|column| self.due_ms(column, row)).unwrap_or(0);
         if due_ms > now_ms { due_ms } else { 0 }
+    }
+
+    /// Before which others a row is given: those with the lowest number come first.
+    pub(crate) fn priority(&self, row: &[u8]) -> i64 {
+        let Some((column, values)) = self.order.priority.zip(self.schema.read(row)) else { return 0 };
+        let Value::Number(number) = values.get(place(column)) else { return 0 };
+        i64::try_from(number.digits).unwrap_or(i64::MAX)
     }
 
     /// A fraction of a millisecond counts as a whole one, because a row must not come too early.

@@ -132,7 +132,8 @@ impl Queue {
                 let at = encode_moved(&mut bytes, row.id, before, *inserted_ms, &contents);
                 let (offset, len) = (end + at as u64, bytes.len() - at);
                 let due_ms = self.rank.as_ref().map_or(0, |rank| rank.due_after(time_ms, &contents));
-                segment.push(&Arrival { id: row.id, offset, len, time_ms: *inserted_ms, due_ms });
+                let priority = self.rank.as_ref().map_or(0, |rank| rank.priority(&contents));
+                segment.push(&Arrival { id: row.id, offset, len, time_ms: *inserted_ms, due_ms, priority });
                 before = row.id;
             }
             batch::seal(&mut bytes, &place, end, &Header { kind: Kind::Records, first, synced: 0, time_ms });

@@ -1,8 +1,8 @@
-//! The index that seals a segment: its rows, when they were inserted, and when they are due.
+//! The index that seals a segment: its rows, when they were inserted, when they are due, and which come first.
 
-use crate::format::order::DUE;
+use crate::format::order::{DUE, PRIORITY};
 use crate::format::record::RowId;
-use crate::format::wire::{Reader, put_varint};
+use crate::format::wire::{Reader, put_signed, put_varint};
 
 /// A row of an index: its id, the offset of its checksum in the segment, and the length of checksum and row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) struct Listing {
     pub(crate) times: Vec<Since>,
     /// The rows that were not due when it was written.
     pub(crate) dues: Vec<Due>,
+    /// The priority of each row, if the queue has them.
+    pub(crate) priorities: Vec<i64>,
 }
 
 impl Listing {
@@ -61,6 +63,9 @@ impl Listing {
                 put_varint(out, due.due_ms);
                 id = due.id.0;
             }
+        }
+        if features & PRIORITY != 0 {
+            self.priorities.iter().for_each(|priority| put_signed(out, *priority));
         }
     }
 
@@ -93,13 +98,15 @@ impl Listing {
                 dues.push(Due { id: RowId(id), due_ms: reader.varint()? });
             }
         }
-        reader.is_empty().then_some(Listing { rows, times, dues })
+        let ranked = if features & PRIORITY == 0 { 0 } else { rows.len() };
+        let priorities = (0..ranked).map(|_| reader.signed()).collect::<Option<_>>()?;
+        reader.is_empty().then_some(Listing { rows, times, dues, priorities })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DUE, Due, Indexed, Listing, Since};
+    use super::{DUE, Due, Indexed, Listing, PRIORITY, Since};
     use crate::format::record::RowId;
 
     #[test]
@@ -107,13 +114,16 @@ mod tests {
         let row = |id, offset| Indexed { id: RowId(id), offset, len: 30 };
         let dues = vec![Due { id: RowId(9), due_ms: 1_700_000_000_123 }, Due { id: RowId(12), due_ms: 5 }];
         let times = vec![Since { id: RowId(7), time_ms: 1000 }, Since { id: RowId(9), time_ms: 5000 }];
-        let whole = Listing { rows: vec![row(7, 70), row(9, 100), row(12, 400)], times, dues };
+        let (rows, priorities) = (vec![row(7, 70), row(9, 100), row(12, 400)], vec![i64::MIN, -1, i64::MAX]);
+        let whole = Listing { rows, times, dues, priorities };
         let mut bytes = Vec::new();
-        whole.encode(&mut bytes, RowId(7), DUE);
+        whole.encode(&mut bytes, RowId(7), DUE | PRIORITY);
         for at in 0..bytes.len() {
-            assert_eq!(Listing::decode(&bytes[..at], RowId(7), DUE), None);
+            assert_eq!(Listing::decode(&bytes[..at], RowId(7), DUE | PRIORITY), None);
         }
-        assert_eq!(Listing::decode(&bytes, RowId(7), 0), None, "another queue's");
-        assert_eq!(Listing::decode(&bytes, RowId(7), DUE), Some(whole));
+        for other in [0, DUE, PRIORITY] {
+            assert_eq!(Listing::decode(&bytes, RowId(7), other), None, "another queue's");
+        }
+        assert_eq!(Listing::decode(&bytes, RowId(7), DUE | PRIORITY), Some(whole));
     }
 }

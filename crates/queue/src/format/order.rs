@@ -1,26 +1,32 @@
-//! Which columns decide when rows are given. docs/formats/queue.md has the tables.
+//! Which columns decide when and in which order rows are given. docs/formats/queue.md has the tables.
 
 use crate::format::wire::{Reader, put_varint};
 
 /// The feature flag of files of queues whose rows say when they are due.
 pub(crate) const DUE: u64 = 0x8;
 
-/// Which columns of a row decide when it is given, by their numbers in the layout of the rows.
+/// The feature flag of files of queues whose rows are not given in the order of insertion alone.
+pub(crate) const PRIORITY: u64 = 0x10;
+
+/// Which columns of a row decide when it is given and before which others, by their numbers in the layout of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Says from when on it may be given: whole seconds since 1970, a TIMESTAMP, or a DATETIME of UTC. NULL or
     /// the past: at once.
     pub due: Option<u32>,
+    /// A whole number, NULL as 0: rows with the lowest one are given first.
+    pub priority: Option<u32>,
 }
 
 impl Order {
     /// The feature flags that it needs.
     pub(crate) fn features(&self) -> u64 {
-        if self.due.is_some() { DUE } else { 0 }
+        let due = if self.due.is_some() { DUE } else { 0 };
+        due | if self.priority.is_some() { PRIORITY } else { 0 }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        self.due.into_iter().for_each(|column| put_varint(out, u64::from(column)));
+        [self.due, self.priority].into_iter().flatten().for_each(|column| put_varint(out, u64::from(column)));
     }
 
     /// Reads it from a file with these feature flags.
@@ -29,6 +35,6 @@ impl Order {
             0 => Some(None),
             _ => u32::try_from(reader.varint()?).ok().map(Some),
         };
-        Some(Order { due: column(DUE)? })
+        Some(Order { due: column(DUE)?, priority: column(PRIORITY)? })
     }
 }

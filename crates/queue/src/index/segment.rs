@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Arrival, Doing, Location};
+use super::{Arrival, Doing, Location, Turn};
 use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing, Since};
+use crate::format::order::PRIORITY;
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
 
@@ -75,6 +76,8 @@ pub(crate) struct Segment {
     times: Vec<Since>,
     /// Rows that said that they are due later, until the segment is sealed.
     dues: Vec<Due>,
+    /// The priority of each entry of the list, in a queue with priorities.
+    priorities: Vec<i64>,
     stored: Option<Stored>,
 }
 
@@ -83,9 +86,8 @@ impl Segment {
     pub(crate) fn active(file: Arc<SegmentFile>, base: RowId) -> Segment {
         let list = List::Loaded(Vec::new());
         let (base, end) = (base.0, base.0);
-        let (times, dues) = (Vec::new(), Vec::new());
-        let (live, owned, later, live_bytes) = (0, 0, 0, 0);
-        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, stored: None }
+        let (base, end, stored) = (base, end, None);
+        Segment { base, end, stored, ..Segment::empty(file, list) }
     }
 
     /// A sealed segment of which only the entry in the checkpoint was read.
@@ -99,8 +101,13 @@ impl Segment {
         let base = runs.first().map_or(0, |(first, _)| *first);
         let end = runs.last().map_or(base, |(first, count)| first + count);
         let list = List::Unread(runs);
-        let (times, dues, owned, later, stored) = (Vec::new(), Vec::new(), 0, 0, Some(stored));
-        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, stored }
+        Segment { base, end, live, live_bytes, stored: Some(stored), ..Segment::empty(file, list) }
+    }
+
+    fn empty(file: Arc<SegmentFile>, list: List) -> Segment {
+        let (base, end, live, owned, later, live_bytes, stored) = (0, 0, 0, 0, 0, 0, None);
+        let (times, dues, priorities) = (Vec::new(), Vec::new(), Vec::new());
+        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, priorities, stored }
     }
 
     /// Notes when the oldest row was inserted; for a segment that was not read.
@@ -177,6 +184,7 @@ impl Segment {
     pub(crate) fn seal(&mut self, stored: Stored) {
         self.stored = Some(stored);
         self.dues = Vec::new();
+        self.priorities.shrink_to_fit();
         if let List::Loaded(entries) = &mut self.list {
             entries.shrink_to_fit();
         }
@@ -187,8 +195,8 @@ impl Segment {
             List::Loaded(entries) => entries.capacity() * size_of::<Entry>(),
             List::Unread(runs) => runs.capacity() * size_of::<(u64, u64)>(),
         };
-        let dues = self.dues.capacity() * size_of::<Due>();
-        size_of::<Segment>() + list + self.times.capacity() * size_of::<Since>() + dues
+        let times = self.times.capacity() * size_of::<Since>() + self.dues.capacity() * size_of::<Due>();
+        size_of::<Segment>() + list + times + self.priorities.capacity() * size_of::<i64>()
     }
 
     /// Adds a row at the end.
@@ -206,6 +214,9 @@ impl Segment {
         let late = |since: &Since| row.time_ms >= since.time_ms.saturating_add(SAME_TIME_MS);
         if self.times.last().is_none_or(late) {
             self.times.push(Since { id: row.id, time_ms: row.time_ms });
+        }
+        if self.file.place().features & PRIORITY != 0 {
+            self.priorities.push(row.priority);
         }
         if row.due_ms > 0 {
             self.dues.push(Due { id: row.id, due_ms: row.due_ms });
@@ -225,15 +236,15 @@ impl Segment {
         let mut due = Vec::new();
         if let List::Unread(runs) = &self.list {
             let stored = self.stored.unwrap_or(Stored { offset: 0, len: 0, file_len: 0 });
-            let Listing { rows, times, dues } = self.file.read_index(&stored)?;
-            let entries = pick(&rows, runs, self.base);
+            let listing = self.file.read_index(&stored)?;
+            let (entries, priorities) = pick(&listing, runs, self.base);
             let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
             if entries.len() as u64 != self.live || bytes != self.live_bytes {
                 return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
             }
-            self.times = times;
+            (self.times, self.priorities) = (listing.times, priorities);
             self.list = List::Loaded(entries);
-            due = dues;
+            due = listing.dues;
         }
         Ok(due)
     }
@@ -307,8 +318,11 @@ impl Segment {
             && entries.len() >= TRIM_MIN
             && entries.len() / 2 > live
         {
+            let mut kept = entries.iter().map(|entry| entry.doing() != Doing::Gone);
+            self.priorities.retain(|_| kept.next().unwrap_or(false));
             entries.retain(|entry| entry.doing() != Doing::Gone);
             entries.shrink_to(live + live / 2);
+            self.priorities.shrink_to(live + live / 2);
         }
     }
 
@@ -326,6 +340,27 @@ impl Segment {
         };
         let found = entries[start..].iter().find(wanted);
         Ok(found.map(|entry| RowId(base + u64::from(entry.delta))))
+    }
+
+    /// The priority of a row that is not gone.
+    pub(crate) fn priority(&mut self, id: RowId) -> Result<i64, Error> {
+        let base = self.base;
+        let at = Self::position(self.entries()?, base, id);
+        Ok(at.and_then(|at| self.priorities.get(at)).copied().unwrap_or(0))
+    }
+
+    /// The places of its rows that wait in the order in which rows are given.
+    pub(crate) fn turns(&mut self) -> Result<Vec<Turn>, Error> {
+        let base = self.base;
+        self.load()?;
+        let List::Loaded(entries) = &self.list else { return Ok(Vec::new()) };
+        let waiting =
+            entries.iter().zip(&self.priorities).filter(|(entry, _)| entry.doing() == Doing::Waiting);
+        let turn = |(entry, priority): (&Entry, &i64)| Turn {
+            priority: *priority,
+            id: RowId(base + u64::from(entry.delta)),
+        };
+        Ok(waiting.map(turn).collect())
     }
 
     /// The rows that are not gone, with their states.
@@ -348,7 +383,17 @@ impl Segment {
         let rows = self.listed();
         let there = |due: &&Due| rows.binary_search_by_key(&due.id, |row| row.id).is_ok();
         let dues = self.dues.iter().filter(|due| due.due_ms > now_ms).filter(there).copied().collect();
-        Listing { dues, times: self.times.clone(), rows }
+        let priorities = match &self.list {
+            List::Loaded(entries) => {
+                let ranked = entries.iter().zip(&self.priorities);
+                ranked
+                    .filter(|(entry, _)| entry.doing() != Doing::Gone)
+                    .map(|(_, priority)| *priority)
+                    .collect()
+            }
+            List::Unread(_) => Vec::new(),
+        };
+        Listing { dues, times: self.times.clone(), priorities, rows }
     }
 
     fn indexed(&self, entry: &Entry) -> Indexed {
@@ -397,20 +442,21 @@ fn lower_bound(entries: &[Entry], delta: u32) -> usize {
     entries.partition_point(|entry| entry.delta < delta)
 }
 
-/// The rows of an index whose ids are in the runs.
-fn pick(rows: &[Indexed], runs: &[(u64, u64)], base: u64) -> Vec<Entry> {
-    let mut picked = Vec::with_capacity(rows.len());
+/// The rows of an index whose ids are in the runs, and their priorities.
+fn pick(listing: &Listing, runs: &[(u64, u64)], base: u64) -> (Vec<Entry>, Vec<i64>) {
+    let (mut picked, mut priorities) = (Vec::with_capacity(listing.rows.len()), Vec::new());
     let mut runs = runs.iter().peekable();
-    for row in rows {
+    for (nth, row) in listing.rows.iter().enumerate() {
         while runs.next_if(|(first, count)| first + count <= row.id.0).is_some() {}
         let Some((first, _)) = runs.peek() else { break };
         let delta = row.id.0.checked_sub(base).and_then(|delta| u32::try_from(delta).ok());
         let place = delta.zip(u32::try_from(row.offset).ok()).zip(u32::try_from(row.len).ok());
         if let Some(((delta, offset), len)) = place.filter(|_| *first <= row.id.0) {
             picked.push(Entry { delta, offset, len });
+            priorities.extend(listing.priorities.get(nth));
         }
     }
-    picked
+    (picked, priorities)
 }
 
 #[cfg(test)]
@@ -435,7 +481,7 @@ mod tests {
             (9, (1 << 32) - 5, 4),
         ];
         for (id, offset, len) in rows {
-            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0, due_ms: 0 });
+            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0, due_ms: 0, priority: 0 });
         }
         for (id, offset, len) in rows {
             let id = RowId(base + id);

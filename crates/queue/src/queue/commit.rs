@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::format::batch::{BATCH_HEADER, Header, Kind, Stored};
 use crate::format::record::RowId;
-use crate::index::Arrival;
+use crate::index::{Arrival, Turn};
 use crate::queue::gather::{Batch, Gather};
 use crate::queue::offer::{Candidate, offer, tell_all};
 use crate::queue::owner::Ownership;
@@ -175,7 +175,8 @@ impl Queue {
             let (id, bytes) = (row.id, gather.row(row));
             let due_ms = self.rank.as_ref().map_or(0, |rank| rank.due_after(now_ms, bytes));
             let offset = written.offset + row.at as u64;
-            state.index.push(&file, &Arrival { id, offset, len: row.len, time_ms: now_ms, due_ms });
+            let priority = self.rank.as_ref().map_or(0, |rank| rank.priority(bytes));
+            state.index.push(&file, &Arrival { id, offset, len: row.len, time_ms: now_ms, due_ms, priority });
             match row.owner {
                 Some(owner) => {
                     state.own(&[id], Ownership { owner, since_ms: now_ms })?;
@@ -184,7 +185,12 @@ impl Queue {
                     }
                 }
                 None if due_ms > 0 => state.postpone(id, due_ms)?,
-                None => new.push(Candidate { id, row: Some(bytes) }),
+                None => {
+                    if state.index.has_priorities() {
+                        state.conditions.came_back(Turn { priority, id });
+                    }
+                    new.push(Candidate { id, row: Some(bytes) });
+                }
             }
         }
         gather.pasts.iter().for_each(|(row, past)| state.leases.set_past(*row, past.clone()));

@@ -4,7 +4,10 @@
 //! nothing for it. Whoever makes a row available offers it to the waiters of that queue before releasing the
 //! queue's lock. So a row that matches a registered waiter never stays behind.
 
+use std::collections::BTreeMap;
+
 use crate::format::record::RowId;
+use crate::index::Turn;
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::{Given, News, Registration};
@@ -27,6 +30,12 @@ pub(crate) struct Candidate<'bytes> {
 pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
     if state.held_back > 0 {
         return Ok(());
+    }
+    if state.index.has_priorities() && candidates.len() > 1 {
+        let turns: Result<Vec<_>, _> =
+            candidates.iter().map(|candidate| state.index.turn(candidate.id)).collect();
+        let turns: BTreeMap<RowId, Turn> = turns?.into_iter().map(|turn| (turn.id, turn)).collect();
+        candidates.sort_by_key(|candidate| turns.get(&candidate.id).copied());
     }
     let mut from = 0;
     while !candidates.is_empty() {

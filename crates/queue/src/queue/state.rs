@@ -190,7 +190,7 @@ impl State {
                 self.postpone(*id, due_ms)?;
                 continue;
             }
-            self.conditions.came_back(*id);
+            self.conditions.came_back(self.index.turn(*id)?);
             back.push(*id);
         }
         Ok(back)
@@ -208,7 +208,7 @@ impl State {
     pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
         let arrived = self.index.arrive(id)?;
         if arrived {
-            self.conditions.came_back(id);
+            self.conditions.came_back(self.index.turn(id)?);
         }
         Ok(arrived)
     }

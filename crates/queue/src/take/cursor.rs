@@ -76,10 +76,12 @@ impl Cursor {
         Cursor::of_now(queue, RowId(0), Sees::Waiting)
     }
 
-    /// A walk over these rows, which are from this epoch of the queue.
+    /// A walk over these rows, which are from this epoch of the queue and were taken in this order.
     pub(crate) fn of_own(queue: &Arc<Queue>, epoch: u64, mut rows: Vec<RowId>) -> Cursor {
-        rows.sort_unstable();
-        let end = rows.last().map_or(RowId(0), |last| RowId(last.0 + 1));
+        let end = rows.iter().max().map_or(RowId(0), |last| RowId(last.0 + 1));
+        if queue.definition().order.priority.is_none() {
+            rows.sort_unstable();
+        }
         Cursor::new(queue, epoch, RowId(0), end, Sees::Own(rows.into_iter()))
     }
 
@@ -159,7 +161,9 @@ impl Cursor {
                 self.next = self.end;
                 break;
             };
-            self.next = RowId(id.0 + 1);
+            if !matches!(self.sees, Sees::Own(_)) {
+                self.next = RowId(id.0 + 1);
+            }
             if matches!(self.sees, Sees::Unowned) && state.index.doing(id)? == Doing::Owned {
                 continue;
             }

@@ -12,7 +12,7 @@ use crate::support::{
     texts, timed, wall, whole_row, xid,
 };
 
-const DUE: Order = Order { due: Some(0) };
+const DUE: Order = Order { due: Some(0), priority: None };
 
 fn due(sync: Sync) -> Definition {
     ordered(sync, WHOLE, DUE)
@@ -44,7 +44,7 @@ impl Place {
 
     /// Publishes a row that is due in so many seconds.
     fn put(&self, seconds: i64, text: &str) {
-        self.queue.publish(&[&whole_row(Some(in_seconds(seconds)), text)], None).unwrap();
+        self.queue.publish(&[&whole_row(Some(in_seconds(seconds)), None, text)], None).unwrap();
     }
 
     /// What is there now, after the time that was let pass.
@@ -63,7 +63,7 @@ fn a_row_is_given_when_it_is_due_in_its_place() {
     set_wall(1_700_000_000_000);
     let place = Place::new(&due(Sync::Always));
     place.put(10, "ten");
-    place.queue.publish(&[&whole_row(None, "null"), &whole_row(Some(-5), "past")], None).unwrap();
+    place.queue.publish(&[&whole_row(None, None, "null"), &whole_row(Some(-5), None, "past")], None).unwrap();
     place.put(5, "five");
     place.put(0, "now");
     let mut taker = session(1);
@@ -104,7 +104,10 @@ fn a_time_of_any_kind_is_never_too_early() {
         set_wall(due_ms - 1);
         place
             .queue
-            .publish(&[&ordered_row(Some(&bytes), len, "x"), &ordered_row(None, len, "n")], None)
+            .publish(
+                &[&ordered_row((Some(&bytes), len), None, "x"), &ordered_row((None, len), None, "n")],
+                None,
+            )
             .unwrap();
         let place = place.reopened();
         assert_eq!(place.queue.status().waiting, 1, "{kind:?}");
@@ -112,7 +115,7 @@ fn a_time_of_any_kind_is_never_too_early() {
         place.queue.end_due().unwrap();
         assert_eq!(place.queue.status().waiting, 2, "{kind:?}");
         // A time that was never: at once.
-        place.queue.publish(&[&ordered_row(Some(&vec![0; len]), len, "0")], None).unwrap();
+        place.queue.publish(&[&ordered_row((Some(&vec![0; len]), len), None, "0")], None).unwrap();
         assert_eq!(place.queue.status().waiting, 3, "{kind:?}");
     }
 }
@@ -121,8 +124,8 @@ fn a_time_of_any_kind_is_never_too_early() {
 fn a_column_that_is_no_time_is_refused() {
     let disk = FaultDisk::default();
     let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
-    for (kind, column) in [((Kind::Date, 3), 0), ((Kind::Opaque, 8), 0), (WHOLE, 1), (WHOLE, 2)] {
-        let definition = ordered(Sync::Always, kind, Order { due: Some(column) });
+    for (kind, column) in [((Kind::Date, 3), 0), ((Kind::Opaque, 8), 0), (WHOLE, 2), (WHOLE, 3)] {
+        let definition = ordered(Sync::Always, kind, Order { due: Some(column), priority: None });
         let error = engine.create(Path::new(FOLDER), &definition).unwrap_err();
         assert!(matches!(error, Error::Column { column: wrong } if wrong == column), "{error}");
     }
@@ -178,7 +181,7 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
         let at = |ms: u64| {
             let second = u32::try_from(ms / 1000).unwrap();
             let hundredths = u8::try_from(ms % 1000 / 10).unwrap();
-            ordered_row(Some(&[&second.to_be_bytes()[..], &[hundredths]].concat()), 5, "x")
+            ordered_row((Some(&[&second.to_be_bytes()[..], &[hundredths]].concat()), 5), None, "x")
         };
         let wait = |expected: u64| {
             let mut taker = session(1);
@@ -208,7 +211,7 @@ fn a_transaction_adds_rows_that_are_due_later() {
     let mut place = Place::new(&Definition { transactional: true, ..due(Sync::Interval) });
     let prepare = |place: &Place, number: u64, texts: [&str; 2]| {
         let mut transaction = session(number).begin(&place.queue).unwrap();
-        let rows = [whole_row(Some(in_seconds(10)), texts[0]), whole_row(None, texts[1])];
+        let rows = [whole_row(Some(in_seconds(10)), None, texts[0]), whole_row(None, None, texts[1])];
         transaction.publish(&[&rows[0], &rows[1]]).unwrap();
         transaction.prepare(&xid(number)).unwrap();
     };
@@ -232,7 +235,7 @@ fn a_transaction_adds_rows_that_are_due_later() {
     assert_eq!(place.there()[..4], ["a", "b", "e", "f"]);
     // One phase, and one that is decided when its rows are due.
     let mut transaction = session(7).begin(&place.queue).unwrap();
-    transaction.publish(&[&whole_row(Some(in_seconds(1)), "g")]).unwrap();
+    transaction.publish(&[&whole_row(Some(in_seconds(1)), None, "g")]).unwrap();
     transaction.commit_one_phase().unwrap();
     prepare(&place, 4, ["h", "i"]);
     assert_eq!(place.queue.status().delayed, 1);
@@ -246,7 +249,7 @@ fn a_transaction_adds_rows_that_are_due_later() {
 fn a_statement_that_fails_leaves_nothing_for_later() {
     let place = Place::new(&due(Sync::Always));
     let mut adder = session(1);
-    let row = whole_row(Some(in_seconds(10)), "x");
+    let row = whole_row(Some(in_seconds(10)), None, "x");
     adder.publish_unsettled(&place.queue, &[&row]).unwrap();
     adder.settle(false).unwrap();
     adder.publish_unsettled(&place.queue, &[&row]).unwrap();
@@ -362,8 +365,9 @@ fn a_row_that_is_due_later_takes_little_memory() {
     };
     let count = 1u64 << 16;
     for first in (0..count).step_by(1 << 12) {
-        let row =
-            |number: u64| whole_row(Some(in_seconds(i64::try_from(number * 7919 % count).unwrap() + 1)), "");
+        let row = |number: u64| {
+            whole_row(Some(in_seconds(i64::try_from(number * 7919 % count).unwrap() + 1)), None, "")
+        };
         let rows: Vec<Vec<u8>> = (first..first + (1 << 12)).map(row).collect();
         place.publish(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), None).unwrap();
     }

@@ -93,7 +93,7 @@ pub(crate) fn timed(segment_bytes: u64) -> Options {
     Options { now_ms: wall, up_ms: || UP_MS.get(), ..options(segment_bytes) }
 }
 
-/// A queue whose rows have a column of this kind and a text. `order` is of that column.
+/// A queue whose rows have a column of this kind, a whole number, and a text.
 pub(crate) fn ordered(sync: Sync, (kind, len): (Kind, u32), order: Order) -> Definition {
     let column = |name: &str, kind, place, null_bit| Column {
         name: name.to_owned(),
@@ -104,32 +104,35 @@ pub(crate) fn ordered(sync: Sync, (kind, len): (Kind, u32), order: Order) -> Def
     };
     let columns = vec![
         column("first", kind, Place::Fixed(0, len), Some(0)),
+        column("second", WHOLE.0, Place::Fixed(len, WHOLE.1), Some(1)),
         column("text", Kind::Text(0), Place::Variable(0), None),
     ];
-    let schema = Schema { null_bytes: 1, fixed_bytes: len, columns }.encode();
+    let schema = Schema { null_bytes: 1, fixed_bytes: len + WHOLE.1, columns }.encode();
     Definition { schema, order, ..definition(sync) }
 }
 
 /// A whole number of 8 bytes.
 pub(crate) const WHOLE: (Kind, u32) = (Kind::Integer { signed: true }, 8);
 
-/// A row of [`ordered`] with the bytes of its first column, which is NULL without them, and a short text.
-pub(crate) fn ordered_row(first: Option<&[u8]>, len: usize, text: &str) -> Vec<u8> {
-    let mut row = vec![u8::from(first.is_none())];
+/// A row of [`ordered`] with the bytes of its first column, which is NULL without them, its number, and a short
+/// text.
+pub(crate) fn ordered_row((first, len): (Option<&[u8]>, usize), second: Option<i64>, text: &str) -> Vec<u8> {
+    let mut row = vec![u8::from(first.is_none()) | u8::from(second.is_none()) << 1];
     row.extend(first.map_or(vec![0; len], <[u8]>::to_vec));
+    row.extend(second.unwrap_or(0).to_le_bytes());
     row.push(u8::try_from(text.len()).unwrap());
     row.extend(text.as_bytes());
     row
 }
 
 /// As [`ordered_row`], of [`WHOLE`].
-pub(crate) fn whole_row(first: Option<i64>, text: &str) -> Vec<u8> {
-    ordered_row(first.map(i64::to_le_bytes).as_ref().map(<[u8; 8]>::as_slice), 8, text)
+pub(crate) fn whole_row(first: Option<i64>, second: Option<i64>, text: &str) -> Vec<u8> {
+    ordered_row((first.map(i64::to_le_bytes).as_ref().map(<[u8; 8]>::as_slice), 8), second, text)
 }
 
 /// The text of a row of [`whole_row`].
 pub(crate) fn text_of(row: &[u8]) -> String {
-    String::from_utf8(row[10..].to_vec()).unwrap()
+    String::from_utf8(row[18..].to_vec()).unwrap()
 }
 
 /// The texts of the rows that a session sees of a queue of [`WHOLE`].

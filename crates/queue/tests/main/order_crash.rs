@@ -1,5 +1,6 @@
-//! A queue whose rows say when they are due is stopped at every sync, and what was not synced is dropped, kept,
-//! torn or scattered. A row that was not ended is there, and given when it is due and not before.
+//! A queue whose rows say when they are due and which come first is stopped at every sync, and what was not
+//! synced is dropped, kept, torn or scattered. A row that was not ended is there, and given when it is due and
+//! not before, and in order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,11 +27,16 @@ struct Known {
 fn open(disk: &FaultDisk, create: Option<Sync>) -> Result<(Engine, Arc<Queue>), Error> {
     let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
     if let Some(sync) = create {
-        let definition = ordered(sync, WHOLE, Order { due: Some(0) });
+        let definition = ordered(sync, WHOLE, Order { due: Some(0), priority: Some(1) });
         engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition })?;
     }
     let queue = engine.open(Path::new(FOLDER))?;
     Ok((engine, queue))
+}
+
+/// Which of them come first.
+fn priority_of(text: &str) -> i64 {
+    text.parse::<i64>().unwrap() * 5 % 3
 }
 
 fn run(queue: &Arc<Queue>, known: &mut Known, sync: Sync) -> Result<(), Error> {
@@ -38,7 +44,8 @@ fn run(queue: &Arc<Queue>, known: &mut Known, sync: Sync) -> Result<(), Error> {
         let row = |number: u64| {
             let due_ms = wall() + number * 7 % 4 * 2000;
             let text = format!("{:020}", round * 4 + number);
-            (whole_row(Some(i64::try_from(due_ms / 1000).unwrap()), &text), (text, due_ms))
+            let due = i64::try_from(due_ms / 1000).unwrap();
+            (whole_row(Some(due), Some(priority_of(&text)), &text), (text, due_ms))
         };
         let (bytes, rows): (Vec<_>, Vec<_>) = (0..4).map(row).unzip();
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
@@ -77,7 +84,13 @@ fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), String> {
         for xid in queue.recover() {
             queue.commit_by_xid(&xid).map_err(|error| error.to_string())?;
         }
-        let there = texts(&session(3), queue);
+        let mut taker = session(3);
+        taker.wait(&[all(queue)], &mut poll(100)).map_err(|error| error.to_string())?;
+        let there = texts(&taker, queue);
+        taker.abort().map_err(|error| error.to_string())?;
+        if !there.is_sorted_by_key(|text| (priority_of(text), text.clone())) {
+            return Err(format!("{there:?} is not in order"));
+        }
         for text in &there {
             match known.rows.get(text).or(known.unsure.get(text)) {
                 None => return Err(format!("{text} is back")),
@@ -133,10 +146,12 @@ fn a_log_that_is_cut_at_any_byte_has_what_came_before() {
     set_wall(BEGIN_MS);
     let disk = FaultDisk::default();
     let engine = Engine::start(Arc::new(disk.clone()), timed(1 << 20)).unwrap();
-    engine.create(Path::new(FOLDER), &ordered(Sync::Always, WHOLE, Order { due: Some(0) })).unwrap();
+    engine
+        .create(Path::new(FOLDER), &ordered(Sync::Always, WHOLE, Order { due: Some(0), priority: None }))
+        .unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     let begin = log_bytes(&disk).1.len();
-    let at = |ms: u64| whole_row(Some(i64::try_from(ms / 1000).unwrap()), "text");
+    let at = |ms: u64| whole_row(Some(i64::try_from(ms / 1000).unwrap()), None, "text");
     queue.publish(&[&at(BEGIN_MS + 5000), &at(BEGIN_MS)], None).unwrap();
     queue.publish(&[&at(BEGIN_MS + 1000), &at(BEGIN_MS + 9000)], None).unwrap();
     let states = states_of_cuts(&disk, begin, |found| (found.waiting, found.delayed));

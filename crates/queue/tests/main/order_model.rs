@@ -1,4 +1,5 @@
-//! Random operations on a queue whose rows say when they are due, from seeds, against a model that is a map.
+//! Random operations on queues whose rows say when they are due, which come first, or both, from seeds,
+//! against a model that is a map.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,6 +33,7 @@ enum Has {
 struct Row {
     text: String,
     due_ms: u64,
+    priority: i64,
     has: Has,
 }
 
@@ -53,6 +55,7 @@ struct Run {
     disk: FaultDisk,
     engine: Option<Engine>,
     queue: Arc<Queue>,
+    order: Order,
     sessions: Vec<Session>,
     rows: BTreeMap<u64, Row>,
     next: u64,
@@ -66,12 +69,15 @@ impl Run {
         let disk = FaultDisk::default();
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
         let sync = [Sync::Always, Sync::Interval, Sync::Never][usize::try_from(seed % 3).unwrap()];
-        let definition = ordered(sync, WHOLE, Order { due: Some(0) });
+        let orders = [(Some(0), None), (None, Some(1)), (Some(0), Some(1))];
+        let (due, priority) = orders[usize::try_from(seed / 3 % 3).unwrap()];
+        let order = Order { due, priority };
+        let definition = ordered(sync, WHOLE, order);
         engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition }).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         let sessions = (0..SESSIONS).map(session).collect();
         let (rows, random) = (BTreeMap::new(), Random::new(seed));
-        Run { disk, engine: Some(engine), queue, sessions, rows, next: 1, xids: 0, random }
+        Run { disk, engine: Some(engine), queue, order, sessions, rows, next: 1, xids: 0, random }
     }
 
     fn pick(&mut self) -> (u64, usize) {
@@ -84,6 +90,13 @@ impl Run {
         self.rows.iter().filter(move |(_, row)| free(row)).map(|(id, row)| (*id, row.text.as_str()))
     }
 
+    /// What is visible, in the order in which it is given.
+    fn in_turn(&self) -> Vec<(u64, &str)> {
+        let mut rows: Vec<(u64, &str)> = self.visible().collect();
+        rows.sort_by_key(|(id, _)| (self.rows[id].priority, *id));
+        rows
+    }
+
     /// Some rows, and their bytes.
     fn make(&mut self, has: Has) -> (Vec<Row>, Vec<Vec<u8>>) {
         let mut bytes = Vec::new();
@@ -92,8 +105,11 @@ impl Run {
             let class = CLASSES[usize::try_from(self.random.below(2)).unwrap()];
             let text = format!("{class}{}", "-".repeat(usize::try_from(self.random.below(50)).unwrap()));
             let due = (self.random.below(4) > 0).then(|| wall() / 1000 + self.random.below(20) - 4);
-            bytes.push(whole_row(due.map(|due| i64::try_from(due).unwrap()), &text));
-            rows.push(Row { text, due_ms: due.unwrap_or(0) * 1000, has });
+            let priority = [None, Some(-1), Some(0), Some(3)][usize::try_from(self.random.below(4)).unwrap()];
+            bytes.push(whole_row(due.map(|due| i64::try_from(due).unwrap()), priority, &text));
+            let due_ms = due.filter(|_| self.order.due.is_some()).unwrap_or(0) * 1000;
+            let priority = priority.filter(|_| self.order.priority.is_some()).unwrap_or(0);
+            rows.push(Row { text, due_ms, priority, has });
         }
         (rows, bytes)
     }
@@ -158,7 +174,8 @@ impl Run {
         let (number, at) = self.pick();
         let waited = self.sessions[at].wait(&[target], &mut poll(rows_max)).unwrap();
         self.rows.retain(|_, row| row.has != Has::Taker(number));
-        let matching = self.visible().filter(|(_, text)| class.is_none_or(|class| text.starts_with(class)));
+        let in_turn = self.in_turn().into_iter();
+        let matching = in_turn.filter(|(_, text)| class.is_none_or(|class| text.starts_with(class)));
         let taken: Vec<u64> = matching.map(|(id, _)| id).take(rows_max).collect();
         assert_eq!(waited, if taken.is_empty() { Waited::TimedOut } else { Waited::Taken(0) });
         for id in taken {
@@ -239,9 +256,10 @@ impl Run {
                 seen.push((id.0, text_of(row)));
             }
             let mine = |row: &Row| row.has == Has::Taker(number as u64);
-            let own = self.rows.iter().filter(|(_, row)| mine(row)).map(|(id, row)| (*id, row.text.clone()));
             let expected: Vec<(u64, String)> = if session.is_owner() {
-                own.collect()
+                let mut own: Vec<(&u64, &Row)> = self.rows.iter().filter(|(_, row)| mine(row)).collect();
+                own.sort_by_key(|(id, row)| (row.priority, **id));
+                own.into_iter().map(|(id, row)| (*id, row.text.clone())).collect()
             } else {
                 self.visible().map(|(id, text)| (id, text.to_owned())).collect()
             };
@@ -267,10 +285,10 @@ fn random_operations_do_what_the_model_does() {
 #[test]
 #[should_panic(expected = "left == right")]
 fn the_model_rejects_a_row_that_does_not_come_when_it_is_due() {
-    let mut run = Run::new(1);
+    let mut run = Run::new(9);
     let due = i64::try_from(wall() / 1000 + 1).unwrap();
-    run.queue.publish(&[&whole_row(Some(due + 1), "a")], None).unwrap();
-    run.rows.insert(1, Row { text: "a".to_owned(), due_ms: wall() + 1000, has: Has::Nobody });
+    run.queue.publish(&[&whole_row(Some(due + 1), None, "a")], None).unwrap();
+    run.rows.insert(1, Row { text: "a".to_owned(), due_ms: wall() + 1000, priority: 0, has: Has::Nobody });
     run.next = 2;
     run.check();
     pass_ms(1000);
