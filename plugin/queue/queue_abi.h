@@ -317,6 +317,10 @@ typedef struct {
    The number of the column that says when a row is due; -1 for none.
    */
   int32_t due;
+  /*
+   The number of the column that says which rows come first; -1 for none.
+   */
+  int32_t priority;
 } rq_definition;
 
 /*

@@ -1,4 +1,4 @@
-/* Columns that decide when a row is given. See queue_order.h. */
+/* Columns that decide when a row is given and before which others. See queue_order.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -46,8 +46,8 @@ static bool is_integer(const Field *field)
 bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_noted &noted,
                     queue_order *order)
 {
-  const Field *due;
-  if (!queue_find_column(table, "DUE", options->due, &due))
+  const Field *due, *priority;
+  if (!queue_find_column(table, "DUE", options->due, &due) || !queue_find_column(table, "PRIORITY", options->priority, &priority))
     return false;
   if (due) {
     const auto type= due->real_type();
@@ -61,6 +61,14 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
       queue_warn(thd, (std::string("column '") + options->due + "' has no time zone, and DUE reads it as UTC: fill it with "
                        "UTC_TIMESTAMP() + INTERVAL ..., or make it a TIMESTAMP").c_str());
     order->due= number_of(table, noted, due);
+  }
+  if (priority) {
+    if (!is_stored(noted, priority) || !is_integer(priority)) {
+      my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
+                      "Queue: column '%s' can't say which rows come first: it must be an integer, and be stored", MYF(0), options->priority);
+      return false;
+    }
+    order->priority= number_of(table, noted, priority);
   }
   return true;
 }

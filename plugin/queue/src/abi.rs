@@ -127,6 +127,8 @@ pub struct RqDefinition {
     pub(crate) noted: c_int,
     /// The number of the column that says when a row is due; -1 for none.
     pub(crate) due: i32,
+    /// The number of the column that says which rows come first; -1 for none.
+    pub(crate) priority: i32,
 }
 
 /// What is known of a row besides.

@@ -26,6 +26,8 @@ mod kill;
 mod lease;
 #[path = "main/policy.rs"]
 mod policy;
+#[path = "main/priority.rs"]
+mod priority;
 #[path = "main/relay.rs"]
 mod relay;
 #[path = "main/server.rs"]
