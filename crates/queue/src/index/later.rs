@@ -111,3 +111,24 @@ pub(crate) fn postpone_all(
     }
     Ok(later)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LOOK_MS, Later};
+    use crate::format::record::RowId;
+
+    #[test]
+    fn the_clock_is_looked_at_when_the_first_row_is_due_and_every_minute() {
+        let mut later = Later::default();
+        assert_eq!(later.look_after(|| 1000), None);
+        later.add(RowId(1), 500_000);
+        assert_eq!(later.look_after(|| 1000), Some(LOOK_MS));
+        later.add(RowId(2), 9000);
+        assert_eq!(later.look_after(|| 1000), Some(8000));
+        assert_eq!(later.look_after(|| 9500), Some(0));
+        assert_eq!(
+            (later.take_due(8999), later.take_due(9000), later.take_due(9000)),
+            (None, Some(RowId(2)), None)
+        );
+    }
+}

@@ -183,25 +183,41 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
             let hundredths = u8::try_from(ms % 1000 / 10).unwrap();
             ordered_row((Some(&[&second.to_be_bytes()[..], &[hundredths]].concat()), 5), None, "x")
         };
-        let wait = |expected: u64| {
-            let mut taker = session(1);
-            let waited = taker.wait(&[all(&queue)], &mut Patience::forever()).unwrap();
-            assert_eq!(waited, Waited::Taken(0));
-            assert!(now_ms() >= expected, "too early");
-            taker.end().unwrap();
+        // Somebody waits when the rows come.
+        let woken_by = |due_ms: u64, add: &dyn Fn()| {
+            std::thread::scope(|scope| {
+                let waits = scope.spawn(|| {
+                    let mut taker = session(1);
+                    let waited = taker.wait(&[all(&queue)], &mut Patience::forever()).unwrap();
+                    assert_eq!(waited, Waited::Taken(0));
+                    assert!(now_ms() >= due_ms, "too early");
+                    taker.end().unwrap();
+                });
+                while queue.status().waiters == 0 {
+                    std::thread::yield_now();
+                }
+                add();
+                waits.join().unwrap();
+            });
         };
-        let first = now_ms() / 10 * 10 + 200;
-        queue.publish(&[&at(first + 3_600_000), &at(first), &at(first + 100)], None).unwrap();
-        wait(first);
-        wait(first + 100);
+        let soon = || now_ms() / 10 * 10 + 200;
+        let first = soon();
+        woken_by(first, &|| {
+            queue.publish(&[&at(first + 3_600_000), &at(first), &at(first + 100)], None).unwrap();
+        });
+        woken_by(first + 100, &|| {});
         // One that a statement adds, and one that is due before it.
         let mut adder = session(2);
-        let later = now_ms() / 10 * 10 + 200;
+        let later = soon();
         adder.publish_unsettled(&queue, &[&at(later)]).unwrap();
-        adder.settle(true).unwrap();
-        queue.publish(&[&at(later - 100)], None).unwrap();
-        wait(later - 100);
-        wait(later);
+        let adder = std::cell::RefCell::new(adder);
+        woken_by(later, &|| adder.borrow_mut().settle(true).unwrap());
+        let (one, other) = (soon() + 200, soon());
+        woken_by(other, &|| {
+            queue.publish(&[&at(one)], None).unwrap();
+            queue.publish(&[&at(other)], None).unwrap();
+        });
+        woken_by(one, &|| {});
         assert_eq!(queue.status().delayed, 1);
     });
 }
@@ -260,9 +276,10 @@ fn a_statement_that_fails_leaves_nothing_for_later() {
     assert_eq!(place.there(), ["x"]);
     place.put(10, "y");
     place.queue.truncate().unwrap();
-    place.put(20, "z");
+    // Rows with the numbers of those before.
+    (0..4).for_each(|_| place.put(20, "z"));
     pass_ms(10_000);
-    assert_eq!((place.there(), place.queue.status().delayed), (vec![], 1));
+    assert_eq!((place.there(), place.queue.status().delayed), (vec![], 4));
 }
 
 #[test]
@@ -342,6 +359,15 @@ fn a_clock_that_is_set_decides_as_it_is() {
     assert_eq!(place.there(), [""; 0]);
     set_wall(wall() + 1000);
     assert_eq!(place.there(), ["x"]);
+}
+
+#[test]
+fn all_that_are_due_at_once_come() {
+    let place = Place::new(&due(Sync::Never));
+    let row = whole_row(Some(in_seconds(10)), None, "");
+    place.queue.publish(&vec![row.as_slice(); 2000], None).unwrap();
+    pass_ms(10_000);
+    assert_eq!(place.there().len(), 2000);
 }
 
 #[test]

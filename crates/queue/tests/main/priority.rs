@@ -195,6 +195,32 @@ fn many_rows_are_shown_in_the_order_in_which_they_were_taken() {
 }
 
 #[test]
+fn a_walk_does_not_end_with_the_row_that_was_inserted_last() {
+    let place = Place::new(&ordered(Sync::Never, WHOLE, PRIORITY));
+    // The last of the first rows that the walk looks up at once.
+    let order = (0..63).chain(64..100).chain([63]);
+    order.for_each(|priority| place.put(&[(Some(priority), "x")]));
+    assert_eq!(take(&mut session(1), &place.queue, 1000).len(), 100);
+}
+
+#[test]
+fn rows_keep_their_priorities_when_most_of_their_segment_is_gone() {
+    let engine = Engine::start(Arc::new(FaultDisk::default()), timed(1 << 20)).unwrap();
+    engine.create(Path::new(FOLDER), &ordered(Sync::Never, WHOLE, PRIORITY)).unwrap();
+    let queue = engine.open(Path::new(FOLDER)).unwrap();
+    let texts: Vec<String> = (0..600).map(|number| format!("{number:03}")).collect();
+    let rows: Vec<(Option<i64>, &str)> =
+        texts.iter().rev().map(|text| (text.parse().ok(), text.as_str())).collect();
+    put(&queue, &rows);
+    let mut taker = session(1);
+    assert_eq!(take(&mut taker, &queue, 450), texts[..450]);
+    taker.end().unwrap();
+    assert_eq!(take(&mut taker, &queue, 100), texts[450..550]);
+    taker.abort().unwrap();
+    assert_eq!(take(&mut taker, &queue, 1000), texts[450..]);
+}
+
+#[test]
 fn downgrade_refused() {
     let place = Place::new(&ordered(Sync::Always, WHOLE, PRIORITY));
     place.put(&[(Some(1), "x")]);
