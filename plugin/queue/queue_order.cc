@@ -23,12 +23,6 @@ static int number_of(const TABLE *table, const queue_noted &noted, const Field *
   return number;
 }
 
-/* Whether a column is stored with each row. */
-static bool is_stored(const queue_noted &noted, const Field *field)
-{
-  return !noted.has(field) && (!field->vcol_info || field->stored_in_db());
-}
-
 static bool is_integer(const Field *field)
 {
   switch (field->real_type()) {
@@ -51,10 +45,10 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     return false;
   if (due) {
     const auto type= due->real_type();
-    if (!is_stored(noted, due) || !(is_integer(due) || type == MYSQL_TYPE_TIMESTAMP2 || type == MYSQL_TYPE_DATETIME2)) {
+    if (noted.has(due) || !(is_integer(due) || type == MYSQL_TYPE_TIMESTAMP2 || type == MYSQL_TYPE_DATETIME2)) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                       "Queue: column '%s' can't say when a row is due: it must be an integer (seconds since 1970), a TIMESTAMP or a DATETIME, "
-                      "and be stored", MYF(0), options->due);
+                      "and not one that is filled when a row is read", MYF(0), options->due);
       return false;
     }
     if (type == MYSQL_TYPE_DATETIME2)
@@ -63,9 +57,9 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     order->due= number_of(table, noted, due);
   }
   if (priority) {
-    if (!is_stored(noted, priority) || !is_integer(priority)) {
+    if (noted.has(priority) || !is_integer(priority)) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                      "Queue: column '%s' can't say which rows come first: it must be an integer, and be stored", MYF(0), options->priority);
+                      "Queue: column '%s' can't say which rows come first: it must be an integer, and not one that is filled when a row is read", MYF(0), options->priority);
       return false;
     }
     order->priority= number_of(table, noted, priority);
