@@ -99,8 +99,8 @@ impl Counters {
 pub struct Status {
     /// Rows that nobody owns.
     pub waiting: u64,
-    /// Rows that somebody owns: a session, a prepared transaction, a lease; delayed ones and those that are due
-    /// later too.
+    /// Rows that somebody owns: a session, a prepared transaction, a lease; delayed ones and those that are
+    /// due later too.
     pub owned: u64,
     /// Owned rows that are leased.
     pub leased: u64,

@@ -73,7 +73,8 @@ impl Engine {
     /// Makes an empty queue in a new folder; the folder's parent exists.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Disk`]; [`Error::Column`] when a column that the definition names can't be used.
+    /// [`Error::Exists`], [`Error::Disk`]; [`Error::Column`] when a column that the definition names can't be
+    /// used.
     pub fn create(&self, folder: &Path, definition: &Definition) -> Result<(), Error> {
         Rank::of(definition)?;
         let reserved = self.folders.reserve(folder);

@@ -137,7 +137,8 @@ impl Index {
     pub(crate) fn memory(&self) -> usize {
         self.segments.values().map(Segment::memory).sum::<usize>()
             + self.early.len() * size_of::<u64>()
-            + self.turns.iter().map(|turns| turns.len() * size_of::<Turn>()).sum::<usize>()
+            // Nodes of the set are half full.
+            + self.turns.iter().map(|turns| turns.len() * 2 * size_of::<Turn>()).sum::<usize>()
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {

@@ -1,4 +1,4 @@
-//! The index that seals a segment: its rows, when they were inserted, when they are due, and which come first.
+//! The index that seals a segment: its rows, when they were inserted, when they are due, which come first.
 
 use crate::format::order::{DUE, PRIORITY};
 use crate::format::record::RowId;

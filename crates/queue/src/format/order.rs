@@ -8,11 +8,12 @@ pub(crate) const DUE: u64 = 0x8;
 /// The feature flag of files of queues whose rows are not given in the order of insertion alone.
 pub(crate) const PRIORITY: u64 = 0x10;
 
-/// Which columns of a row decide when it is given and before which others, by their numbers in the layout of the rows.
+/// Which columns of a row decide when it is given and before which others, by their numbers in the layout of
+/// the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Says from when on it may be given: whole seconds since 1970, a TIMESTAMP, or a DATETIME of UTC. NULL or
-    /// the past: at once.
+    /// Says from when on it may be given: whole seconds since 1970, a TIMESTAMP, or a DATETIME of UTC. NULL
+    /// or the past: at once.
     pub due: Option<u32>,
     /// A whole number, NULL as 0: rows with the lowest one are given first.
     pub priority: Option<u32>,

@@ -97,18 +97,20 @@ pub(crate) fn postpone_all(
     now_ms: u64,
     held: &BTreeSet<RowId>,
 ) -> Result<Later, Error> {
-    let mut later = Later::default();
+    let (mut later, mut rows) = (Later::default(), Vec::with_capacity(dues.len()));
     for Due { id, due_ms } in dues.iter().filter(|due| due.due_ms > now_ms) {
         match index.doing(*id)? {
             Doing::Waiting => {
                 index.postpone(*id)?;
-                later.add(*id, *due_ms);
+                rows.push(Reverse((*due_ms, *id)));
             }
             Doing::Owned if held.contains(id) => later.keep(*id, *due_ms),
             // A lease has it: it was due when it was given.
             Doing::Owned | Doing::Later | Doing::Gone => {}
         }
     }
+    rows.shrink_to_fit();
+    later.rows = rows.into();
     Ok(later)
 }
 

@@ -378,7 +378,8 @@ impl Segment {
         live.map(|entry| self.indexed(entry)).collect()
     }
 
-    /// The index of a segment whose list was read. Rows that are due at this time are not listed as due later.
+    /// The index of a segment whose list was read. Rows that are due at this time are not listed as due
+    /// later.
     pub(crate) fn listing(&self, now_ms: u64) -> Listing {
         let rows = self.listed();
         let there = |due: &&Due| rows.binary_search_by_key(&due.id, |row| row.id).is_ok();

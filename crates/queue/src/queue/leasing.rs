@@ -259,8 +259,8 @@ impl Queue {
         Ok((epoch, rows))
     }
 
-    /// Has a thread look when the next lease or delay is over or the next row is due, or at once when a row has
-    /// no tries left.
+    /// Has a thread look when the next lease or delay is over or the next row is due, or at once when a row
+    /// has no tries left.
     pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
         let later = state.later.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
         let due = state.leases.due().into_iter().chain(self.bury_at(state)).chain(later).min();

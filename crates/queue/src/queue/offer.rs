@@ -4,8 +4,6 @@
 //! nothing for it. Whoever makes a row available offers it to the waiters of that queue before releasing the
 //! queue's lock. So a row that matches a registered waiter never stays behind.
 
-use std::collections::BTreeMap;
-
 use crate::format::record::RowId;
 use crate::index::Turn;
 use crate::queue::owner::Ownership;
@@ -31,11 +29,8 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
     if state.held_back > 0 {
         return Ok(());
     }
-    if state.index.has_priorities() && candidates.len() > 1 {
-        let turns: Result<Vec<_>, _> =
-            candidates.iter().map(|candidate| state.index.turn(candidate.id)).collect();
-        let turns: BTreeMap<RowId, Turn> = turns?.into_iter().map(|turn| (turn.id, turn)).collect();
-        candidates.sort_by_key(|candidate| turns.get(&candidate.id).copied());
+    if state.index.has_priorities() && !state.waiters.is_empty() {
+        candidates = in_turn(state, candidates)?;
     }
     let mut from = 0;
     while !candidates.is_empty() {
@@ -65,6 +60,17 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
         }
     }
     Ok(())
+}
+
+/// Candidates in the order in which they are given.
+fn in_turn<'bytes>(
+    state: &mut State,
+    candidates: Vec<Candidate<'bytes>>,
+) -> Result<Vec<Candidate<'bytes>>, Error> {
+    let turn = |candidate: Candidate<'bytes>| Ok((state.index.turn(candidate.id)?, candidate));
+    let mut turns = candidates.into_iter().map(turn).collect::<Result<Vec<(Turn, _)>, Error>>()?;
+    turns.sort_by_key(|(turn, _)| *turn);
+    Ok(turns.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
 /// The candidates that a waiter takes: those of the first of its alternatives that has any.

@@ -174,8 +174,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes rows from their owner and puts them back in their places. Returns those that were still owned, but
-    /// for new rows that are due later.
+    /// Takes rows from their owner and puts them back in their places. Returns those that were still owned,
+    /// but for new rows that are due later.
     pub(crate) fn disown(&mut self, rows: &[RowId], owner: OwnerId) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
         for id in rows {

@@ -169,8 +169,8 @@ impl Session {
         given.and(settled)
     }
 
-    /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay. Returns how many
-    /// were deleted.
+    /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay.
+    /// Returns how many were deleted.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
@@ -229,8 +229,8 @@ impl Session {
     }
 }
 
-/// Has an owner own those of these rows that wait or are due later, so that nobody else gets a row while its end is being
-/// written. Returns all of these rows that it owns then, and those that it did not own before.
+/// Has an owner own those of these rows that wait or are due later, so that nobody else gets a row while its
+/// end is being written. Returns all of these rows that it owns then, and those that it did not own before.
 pub(super) fn claim(
     queue: &Queue,
     state: &mut State,

@@ -1,6 +1,6 @@
 //! A queue whose rows say when they are due and which come first is stopped at every sync, and what was not
-//! synced is dropped, kept, torn or scattered. A row that was not ended is there, and given when it is due and
-//! not before, and in order.
+//! synced is dropped, kept, torn or scattered. A row that was not ended is there, and given when it is due
+//! and not before, and in order.
 
 use std::collections::BTreeMap;
 use std::path::Path;

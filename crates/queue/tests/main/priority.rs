@@ -166,7 +166,7 @@ fn a_condition_finds_a_row_that_came_before_those_it_has_looked_at() {
     let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))) };
     let mut taker = session(1);
     let mut take = |rows_max: usize| {
-        taker.wait(&[target.clone()], &mut poll(rows_max)).unwrap();
+        taker.wait(std::slice::from_ref(&target), &mut poll(rows_max)).unwrap();
         texts(&taker, &place.queue)
     };
     place.put(&[(Some(5), "x5"), (Some(6), "a"), (Some(7), "a"), (Some(8), "x8")]);

@@ -114,8 +114,8 @@ pub(crate) fn ordered(sync: Sync, (kind, len): (Kind, u32), order: Order) -> Def
 /// A whole number of 8 bytes.
 pub(crate) const WHOLE: (Kind, u32) = (Kind::Integer { signed: true }, 8);
 
-/// A row of [`ordered`] with the bytes of its first column, which is NULL without them, its number, and a short
-/// text.
+/// A row of [`ordered`] with the bytes of its first column, which is NULL without them, its number, and a
+/// short text.
 pub(crate) fn ordered_row((first, len): (Option<&[u8]>, usize), second: Option<i64>, text: &str) -> Vec<u8> {
     let mut row = vec![u8::from(first.is_none()) | u8::from(second.is_none()) << 1];
     row.extend(first.map_or(vec![0; len], <[u8]>::to_vec));
