@@ -209,8 +209,8 @@ fn rows_keep_their_priorities_when_most_of_their_segment_is_gone() {
     engine.create(Path::new(FOLDER), &ordered(Sync::Never, WHOLE, PRIORITY)).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     let texts: Vec<String> = (0..600).map(|number| format!("{number:03}")).collect();
-    let rows: Vec<(Option<i64>, &str)> =
-        texts.iter().rev().map(|text| (text.parse().ok(), text.as_str())).collect();
+    let shuffled = (0..600).map(|number| texts[number * 7 % 600].as_str());
+    let rows: Vec<(Option<i64>, &str)> = shuffled.map(|text| (text.parse().ok(), text)).collect();
     put(&queue, &rows);
     let mut taker = session(1);
     assert_eq!(take(&mut taker, &queue, 450), texts[..450]);
