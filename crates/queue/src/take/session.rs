@@ -239,15 +239,30 @@ pub(super) fn claim(
 ) -> Result<(Vec<RowId>, Vec<RowId>), Error> {
     let (mut going, mut taken, since_ms) = (Vec::new(), Vec::new(), queue.shared.now_ms());
     for id in rows {
-        queue.hasten(state, *id)?;
         let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == owner);
-        if mine || state.is_waiting(*id)? {
-            if !mine {
-                state.own(&[*id], Ownership { owner, since_ms })?;
-                taken.push(*id);
+        let claimed =
+            if mine { Ok(false) } else { take_one(queue, state, *id, Ownership { owner, since_ms }) };
+        match claimed {
+            Ok(new) => {
+                taken.extend(new.then_some(*id));
+                going.extend((mine || new).then_some(*id));
             }
-            going.push(*id);
+            Err(error) => {
+                let back = state.disown(&taken, owner)?.into_iter().map(|id| Candidate { id, row: None });
+                offer(state, back.collect(), since_ms)?;
+                return Err(error);
+            }
         }
     }
     Ok((going, taken))
+}
+
+/// Has somebody own a row that waits or is due later; false when it does neither.
+fn take_one(queue: &Queue, state: &mut State, id: RowId, ownership: Ownership) -> Result<bool, Error> {
+    queue.hasten(state, id)?;
+    let waits = state.is_waiting(id)?;
+    if waits {
+        state.own(&[id], ownership)?;
+    }
+    Ok(waits)
 }

@@ -8,8 +8,8 @@ use disk::faults::FaultDisk;
 use queue::{Cursor, Definition, Engine, Error, Kind, Options, Order, Patience, Queue, RowId, Sync, Waited};
 
 use crate::support::{
-    FOLDER, WHOLE, all, ends, options, ordered, ordered_row, pass_ms, poll, prepared, session, set_wall,
-    texts, timed, wall, whole_row, xid,
+    FOLDER, WHOLE, all, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll, prepared, session,
+    set_wall, texts, timed, wall, whole_row, xid,
 };
 
 const DUE: Order = Order { due: Some(0), priority: None };
@@ -316,6 +316,18 @@ fn a_row_can_be_deleted_before_it_is_due_and_is_not_early_if_that_fails() {
     assert_eq!(place.there()[..2], ["b", "c"]);
     one.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
     assert_eq!(Cursor::of_unowned(&place.queue).advance().unwrap().unwrap().0, RowId(3));
+}
+
+#[test]
+fn a_row_that_can_not_be_read_is_not_deleted_and_takes_no_other_with_it() {
+    let place = Place::new(&due(Sync::Always));
+    place.put(0, "a");
+    place.put(10, "b");
+    let (log, bytes) = log_bytes(&place.disk);
+    place.disk.corrupt(&log, bytes.len() - 1, 1);
+    session(1).delete(&place.queue, &[RowId(1), RowId(2)]).unwrap_err();
+    let status = place.queue.status();
+    assert_eq!((status.waiting, status.delayed), (1, 1));
 }
 
 #[test]
