@@ -526,8 +526,14 @@ fn rows_that_become_due_reach_who_waits() {
                 queue.end_due().unwrap();
             }
         });
-        WALL_MS.store(1000, Ordering::Relaxed);
-        queue.end_due().unwrap();
+        let timer = thread::spawn({
+            let queue = queue.clone();
+            move || {
+                WALL_MS.store(1000, Ordering::Relaxed);
+                queue.end_due().unwrap();
+            }
+        });
+        timer.join().unwrap();
         adder.join().unwrap();
         takers.into_iter().for_each(|taker| taker.join().unwrap());
         assert_eq!(queue.rows(), 0);
