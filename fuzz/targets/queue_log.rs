@@ -10,7 +10,8 @@ use std::time::Duration;
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
 use queue::{
-    Backoff, Definition, Engine, Options, OwnerId, Patience, Policy, Queue, RowId, Session, Target, Xid,
+    Backoff, Column, Definition, Engine, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue, RowId, Schema,
+    Session, Target, Xid,
 };
 
 const FOLDER: &str = "/jobs";
@@ -31,6 +32,22 @@ fn rows(queue: &Arc<Queue>) -> BTreeSet<(RowId, Vec<u8>)> {
     std::iter::from_fn(next).collect()
 }
 
+/// A row: its first byte is its priority, and its second one when it is due, in seconds.
+fn row(number: u8) -> Vec<u8> {
+    let mut row = vec![number; 50];
+    row[1] = u8::from(number % 7 == 0);
+    row
+}
+
+/// The layout of these rows.
+fn schema() -> Schema {
+    let column = |name: &str, at| {
+        let (kind, place) = (Kind::Integer { signed: false }, Place::Fixed(at, 1));
+        Column { name: name.to_owned(), kind, place, null_bit: None, members: Vec::new() }
+    };
+    Schema { null_bytes: 0, fixed_bytes: 2, columns: vec![column("priority", 0), column("due", 1)] }
+}
+
 /// A queue with sealed, rewritten and active segments, and all rows that it ever had.
 static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::new(|| {
     let disk = FaultDisk::default();
@@ -38,19 +55,22 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     // The second failed try of a row is its last one; after the first it waits.
     let backoff = Backoff { first_ms: 1000, ..Backoff::default() };
     let policy = Policy { tries: 2, backoff, ..Policy::default() };
-    let definition = Definition { transactional: true, policy, ..Definition::default() };
+    let order = Order { due: Some(1), priority: Some(0) };
+    let schema = schema().encode();
+    let definition = Definition { schema, transactional: true, policy, order, ..Definition::default() };
     engine.create(Path::new(FOLDER), &definition).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
-    for row in 0..40u8 {
-        queue.publish(&[&[row; 50]], None).unwrap();
+    let mut all = BTreeSet::new();
+    for number in 0..40u8 {
+        queue.publish(&[&row(number)], None).unwrap();
+        all.insert((RowId(u64::from(number) + 1), row(number)));
     }
-    let mut all = rows(&queue);
     let doomed: Vec<RowId> = (1..25).filter(|id| id % 5 != 0).map(RowId).collect();
     Session::new(OwnerId(2)).delete(&queue, &doomed).unwrap();
     let mut session = Session::new(OwnerId(3));
     for number in 0..4 {
         let mut transaction = session.begin(&queue).unwrap();
-        transaction.publish(&[&[number; 50]]).unwrap();
+        transaction.publish(&[&row(number)]).unwrap();
         session.delete_within(&mut transaction, &[RowId(u64::from(number) * 5 + 5)]).unwrap();
         transaction.prepare(&xid(number)).unwrap();
     }
@@ -70,7 +90,7 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     queue.nack(&tokens[2..3], None, "again").unwrap();
     queue.commit_by_xid(&xid(0)).unwrap();
     queue.rollback_by_xid(&xid(1)).unwrap();
-    all.extend((0..4).map(|number| (RowId(41 + u64::from(number)), vec![number; 50])));
+    all.extend((0..4).map(|number| (RowId(41 + u64::from(number)), row(number))));
     (disk, all)
 });
 

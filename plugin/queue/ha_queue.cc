@@ -15,6 +15,7 @@
 
 #include "ha_queue.h"
 #include "queue_opened.h"
+#include "queue_order.h"
 #include "queue_row.h"
 #include "queue_transaction.h"
 
@@ -120,14 +121,16 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   const ha_table_option_struct *options= info->option_struct;
   queue_noted noted;
   std::string dead;
-  if (!queue_noted_of(form, options, &noted) || !queue_grave_of(ha_thd(), form, options, &dead))
+  queue_order order;
+  if (!queue_noted_of(form, options, &noted) || !queue_order_of(ha_thd(), form, options, noted, &order) ||
+      !queue_grave_of(ha_thd(), form, options, &dead))
     return HA_ERR_UNSUPPORTED;
   uint fixed= 0;
   std::deque<std::vector<rq_slice>> members;
   std::vector<rq_column> columns= queue_columns(form, noted, &fixed, &members);
   const std::string backoff= options->backoff ? options->backoff : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, noted), fixed, columns.data(), columns.size(),
-                           options->tries, slice_of(backoff), slice_of(dead), noted.any()};
+                           options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }

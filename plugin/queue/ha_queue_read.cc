@@ -53,8 +53,11 @@ int ha_queue::cursor_ready()
       return fail(code, error);
     paused= true;
   }
-  const bool all= command == SQLCOM_SELECT && queue_shows_owned(ha_thd());
-  if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, all, &cursor))
+  /* DELETE reads no row that others own: it could not delete it. */
+  int sees= RQ_WAITING;
+  if (queue_shows_owned(ha_thd()))
+    sees= command == SQLCOM_SELECT ? RQ_ALL : paused ? RQ_UNOWNED : RQ_WAITING;
+  if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, sees, &cursor))
     return HA_ERR_OUT_OF_MEM;
   reader= connection;
   reader->reading++;

@@ -157,6 +157,21 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_SYNC_NONE 2
 
 /*
+ A walk shows the rows that wait.
+ */
+#define RQ_WAITING 0
+
+/*
+ All rows, owned or not.
+ */
+#define RQ_ALL 1
+
+/*
+ The rows that nobody owns, also those that are due later.
+ */
+#define RQ_UNOWNED 2
+
+/*
  What to do with tokens: end their rows.
  */
 #define RQ_ACK 0
@@ -298,6 +313,14 @@ typedef struct {
    Whether what is known of rows is shown.
    */
   int noted;
+  /*
+   The number of the column that says when a row is due; -1 for none.
+   */
+  int32_t due;
+  /*
+   The number of the column that says which rows come first; -1 for none.
+   */
+  int32_t priority;
 } rq_definition;
 
 /*
@@ -608,10 +631,10 @@ uint64_t rq_peek(rq_session *session, const rq_queue *queue, uint64_t from);
 void rq_peek_end(rq_session *session);
 
 /*
- Begins a walk over the rows that the connection sees. With `all` an owner sees the rows that it owns, and
- any other connection sees owned rows too.
+ Begins a walk over the rows that the connection sees. An owner sees the rows that it owns, and any other
+ connection those that `sees` says: `RQ_WAITING` and so on.
  */
-int rq_scan(rq_session *session, const rq_queue *queue, int all, rq_cursor **cursor);
+int rq_scan(rq_session *session, const rq_queue *queue, int sees, rq_cursor **cursor);
 
 /*
  Sets the origin of the next publish. The slot is 0 to 63, otherwise `RQ_END`. Row 0: no origin.

@@ -18,15 +18,28 @@ static const char *text_of(rq_slice slice)
   return reinterpret_cast<const char *>(slice.bytes);
 }
 
-/* Finds the column that an option names. */
-static bool find(const TABLE *table, const char *option, const char *name, bool number, int *found)
+bool queue_find_column(const TABLE *table, const char *option, const char *name, const Field **found)
 {
+  *found= nullptr;
   if (!name || !*name)
     return true;
-  for (Field **at= table->field; *at; at++) {
-    const Field *field= *at;
-    if (my_strcasecmp(system_charset_info, field->field_name.str, name))
-      continue;
+  for (Field **at= table->field; *at; at++)
+    if (!my_strcasecmp(system_charset_info, (*at)->field_name.str, name)) {
+      *found= *at;
+      return true;
+    }
+  my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
+                  "Queue: %s='%s' names no column; when a column is renamed, say its new name in the option too", MYF(0), option, name);
+  return false;
+}
+
+/* Finds the column that an option names, and that shows what the core knows. */
+static bool find(const TABLE *table, const char *option, const char *name, bool number, int *found)
+{
+  const Field *field;
+  if (!queue_find_column(table, option, name, &field))
+    return false;
+  if (field) {
     const bool fits= number ? field->cmp_type() == INT_RESULT && field->real_type() != MYSQL_TYPE_BIT
                             : field->real_type() == MYSQL_TYPE_VARCHAR || (field->flags & BLOB_FLAG);
     if (!fits || !field->real_maybe_null() || field->vcol_info) {
@@ -35,11 +48,8 @@ static bool find(const TABLE *table, const char *option, const char *name, bool 
       return false;
     }
     *found= field->field_index;
-    return true;
   }
-  my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                  "Queue: %s='%s' names no column; when a column is renamed, say its new name in the option too", MYF(0), option, name);
-  return false;
+  return true;
 }
 
 bool queue_noted_of(const TABLE *table, const ha_table_option_struct *options, queue_noted *noted)

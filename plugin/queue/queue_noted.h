@@ -22,6 +22,10 @@ struct queue_noted {
   }
 };
 
+/* Finds the column that an option names; null when the option is not given. False with an error when there is
+   none. */
+bool queue_find_column(const TABLE *table, const char *option, const char *name, const Field **found);
+
 /* The columns that the options name. False with an error when one is not there or can't show it. */
 bool queue_noted_of(const TABLE *table, const ha_table_option_struct *options, queue_noted *noted);
 

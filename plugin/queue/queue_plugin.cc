@@ -24,6 +24,8 @@ static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_STRING("failed", failed),
     HA_TOPTION_STRING("why", why),
     HA_TOPTION_STRING("token", token),
+    HA_TOPTION_STRING("due", due),
+    HA_TOPTION_STRING("priority", priority),
     HA_TOPTION_END};
 
 static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2, "the order of these words");

@@ -28,7 +28,7 @@ const LIBRARY: &str = "ha_queue.so";
 const FOLDER: &str = "plugin";
 
 /// The C++ sources.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "ha_queue.cc",
     "ha_queue_read.cc",
     "queue_call.cc",
@@ -37,6 +37,7 @@ const SOURCES: [&str; 13] = [
     "queue_lease.cc",
     "queue_noted.cc",
     "queue_opened.cc",
+    "queue_order.cc",
     "queue_plugin.cc",
     "queue_recovery.cc",
     "queue_row.cc",

@@ -27,6 +27,7 @@ mod json;
 mod lexer;
 mod number;
 mod parser;
+pub(crate) mod rank;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -99,11 +99,12 @@ impl Counters {
 pub struct Status {
     /// Rows that nobody owns.
     pub waiting: u64,
-    /// Rows that somebody owns: a session, a prepared transaction, a lease; delayed ones too.
+    /// Rows that somebody owns: a session, a prepared transaction, a lease; delayed ones and those that are
+    /// due later too.
     pub owned: u64,
     /// Owned rows that are leased.
     pub leased: u64,
-    /// Owned rows that were given back, and wait again later.
+    /// Owned rows that were given back, and wait again later; those that are due later too.
     pub delayed: u64,
     /// Owned rows that have no tries left, and are given to nobody.
     pub dead: u64,

@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 
 use disk::Disk;
 
+use crate::condition::rank::Rank;
 use crate::format::batch::Place;
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::record::RowId;
@@ -72,8 +73,10 @@ impl Engine {
     /// Makes an empty queue in a new folder; the folder's parent exists.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Disk`].
+    /// [`Error::Exists`], [`Error::Disk`]; [`Error::Column`] when a column that the definition names can't be
+    /// used.
     pub fn create(&self, folder: &Path, definition: &Definition) -> Result<(), Error> {
+        Rank::of(definition)?;
         let reserved = self.folders.reserve(folder);
         let disk = &self.shared.disk;
         if reserved.queue.is_some() || disk.stat(&folder.join(checkpoint::FILE)).is_ok() {
@@ -205,7 +208,10 @@ impl Opener for Folders {
             Some(queue) => queue.clone(),
             None => {
                 self.shared.make_room();
-                Queue::open(&self.shared, recover(&self.shared.disk, &self.shared.files, folder)?)
+                Queue::open(
+                    &self.shared,
+                    recover(&self.shared.disk, &self.shared.files, folder, self.shared.now_ms())?,
+                )
             }
         };
         queue.touch(&mut queue.lock());

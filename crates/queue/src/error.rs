@@ -95,6 +95,15 @@ pub enum Error {
         folder: PathBuf,
     },
 
+    /// A column can't say what it should.
+    #[error(
+        "column {column} can't say when a row is due, which an integer, a TIMESTAMP or a DATETIME can, or which row comes first, which an integer can", column = column + 1
+    )]
+    Column {
+        /// Its number, counted from 0.
+        column: u32,
+    },
+
     /// The queue is being copied, so that no transaction can be prepared.
     #[error("the queue is being copied by ALTER TABLE; try again when that is done")]
     Copied,

@@ -3,6 +3,8 @@
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod lease;
+pub(crate) mod listing;
+pub(crate) mod order;
 pub(crate) mod origin;
 pub(crate) mod policy;
 pub(crate) mod record;

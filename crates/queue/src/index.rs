@@ -3,16 +3,39 @@
 //! The list of a sealed segment is read from its file when a row of it is needed, so the time to open a queue
 //! does not depend on how many rows wait in it. A list keeps dead rows until they are more than half of it.
 
+pub(crate) mod later;
 mod segment;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::Error;
-use crate::format::batch::{Indexed, Since, Stored};
+use crate::format::batch::Stored;
+use crate::format::listing::{Due, Indexed, Listing};
 use crate::format::record::RowId;
 use crate::store::file::{Location, SegmentFile};
 pub(crate) use segment::Segment;
+
+/// How many rows that wait before the head are remembered; with more, it goes back to the first of them.
+const EARLY_MAX: usize = 4096;
+
+/// The place of a row in the order in which rows are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    /// 0 in a queue without priorities.
+    pub(crate) priority: i64,
+    pub(crate) id: RowId,
+}
+
+impl Turn {
+    /// No row comes before it.
+    pub(crate) const FIRST: Turn = Turn { priority: i64::MIN, id: RowId(0) };
+
+    /// The next place.
+    pub(crate) fn after(self) -> Turn {
+        Turn { id: RowId(self.id.0 + 1), ..self }
+    }
+}
 
 /// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +44,8 @@ pub(crate) enum Doing {
     Waiting,
     /// Somebody owns it.
     Owned,
+    /// Nobody owns it, and nobody is given it before it is due.
+    Later,
     /// It is gone, or never existed.
     Gone,
 }
@@ -32,6 +57,10 @@ pub(crate) struct Arrival {
     pub(crate) offset: u64,
     pub(crate) len: usize,
     pub(crate) time_ms: u64,
+    /// When it is due, milliseconds since 1970, if that is later; else 0.
+    pub(crate) due_ms: u64,
+    /// 0 in a queue without priorities.
+    pub(crate) priority: i64,
 }
 
 /// All rows of a queue that are not gone.
@@ -39,10 +68,15 @@ pub(crate) struct Arrival {
 pub(crate) struct Index {
     /// Segments with rows that are not gone, by the id of their first row; the active one once it has rows.
     segments: BTreeMap<u64, Segment>,
-    /// All rows before this one are owned or gone.
+    /// All rows before this one are owned, due later or gone, but for those in `early`.
     head: u64,
+    /// Rows before the head that wait.
+    early: BTreeSet<u64>,
     live: u64,
     owned: u64,
+    later: u64,
+    /// The rows that wait, in a queue with priorities.
+    turns: Option<BTreeSet<Turn>>,
     /// Files without rows.
     emptied: Vec<Arc<SegmentFile>>,
     /// Whether a sealed segment became sparse since [`Index::take_sparse`] was last called.
@@ -50,6 +84,40 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// An index without rows; `priorities` says whether its queue has them.
+    pub(crate) fn new(priorities: bool) -> Index {
+        Index { turns: priorities.then(BTreeSet::new), ..Index::default() }
+    }
+
+    /// Whether rows are given in another order than that of their ids.
+    pub(crate) fn has_priorities(&self) -> bool {
+        self.turns.is_some()
+    }
+
+    /// The place of a row that is not gone in the order in which rows are given.
+    pub(crate) fn turn(&mut self, id: RowId) -> Result<Turn, Error> {
+        let segment = if self.turns.is_some() { self.segment_with(id) } else { None };
+        Ok(Turn { priority: segment.map_or(Ok(0), |segment| segment.priority(id))?, id })
+    }
+
+    /// The first place from `from` on at which a row waits.
+    pub(crate) fn next_turn(&mut self, from: Turn) -> Result<Option<Turn>, Error> {
+        match &self.turns {
+            Some(turns) => Ok(turns.range(from..).next().copied()),
+            None => Ok(self.next_waiting(from.id)?.map(|id| Turn { priority: 0, id })),
+        }
+    }
+
+    /// Puts all rows that wait in order, for an index that recovery has filled.
+    pub(crate) fn order(&mut self) -> Result<(), Error> {
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        turns.clear();
+        for segment in self.segments.values_mut() {
+            turns.extend(segment.turns()?);
+        }
+        Ok(())
+    }
+
     /// Rows that wait or are owned.
     pub(crate) fn live(&self) -> u64 {
         self.live
@@ -60,9 +128,17 @@ impl Index {
         self.owned
     }
 
+    /// Rows that are due later, and nobody owns.
+    pub(crate) fn later(&self) -> u64 {
+        self.later
+    }
+
     /// Bytes of memory that the lists take.
     pub(crate) fn memory(&self) -> usize {
-        self.segments.values().map(Segment::memory).sum()
+        self.segments.values().map(Segment::memory).sum::<usize>()
+            + self.early.len() * size_of::<u64>()
+            // Nodes of the set are half full.
+            + self.turns.iter().map(|turns| turns.len() * 2 * size_of::<Turn>()).sum::<usize>()
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
@@ -76,12 +152,17 @@ impl Index {
         let segment = self.segments.entry(base).or_insert_with(|| Segment::active(file.clone(), row.id));
         segment.push(row);
         self.live += 1;
+        let turn = Turn { priority: row.priority, id: row.id };
+        if let Some(turns) = &mut self.turns {
+            turns.insert(turn);
+        }
     }
 
     /// Adds a sealed segment.
     pub(crate) fn insert(&mut self, segment: Segment) {
         self.live += segment.live();
         self.owned += segment.owned();
+        self.later += segment.later();
         self.head = self.head.min(segment.base().0);
         if segment.live() == 0 {
             self.emptied.push(segment.file().clone());
@@ -95,6 +176,7 @@ impl Index {
         let segment = self.segments.remove(&base.0)?;
         self.live -= segment.live();
         self.owned -= segment.owned();
+        self.later -= segment.later();
         Some(segment)
     }
 
@@ -156,6 +238,16 @@ impl Index {
         std::mem::take(&mut self.sparse)
     }
 
+    /// Reads the lists of segments, by their first rows. Returns which of their rows were due later when the
+    /// lists were written.
+    pub(crate) fn load(&mut self, bases: &[RowId]) -> Result<Vec<Due>, Error> {
+        let mut dues = Vec::new();
+        for base in bases {
+            dues.extend(self.segments.get_mut(&base.0).map_or(Ok(Vec::new()), Segment::load)?);
+        }
+        Ok(dues)
+    }
+
     fn segment_with(&mut self, id: RowId) -> Option<&mut Segment> {
         self.segments.range_mut(..=id.0).next_back().map(|(_, segment)| segment)
     }
@@ -172,15 +264,72 @@ impl Index {
 
     /// Makes a waiting row owned; false when it is not waiting.
     pub(crate) fn take(&mut self, id: RowId) -> Result<bool, Error> {
+        let turn = self.turn(id)?;
         let taken = match self.segment_with(id) {
             Some(segment) => segment.change(id, Doing::Waiting, Doing::Owned)?,
             None => false,
         };
         self.owned += u64::from(taken);
-        if taken && self.head == id.0 {
-            self.head += 1;
+        if taken {
+            self.left(turn);
         }
         Ok(taken)
+    }
+
+    /// Notes that a row does not wait any more.
+    fn left(&mut self, turn: Turn) {
+        if !self.early.is_empty() {
+            self.early.remove(&turn.id.0);
+        }
+        if self.head == turn.id.0 {
+            self.head += 1;
+        }
+        if let Some(turns) = &mut self.turns {
+            turns.remove(&turn);
+        }
+    }
+
+    /// Notes that a row waits that did not.
+    fn came(&mut self, id: RowId) -> Result<(), Error> {
+        let turn = self.turn(id)?;
+        if let Some(turns) = &mut self.turns {
+            turns.insert(turn);
+        }
+        if id.0 < self.head {
+            self.early.insert(id.0);
+            if self.early.len() > EARLY_MAX {
+                self.head = self.early.pop_first().unwrap_or(id.0);
+                self.early.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a waiting row to nobody until it is due; false when it is not waiting.
+    pub(crate) fn postpone(&mut self, id: RowId) -> Result<bool, Error> {
+        let turn = self.turn(id)?;
+        let postponed = match self.segment_with(id) {
+            Some(segment) => segment.change(id, Doing::Waiting, Doing::Later)?,
+            None => false,
+        };
+        self.later += u64::from(postponed);
+        if postponed {
+            self.left(turn);
+        }
+        Ok(postponed)
+    }
+
+    /// Has a row wait that was due later; false when it was not.
+    pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
+        let arrived = match self.segment_with(id) {
+            Some(segment) => segment.change(id, Doing::Later, Doing::Waiting)?,
+            None => false,
+        };
+        if arrived {
+            self.later -= 1;
+            self.came(id)?;
+        }
+        Ok(arrived)
     }
 
     /// Gives an owned row back; false when it is not owned.
@@ -191,26 +340,31 @@ impl Index {
         };
         if restored {
             self.owned -= 1;
-            self.head = self.head.min(id.0);
+            self.came(id)?;
         }
         Ok(restored)
     }
 
     /// Marks a row as gone; false when it was gone already.
     pub(crate) fn remove(&mut self, id: RowId) -> Result<bool, Error> {
+        let turn = self.turn(id)?;
         let Some(segment) = self.segment_with(id) else { return Ok(false) };
-        let owned = segment.change(id, Doing::Owned, Doing::Gone)?;
-        if !owned && !segment.change(id, Doing::Waiting, Doing::Gone)? {
+        let doing = segment.doing(id)?;
+        if !segment.change(id, doing, Doing::Gone)? {
             return Ok(false);
         }
         let (base, empty) = (segment.base(), segment.is_sealed() && segment.live() == 0);
         let sparse = segment.is_sparse();
         self.live -= 1;
-        self.owned -= u64::from(owned);
+        self.owned -= u64::from(doing == Doing::Owned);
+        self.later -= u64::from(doing == Doing::Later);
         if empty {
             self.segments.remove(&base.0).into_iter().for_each(|gone| self.emptied.push(gone.file().clone()));
         }
         self.sparse |= sparse && !empty;
+        if doing == Doing::Waiting {
+            self.left(turn);
+        }
         Ok(true)
     }
 
@@ -244,6 +398,10 @@ impl Index {
 
     /// The first waiting row from `from` on.
     pub(crate) fn next_waiting(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
+        let early = self.early.range(from.0..).next().copied().filter(|id| *id < self.head);
+        if let Some(early) = early {
+            return Ok(Some(RowId(early)));
+        }
         let from_head = from.0 <= self.head;
         let found = self.next(RowId(from.0.max(self.head)), true)?;
         if from_head {
@@ -261,7 +419,7 @@ impl Index {
     fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
         let start = self.segments.range(..=from.0).next_back().map_or(from.0, |(base, _)| *base);
         for (_, segment) in self.segments.range_mut(start..) {
-            let any = if waiting { segment.live() - segment.owned() } else { segment.live() };
+            let any = if waiting { segment.waiting() } else { segment.live() };
             if any == 0 || segment.end() <= from {
                 continue;
             }
@@ -277,8 +435,8 @@ impl Index {
         self.segments.values().find(|segment| segment.live() > 0).map(Segment::oldest_ms)
     }
 
-    /// The insertion times of the active segment's rows, to be written with its index.
-    pub(crate) fn times_of(&self, file: &Arc<SegmentFile>) -> Vec<Since> {
-        self.segment_of(file).map(|segment| segment.times().to_vec()).unwrap_or_default()
+    /// The index of the active segment.
+    pub(crate) fn listing_of(&self, file: &Arc<SegmentFile>, now_ms: u64) -> Listing {
+        self.segment_of(file).map(|segment| segment.listing(now_ms)).unwrap_or_default()
     }
 }

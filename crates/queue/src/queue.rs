@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crate::condition::rank::Rank;
 use crate::format::lease::Lease;
 use crate::format::origin::{Origin, Source};
 use crate::format::record::{ROW_OVERHEAD_MAX, RowId};
@@ -52,6 +53,8 @@ pub struct Queue {
     pub(crate) number: u64,
     definition: Definition,
     schema: Arc<Schema>,
+    /// What its rows say of the time at which they are given.
+    pub(crate) rank: Option<Rank>,
     pub(crate) state: Mutex<State>,
     /// How many rows are not gone, as of a moment ago: for callers that need nothing else.
     live: AtomicU64,
@@ -96,7 +99,7 @@ impl Queue {
 
     fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: Recovered) -> Queue {
         let Recovered { folder, definition, incarnation, index, journal, transactions, held, .. } = recovered;
-        let (leases, pasts) = (recovered.leases, recovered.pasts);
+        let (leases, pasts, rank) = (recovered.leases, recovered.pasts, recovered.rank);
         let (next, active_next, log) = (recovered.next, recovered.active_next, recovered.log);
         let number = shared.next_number();
         shared.note_opened(number, &me);
@@ -110,6 +113,7 @@ impl Queue {
             state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
         }
         state.leases = LeaseBook::opened(leases, pasts, shared.clock());
+        state.later = recovered.later;
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
@@ -122,6 +126,7 @@ impl Queue {
             number,
             definition,
             schema,
+            rank,
             state,
             live,
             used,

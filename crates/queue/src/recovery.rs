@@ -8,15 +8,18 @@ use std::sync::Arc;
 use disk::Disk;
 
 use crate::Error;
+use crate::condition::rank::Rank;
 use crate::format::batch::{
     self, BATCH_HEADER, Incarnation, Kind, Place, SEGMENT_HEADER, SegmentName, Stored,
 };
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::lease::{Lease, Leases, Phase};
+use crate::format::listing::{Due, Listing};
 use crate::format::origin::Journal;
 use crate::format::policy::Past;
-use crate::format::record::{Record, RowId, decode};
+use crate::format::record::{ROW_SUM, Record, RowId, decode};
 use crate::format::transaction::Transactions;
+use crate::index::later::{Later, postpone_all};
 use crate::index::{Arrival, Doing, Index, Segment};
 use crate::store::file::SegmentFile;
 use crate::store::files::Files;
@@ -30,6 +33,10 @@ struct Replay {
     transactions: Transactions,
     leases: BTreeMap<RowId, Lease>,
     pasts: BTreeMap<RowId, Past>,
+    /// Rows that are due later.
+    dues: Vec<Due>,
+    rank: Option<Rank>,
+    now_ms: u64,
     next: RowId,
     /// The id that the next row had when the last segment began.
     active_next: RowId,
@@ -57,6 +64,8 @@ pub(crate) struct Recovered {
     pub(crate) leases: Leases,
     /// What is known of rows besides.
     pub(crate) pasts: Vec<(RowId, Past)>,
+    pub(crate) rank: Option<Rank>,
+    pub(crate) later: Later,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -65,26 +74,38 @@ pub(crate) struct Recovered {
 }
 
 /// Reads the queue in a folder, and removes files that are not part of it.
-pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> Result<Recovered, Error> {
+///
+/// `now_ms`: which rows are due.
+pub(crate) fn recover(
+    disk: &Arc<dyn Disk>,
+    files: &Arc<Files>,
+    path: &Path,
+    now_ms: u64,
+) -> Result<Recovered, Error> {
     let checkpoint = Checkpoint::read(&**disk, path)?;
     let folder = Folder::new(disk.clone(), files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
     let mut replay = Replay {
-        index: Index::default(),
+        index: Index::new(checkpoint.definition.order.priority.is_some()),
         journal: checkpoint.journal.clone(),
         transactions: checkpoint.transactions.clone(),
         leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
         pasts: checkpoint.pasts.iter().cloned().collect(),
+        rank: Rank::of(&checkpoint.definition)?,
+        dues: Vec::new(),
+        now_ms,
         next: checkpoint.next,
         active_next: checkpoint.next,
     };
-    sealed_segments(&folder, &checkpoint, &mut replay.index)?;
+    sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
     let held = hold_prepared(&mut replay)?;
     let leases = Leases { rows: hold_leased(&mut replay)?, ..leases };
     let pasts = known_pasts(&mut replay)?;
-    let Replay { index, journal, transactions, next, active_next, .. } = replay;
+    let held_rows: BTreeSet<RowId> = held.iter().flat_map(|(_, rows)| rows).copied().collect();
+    let later = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
+    let Replay { index, journal, transactions, rank, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
         definition,
@@ -95,6 +116,8 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
         held,
         leases,
         pasts,
+        rank,
+        later,
         next,
         active_next,
         log,
@@ -163,7 +186,8 @@ fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTre
     Ok(numbers)
 }
 
-fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, index: &mut Index) -> Result<(), Error> {
+fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, replay: &mut Replay) -> Result<(), Error> {
+    let mut later = Vec::new();
     for listed in &checkpoint.segments {
         let (incarnation, features) = (checkpoint.incarnation, checkpoint.features());
         let place = Place { incarnation, features, name: listed.name };
@@ -175,8 +199,11 @@ fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, index: &mut In
         }
         let segment =
             Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
-        index.insert(segment.with_oldest(listed.oldest_ms));
+        later.extend(listed.later.then(|| segment.base()));
+        replay.index.insert(segment.with_oldest(listed.oldest_ms));
     }
+    replay.dues = replay.index.load(&later)?;
+    replay.index.order()?;
     Ok(())
 }
 
@@ -259,16 +286,16 @@ fn replay_segment(
                     .map_err(|(what, inside)| file.corrupt(what, (at + BATCH_HEADER + inside) as u64))?;
                 let body_at = (at + BATCH_HEADER) as u64;
                 for record in records {
-                    apply(&file, record, body_at, header.time_ms, replay)?;
+                    apply(&file, record, (body, body_at), header.time_ms, replay)?;
                 }
                 at += BATCH_HEADER + body.len();
             }
             Kind::Index => {
                 let len = (BATCH_HEADER + body.len()) as u64;
                 let stored = Stored { offset: at as u64, len, file_len: at as u64 + len };
-                let (listed, _) = batch::decode_index(body, header.first)
+                let listed = Listing::decode(body, header.first, file.place().features)
                     .ok_or_else(|| file.corrupt("an index that is no index", at as u64))?;
-                replay.index.keep_listed(&file, &listed)?;
+                replay.index.keep_listed(&file, &listed.rows)?;
                 at += BATCH_HEADER + body.len();
                 replay.index.seal(&file, stored);
                 sealed = true;
@@ -289,7 +316,7 @@ fn replay_segment(
 fn apply(
     file: &Arc<SegmentFile>,
     record: Record,
-    body_at: u64,
+    (body, body_at): (&[u8], u64),
     time_ms: u64,
     replay: &mut Replay,
 ) -> Result<(), Error> {
@@ -300,7 +327,11 @@ fn apply(
                 return Err(file.corrupt("a row id that was given before", offset));
             }
             let time_ms = moved.unwrap_or(time_ms);
-            replay.index.push(file, &Arrival { id, offset, len, time_ms });
+            let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
+            let due_ms = replay.rank.as_ref().map_or(0, |rank| rank.due_after(replay.now_ms, row));
+            let priority = replay.rank.as_ref().map_or(0, |rank| rank.priority(row));
+            replay.index.push(file, &Arrival { id, offset, len, time_ms, due_ms, priority });
+            replay.dues.extend((due_ms > 0).then_some(Due { id, due_ms }));
             replay.next = RowId(id.0 + 1);
             origin.iter().for_each(|origin| replay.journal.add(origin));
         }

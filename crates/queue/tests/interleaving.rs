@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use disk::faults::FaultDisk;
 use queue::{
-    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Policy, Queue, Session, Sync, Target,
-    Token, Waited, Xid,
+    Column, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue,
+    Schema, Session, Sync, Target, Token, Waited, Xid,
 };
 use shuttle::thread;
 
@@ -486,6 +486,57 @@ fn a_row_dies_while_its_queue_is_copied() {
         nacker.join().unwrap();
         copy.bury().unwrap();
         assert_eq!((copy.rows(), dead.rows()), (0, 1));
+    };
+    shuttle::check_random(scenario, SCHEDULES);
+    shuttle::check_pct(scenario, SCHEDULES, 3);
+}
+
+/// Rows become due while they are added, and while sessions begin to wait: each session is given one.
+#[test]
+fn rows_that_become_due_reach_who_waits() {
+    static WALL_MS: AtomicU64 = AtomicU64::new(0);
+    let scenario = || {
+        WALL_MS.store(0, Ordering::Relaxed);
+        let now_ms = || WALL_MS.load(Ordering::Relaxed);
+        let options = Options { threads: 0, up_ms: now_ms, ..Options::new(now_ms, || [5; 16]) };
+        let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
+        let column = |name: &str, at| {
+            let (kind, place) = (Kind::Integer { signed: true }, Place::Fixed(at, 1));
+            Column { name: name.to_owned(), kind, place, null_bit: None, members: Vec::new() }
+        };
+        let columns = vec![column("due", 0), column("priority", 1)];
+        let schema = Schema { null_bytes: 0, fixed_bytes: 2, columns }.encode();
+        let order = Order { due: Some(0), priority: Some(1) };
+        let folder = Path::new("/db/jobs");
+        engine.create(folder, &Definition { schema, order, ..Definition::default() }).unwrap();
+        let queue = engine.open(folder).unwrap();
+        let target = all(&queue);
+        let takers = [1, 2].map(|number| {
+            let target = target.clone();
+            thread::spawn(move || take(number, &[target]))
+        });
+        let adder = thread::spawn({
+            let queue = queue.clone();
+            move || {
+                let mut session = session(3);
+                session.publish_unsettled(&queue, &[&[1, 7]]).unwrap();
+                put(&queue, &[1, 8]);
+                session.settle(true).unwrap();
+                // Who settles a row that is due already has a thread look.
+                queue.end_due().unwrap();
+            }
+        });
+        let timer = thread::spawn({
+            let queue = queue.clone();
+            move || {
+                WALL_MS.store(1000, Ordering::Relaxed);
+                queue.end_due().unwrap();
+            }
+        });
+        timer.join().unwrap();
+        adder.join().unwrap();
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
+        assert_eq!(queue.rows(), 0);
     };
     shuttle::check_random(scenario, SCHEDULES);
     shuttle::check_pct(scenario, SCHEDULES, 3);

@@ -8,6 +8,8 @@ mod basic;
 mod corrupt;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/due.rs"]
+mod due;
 #[path = "main/full.rs"]
 mod full;
 #[path = "main/hold.rs"]
@@ -24,10 +26,16 @@ mod lease_crash;
 mod lease_model;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/order_crash.rs"]
+mod order_crash;
+#[path = "main/order_model.rs"]
+mod order_model;
 #[path = "main/policy.rs"]
 mod policy;
 #[path = "main/policy_crash.rs"]
 mod policy_crash;
+#[path = "main/priority.rs"]
+mod priority;
 #[path = "main/same.rs"]
 mod same;
 #[path = "main/support.rs"]

@@ -66,6 +66,13 @@ pub const RQ_SYNC_INTERVAL: u32 = 1;
 /// When the operating system does so.
 pub const RQ_SYNC_NONE: u32 = 2;
 
+/// A walk shows the rows that wait.
+pub const RQ_WAITING: c_int = 0;
+/// All rows, owned or not.
+pub const RQ_ALL: c_int = 1;
+/// The rows that nobody owns, also those that are due later.
+pub const RQ_UNOWNED: c_int = 2;
+
 /// Bytes that belong to the other side, or, for the duration of a call, to this one.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -118,6 +125,10 @@ pub struct RqDefinition {
     pub(crate) dead: RqSlice,
     /// Whether what is known of rows is shown.
     pub(crate) noted: c_int,
+    /// The number of the column that says when a row is due; -1 for none.
+    pub(crate) due: i32,
+    /// The number of the column that says which rows come first; -1 for none.
+    pub(crate) priority: i32,
 }
 
 /// What is known of a row besides.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use queue::{Backoff, Column, Definition, Error, Kind, Place, Policy, Queue, Schema, Sync};
+use queue::{Backoff, Column, Definition, Error, Kind, Order, Place, Policy, Queue, Schema, Sync};
 
 use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
 use crate::engine::engine;
@@ -112,7 +112,9 @@ pub unsafe extern "C" fn rq_create(
             }
         }
         let transactional = definition.transactional != 0;
-        let definition = Definition { sync, schema, transactional, policy };
+        let column = |number: i32| u32::try_from(number).ok();
+        let order = Order { due: column(definition.due), priority: column(definition.priority) };
+        let definition = Definition { sync, schema, transactional, policy, order };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)

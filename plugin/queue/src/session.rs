@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use queue::{Cursor, Interrupter, Leased, Origin, OwnerId, Queue, RowId, Session};
 
-use crate::abi::{RQ_OK, RqError, RqSlice, shared};
+use crate::abi::{RQ_ALL, RQ_OK, RQ_UNOWNED, RQ_WAITING, RqError, RqSlice, shared};
 use crate::found::Found;
 use crate::guard::guard;
 use crate::leased::Leases;
@@ -158,13 +158,13 @@ pub unsafe extern "C" fn rq_peek_end(session: *mut RqSession) {
     unsafe { &mut *session }.peek = None;
 }
 
-/// Begins a walk over the rows that the connection sees. With `all` an owner sees the rows that it owns, and
-/// any other connection sees owned rows too.
+/// Begins a walk over the rows that the connection sees. An owner sees the rows that it owns, and any other
+/// connection those that `sees` says: `RQ_WAITING` and so on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_scan(
     session: *mut RqSession,
     queue: *const Queue,
-    all: c_int,
+    sees: c_int,
     cursor: *mut *mut RqCursor,
 ) -> c_int {
     guard(std::ptr::null_mut(), None, || {
@@ -173,10 +173,12 @@ pub unsafe extern "C" fn rq_scan(
         // SAFETY: the caller's handle.
         let session = unsafe { &mut *session };
         let peek = session.peek.take_if(|peek| Arc::ptr_eq(peek.queue(), &queue));
-        let all = all != 0 && !session.session.is_owner();
+        let sees = if session.session.is_owner() { RQ_WAITING } else { sees };
         let leased = session.leases.all.iter().rev().find(|leased| Arc::ptr_eq(leased.queue(), &queue));
-        let walk = peek.or(leased.map(Leased::cursor)).unwrap_or_else(|| {
-            if all { Cursor::starting_at(&queue, RowId(0)) } else { session.session.cursor(&queue) }
+        let walk = peek.or(leased.map(Leased::cursor)).unwrap_or_else(|| match sees {
+            RQ_ALL => Cursor::starting_at(&queue, RowId(0)),
+            RQ_UNOWNED => Cursor::of_unowned(&queue),
+            _ => session.session.cursor(&queue),
         });
         let new = Box::new(RqCursor::new(walk));
         // SAFETY: the caller's variable.

@@ -14,6 +14,8 @@ mod crawler;
 mod crowd;
 #[path = "main/ddl.rs"]
 mod ddl;
+#[path = "main/due.rs"]
+mod due;
 #[path = "main/fault.rs"]
 mod fault;
 #[path = "main/galera.rs"]
@@ -24,6 +26,8 @@ mod kill;
 mod lease;
 #[path = "main/policy.rs"]
 mod policy;
+#[path = "main/priority.rs"]
+mod priority;
 #[path = "main/relay.rs"]
 mod relay;
 #[path = "main/server.rs"]

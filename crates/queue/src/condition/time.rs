@@ -50,6 +50,16 @@ fn clock(time: i128) -> i128 {
     (time >> 12) * 10_000 + (time >> 6 & 63) * 100 + (time & 63)
 }
 
+/// Seconds from 1970 to a DATETIME, which is UTC, with as many digits after the point.
+pub(crate) fn since_1970(number: Number) -> Option<Number> {
+    let unit = 10i128.checked_pow(u32::from(number.scale))?;
+    let (whole, fraction) = (number.digits.div_euclid(unit), number.digits.rem_euclid(unit));
+    let (date, time) = (whole / 1_000_000, whole % 1_000_000);
+    let day = Day { year: date / 10_000, month: date / 100 % 100, day: date % 100 };
+    let seconds = day.since_1970() * 86_400 + time / 10_000 * 3600 + time / 100 % 100 * 60 + time % 100;
+    Some(Number { digits: seconds.checked_mul(unit)?.checked_add(fraction)?, scale: number.scale })
+}
+
 /// TIMESTAMP: 4 bytes, big-endian, seconds since 1970; then the fraction.
 pub(crate) fn timestamp(bytes: &[u8], digits: u8) -> Option<Number> {
     let (whole, fraction) = bytes.split_at_checked(4)?;

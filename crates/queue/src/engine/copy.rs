@@ -163,6 +163,8 @@ impl Queue {
         // What a lease held here may be free there.
         let stays = |(id, of): &&(RowId, Ownership)| !of.owner.is_lease() || holding.contains(id);
         for (id, ownership) in owned.iter().filter(stays) {
+            // It was due when it was given, whatever it says in the new shape.
+            state.arrive(*id)?;
             // The last row may have been left out of the copy.
             if state.is_waiting(*id)? {
                 state.own(&[*id], *ownership)?;

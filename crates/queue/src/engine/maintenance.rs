@@ -7,10 +7,9 @@ use std::sync::Arc;
 use disk::Output;
 
 use crate::Error;
-use crate::format::batch::{
-    self, BATCH_HEADER, Header, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Stored, encode_index,
-};
+use crate::format::batch::{self, BATCH_HEADER, Header, Kind, Place, SEGMENT_HEADER, SegmentName, Stored};
 use crate::format::checkpoint::{Checkpoint, Listed};
+use crate::format::listing::Indexed;
 use crate::format::record::{RowId, encode_moved};
 use crate::index::{Arrival, Doing, Index, Segment};
 use crate::queue::Queue;
@@ -132,7 +131,9 @@ impl Queue {
                 let contents = place_of(row, file).read(row.id)?;
                 let at = encode_moved(&mut bytes, row.id, before, *inserted_ms, &contents);
                 let (offset, len) = (end + at as u64, bytes.len() - at);
-                segment.push(&Arrival { id: row.id, offset, len, time_ms: *inserted_ms });
+                let due_ms = self.rank.as_ref().map_or(0, |rank| rank.due_after(time_ms, &contents));
+                let priority = self.rank.as_ref().map_or(0, |rank| rank.priority(&contents));
+                segment.push(&Arrival { id: row.id, offset, len, time_ms: *inserted_ms, due_ms, priority });
                 before = row.id;
             }
             batch::seal(&mut bytes, &place, end, &Header { kind: Kind::Records, first, synced: 0, time_ms });
@@ -140,7 +141,7 @@ impl Queue {
             end += bytes.len() as u64;
         }
         let mut index = vec![0; BATCH_HEADER];
-        encode_index(&mut index, first, segment.listed().into_iter(), segment.times());
+        segment.listing(time_ms).encode(&mut index, first, place.features);
         batch::seal(&mut index, &place, end, &Header { kind: Kind::Index, first, synced: 0, time_ms });
         put(&index)?;
         let len = index.len() as u64;
@@ -263,6 +264,7 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
             oldest_ms: segment.oldest_ms(),
             runs: segment.runs(),
             live: segment.live(),
+            later: segment.later() > 0 || state.later.keeps(segment.base()..segment.end()),
         })
     });
     Checkpoint {

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use crate::Error;
 use crate::format::lease::LEASES;
+use crate::format::order::{DUE, PRIORITY};
 use crate::format::policy::POLICIES;
 use crate::format::record::RowId;
 use crate::format::transaction::TRANSACTIONS;
-use crate::format::wire::{Reader, checksum, put_varint};
+use crate::format::wire::{Reader, checksum};
 
 /// Bytes of a segment's header.
 pub(crate) const SEGMENT_HEADER: usize = 64;
@@ -50,7 +51,7 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES;
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;
@@ -202,75 +203,12 @@ pub(crate) fn was_synced(bytes: &[u8], place: &Place, from: usize) -> bool {
     })
 }
 
-/// A row of an index: its id, the offset of its checksum in the segment, and the length of checksum and row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Indexed {
-    pub(crate) id: RowId,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-}
-
-/// Rows from this one on were inserted at this time or later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Since {
-    pub(crate) id: RowId,
-    pub(crate) time_ms: u64,
-}
-
 /// Where the index of a sealed segment lies, and how long its file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) offset: u64,
     pub(crate) len: u64,
     pub(crate) file_len: u64,
-}
-
-/// Appends the body of an index; ids count from `first`.
-pub(crate) fn encode_index(
-    out: &mut Vec<u8>,
-    first: RowId,
-    rows: impl ExactSizeIterator<Item = Indexed>,
-    times: &[Since],
-) {
-    put_varint(out, rows.len() as u64);
-    let (mut id, mut end) = (first.0, 0);
-    for row in rows {
-        put_varint(out, row.id.0 - id);
-        put_varint(out, row.offset - end);
-        put_varint(out, row.len);
-        (id, end) = (row.id.0, row.offset + row.len);
-    }
-    put_varint(out, times.len() as u64);
-    let (mut id, mut time) = (first.0, 0);
-    for since in times {
-        put_varint(out, since.id.0 - id);
-        put_varint(out, since.time_ms.saturating_sub(time));
-        (id, time) = (since.id.0, since.time_ms.max(time));
-    }
-}
-
-/// Reads an index from a body; `None` when the body is not an index.
-pub(crate) fn decode_index(body: &[u8], first: RowId) -> Option<(Vec<Indexed>, Vec<Since>)> {
-    let mut reader = Reader::new(body);
-    let count = reader.count().filter(|count| *count <= body.len())?;
-    let mut rows = Vec::with_capacity(count);
-    let (mut id, mut end) = (first.0, 0u64);
-    for _ in 0..count {
-        id = id.checked_add(reader.varint()?)?;
-        let offset = end.checked_add(reader.varint()?)?;
-        let len = reader.varint()?;
-        end = offset.checked_add(len)?;
-        rows.push(Indexed { id: RowId(id), offset, len });
-    }
-    let count = reader.count().filter(|count| *count <= body.len())?;
-    let mut times = Vec::with_capacity(count);
-    let (mut id, mut time_ms) = (first.0, 0u64);
-    for _ in 0..count {
-        id = id.checked_add(reader.varint()?)?;
-        time_ms = time_ms.checked_add(reader.varint()?)?;
-        times.push(Since { id: RowId(id), time_ms });
-    }
-    reader.is_empty().then_some((rows, times))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
 use crate::format::lease::{LEASES, Leases};
+use crate::format::order::{DUE, Order};
 use crate::format::origin::Journal;
 use crate::format::policy::{POLICIES, Past, Policy, decode_pasts, encode_pasts};
 use crate::format::record::RowId;
@@ -47,13 +48,15 @@ pub struct Definition {
     pub transactional: bool,
     /// What becomes of rows whose tries fail.
     pub policy: Policy,
+    /// Which columns decide when a row is given.
+    pub order: Order,
 }
 
 impl Definition {
     /// The feature flags that a reader of the queue's files must know because of its definition.
     pub(crate) fn features(&self) -> u64 {
         let transactions = if self.transactional { TRANSACTIONS } else { 0 };
-        transactions | self.policy.features()
+        transactions | self.policy.features() | self.order.features()
     }
 }
 
@@ -67,6 +70,8 @@ pub(crate) struct Listed {
     /// `(first, count)`: ids that are not gone, and perhaps some that never existed.
     pub(crate) runs: Vec<(u64, u64)>,
     pub(crate) live: u64,
+    /// Whether rows of it are due later; only in queues whose rows say when they are due.
+    pub(crate) later: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +124,7 @@ impl Checkpoint {
         put_varint(&mut body, self.definition.schema.len() as u64);
         body.extend(&self.definition.schema);
         put_varint(&mut body, self.segments.len() as u64);
-        self.segments.iter().for_each(|listed| listed.encode(&mut body));
+        self.segments.iter().for_each(|listed| listed.encode(&mut body, self.features()));
         self.journal.encode(&mut body);
         if self.definition.transactional {
             self.transactions.encode(&mut body);
@@ -131,6 +136,7 @@ impl Checkpoint {
             self.definition.policy.encode(&mut body);
             encode_pasts(&self.pasts, &mut body);
         }
+        self.definition.order.encode(&mut body);
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -182,7 +188,7 @@ impl Checkpoint {
         let schema = reader.take(len)?.to_vec();
         let mut segments = Vec::new();
         for _ in 0..reader.varint()? {
-            segments.push(Listed::decode(reader)?);
+            segments.push(Listed::decode(reader, features)?);
         }
         let journal = Journal::decode(reader)?;
         let transactional = features & TRANSACTIONS != 0;
@@ -194,7 +200,8 @@ impl Checkpoint {
         if features & POLICIES != 0 {
             (policy, pasts) = (Policy::decode(reader)?, decode_pasts(reader)?);
         }
-        let definition = Definition { sync, schema, transactional, policy };
+        let order = Order::decode(reader, features)?;
+        let definition = Definition { sync, schema, transactional, policy, order };
         Some(Checkpoint {
             incarnation,
             replay_from,
@@ -243,7 +250,7 @@ pub(crate) fn is_ours(name: &Path) -> bool {
 }
 
 impl Listed {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>, features: u64) {
         put_varint(out, self.name.number);
         put_varint(out, u64::from(self.name.generation));
         put_varint(out, self.stored.file_len);
@@ -261,9 +268,12 @@ impl Listed {
             put_varint(out, *count);
             end = first + count;
         }
+        if features & DUE != 0 {
+            out.push(u8::from(self.later));
+        }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Option<Listed> {
+    fn decode(reader: &mut Reader<'_>, features: u64) -> Option<Listed> {
         let number = reader.varint()?;
         let generation = u32::try_from(reader.varint()?).ok()?;
         let (file_len, offset, len) = (reader.varint()?, reader.varint()?, reader.varint()?);
@@ -276,8 +286,13 @@ impl Listed {
             end = first.checked_add(count)?;
             runs.push((first, count));
         }
-        let name = SegmentName { number, generation };
-        Some(Listed { name, stored: Stored { offset, len, file_len }, live_bytes, oldest_ms, runs, live })
+        let later = match if features & DUE == 0 { 0 } else { reader.u8()? } {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let (name, stored) = (SegmentName { number, generation }, Stored { offset, len, file_len });
+        Some(Listed { name, stored, live_bytes, oldest_ms, runs, live, later })
     }
 }
 
@@ -285,7 +300,7 @@ impl Listed {
 mod tests {
     use std::path::Path;
 
-    use super::{Checkpoint, Definition, KNOWN_FEATURES, Listed, PREFIX, Sync, checksum};
+    use super::{Checkpoint, Definition, KNOWN_FEATURES, Listed, Order, PREFIX, Sync, checksum};
     use crate::Error;
     use crate::format::batch::SegmentName;
     use crate::format::batch::Stored;
@@ -306,6 +321,7 @@ mod tests {
             oldest_ms: 1_700_000_000_000,
             runs: vec![(70, 2), (80, 1)],
             live: 3,
+            later: true,
         };
         let xid = Xid::new(-1, b"global", b"branch").unwrap();
         let prepared = Prepared { xid, coordinator: [2; 16], rows: (88, 2), ended: vec![(70, 1), (80, 1)] };
@@ -313,7 +329,8 @@ mod tests {
         let backoff = Backoff { first_ms: 10, factor: 1500, max_ms: 900 };
         let policy = Policy { tries: 3, backoff, dead: Some("./db/dead.queue".into()), noted: true };
         let (sync, schema) = (Sync::Interval, b"columns".to_vec());
-        let definition = Definition { sync, schema, transactional: true, policy };
+        let order = Order { due: Some(300), priority: Some(7) };
+        let definition = Definition { sync, schema, transactional: true, policy, order };
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
         let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
         let leases = Leases { ceiling: 64, rows: vec![lease] };
@@ -367,15 +384,18 @@ mod tests {
     #[test]
     fn a_checkpoint_without_features_has_nothing_of_them() {
         let with = example();
-        let policy = Policy::default();
-        let definition = Definition { transactional: false, policy, ..with.definition.clone() };
+        let (policy, order) = (Policy::default(), Order::default());
+        let definition = Definition { transactional: false, policy, order, ..with.definition.clone() };
         let (transactions, leases, pasts) = (Transactions::default(), Leases::default(), Vec::new());
-        let without = Checkpoint { definition, transactions, leases, pasts, ..with.clone() };
+        let segments = with.segments.iter().map(|listed| Listed { later: false, ..listed.clone() }).collect();
+        let without = Checkpoint { definition, segments, transactions, leases, pasts, ..with.clone() };
         let (mut list, bytes) = (Vec::new(), without.encode());
         with.transactions.encode(&mut list);
         with.leases.encode(&mut list);
         with.definition.policy.encode(&mut list);
         encode_pasts(&with.pasts, &mut list);
+        with.definition.order.encode(&mut list);
+        list.push(u8::from(with.segments[0].later));
         assert_eq!(bytes.len() + list.len(), with.encode().len());
         assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
         assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);

@@ -23,6 +23,11 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
+/// Appends a number with a sign: those near 0 are short.
+pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
+}
+
 /// A reader that takes bytes from the front; a read is `None` when too few are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'bytes> {
@@ -91,6 +96,12 @@ impl<'bytes> Reader<'bytes> {
             }
         }
         None
+    }
+
+    /// A number from [`put_signed`].
+    pub(crate) fn signed(&mut self) -> Option<i64> {
+        let value = self.varint()?;
+        Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }
 
     /// Reads a varint that counts things in memory.

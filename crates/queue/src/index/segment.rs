@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{Arrival, Doing, Location};
+use super::{Arrival, Doing, Location, Turn};
 use crate::Error;
-use crate::format::batch::{Indexed, Since, Stored};
+use crate::format::batch::Stored;
+use crate::format::listing::{Due, Indexed, Listing, Since};
+use crate::format::order::PRIORITY;
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
 
 /// The upper two bits of `Entry::len` are the row's state.
 const GONE: u32 = 1 << 31;
 const OWNED: u32 = 1 << 30;
+const LATER: u32 = GONE | OWNED;
 
 /// Rows inserted within this many milliseconds share one time.
 const SAME_TIME_MS: u64 = 1000;
@@ -41,6 +44,7 @@ impl Entry {
         match self.len & (GONE | OWNED) {
             0 => Doing::Waiting,
             OWNED => Doing::Owned,
+            LATER => Doing::Later,
             _ => Doing::Gone,
         }
     }
@@ -67,8 +71,13 @@ pub(crate) struct Segment {
     list: List,
     live: u64,
     owned: u64,
+    later: u64,
     live_bytes: u64,
     times: Vec<Since>,
+    /// Rows that said that they are due later, until the segment is sealed.
+    dues: Vec<Due>,
+    /// The priority of each entry of the list, in a queue with priorities.
+    priorities: Vec<i64>,
     stored: Option<Stored>,
 }
 
@@ -77,7 +86,8 @@ impl Segment {
     pub(crate) fn active(file: Arc<SegmentFile>, base: RowId) -> Segment {
         let list = List::Loaded(Vec::new());
         let (base, end) = (base.0, base.0);
-        Segment { file, base, end, list, live: 0, owned: 0, live_bytes: 0, times: Vec::new(), stored: None }
+        let (base, end, stored) = (base, end, None);
+        Segment { base, end, stored, ..Segment::empty(file, list) }
     }
 
     /// A sealed segment of which only the entry in the checkpoint was read.
@@ -91,8 +101,13 @@ impl Segment {
         let base = runs.first().map_or(0, |(first, _)| *first);
         let end = runs.last().map_or(base, |(first, count)| first + count);
         let list = List::Unread(runs);
-        let times = Vec::new();
-        Segment { file, base, end, list, live, owned: 0, live_bytes, times, stored: Some(stored) }
+        Segment { base, end, live, live_bytes, stored: Some(stored), ..Segment::empty(file, list) }
+    }
+
+    fn empty(file: Arc<SegmentFile>, list: List) -> Segment {
+        let (base, end, live, owned, later, live_bytes, stored) = (0, 0, 0, 0, 0, 0, None);
+        let (times, dues, priorities) = (Vec::new(), Vec::new(), Vec::new());
+        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, priorities, stored }
     }
 
     /// Notes when the oldest row was inserted; for a segment that was not read.
@@ -126,12 +141,16 @@ impl Segment {
         self.owned
     }
 
-    pub(crate) fn live_bytes(&self) -> u64 {
-        self.live_bytes
+    pub(crate) fn later(&self) -> u64 {
+        self.later
     }
 
-    pub(crate) fn times(&self) -> &[Since] {
-        &self.times
+    pub(crate) fn waiting(&self) -> u64 {
+        self.live - self.owned - self.later
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes
     }
 
     pub(crate) fn stored(&self) -> Option<Stored> {
@@ -164,6 +183,8 @@ impl Segment {
 
     pub(crate) fn seal(&mut self, stored: Stored) {
         self.stored = Some(stored);
+        self.dues = Vec::new();
+        self.priorities.shrink_to_fit();
         if let List::Loaded(entries) = &mut self.list {
             entries.shrink_to_fit();
         }
@@ -174,7 +195,8 @@ impl Segment {
             List::Loaded(entries) => entries.capacity() * size_of::<Entry>(),
             List::Unread(runs) => runs.capacity() * size_of::<(u64, u64)>(),
         };
-        size_of::<Segment>() + list + self.times.capacity() * size_of::<Since>()
+        let times = self.times.capacity() * size_of::<Since>() + self.dues.capacity() * size_of::<Due>();
+        size_of::<Segment>() + list + times + self.priorities.capacity() * size_of::<i64>()
     }
 
     /// Adds a row at the end.
@@ -193,24 +215,38 @@ impl Segment {
         if self.times.last().is_none_or(late) {
             self.times.push(Since { id: row.id, time_ms: row.time_ms });
         }
+        if self.file.place().features & PRIORITY != 0 {
+            self.priorities.push(row.priority);
+        }
+        if row.due_ms > 0 {
+            self.dues.push(Due { id: row.id, due_ms: row.due_ms });
+        }
     }
 
     fn entries(&mut self) -> Result<&mut Vec<Entry>, Error> {
-        if let List::Unread(runs) = &self.list {
-            let stored = self.stored.unwrap_or(Stored { offset: 0, len: 0, file_len: 0 });
-            let (rows, times) = self.file.read_index(&stored)?;
-            let entries = pick(&rows, runs, self.base);
-            let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
-            if entries.len() as u64 != self.live || bytes != self.live_bytes {
-                return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
-            }
-            self.times = times;
-            self.list = List::Loaded(entries);
-        }
+        self.load()?;
         match &mut self.list {
             List::Loaded(entries) => Ok(entries),
             List::Unread(_) => Err(self.file.corrupt("no index", 0)),
         }
+    }
+
+    /// Reads the list unless it was read. Returns which of its rows were due later when it was written.
+    pub(crate) fn load(&mut self) -> Result<Vec<Due>, Error> {
+        let mut due = Vec::new();
+        if let List::Unread(runs) = &self.list {
+            let stored = self.stored.unwrap_or(Stored { offset: 0, len: 0, file_len: 0 });
+            let listing = self.file.read_index(&stored)?;
+            let (entries, priorities) = pick(&listing, runs, self.base);
+            let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
+            if entries.len() as u64 != self.live || bytes != self.live_bytes {
+                return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
+            }
+            (self.times, self.priorities) = (listing.times, priorities);
+            self.list = List::Loaded(entries);
+            due = listing.dues;
+        }
+        Ok(due)
     }
 
     fn position(entries: &[Entry], base: u64, id: RowId) -> Option<usize> {
@@ -252,18 +288,21 @@ impl Segment {
         let entries = self.entries()?;
         let Some(at) = Self::position(entries, base, id) else { return Ok(false) };
         let entry = &mut entries[at];
-        if entry.doing() != from {
+        if entry.doing() != from || from == Doing::Gone {
             return Ok(false);
         }
         let bits = match to {
             Doing::Waiting => 0,
             Doing::Owned => OWNED,
+            Doing::Later => LATER,
             Doing::Gone => GONE,
         };
         entry.len = entry.len & !(GONE | OWNED) | bits;
         let bytes = entry.bytes();
         self.owned += u64::from(to == Doing::Owned);
         self.owned -= u64::from(from == Doing::Owned);
+        self.later += u64::from(to == Doing::Later);
+        self.later -= u64::from(from == Doing::Later);
         if to == Doing::Gone {
             self.live -= 1;
             self.live_bytes -= bytes;
@@ -279,8 +318,11 @@ impl Segment {
             && entries.len() >= TRIM_MIN
             && entries.len() / 2 > live
         {
+            let mut kept = entries.iter().map(|entry| entry.doing() != Doing::Gone);
+            self.priorities.retain(|_| kept.next().unwrap_or(false));
             entries.retain(|entry| entry.doing() != Doing::Gone);
             entries.shrink_to(live + live / 2);
+            self.priorities.shrink_to(live + live / 2);
         }
     }
 
@@ -293,11 +335,32 @@ impl Segment {
         let start = lower_bound(entries, skip);
         let wanted = |entry: &&Entry| match entry.doing() {
             Doing::Waiting => true,
-            Doing::Owned => !waiting,
+            Doing::Owned | Doing::Later => !waiting,
             Doing::Gone => false,
         };
         let found = entries[start..].iter().find(wanted);
         Ok(found.map(|entry| RowId(base + u64::from(entry.delta))))
+    }
+
+    /// The priority of a row that is not gone.
+    pub(crate) fn priority(&mut self, id: RowId) -> Result<i64, Error> {
+        let base = self.base;
+        let at = Self::position(self.entries()?, base, id);
+        Ok(at.and_then(|at| self.priorities.get(at)).copied().unwrap_or(0))
+    }
+
+    /// The places of its rows that wait in the order in which rows are given.
+    pub(crate) fn turns(&mut self) -> Result<Vec<Turn>, Error> {
+        let base = self.base;
+        self.load()?;
+        let List::Loaded(entries) = &self.list else { return Ok(Vec::new()) };
+        let waiting =
+            entries.iter().zip(&self.priorities).filter(|(entry, _)| entry.doing() == Doing::Waiting);
+        let turn = |(entry, priority): (&Entry, &i64)| Turn {
+            priority: *priority,
+            id: RowId(base + u64::from(entry.delta)),
+        };
+        Ok(waiting.map(turn).collect())
     }
 
     /// The rows that are not gone, with their states.
@@ -313,6 +376,25 @@ impl Segment {
         let List::Loaded(entries) = &self.list else { return Vec::new() };
         let live = entries.iter().filter(|entry| entry.doing() != Doing::Gone);
         live.map(|entry| self.indexed(entry)).collect()
+    }
+
+    /// The index of a segment whose list was read. Rows that are due at this time are not listed as due
+    /// later.
+    pub(crate) fn listing(&self, now_ms: u64) -> Listing {
+        let rows = self.listed();
+        let there = |due: &&Due| rows.binary_search_by_key(&due.id, |row| row.id).is_ok();
+        let dues = self.dues.iter().filter(|due| due.due_ms > now_ms).filter(there).copied().collect();
+        let priorities = match &self.list {
+            List::Loaded(entries) => {
+                let ranked = entries.iter().zip(&self.priorities);
+                ranked
+                    .filter(|(entry, _)| entry.doing() != Doing::Gone)
+                    .map(|(_, priority)| *priority)
+                    .collect()
+            }
+            List::Unread(_) => Vec::new(),
+        };
+        Listing { dues, times: self.times.clone(), priorities, rows }
     }
 
     fn indexed(&self, entry: &Entry) -> Indexed {
@@ -361,20 +443,21 @@ fn lower_bound(entries: &[Entry], delta: u32) -> usize {
     entries.partition_point(|entry| entry.delta < delta)
 }
 
-/// The rows of an index whose ids are in the runs.
-fn pick(rows: &[Indexed], runs: &[(u64, u64)], base: u64) -> Vec<Entry> {
-    let mut picked = Vec::with_capacity(rows.len());
+/// The rows of an index whose ids are in the runs, and their priorities.
+fn pick(listing: &Listing, runs: &[(u64, u64)], base: u64) -> (Vec<Entry>, Vec<i64>) {
+    let (mut picked, mut priorities) = (Vec::with_capacity(listing.rows.len()), Vec::new());
     let mut runs = runs.iter().peekable();
-    for row in rows {
+    for (nth, row) in listing.rows.iter().enumerate() {
         while runs.next_if(|(first, count)| first + count <= row.id.0).is_some() {}
         let Some((first, _)) = runs.peek() else { break };
         let delta = row.id.0.checked_sub(base).and_then(|delta| u32::try_from(delta).ok());
         let place = delta.zip(u32::try_from(row.offset).ok()).zip(u32::try_from(row.len).ok());
         if let Some(((delta, offset), len)) = place.filter(|_| *first <= row.id.0) {
             picked.push(Entry { delta, offset, len });
+            priorities.extend(listing.priorities.get(nth));
         }
     }
-    picked
+    (picked, priorities)
 }
 
 #[cfg(test)]
@@ -399,7 +482,7 @@ mod tests {
             (9, (1 << 32) - 5, 4),
         ];
         for (id, offset, len) in rows {
-            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0 });
+            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0, due_ms: 0, priority: 0 });
         }
         for (id, offset, len) in rows {
             let id = RowId(base + id);

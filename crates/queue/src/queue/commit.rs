@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::format::batch::{BATCH_HEADER, Header, Kind, Stored, encode_index};
+use crate::format::batch::{BATCH_HEADER, Header, Kind, Stored};
 use crate::format::record::RowId;
-use crate::index::Arrival;
+use crate::index::{Arrival, Turn};
 use crate::queue::gather::{Batch, Gather};
 use crate::queue::offer::{Candidate, offer, tell_all};
 use crate::queue::owner::Ownership;
@@ -170,11 +170,27 @@ impl Queue {
         if let Some(last) = gather.rows.last() {
             state.arrived = RowId(last.id.0 + 1);
         }
+        let mut new = Vec::new();
         for row in &gather.rows {
+            let (id, bytes) = (row.id, gather.row(row));
+            let due_ms = self.rank.as_ref().map_or(0, |rank| rank.due_after(now_ms, bytes));
             let offset = written.offset + row.at as u64;
-            state.index.push(&file, &Arrival { id: row.id, offset, len: row.len, time_ms: now_ms });
-            if let Some(owner) = row.owner {
-                state.own(&[row.id], Ownership { owner, since_ms: now_ms })?;
+            let priority = self.rank.as_ref().map_or(0, |rank| rank.priority(bytes));
+            state.index.push(&file, &Arrival { id, offset, len: row.len, time_ms: now_ms, due_ms, priority });
+            match row.owner {
+                Some(owner) => {
+                    state.own(&[id], Ownership { owner, since_ms: now_ms })?;
+                    if due_ms > 0 {
+                        state.later.keep(id, due_ms);
+                    }
+                }
+                None if due_ms > 0 => state.postpone(id, due_ms)?,
+                None => {
+                    if state.index.has_priorities() {
+                        state.conditions.came_back(Turn { priority, id });
+                    }
+                    new.push(Candidate { id, row: Some(bytes) });
+                }
             }
         }
         gather.pasts.iter().for_each(|(row, past)| state.leases.set_past(*row, past.clone()));
@@ -191,7 +207,9 @@ impl Queue {
             self.settle_later(state);
         }
         let back = back.into_iter().map(|id| Candidate { id, row: None });
-        let new = gather.contents().map(|(id, row)| Candidate { id, row: Some(row) });
+        if !state.later.is_empty() {
+            self.schedule_due(state, self.clock().up_ms);
+        }
         let mut candidates: Vec<_> = back.chain(new).collect();
         candidates.sort_by_key(|candidate| candidate.id);
         offer(state, candidates, now_ms)
@@ -202,11 +220,13 @@ impl Queue {
         let before = state.counters.rows_removed;
         for id in rows {
             state.owners.remove(&id);
+            state.later.take_kept(id);
             if !state.leases.is_empty() {
                 state.leases.forget(id);
             }
             state.counters.rows_removed += u64::from(state.index.remove(id)?);
         }
+        state.later.trim(&mut state.index)?;
         state.removed.count(self.shared.now_ms(), state.counters.rows_removed - before);
         if state.index.take_sparse() || state.index.emptied() >= self.shared.options.emptied_max {
             self.shared.schedule(self);
@@ -237,12 +257,10 @@ fn roll(state: &State, queue: &Queue, gather: &Gather) -> Option<Roll> {
     if fits && !log.is_sealed() {
         return None;
     }
-    let rows = state.index.segment_of(log.file()).map(|segment| segment.listed()).unwrap_or_default();
-    let times = state.index.times_of(log.file());
-    let first = state.active_next;
+    let (first, time_ms) = (state.active_next, queue.shared.now_ms());
     let mut index = vec![0; BATCH_HEADER];
-    encode_index(&mut index, first, rows.into_iter(), &times);
-    let header = Header { kind: Kind::Index, first, synced: 0, time_ms: queue.shared.now_ms() };
+    state.index.listing_of(log.file(), time_ms).encode(&mut index, first, log.file().place().features);
+    let header = Header { kind: Kind::Index, first, synced: 0, time_ms };
     let next = gather.rows.first().map_or(state.next, |row| row.id);
     Some(Roll { index, header, next, features: state.features(queue.definition()) })
 }

@@ -146,10 +146,9 @@ impl Gather {
         self.acknowledged.extend(runs);
     }
 
-    /// The rows without an owner, with their bytes.
-    pub(crate) fn contents(&self) -> impl Iterator<Item = (RowId, &[u8])> {
-        let bytes = |row: &Gathered| self.bytes.get(row.at + ROW_SUM..row.at + row.len).unwrap_or_default();
-        self.rows.iter().filter(|row| row.owner.is_none()).map(move |row| (row.id, bytes(row)))
+    /// The bytes of a row.
+    pub(crate) fn row(&self, row: &Gathered) -> &[u8] {
+        self.bytes.get(row.at + ROW_SUM..row.at + row.len).unwrap_or_default()
     }
 }
 

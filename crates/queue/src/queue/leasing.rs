@@ -259,9 +259,12 @@ impl Queue {
         Ok((epoch, rows))
     }
 
-    /// Has a thread look when the next lease or delay is over, or at once when a row has no tries left.
+    /// Has a thread look when the next lease or delay is over or the next row is due, or at once when a row
+    /// has no tries left.
     pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
-        let Some(due) = state.leases.due().into_iter().chain(self.bury_at(state)).min() else { return };
+        let later = state.later.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
+        let due = state.leases.due().into_iter().chain(self.bury_at(state)).chain(later).min();
+        let Some(due) = due else { return };
         if state.leases.scheduled.is_none_or(|scheduled| due < scheduled) {
             state.leases.scheduled = Some(due);
             self.shared.schedule_due(self, Duration::from_millis(due.saturating_sub(up_ms)));
@@ -282,7 +285,8 @@ impl Queue {
         Some((until_ms, entry.failed))
     }
 
-    /// Ends leases and delays that are over: the rows wait again, and are offered to waiting sessions.
+    /// Ends leases and delays that are over, and lets rows come that are due: they wait, and are offered to
+    /// waiting sessions.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -290,11 +294,11 @@ impl Queue {
         loop {
             let mut state = self.lock();
             state.usable()?;
-            let up_ms = self.clock().up_ms;
+            let clock = self.clock();
             let ended = self.end_due_now(&mut state)?;
             state.leases.scheduled = None;
-            self.schedule_due(&mut state, up_ms);
-            let more = state.leases.next_due(up_ms).is_some();
+            self.schedule_due(&mut state, clock.up_ms);
+            let more = state.leases.next_due(clock.up_ms).is_some() || state.later.is_due(clock.wall_ms);
             if ended {
                 self.write_leases(state)?;
             } else {
@@ -308,9 +312,10 @@ impl Queue {
         }
     }
 
-    /// Ends some of the leases and delays that are over. Returns whether there were any.
+    /// Ends some of the leases and delays that are over, and lets some of the rows come that are due. Returns
+    /// whether leases or delays were ended.
     pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
-        if state.leases.due().is_none() {
+        if state.leases.due().is_none() && state.later.is_empty() {
             return Ok(false);
         }
         let clock = self.clock();
@@ -336,6 +341,10 @@ impl Queue {
             if matches!(over.doing, Doing::Free | Doing::Expired) {
                 back.extend(state.disown(&[row], OwnerId::LEASE)?);
             }
+        }
+        let room = DUE_MAX - ended;
+        for row in std::iter::from_fn(|| state.later.take_due(clock.wall_ms)).take(room).collect::<Vec<_>>() {
+            back.extend(state.arrive(row)?.then_some(row));
         }
         self.schedule_due(state, clock.up_ms);
         back.sort_unstable();

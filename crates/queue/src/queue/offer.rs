@@ -5,6 +5,7 @@
 //! queue's lock. So a row that matches a registered waiter never stays behind.
 
 use crate::format::record::RowId;
+use crate::index::Turn;
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::{Given, News, Registration};
@@ -27,6 +28,9 @@ pub(crate) struct Candidate<'bytes> {
 pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
     if state.held_back > 0 {
         return Ok(());
+    }
+    if state.index.has_priorities() && !state.waiters.is_empty() {
+        candidates = in_turn(state, candidates)?;
     }
     let mut from = 0;
     while !candidates.is_empty() {
@@ -56,6 +60,17 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
         }
     }
     Ok(())
+}
+
+/// Candidates in the order in which they are given.
+fn in_turn<'bytes>(
+    state: &mut State,
+    candidates: Vec<Candidate<'bytes>>,
+) -> Result<Vec<Candidate<'bytes>>, Error> {
+    let turn = |candidate: Candidate<'bytes>| Ok((state.index.turn(candidate.id)?, candidate));
+    let mut turns = candidates.into_iter().map(turn).collect::<Result<Vec<(Turn, _)>, Error>>()?;
+    turns.sort_by_key(|(turn, _)| *turn);
+    Ok(turns.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
 /// The candidates that a waiter takes: those of the first of its alternatives that has any.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::format::record::RowId;
+use crate::index::Turn;
 use crate::{Condition, Filter};
 
 /// How many conditions have their progress kept.
@@ -14,15 +14,21 @@ const CONDITIONS_MAX: usize = 256;
 const LATE_MAX: usize = 4096;
 
 /// How far a condition has looked through the queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Progress {
     /// Rows before this one do not match, except those in `late`, which were not looked at.
-    pub(crate) next: u64,
-    /// Rows before `next` that came back to the queue.
-    pub(crate) late: BTreeSet<RowId>,
+    pub(crate) next: Turn,
+    /// Rows before `next` that came back to the queue, or came to it.
+    pub(crate) late: BTreeSet<Turn>,
     used: u64,
     /// The compiled condition.
     compiled: Option<Arc<Condition>>,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress { next: Turn::FIRST, late: BTreeSet::new(), used: 0, compiled: None }
+    }
 }
 
 /// The progress of each condition, by its text.
@@ -61,12 +67,12 @@ impl Conditions {
         progress
     }
 
-    /// A row came back: conditions that have passed it must look at it again.
-    pub(crate) fn came_back(&mut self, id: RowId) {
-        for progress in self.known.values_mut().filter(|progress| id.0 < progress.next) {
-            progress.late.insert(id);
+    /// A row came back, or is new: conditions that have passed its place must look at it.
+    pub(crate) fn came_back(&mut self, turn: Turn) {
+        for progress in self.known.values_mut().filter(|progress| turn < progress.next) {
+            progress.late.insert(turn);
             if progress.late.len() > LATE_MAX {
-                progress.next = progress.late.first().map_or(0, |first| first.0);
+                progress.next = progress.late.first().copied().unwrap_or(Turn::FIRST);
                 progress.late.clear();
             }
         }

@@ -1,5 +1,7 @@
 //! What was deferred: writing acknowledgements, syncing, closing unused files.
 
+use crate::format::record::RowId;
+use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::commit::fail_if_lost;
 use crate::queue::state::State;
@@ -83,6 +85,19 @@ impl Queue {
         let closed = close_files(&mut state);
         self.give_turn(&mut state);
         flushed.and(closed)
+    }
+
+    /// Has a row wait although it is due later. If an owner gives it back, it is due as before.
+    pub(crate) fn hasten(&self, state: &mut State, id: RowId) -> Result<(), Error> {
+        if let Some(rank) = self.rank.as_ref().filter(|_| state.index.later() > 0)
+            && state.index.doing(id)? == Doing::Later
+            && let Some(place) = state.index.locate(id)?
+        {
+            let due_ms = rank.due_after(0, &place.read(id)?);
+            state.arrive(id)?;
+            state.later.keep(id, due_ms);
+        }
+        Ok(())
     }
 
     /// Whether a file is open for writing while nobody uses the queue.

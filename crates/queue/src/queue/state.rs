@@ -7,6 +7,7 @@ use crate::format::batch::Incarnation;
 use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
+use crate::index::later::Later;
 use crate::index::{Doing, Index};
 use crate::queue::copying::Copying;
 use crate::queue::gather::{Batch, Gather};
@@ -66,6 +67,8 @@ pub(crate) struct State {
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseBook,
+    /// Rows that are due later.
+    pub(crate) later: Later,
     /// What becomes of rows that have no tries left.
     pub(crate) burial: Burial,
     pub(crate) conditions: Conditions,
@@ -115,6 +118,7 @@ impl State {
             tickets: 0,
             owners: BTreeMap::new(),
             leases: LeaseBook::default(),
+            later: Later::default(),
             burial: Burial::default(),
             conditions: Conditions::default(),
             used: false,
@@ -170,7 +174,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes rows from their owner and puts them back in their places. Returns those that were still owned.
+    /// Takes rows from their owner and puts them back in their places. Returns those that were still owned,
+    /// but for new rows that are due later.
     pub(crate) fn disown(&mut self, rows: &[RowId], owner: OwnerId) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
         for id in rows {
@@ -178,12 +183,34 @@ impl State {
                 continue;
             }
             self.owners.remove(id);
-            if self.index.restore(*id)? {
-                self.conditions.came_back(*id);
-                back.push(*id);
+            if !self.index.restore(*id)? {
+                continue;
             }
+            if let Some(due_ms) = self.later.take_kept(*id) {
+                self.postpone(*id, due_ms)?;
+                continue;
+            }
+            self.conditions.came_back(self.index.turn(*id)?);
+            back.push(*id);
         }
         Ok(back)
+    }
+
+    /// Gives a row that waits to nobody until it is due.
+    pub(crate) fn postpone(&mut self, id: RowId, due_ms: u64) -> Result<(), Error> {
+        if self.index.postpone(id)? {
+            self.later.add(id, due_ms);
+        }
+        Ok(())
+    }
+
+    /// Has a row wait that is due now. False when it is gone.
+    pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
+        let arrived = self.index.arrive(id)?;
+        if arrived {
+            self.conditions.came_back(self.index.turn(id)?);
+        }
+        Ok(arrived)
     }
 
     /// The rows of a range `(first, count)` that this owner owns.
@@ -194,6 +221,9 @@ impl State {
 
     /// The lowest row that is not gone, or the next one: none before it will come to anybody.
     pub(crate) fn floor(&mut self) -> Result<RowId, Error> {
+        if self.index.later() > 0 {
+            return Ok(self.index.next_live(RowId(0))?.unwrap_or(self.next));
+        }
         let waiting = self.index.next_waiting(RowId(0))?;
         let owned = self.owners.keys().next().copied();
         Ok(waiting.into_iter().chain(owned).min().unwrap_or(self.next))

@@ -19,18 +19,19 @@ impl Queue {
         let sealed = state.index.segments().filter_map(Segment::stored).map(|stored| stored.file_len);
         let bytes = active + sealed.sum::<u64>();
         let live_bytes = state.index.segments().map(Segment::live_bytes).sum();
-        let owned = state.index.owned();
+        let later = state.index.later();
+        let owned = state.index.owned() + later;
         let now_ms = self.shared.now_ms();
         Status {
             waiting: state.index.live() - owned,
             owned,
             leased: state.leases.leased(),
-            delayed: state.leases.delayed(),
+            delayed: state.leases.delayed() + later,
             dead: state.leases.dead().len() as u64,
             oldest_ms: state.index.oldest_ms(),
             bytes,
             live_bytes,
-            memory: (state.index.memory() + state.leases.memory()) as u64,
+            memory: (state.index.memory() + state.leases.memory() + state.later.memory()) as u64,
             waiters: state.waiters.len() as u64,
             written_per_s: state.written.per_second(now_ms),
             removed_per_s: state.removed.per_second(now_ms),

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use disk::{Disk, Source};
 
 use crate::Error;
-use crate::format::batch::{self, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Since, Stored};
+use crate::format::batch::{self, Kind, Place, SEGMENT_HEADER, SegmentName, Stored};
+use crate::format::listing::Listing;
 use crate::format::record::{RowId, checked_row};
 use crate::store::files::{Permit, Readable};
 use crate::store::folder::{Folder, count};
@@ -147,7 +148,7 @@ impl SegmentFile {
     }
 
     /// Reads the index of a sealed segment.
-    pub(crate) fn read_index(self: &Arc<Self>, stored: &Stored) -> Result<(Vec<Indexed>, Vec<Since>), Error> {
+    pub(crate) fn read_index(self: &Arc<Self>, stored: &Stored) -> Result<Listing, Error> {
         let header = self.read(0, SEGMENT_HEADER)?;
         batch::decode_segment_header(&self.path(), &header, &self.place)?;
         let len =
@@ -157,7 +158,7 @@ impl SegmentFile {
         let (header, body) = opened
             .filter(|(header, _)| header.kind == Kind::Index)
             .ok_or_else(|| self.corrupt("an index with a wrong checksum", stored.offset))?;
-        batch::decode_index(body, header.first)
+        Listing::decode(body, header.first, self.place.features)
             .ok_or_else(|| self.corrupt("an index that is no index", stored.offset))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::format::record::RowId;
+use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::lease::Known;
 use crate::store::file::Location;
@@ -31,8 +32,10 @@ pub struct Cursor {
 
 /// Which rows a cursor returns.
 enum Sees {
-    /// Those that nobody owns.
+    /// Those that wait.
     Waiting,
+    /// Those that nobody owns.
+    Unowned,
     /// These, in the order of the queue.
     Own(std::vec::IntoIter<RowId>),
     /// All, to be copied.
@@ -62,15 +65,23 @@ impl Cursor {
         Cursor::of_now(queue, first, Sees::Live)
     }
 
-    /// A walk over the rows that nobody owns.
+    /// A walk over the rows that nobody owns, also those that are due later.
+    #[must_use]
+    pub fn of_unowned(queue: &Arc<Queue>) -> Cursor {
+        Cursor::of_now(queue, RowId(0), Sees::Unowned)
+    }
+
+    /// A walk over the rows that wait.
     pub(crate) fn of_waiting(queue: &Arc<Queue>) -> Cursor {
         Cursor::of_now(queue, RowId(0), Sees::Waiting)
     }
 
-    /// A walk over these rows, which are from this epoch of the queue.
+    /// A walk over these rows, which are from this epoch of the queue and were taken in this order.
     pub(crate) fn of_own(queue: &Arc<Queue>, epoch: u64, mut rows: Vec<RowId>) -> Cursor {
-        rows.sort_unstable();
-        let end = rows.last().map_or(RowId(0), |last| RowId(last.0 + 1));
+        let end = rows.iter().max().map_or(RowId(0), |last| RowId(last.0 + 1));
+        if queue.definition().order.priority.is_none() {
+            rows.sort_unstable();
+        }
         Cursor::new(queue, epoch, RowId(0), end, Sees::Own(rows.into_iter()))
     }
 
@@ -144,13 +155,18 @@ impl Cursor {
             let found = match &mut self.sees {
                 Sees::Own(rows) => rows.next(),
                 Sees::Waiting => state.index.next_waiting(self.next)?,
-                Sees::All | Sees::Live => state.index.next_live(self.next)?,
+                Sees::All | Sees::Live | Sees::Unowned => state.index.next_live(self.next)?,
             };
             let Some(id) = found.filter(|id| *id < self.end) else {
                 self.next = self.end;
                 break;
             };
-            self.next = RowId(id.0 + 1);
+            if !matches!(self.sees, Sees::Own(_)) {
+                self.next = RowId(id.0 + 1);
+            }
+            if matches!(self.sees, Sees::Unowned) && state.index.doing(id)? == Doing::Owned {
+                continue;
+            }
             if let Some(mut place) = state.index.locate(id)? {
                 if matches!(self.sees, Sees::All) {
                     let leases = &state.leases;

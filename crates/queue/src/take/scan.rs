@@ -1,6 +1,7 @@
 //! Looking for a row to take.
 
 use crate::format::record::RowId;
+use crate::index::Turn;
 use crate::queue::state::State;
 use crate::{Error, Filter};
 
@@ -33,10 +34,10 @@ pub(crate) fn scan(
 
 fn scan_all(state: &mut State, rows_max: usize) -> Result<Found, Error> {
     let mut rows = Vec::new();
-    let mut from = RowId(0);
-    while let Some(id) = if rows.len() < rows_max { state.index.next_waiting(from)? } else { None } {
-        rows.push(id);
-        from = RowId(id.0 + 1);
+    let mut from = Turn::FIRST;
+    while let Some(turn) = if rows.len() < rows_max { state.index.next_turn(from)? } else { None } {
+        rows.push(turn.id);
+        from = turn.after();
     }
     Ok(if rows.is_empty() { Found::Nothing } else { Found::Rows(rows) })
 }
@@ -48,40 +49,40 @@ fn scan_filtered(
     budget: &mut usize,
 ) -> Result<Found, Error> {
     let mut rows = Vec::new();
-    while let Some(id) = state.conditions.progress(filter).late.first().copied() {
+    while let Some(turn) = state.conditions.progress(filter).late.first().copied() {
         if rows.len() >= rows_max {
             return Ok(Found::Rows(rows));
         }
-        match look(state, filter, id) {
-            Ok(true) => rows.push(id),
+        match look(state, filter, turn.id) {
+            Ok(true) => rows.push(turn.id),
             Ok(false) => {}
             Err(error) if rows.is_empty() => return Err(error),
             Err(_) => return Ok(Found::Rows(rows)),
         }
-        state.conditions.progress(filter).late.remove(&id);
+        state.conditions.progress(filter).late.remove(&turn);
     }
-    let mut from = RowId(state.conditions.progress(filter).next);
+    let mut from = state.conditions.progress(filter).next;
     let mut more = false;
     while rows.len() < rows_max {
-        let Some(id) = state.index.next_waiting(from)? else { break };
+        let Some(turn) = state.index.next_turn(from)? else { break };
         if *budget == 0 {
             more = true;
             break;
         }
         *budget -= 1;
-        match look(state, filter, id) {
-            Ok(true) => rows.push(id),
+        match look(state, filter, turn.id) {
+            Ok(true) => rows.push(turn.id),
             Ok(false) => {}
             // The rows that were found are returned first; the next taker gets the error.
             Err(_) if !rows.is_empty() => break,
             Err(error) => {
-                state.conditions.progress(filter).next = id.0;
+                state.conditions.progress(filter).next = turn;
                 return Err(error);
             }
         }
-        from = RowId(id.0 + 1);
+        from = turn.after();
     }
-    state.conditions.progress(filter).next = from.0;
+    state.conditions.progress(filter).next = from;
     Ok(match (rows.is_empty(), more) {
         (false, _) => Found::Rows(rows),
         (true, true) => Found::More,

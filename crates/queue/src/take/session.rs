@@ -141,6 +141,9 @@ impl Session {
             return Ok(());
         }
         let back = state.disown(rows, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+        if !state.later.is_empty() {
+            held.queue.schedule_due(&mut state, held.queue.clock().up_ms);
+        }
         offer(&mut state, back.collect(), held.queue.shared.now_ms())
     }
 
@@ -166,15 +169,15 @@ impl Session {
         given.and(settled)
     }
 
-    /// Deletes rows that the session owns and rows that wait. Rows that others own stay. Returns how many
-    /// were deleted.
+    /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay.
+    /// Returns how many were deleted.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
     pub fn delete(&mut self, queue: &Queue, rows: &[RowId]) -> Result<u64, Error> {
         let mut state = queue.room()?;
         let rows: BTreeSet<RowId> = rows.iter().copied().collect();
-        let (going, taken) = claim(&mut state, &rows, self.owner, queue.shared.now_ms())?;
+        let (going, taken) = claim(queue, &mut state, &rows, self.owner)?;
         if going.is_empty() {
             return Ok(0);
         }
@@ -226,24 +229,40 @@ impl Session {
     }
 }
 
-/// Has an owner own those of these rows that wait, so that nobody else gets a row while its end is being
-/// written. Returns all of these rows that it owns then, and those that it did not own before.
+/// Has an owner own those of these rows that wait or are due later, so that nobody else gets a row while its
+/// end is being written. Returns all of these rows that it owns then, and those that it did not own before.
 pub(super) fn claim(
+    queue: &Queue,
     state: &mut State,
     rows: &BTreeSet<RowId>,
     owner: OwnerId,
-    since_ms: u64,
 ) -> Result<(Vec<RowId>, Vec<RowId>), Error> {
-    let (mut going, mut taken) = (Vec::new(), Vec::new());
+    let (mut going, mut taken, since_ms) = (Vec::new(), Vec::new(), queue.shared.now_ms());
     for id in rows {
         let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == owner);
-        if mine || state.is_waiting(*id)? {
-            if !mine {
-                state.own(&[*id], Ownership { owner, since_ms })?;
-                taken.push(*id);
+        let claimed =
+            if mine { Ok(false) } else { take_one(queue, state, *id, Ownership { owner, since_ms }) };
+        match claimed {
+            Ok(new) => {
+                taken.extend(new.then_some(*id));
+                going.extend((mine || new).then_some(*id));
             }
-            going.push(*id);
+            Err(error) => {
+                let back = state.disown(&taken, owner)?.into_iter().map(|id| Candidate { id, row: None });
+                offer(state, back.collect(), since_ms)?;
+                return Err(error);
+            }
         }
     }
     Ok((going, taken))
+}
+
+/// Has somebody own a row that waits or is due later; false when it does neither.
+fn take_one(queue: &Queue, state: &mut State, id: RowId, ownership: Ownership) -> Result<bool, Error> {
+    queue.hasten(state, id)?;
+    let waits = state.is_waiting(id)?;
+    if waits {
+        state.own(&[id], ownership)?;
+    }
+    Ok(waits)
 }

@@ -96,12 +96,11 @@ impl Session {
     /// [`Error::Dropped`] when the queue is out of service.
     pub fn delete_within(&mut self, transaction: &mut Transaction, rows: &[RowId]) -> Result<u64, Error> {
         let queue = transaction.queue.clone();
-        let since_ms = queue.shared.now_ms();
         let mut state = queue.lock();
         state.usable()?;
         let epoch = state.epoch;
         let rows: BTreeSet<RowId> = rows.iter().copied().collect();
-        let claimed = claim(&mut state, &rows, self.owner, since_ms);
+        let claimed = claim(&queue, &mut state, &rows, self.owner);
         drop(state);
         let (mut going, taken) = claimed?;
         if going.len() > taken.len() {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Definition, Engine, Filter, Options, OwnerId, Patience, Policy, Queue, RowId, Session, Status, Sync,
-    Target, Xid,
+    Column, Definition, Engine, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue, RowId,
+    Schema, Session, Status, Sync, Target, Xid,
 };
 
 /// Where the queue of a test lives.
@@ -91,6 +91,55 @@ pub(crate) fn set_wall(ms: u64) {
 /// As [`options`], with clocks that stand still until a test says otherwise.
 pub(crate) fn timed(segment_bytes: u64) -> Options {
     Options { now_ms: wall, up_ms: || UP_MS.get(), ..options(segment_bytes) }
+}
+
+/// A queue whose rows have a column of this kind, a whole number, and a text.
+pub(crate) fn ordered(sync: Sync, (kind, len): (Kind, u32), order: Order) -> Definition {
+    let column = |name: &str, kind, place, null_bit| Column {
+        name: name.to_owned(),
+        kind,
+        place,
+        null_bit,
+        members: Vec::new(),
+    };
+    let columns = vec![
+        column("first", kind, Place::Fixed(0, len), Some(0)),
+        column("second", WHOLE.0, Place::Fixed(len, WHOLE.1), Some(1)),
+        column("text", Kind::Text(0), Place::Variable(0), None),
+    ];
+    let schema = Schema { null_bytes: 1, fixed_bytes: len + WHOLE.1, columns }.encode();
+    Definition { schema, order, ..definition(sync) }
+}
+
+/// A whole number of 8 bytes.
+pub(crate) const WHOLE: (Kind, u32) = (Kind::Integer { signed: true }, 8);
+
+/// A row of [`ordered`] with the bytes of its first column, which is NULL without them, its number, and a
+/// short text.
+pub(crate) fn ordered_row((first, len): (Option<&[u8]>, usize), second: Option<i64>, text: &str) -> Vec<u8> {
+    let mut row = vec![u8::from(first.is_none()) | u8::from(second.is_none()) << 1];
+    row.extend(first.map_or(vec![0; len], <[u8]>::to_vec));
+    row.extend(second.unwrap_or(0).to_le_bytes());
+    row.push(u8::try_from(text.len()).unwrap());
+    row.extend(text.as_bytes());
+    row
+}
+
+/// As [`ordered_row`], of [`WHOLE`].
+pub(crate) fn whole_row(first: Option<i64>, second: Option<i64>, text: &str) -> Vec<u8> {
+    ordered_row((first.map(i64::to_le_bytes).as_ref().map(<[u8; 8]>::as_slice), 8), second, text)
+}
+
+/// The text of a row of [`whole_row`].
+pub(crate) fn text_of(row: &[u8]) -> String {
+    String::from_utf8(row[18..].to_vec()).unwrap()
+}
+
+/// The texts of the rows that a session sees of a queue of [`WHOLE`].
+pub(crate) fn texts(session: &Session, queue: &Arc<Queue>) -> Vec<String> {
+    let mut cursor = session.cursor(queue);
+    let next = || cursor.advance().unwrap().map(|(_, row)| text_of(row));
+    std::iter::from_fn(next).collect()
 }
 
 /// Where the rows of a queue go that have no tries left.

@@ -1,0 +1,75 @@
+//! What a row says of the time and the order in which it is given.
+
+use std::sync::Arc;
+
+use super::number::Number;
+use super::schema::{Kind, Schema, Value};
+use super::time;
+use crate::Error;
+use crate::format::checkpoint::Definition;
+use crate::format::order::Order;
+
+/// Reads from the rows of a queue when and in which order they are given.
+#[derive(Debug)]
+pub(crate) struct Rank {
+    schema: Arc<Schema>,
+    order: Order,
+}
+
+impl Rank {
+    /// What the rows of a queue say; nothing when its definition names no columns.
+    pub(crate) fn of(definition: &Definition) -> Result<Option<Rank>, Error> {
+        let order = definition.order;
+        if order == Order::default() {
+            return Ok(None);
+        }
+        let schema = Schema::decode(&definition.schema).unwrap_or_default();
+        let kind = |column: u32| schema.columns.get(place(column)).map(|column| column.kind);
+        if let Some(column) = order.due
+            && !matches!(kind(column), Some(Kind::Integer { .. } | Kind::DateTime(_) | Kind::Timestamp(_)))
+        {
+            return Err(Error::Column { column });
+        }
+        if let Some(column) = order.priority
+            && !matches!(kind(column), Some(Kind::Integer { .. }))
+        {
+            return Err(Error::Column { column });
+        }
+        Ok(Some(Rank { schema: Arc::new(schema), order }))
+    }
+
+    /// When a row may be given, milliseconds since 1970, if that is after `now_ms`; else 0.
+    pub(crate) fn due_after(&self, now_ms: u64, row: &[u8]) -> u64 {
+        let due_ms = self.order.due.and_then(|column| self.due_ms(column, row)).unwrap_or(0);
+        if due_ms > now_ms { due_ms } else { 0 }
+    }
+
+    /// Before which others a row is given: those with the lowest number come first.
+    pub(crate) fn priority(&self, row: &[u8]) -> i64 {
+        let Some((column, values)) = self.order.priority.zip(self.schema.read(row)) else { return 0 };
+        let Value::Number(number) = values.get(place(column)) else { return 0 };
+        i64::try_from(number.digits).unwrap_or(i64::MAX)
+    }
+
+    /// A fraction of a millisecond counts as a whole one, because a row must not come too early.
+    fn due_ms(&self, column: u32, row: &[u8]) -> Option<u64> {
+        let (column, values) = (place(column), self.schema.read(row)?);
+        let Value::Number(number) = values.get(column) else { return None };
+        let moment = match self.schema.columns.get(column)?.kind {
+            Kind::DateTime(_) => time::since_1970(number)?,
+            _ => number,
+        };
+        Some(u64::try_from(thousandths(moment)?.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+fn place(column: u32) -> usize {
+    usize::try_from(column).unwrap_or(usize::MAX)
+}
+
+/// A number in thousandths, rounded up.
+fn thousandths(number: Number) -> Option<i128> {
+    let unit = 10i128.checked_pow(u32::from(number.scale))?;
+    let thousandths = number.digits.checked_mul(1000)?;
+    Some(thousandths.div_euclid(unit) + i128::from(thousandths.rem_euclid(unit) > 0))
+}

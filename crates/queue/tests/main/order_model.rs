@@ -1,0 +1,296 @@
+//! Random operations on queues whose rows say when they are due, which come first, or both, from seeds,
+//! against a model that is a map.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use disk::faults::FaultDisk;
+use queue::{Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, Waited};
+
+use crate::support::{
+    FOLDER, Random, WHOLE, ordered, pass_ms, poll, prepared, session, set_wall, text_of, timed, wall,
+    whole_row, xid,
+};
+
+const SEEDS: u64 = 60;
+const STEPS: usize = 250;
+const SESSIONS: u64 = 3;
+const CLASSES: [&str; 2] = ["a", "b"];
+
+/// Who has a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Has {
+    Nobody,
+    /// A session has taken it.
+    Taker(u64),
+    /// A statement of a session has added it.
+    Adder(u64),
+    /// A prepared transaction has added it.
+    Prepared(u64),
+}
+
+struct Row {
+    text: String,
+    due_ms: u64,
+    priority: i64,
+    has: Has,
+}
+
+/// Rows of this class.
+struct Class(&'static str);
+
+impl Filter for Class {
+    fn text(&self) -> &str {
+        self.0
+    }
+
+    fn matches(&self, row: &[u8]) -> bool {
+        text_of(row).starts_with(self.0)
+    }
+}
+
+/// A queue beside its model.
+struct Run {
+    disk: FaultDisk,
+    engine: Option<Engine>,
+    queue: Arc<Queue>,
+    order: Order,
+    sessions: Vec<Session>,
+    rows: BTreeMap<u64, Row>,
+    next: u64,
+    xids: u64,
+    random: Random,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        set_wall(1_700_000_000_000);
+        let disk = FaultDisk::default();
+        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
+        let sync = [Sync::Always, Sync::Interval, Sync::Never][usize::try_from(seed % 3).unwrap()];
+        let orders = [(Some(0), None), (None, Some(1)), (Some(0), Some(1))];
+        let (due, priority) = orders[usize::try_from(seed / 3 % 3).unwrap()];
+        let order = Order { due, priority };
+        let definition = ordered(sync, WHOLE, order);
+        engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition }).unwrap();
+        let queue = engine.open(Path::new(FOLDER)).unwrap();
+        let sessions = (0..SESSIONS).map(session).collect();
+        let (rows, random) = (BTreeMap::new(), Random::new(seed));
+        Run { disk, engine: Some(engine), queue, order, sessions, rows, next: 1, xids: 0, random }
+    }
+
+    fn pick(&mut self) -> (u64, usize) {
+        let number = self.random.below(SESSIONS);
+        (number, usize::try_from(number).unwrap())
+    }
+
+    fn visible(&self) -> impl Iterator<Item = (u64, &str)> {
+        let free = |row: &Row| row.has == Has::Nobody && row.due_ms <= wall();
+        self.rows.iter().filter(move |(_, row)| free(row)).map(|(id, row)| (*id, row.text.as_str()))
+    }
+
+    /// What is visible, in the order in which it is given.
+    fn in_turn(&self) -> Vec<(u64, &str)> {
+        let mut rows: Vec<(u64, &str)> = self.visible().collect();
+        rows.sort_by_key(|(id, _)| (self.rows[id].priority, *id));
+        rows
+    }
+
+    /// Some rows, and their bytes.
+    fn make(&mut self, has: Has) -> (Vec<Row>, Vec<Vec<u8>>) {
+        let mut bytes = Vec::new();
+        let mut rows = Vec::new();
+        for _ in 0..1 + self.random.below(4) {
+            let class = CLASSES[usize::try_from(self.random.below(2)).unwrap()];
+            let text = format!("{class}{}", "-".repeat(usize::try_from(self.random.below(50)).unwrap()));
+            let due = (self.random.below(4) > 0).then(|| wall() / 1000 + self.random.below(20) - 4);
+            let priority = [None, Some(-1), Some(0), Some(3)][usize::try_from(self.random.below(4)).unwrap()];
+            bytes.push(whole_row(due.map(|due| i64::try_from(due).unwrap()), priority, &text));
+            let due_ms = due.filter(|_| self.order.due.is_some()).unwrap_or(0) * 1000;
+            let priority = priority.filter(|_| self.order.priority.is_some()).unwrap_or(0);
+            rows.push(Row { text, due_ms, priority, has });
+        }
+        (rows, bytes)
+    }
+
+    fn add(&mut self, rows: Vec<Row>) {
+        for row in rows {
+            self.rows.insert(self.next, row);
+            self.next += 1;
+        }
+    }
+
+    fn publish(&mut self) {
+        let (number, at) = self.pick();
+        let unsettled = self.random.below(3) == 0;
+        let (rows, bytes) = self.make(if unsettled { Has::Adder(number) } else { Has::Nobody });
+        let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        if unsettled {
+            self.sessions[at].publish_unsettled(&self.queue, &bytes).unwrap();
+        } else {
+            self.queue.publish(&bytes, None).unwrap();
+        }
+        self.add(rows);
+    }
+
+    /// A statement ends.
+    fn settle(&mut self) {
+        let ((number, at), keep) = (self.pick(), self.random.below(3) > 0);
+        self.sessions[at].settle(keep).unwrap();
+        self.free(Has::Adder(number), keep);
+    }
+
+    fn free(&mut self, who: Has, keep: bool) {
+        self.rows.retain(|_, row| keep || row.has != who);
+        self.rows.values_mut().filter(|row| row.has == who).for_each(|row| row.has = Has::Nobody);
+    }
+
+    fn prepare(&mut self) {
+        self.xids += 1;
+        let (rows, bytes) = self.make(Has::Prepared(self.xids));
+        let mut transaction = self.sessions[0].begin(&self.queue).unwrap();
+        transaction.publish(&bytes.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+        transaction.prepare(&xid(self.xids)).unwrap();
+        self.add(rows);
+    }
+
+    fn decide(&mut self) {
+        let Some(number) = prepared(&self.queue).first().copied() else { return };
+        let commit = self.random.below(2) == 0;
+        if commit {
+            self.queue.commit_by_xid(&xid(number)).unwrap();
+        } else {
+            self.queue.rollback_by_xid(&xid(number)).unwrap();
+        }
+        self.free(Has::Prepared(number), commit);
+    }
+
+    fn wait(&mut self) {
+        let rows_max = usize::try_from(1 + self.random.below(3)).unwrap();
+        let class = [None, Some("a"), Some("b")][usize::try_from(self.random.below(3)).unwrap()];
+        let filter = class.map(|class| Arc::new(Class(class)) as Arc<dyn Filter>);
+        let target = Target { queue: self.queue.clone(), filter };
+        let (number, at) = self.pick();
+        let waited = self.sessions[at].wait(&[target], &mut poll(rows_max)).unwrap();
+        self.rows.retain(|_, row| row.has != Has::Taker(number));
+        let in_turn = self.in_turn().into_iter();
+        let matching = in_turn.filter(|(_, text)| class.is_none_or(|class| text.starts_with(class)));
+        let taken: Vec<u64> = matching.map(|(id, _)| id).take(rows_max).collect();
+        assert_eq!(waited, if taken.is_empty() { Waited::TimedOut } else { Waited::Taken(0) });
+        for id in taken {
+            self.rows.get_mut(&id).unwrap().has = Has::Taker(number);
+        }
+    }
+
+    fn finish(&mut self) {
+        let ((number, at), how) = (self.pick(), self.random.below(3));
+        let session = &mut self.sessions[at];
+        match how {
+            0 => session.end().unwrap(),
+            1 => session.abort().unwrap(),
+            _ => session.close().unwrap(),
+        }
+        self.free(Has::Taker(number), how > 0);
+        if how == 2 {
+            self.free(Has::Adder(number), false);
+        }
+    }
+
+    fn delete(&mut self) {
+        let ids: Vec<u64> = (0..6).map(|_| self.random.below(self.next + 2)).collect();
+        let (number, at) = self.pick();
+        let rows: Vec<RowId> = ids.iter().copied().map(RowId).collect();
+        self.sessions[at].delete(&self.queue, &rows).unwrap();
+        let may = |row: &Row| match row.has {
+            Has::Nobody => true,
+            Has::Taker(who) | Has::Adder(who) => who == number,
+            Has::Prepared(_) => false,
+        };
+        self.rows.retain(|id, row| !(ids.contains(id) && may(row)));
+    }
+
+    fn reopen(&mut self) {
+        self.sessions = (0..SESSIONS).map(session).collect();
+        drop(self.engine.take());
+        let engine = Engine::start(Arc::new(self.disk.clone()), timed(700)).unwrap();
+        self.queue = engine.open(Path::new(FOLDER)).unwrap();
+        self.engine = Some(engine);
+        let gone = self.rows.values_mut().filter(|row| !matches!(row.has, Has::Prepared(_)));
+        gone.for_each(|row| row.has = Has::Nobody);
+    }
+
+    fn step(&mut self) {
+        match self.random.below(100) {
+            0..25 => self.publish(),
+            25..32 => self.settle(),
+            32..36 => self.prepare(),
+            36..40 => self.decide(),
+            40..60 => self.wait(),
+            60..70 => self.finish(),
+            70..76 => self.delete(),
+            76..90 => pass_ms(self.random.below(4000)),
+            90..93 => self.queue.maintain().unwrap(),
+            93..95 => self.queue.compact().unwrap(),
+            95..99 => self.reopen(),
+            _ if prepared(&self.queue).is_empty() && self.random.below(3) == 0 => {
+                self.queue.truncate().unwrap();
+                self.rows.clear();
+                self.next = 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&self) {
+        self.queue.end_due().unwrap();
+        let status = self.queue.status();
+        assert_eq!(status.waiting, self.visible().count() as u64);
+        let later = self.rows.values().filter(|row| row.has == Has::Nobody && row.due_ms > wall());
+        assert_eq!(status.delayed, later.count() as u64);
+        assert_eq!(status.waiting + status.owned, self.rows.len() as u64);
+        for (number, session) in self.sessions.iter().enumerate() {
+            let mut cursor = session.cursor(&self.queue);
+            let mut seen = Vec::new();
+            while let Some((id, row)) = cursor.advance().unwrap() {
+                seen.push((id.0, text_of(row)));
+            }
+            let mine = |row: &Row| row.has == Has::Taker(number as u64);
+            let expected: Vec<(u64, String)> = if session.is_owner() {
+                let mut own: Vec<(&u64, &Row)> = self.rows.iter().filter(|(_, row)| mine(row)).collect();
+                own.sort_by_key(|(id, row)| (row.priority, **id));
+                own.into_iter().map(|(id, row)| (*id, row.text.clone())).collect()
+            } else {
+                self.visible().map(|(id, text)| (id, text.to_owned())).collect()
+            };
+            assert_eq!(seen, expected);
+        }
+    }
+}
+
+#[test]
+fn random_operations_do_what_the_model_does() {
+    for seed in 1..=SEEDS {
+        // Shown by the test runner when something below fails.
+        println!("seed {seed}");
+        let mut run = Run::new(seed);
+        for _ in 0..STEPS {
+            run.step();
+            run.check();
+        }
+    }
+}
+
+/// The canary: a queue in which time stands still.
+#[test]
+#[should_panic(expected = "left == right")]
+fn the_model_rejects_a_row_that_does_not_come_when_it_is_due() {
+    let mut run = Run::new(9);
+    let due = i64::try_from(wall() / 1000 + 1).unwrap();
+    run.queue.publish(&[&whole_row(Some(due + 1), None, "a")], None).unwrap();
+    run.rows.insert(1, Row { text: "a".to_owned(), due_ms: wall() + 1000, priority: 0, has: Has::Nobody });
+    run.next = 2;
+    run.check();
+    pass_ms(1000);
+    run.check();
+}

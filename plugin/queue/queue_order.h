@@ -1,0 +1,17 @@
+/* Columns that decide when a row is given and before which others: DUE= and PRIORITY= in CREATE TABLE name
+   them. */
+#ifndef QUEUE_ORDER_H
+#define QUEUE_ORDER_H
+
+#include "queue_noted.h"
+
+/* Which columns these are, by their numbers among those that are stored; -1 for none. */
+struct queue_order {
+  int due= -1, priority= -1;
+};
+
+/* The columns that the options name. False with an error when one is not there or can't decide that. */
+bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_noted &noted,
+                    queue_order *order);
+
+#endif
