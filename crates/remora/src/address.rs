@@ -3,6 +3,7 @@
 //! Keys and endpoints come from where the tools of object stores look for them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bucket::{Bucket, Settings};
@@ -59,8 +60,16 @@ impl Address {
             access_key,
             secret_key,
             session_token,
+            holder: holder(),
+            wait: Duration::from_millis(100),
         })))
     }
+}
+
+/// This run, as others see it that find its lock in a store.
+fn holder() -> String {
+    let system = rustix::system::uname();
+    format!("{}, process {}", system.nodename().to_string_lossy(), std::process::id())
 }
 
 /// Whether it is the address of a place in a store.

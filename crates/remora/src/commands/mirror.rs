@@ -67,9 +67,6 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if names.backups.is_empty() {
         anyhow::bail!("there is no backup in {}", arguments.from);
     }
-    if let Address::Bucket(bucket) = &to {
-        bucket.prove().context("this store can't be written to")?;
-    }
     for (name, from) in &names.backups {
         let to: Box<dyn Place> = match &to {
             Address::Folder(root) => Box::new(repository::store(root.join(name))),
