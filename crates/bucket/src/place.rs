@@ -51,16 +51,15 @@ impl Bucket {
         }
     }
 
-    /// The folders directly below the prefix, and the files in them.
+    /// The folders directly below the prefix, and the files in them; those in none are under an empty name.
     ///
     /// # Errors
     /// Those of the store.
     pub fn folders(&self) -> io::Result<BTreeMap<String, Vec<String>>> {
         let mut folders: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, _) in self.files("")? {
-            if let Some((folder, file)) = name.split_once('/') {
-                folders.entry(folder.to_owned()).or_default().push(file.to_owned());
-            }
+            let (folder, file) = name.split_once('/').unwrap_or(("", &name));
+            folders.entry(folder.to_owned()).or_default().push(file.to_owned());
         }
         Ok(folders)
     }

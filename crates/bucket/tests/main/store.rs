@@ -15,8 +15,8 @@ use crate::fake::Fake;
 use crate::suite::contract;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
-/// More blocks than go into two parts.
-const LONG: usize = 2200;
+/// More blocks than go into one part.
+const LONG: usize = 1100;
 
 fn world() -> World<'static> {
     World { stop: &NEVER, progress: &Silent }

@@ -20,7 +20,7 @@ use crate::places::places;
 use crate::report::{self, Report};
 use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
-use crate::{calendar, commands};
+use crate::{address, calendar, commands};
 
 use self::run::Run;
 
@@ -162,6 +162,8 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let names = names(arguments)?;
+    // A store without a key for it is told at once.
+    address::of(&arguments.to)?;
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
     {
