@@ -32,6 +32,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora backup mysql:ssh://root@db1 --to /backup --track
   remora backup lvm:ssh://root@db1/dev/vg/data --to /backup --name db1 --nice
   remora backup btrfs:/srv/files --to /backup
+  remora backup mysql: --to s3://company-backups/db      straight into an object store
   remora backup block:/dev/mapper/snap --to /backup --before './make-snap' --after './drop-snap'
   remora list /backup";
 
@@ -50,7 +51,8 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
-    /// The repository, a folder; it is created if it does not exist
+    /// The repository: a folder, which is created if it does not exist, or s3://BUCKET/PREFIX; 'remora mirror
+    /// --help' says where the key of a store is read
     #[arg(long, value_name = "REPO")]
     to: PathBuf,
 

@@ -19,7 +19,7 @@ use crate::{commands, repository};
 const EXAMPLES: &str = "EXAMPLES
   remora mirror /backup /mnt/usb
   remora mirror /backup s3://company-backups/db
-  remora mirror s3://company-backups/db /srv/backup     back again, to restore from it
+  remora mirror s3://company-backups/db /srv/backup     back again
   AWS_ENDPOINT_URL=http://store:9000 remora mirror /backup s3://b/db
 
 ENVIRONMENT
