@@ -223,7 +223,11 @@ impl Bucket {
     }
 
     fn found(&self, seen: &Seen) {
-        let text = format!("{}, heard of {} s ago", seen.holder, seen.age);
+        let left = seen.seconds - seen.age;
+        let text = format!(
+            "{}, heard of {} s ago; if it was killed, it loses its lock in {left} s",
+            seen.holder, seen.age
+        );
         *self.held.other.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
