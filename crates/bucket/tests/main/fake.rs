@@ -33,8 +33,8 @@ pub(crate) struct State {
     /// Does so many requests that write, and loses the answers; after so many others.
     pub(crate) answers_lost: u32,
     pub(crate) answers_lost_after: u32,
-    /// Answers reads of this file with 503.
-    pub(crate) unreadable: Option<String>,
+    /// Answers reads of files like this one with 503, after so many that succeed.
+    pub(crate) unreadable: Option<(String, u32)>,
     /// Breaks so many connections before it has read the body.
     pub(crate) torn: u32,
     /// Breaks so many answers to reads in the middle.
@@ -236,7 +236,7 @@ impl State {
         match &*request.method {
             "GET" if request.key.is_empty() && has("uploads") => self.list_uploads(request),
             "GET" if request.key.is_empty() => self.list(request),
-            "GET" | "HEAD" if self.unreadable.as_ref() == Some(&request.key) => plain(503, ""),
+            "GET" if self.is_unreadable(&request.key) => plain(503, ""),
             "GET" | "HEAD" => self.get(request),
             _ if self.is_read_only => plain(403, "<Error><Code>AccessDenied</Code></Error>"),
             "PUT" if has("partNumber") => {
@@ -266,6 +266,10 @@ impl State {
                 }
                 let id = &request.query["uploadId"];
                 let Some(Upload { mark, parts, .. }) = self.uploads.get(id).cloned() else { return gone() };
+                let all_but_last = parts.values().rev().skip(1);
+                if all_but_last.clone().any(|part| part.len() < 5 << 20) {
+                    return plain(400, "<Error><Code>EntityTooSmall</Code></Error>");
+                }
                 let body = parts.into_values().collect::<Vec<_>>().concat();
                 let stored = self.store(request, body, self.ignores.1);
                 if stored.0 == 200 {
@@ -284,6 +288,17 @@ impl State {
                 plain(204, "")
             }
             other => plain(405, other),
+        }
+    }
+
+    fn is_unreadable(&mut self, key: &str) -> bool {
+        match &mut self.unreadable {
+            Some((end, 0)) => key.ends_with(&**end),
+            Some((end, left)) if key.ends_with(&**end) => {
+                *left -= 1;
+                false
+            }
+            _ => false,
         }
     }
 
