@@ -33,8 +33,8 @@ pub(crate) struct State {
     /// Does so many requests that write, and loses the answers; after so many others.
     pub(crate) answers_lost: u32,
     pub(crate) answers_lost_after: u32,
-    /// Answers reads of files like this one with 503, after so many that succeed.
-    pub(crate) unreadable: Option<(String, u32)>,
+    /// Answers so many reads of files like this one with 503, after so many that succeed.
+    pub(crate) unreadable: Option<(String, u32, u32)>,
     /// Breaks so many connections before it has read the body.
     pub(crate) torn: u32,
     /// Breaks so many answers to reads in the middle.
@@ -293,8 +293,11 @@ impl State {
 
     fn is_unreadable(&mut self, key: &str) -> bool {
         match &mut self.unreadable {
-            Some((end, 0)) => key.ends_with(&**end),
-            Some((end, left)) if key.ends_with(&**end) => {
+            Some((end, 0, fail)) if key.ends_with(&**end) && *fail > 0 => {
+                *fail -= 1;
+                true
+            }
+            Some((end, left, _)) if key.ends_with(&**end) && *left > 0 => {
                 *left -= 1;
                 false
             }

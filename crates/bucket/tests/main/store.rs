@@ -287,11 +287,11 @@ fn a_store_that_does_not_answer_is_no_damage() {
     let mut scene = Scene::new(200, None);
     scene.grow();
     let repository = scene.open().unwrap();
-    // Its file is read in several pieces.
+    // Its file is read in several pieces, and the store is away for all tries of one of them.
     let mut failed = 0;
     for left in 0..10 {
         for act in 0..4 {
-            scene.fake.set(|state| state.unreadable = Some((".blk".to_owned(), left)));
+            scene.fake.set(|state| state.unreadable = Some((".blk".to_owned(), left, 6)));
             let error = match act {
                 0 => repository.list().map(drop),
                 1 => verify(&repository, 1, None, world()).map(|found| assert!(found.damages.is_empty())),
