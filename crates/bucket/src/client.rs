@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use ureq::http;
 use ureq::{Agent, Body};
 
-use crate::cache::Cache;
-use crate::lease::Held;
+use crate::held::Held;
+use crate::kept::Cache;
 use crate::sign::{self, encoded};
 use crate::{Settings, xml};
 

@@ -10,9 +10,9 @@
 //! A lock for several is a file for each of them, `lease.reader.with-ID`.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,19 +34,6 @@ const RENEW: Duration = Duration::from_secs(30);
 const TRIES: u32 = 8;
 /// The first line of each of these files.
 const MAGIC: &str = "remora lease";
-
-/// What a run knows about its lock for writing.
-#[derive(Default)]
-pub(crate) struct Held {
-    /// The number of the file; 0 if this run has no lock.
-    number: AtomicU64,
-    /// Somebody else has taken over.
-    is_lost: AtomicBool,
-    /// The store was seen to keep conditions.
-    is_proven: AtomicBool,
-    /// Who was found to have a lock.
-    other: Mutex<Option<String>>,
-}
 
 /// What such a file says.
 struct Seen {

@@ -4,10 +4,12 @@
 //! name. It proves that the store keeps this promise when it takes the lock for writing: without it, two runs
 //! could write one file.
 
-mod cache;
 mod client;
+mod held;
+mod kept;
 mod lease;
 mod place;
+mod reader;
 mod sign;
 mod store;
 mod upload;

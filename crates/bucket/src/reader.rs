@@ -3,23 +3,21 @@
 //! A request costs as much time as many bytes, so what is missing is fetched together, and what is read in
 //! order is fetched before somebody asks for it.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use block::mirror::Place;
 use disk::{Source, Stat};
 
 use crate::client::{Ask, Bucket};
+use crate::kept::{Kept, lock};
 
 /// Bytes of a piece.
 const PIECE: u64 = 128 << 10;
 /// The most pieces that are fetched at once: 8 MiB.
 const RUN_MAX: u64 = 64;
-/// The most pieces that are kept: 64 MiB.
-const KEPT_MAX: usize = 512;
 /// From so many pieces on, more are fetched while these are read.
 const AHEAD_MIN: u64 = 4;
 /// The most fetches ahead at a time.
@@ -28,61 +26,6 @@ const AHEAD_JOBS: usize = 3;
 const GAP: u64 = 8;
 /// Places of a file that are read in order at the same time.
 const STREAMS: usize = 4;
-
-/// What is kept of all open files of a store.
-#[derive(Default)]
-pub(crate) struct Cache {
-    kept: Mutex<Kept>,
-    /// A piece has come, or can't come.
-    news: Condvar,
-    opened: AtomicU64,
-}
-
-#[derive(Default)]
-struct Kept {
-    /// By open file and number. None: it is being fetched.
-    pieces: BTreeMap<(u64, u64), Option<Piece>>,
-    /// How many of them are here.
-    here: usize,
-    /// Counts uses.
-    clock: u64,
-    /// Fetches ahead that go on.
-    ahead: usize,
-}
-
-#[derive(Clone)]
-struct Piece {
-    bytes: Arc<Vec<u8>>,
-    used: u64,
-}
-
-impl Kept {
-    fn put(&mut self, at: (u64, u64), bytes: Vec<u8>) {
-        self.clock += 1;
-        self.pieces.insert(at, Some(Piece { bytes: Arc::new(bytes), used: self.clock }));
-        self.here += 1;
-        while self.here > KEPT_MAX {
-            let used = |(at, piece): (&(u64, u64), &Option<Piece>)| Some((piece.as_ref()?.used, *at));
-            let Some((_, oldest)) = self.pieces.iter().filter_map(used).min() else { break };
-            self.pieces.remove(&oldest);
-            self.here -= 1;
-        }
-    }
-
-    /// Forgets what is kept, or awaited, of a file.
-    fn forget(&mut self, file: u64) {
-        let of_file = (file, 0)..=(file, u64::MAX);
-        let gone: Vec<_> = self.pieces.range(of_file).map(|(at, piece)| (*at, piece.is_some())).collect();
-        for (at, was_here) in gone {
-            self.pieces.remove(&at);
-            self.here -= usize::from(was_here);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Where a file is read in order.
 #[derive(Clone, Copy)]
