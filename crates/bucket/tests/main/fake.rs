@@ -26,8 +26,9 @@ pub(crate) struct State {
     /// Removes nothing, and takes no new files.
     pub(crate) retains: bool,
     pub(crate) is_read_only: bool,
-    /// What happens just before the next upload is completed.
+    /// What happens just before the next upload is completed, or each one.
     pub(crate) before_completion: Option<fn(&mut State)>,
+    pub(crate) keeps_acting: bool,
     /// Ignores the condition of a PUT, or of a completion.
     pub(crate) ignores: (bool, bool),
     /// Does so many requests that write, and loses the answers; after so many others.
@@ -263,6 +264,7 @@ impl State {
             "POST" => {
                 if let Some(act) = self.before_completion.take() {
                     act(self);
+                    self.before_completion = self.keeps_acting.then_some(act);
                 }
                 let id = &request.query["uploadId"];
                 let Some(Upload { mark, parts, .. }) = self.uploads.get(id).cloned() else { return gone() };

@@ -236,6 +236,31 @@ fn a_run_that_is_killed_is_waited_for_and_a_second_one_is_told_who_writes() {
 }
 
 #[test]
+fn who_loses_the_lock_at_the_last_moment_makes_no_backup() {
+    let scene = Scene::new(false);
+    scene.run("backup file:disk --to s3://b/p").exits(0);
+    scene.store.set(|state| {
+        // As another run does it.
+        state.before_completion = Some(|state| {
+            let text = "remora lease\nstate held\nseconds 120\nholder db7, process 12\nid x\n";
+            // The first upload is that of the proof.
+            if state.uploads.values().all(|upload| upload.key.contains("lease.")) {
+                return;
+            }
+            state.files.insert("p/disk/lease.writer.000900".to_owned(), text.into());
+            state.uploads.clear();
+        });
+        state.keeps_acting = true;
+    });
+    scene
+        .run("backup file:disk --to s3://b/p")
+        .exits(11)
+        .says(&["another run has taken over s3://b/p/disk/"]);
+    let state = scene.store.state.lock().unwrap();
+    assert!(!state.names("p/disk/").contains(&"000002.blk"));
+}
+
+#[test]
 fn what_cannot_be_done_in_a_store_is_told() {
     let scene = Scene::new(false);
     scene.run("backup file:disk --to s3://").exits(2).says(&["s3://BUCKET/PREFIX"]);
