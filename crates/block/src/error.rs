@@ -89,7 +89,12 @@ impl Error {
     /// Whether the error means that bytes of the repository can't be read as they were written.
     #[must_use]
     pub fn is_damage(&self) -> bool {
-        matches!(self, Error::Corrupt { .. } | Error::Store { .. })
+        matches!(self, Error::Corrupt { .. } | Error::Store { .. }) && !self.is_away()
+    }
+
+    /// Whether the store does not answer: then nothing is known about what it has.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self, Error::Store { source, .. } if source.kind() == io::ErrorKind::TimedOut)
     }
 
     pub(crate) fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Error {

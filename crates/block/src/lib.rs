@@ -46,5 +46,5 @@ pub use prune::prune;
 pub use repository::{Generation, Listing, Repository};
 pub use scan::Scan;
 pub use sealed::{Sealed, is_sealed, rekey};
-pub use store::{Folder, Store, Upload};
+pub use store::{Folder, Store, Upload, WRITER};
 pub use verify::verify;

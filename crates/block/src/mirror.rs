@@ -88,27 +88,40 @@ impl Place for Folder {
     }
 
     fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
-        let held =
-            if writes { self.lock(WRITER, Share::Exclusive) } else { self.lock(READER, Share::Shared) };
-        match held {
-            Ok(None) => Err(io::ErrorKind::ResourceBusy.into()),
-            // Who can't write a lock can't be disturbed by one either: nobody removes files there.
-            Err(error)
-                if !writes
-                    && matches!(
-                        error.kind(),
-                        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
-                    ) =>
-            {
-                Ok(None)
-            }
-            held => held,
-        }
+        hold(self, writes)
     }
 
     fn shown(&self, name: &str) -> String {
         Store::shown(self, name)
     }
+}
+
+/// [`Place::hold`] of a place that is a store.
+///
+/// # Errors
+/// `ResourceBusy` when another run holds it; those of the store.
+pub fn hold(store: &dyn Store, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
+    let held = if writes { store.lock(WRITER, Share::Exclusive) } else { store.lock(READER, Share::Shared) };
+    match held {
+        Ok(None) => Err(io::Error::new(io::ErrorKind::ResourceBusy, store.in_use())),
+        // Who can't write a lock can't be disturbed by one either: nobody removes files there.
+        Err(error)
+            if !writes
+                && matches!(
+                    error.kind(),
+                    io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
+                ) =>
+        {
+            Ok(None)
+        }
+        held => held,
+    }
+}
+
+/// Whether a file is numbered, and so has the same content for ever.
+#[must_use]
+pub fn never_changes(name: &str) -> bool {
+    kind(name).is_some_and(|kind| kind <= Kind::Blocks)
 }
 
 /// What was done.
@@ -264,7 +277,7 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
 
 fn held(place: &dyn Place, writes: bool) -> Result<Option<Box<dyn Guard>>, Error> {
     place.hold(writes).map_err(|error| match error.kind() {
-        io::ErrorKind::ResourceBusy => Error::Busy(place.shown("")),
+        io::ErrorKind::ResourceBusy => Error::Busy(error.to_string()),
         _ => Error::Store { name: place.shown(""), source: error },
     })
 }

@@ -11,7 +11,7 @@ use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
 use crate::known::{Booted, Damage, Newest};
-use crate::store::{Store, WRITER};
+use crate::store::{self, Store};
 
 /// The lock that keeps files from being removed while somebody reads them.
 pub(crate) const READER: &str = "reader";
@@ -164,9 +164,7 @@ impl Repository {
         if self.held.is_some() {
             return Ok(None);
         }
-        let shown = self.store.shown("");
-        let guard = self.store.lock(WRITER, Share::Exclusive).map_err(Error::store(&shown))?;
-        guard.ok_or(Error::Busy(shown)).map(Some)
+        store::alone(&*self.store).map(Some)
     }
 
     /// Notes what was found when a server was started on a generation.
@@ -186,10 +184,9 @@ impl Repository {
 
     /// Keeps files from being removed. `None` if the repository can't be written to anyway.
     pub(crate) fn reading(&self) -> Result<Option<Box<dyn Guard>>, Error> {
-        let shown = self.store.shown("");
         match self.store.lock(READER, Share::Shared) {
             Ok(Some(guard)) => Ok(Some(guard)),
-            Ok(None) => Err(Error::Busy(shown)),
+            Ok(None) => Err(Error::Busy(self.store.in_use())),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -198,7 +195,7 @@ impl Repository {
             {
                 Ok(None)
             }
-            Err(source) => Err(Error::Store { name: shown, source }),
+            Err(source) => Err(Error::Store { name: self.store.shown(""), source }),
         }
     }
 
@@ -224,6 +221,7 @@ impl Repository {
         for number in names.iter().filter_map(|name| file::number(name)) {
             match File::open(&*self.store, number) {
                 Ok(file) => drop(files.insert(number, Arc::new(file))),
+                Err(error) if error.is_away() => return Err(error),
                 Err(error) => {
                     broken.insert(number, error);
                     rebuild(number).map(|file| rebuilt.insert(number, Arc::new(file)));

@@ -9,7 +9,7 @@ use disk::{Guard, Share, Source, Stat};
 use seal::{FullKey, HEADER_BYTES, Key, Keyring, Opening, SEGMENT, STORED, Sealing, Vault, stored_segment};
 
 use crate::Error;
-use crate::store::{Store, Upload, WRITER};
+use crate::store::{Store, Upload, alone};
 
 /// More bytes than a file of keys can have.
 const KEYS_MAX: u64 = 1 << 22;
@@ -62,11 +62,6 @@ fn write(store: &dyn Store, number: u32, file: &[u8]) -> Result<(), Error> {
         upload.finish()
     });
     written.map_err(Error::store(store.shown(&name(number))))
-}
-
-fn alone(store: &dyn Store) -> Result<Box<dyn Guard>, Error> {
-    let guard = store.lock(WRITER, Share::Exclusive).map_err(Error::store(store.shown("")))?;
-    guard.ok_or(Error::Busy(store.shown("")))
 }
 
 /// Whether a store is encrypted.
@@ -187,6 +182,10 @@ impl Store for Sealed {
 
     fn shown(&self, name: &str) -> String {
         self.inner.shown(name)
+    }
+
+    fn in_use(&self) -> String {
+        self.inner.in_use()
     }
 
     fn vault(&self) -> Option<&Vault> {

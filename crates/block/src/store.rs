@@ -1,4 +1,4 @@
-//! Where the files of a repository are, behind an interface that an object store could offer too.
+//! Where the files of a repository are, behind an interface that an object store offers too.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,8 +7,10 @@ use std::sync::Arc;
 use disk::{Disk, Guard, Output, Share, Source};
 use seal::Vault;
 
+use crate::Error;
+
 /// The lock of the single run that writes.
-pub(crate) const WRITER: &str = "writer";
+pub const WRITER: &str = "writer";
 
 /// Files that are written once: they appear complete, are read at any offset, and are removed.
 pub trait Store: Send + Sync {
@@ -52,6 +54,11 @@ pub trait Store: Send + Sync {
     /// A file's name in messages.
     fn shown(&self, name: &str) -> String;
 
+    /// The place in messages that say that another run has it.
+    fn in_use(&self) -> String {
+        self.shown("")
+    }
+
     /// What blocks are sealed and opened with, if the store is encrypted.
     fn vault(&self) -> Option<&Vault> {
         None
@@ -61,6 +68,12 @@ pub trait Store: Send + Sync {
     fn reads_blocks(&self) -> bool {
         self.vault().is_none_or(|vault| vault.keyring().reads_data())
     }
+}
+
+/// Takes the lock for writing.
+pub(crate) fn alone(store: &dyn Store) -> Result<Box<dyn Guard>, Error> {
+    let guard = store.lock(WRITER, Share::Exclusive).map_err(Error::store(store.shown("")))?;
+    guard.ok_or_else(|| Error::Busy(store.in_use()))
 }
 
 /// A file on its way into a store.

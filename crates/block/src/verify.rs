@@ -117,6 +117,7 @@ impl Findings {
     fn take(&self, error: Error, context: &str, hit: Hit) -> Result<(), Error> {
         match error {
             Error::Corrupt { what, place } => self.add(place, format!("{what}{context}"), hit),
+            away if away.is_away() => return Err(away),
             Error::Store { name, source } => self.add(name, format!("{source}{context}"), hit),
             Error::Missing(text) => self.add(text, "a chain that ends in nothing".to_owned(), hit),
             other => return Err(other),

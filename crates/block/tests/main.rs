@@ -29,5 +29,7 @@ mod pages;
 mod real;
 #[path = "main/sealed.rs"]
 mod sealed;
+#[path = "main/suite.rs"]
+mod suite;
 #[path = "main/tree.rs"]
 mod tree;

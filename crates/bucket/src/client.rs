@@ -1,26 +1,34 @@
 //! Requests, which are tried again when it may help, and errors that say what the store said.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use ureq::http;
 use ureq::{Agent, Body};
 
+use crate::held::Held;
+use crate::kept::Cache;
 use crate::sign::{self, encoded};
 use crate::{Settings, xml};
 
 /// How often a request is sent.
 const TRIES: u32 = 6;
-/// The wait after the first failure; each further one is twice as long.
-const WAIT: Duration = Duration::from_millis(100);
 /// No answer, and no further byte of one, for so long: the connection is dead.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Files in an object store, whose keys have a common prefix.
+/// The most connections that are kept for the next request.
+const IDLE_MAX: usize = 16;
+
+/// Files in an object store, whose keys have a common prefix. Clones are the same place.
+#[derive(Clone)]
 pub struct Bucket {
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     agent: Agent,
+    pub(crate) cache: Arc<Cache>,
+    /// The lock for writing, if this run has it.
+    pub(crate) held: Arc<Held>,
 }
 
 /// One request to the store, again and again the same.
@@ -51,6 +59,10 @@ impl Answer {
         self.response.status().as_u16()
     }
 
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.response.headers().get(name)?.to_str().ok()
+    }
+
     pub(crate) fn text(&mut self) -> io::Result<String> {
         self.response.body_mut().read_to_string().map_err(io::Error::other)
     }
@@ -65,16 +77,21 @@ impl Bucket {
             .timeout_connect(Some(Duration::from_secs(20)))
             .timeout_recv_response(Some(SILENCE))
             .max_redirects(0)
+            .max_idle_connections(IDLE_MAX)
+            .max_idle_connections_per_host(IDLE_MAX)
             .build();
-        Bucket { settings, agent: Agent::new_with_config(config) }
+        Bucket::with(settings, Agent::new_with_config(config))
+    }
+
+    fn with(settings: Settings, agent: Agent) -> Bucket {
+        Bucket { settings: Arc::new(settings), agent, cache: Arc::default(), held: Arc::default() }
     }
 
     /// The same bucket, only the files below `folder`.
     #[must_use]
     pub fn below(&self, folder: &str) -> Bucket {
-        let mut settings = self.settings.clone();
-        settings.prefix = format!("{}{folder}/", settings.prefix);
-        Bucket { settings, agent: self.agent.clone() }
+        let prefix = format!("{}{folder}/", self.settings.prefix);
+        Bucket::with(Settings { prefix, ..Settings::clone(&self.settings) }, self.agent.clone())
     }
 
     /// A file's name in messages.
@@ -86,7 +103,7 @@ impl Bucket {
     /// Sends a request until there is an answer that another try would not change.
     #[expect(clippy::disallowed_methods, reason = "nothing tells when a store is ready again")]
     pub(crate) fn ask(&self, ask: &Ask<'_>) -> io::Result<Answer> {
-        let mut wait = WAIT;
+        let mut wait = self.settings.wait;
         let mut number = 1;
         loop {
             let answer = self.send(ask);
@@ -98,9 +115,10 @@ impl Bucket {
                 let response = answer.map_err(|error| {
                     let shown = self.shown(ask.name.unwrap_or(""));
                     let endpoint = &self.settings.endpoint;
-                    io::Error::other(format!(
+                    let text = format!(
                         "{shown}: no answer from {endpoint} in {TRIES} tries: {error}; check AWS_ENDPOINT_URL and the network"
-                    ))
+                    );
+                    io::Error::new(io::ErrorKind::TimedOut, text)
                 })?;
                 return Ok(Answer { response, again: number > 1 });
             }
@@ -109,6 +127,22 @@ impl Bucket {
             std::thread::sleep(wait);
             wait *= 2;
             number += 1;
+        }
+    }
+
+    /// The same for answers that are text: one that breaks off is asked for again.
+    pub(crate) fn ask_text(&self, ask: &Ask<'_>) -> io::Result<(Answer, String)> {
+        let mut number = 1;
+        loop {
+            let mut answer = self.ask(ask)?;
+            if answer.status() != 200 {
+                return Ok((answer, String::new()));
+            }
+            match answer.text() {
+                Ok(text) => return Ok((answer, text)),
+                Err(error) if number == TRIES => return Err(error),
+                Err(_) => number += 1,
+            }
         }
     }
 
@@ -167,6 +201,7 @@ impl Bucket {
         let kind = match status {
             404 => io::ErrorKind::NotFound,
             403 => io::ErrorKind::PermissionDenied,
+            500.. => io::ErrorKind::TimedOut,
             _ => io::ErrorKind::Other,
         };
         let shown = self.shown(name);

@@ -1,13 +1,24 @@
-//! Folders of object stores that speak the protocol of S3, as places of a mirror.
+//! Folders of object stores that speak the protocol of S3: as repositories, and as places of a mirror.
 //!
-//! [`Bucket`] adds files that appear whole or not at all, and only if there is none of that name. It proves
-//! that the store keeps this promise before it writes ([`Bucket::prove`]): without it, two runs could write
-//! one file.
+//! [`Bucket`] adds files that appear whole or not at all, and numbered ones only if there is none of that
+//! name. It proves that the store keeps this promise when it takes the lock for writing: without it, two runs
+//! could write one file.
 
 mod client;
+mod held;
+mod kept;
+mod lease;
 mod place;
+mod reader;
 mod sign;
+mod store;
+mod upload;
 mod xml;
+
+use std::io;
+use std::time::Duration;
+
+use ring::rand::{SecureRandom, SystemRandom};
 
 pub use client::Bucket;
 
@@ -31,4 +42,15 @@ pub struct Settings {
     pub secret_key: String,
     /// Goes with keys that are valid for some hours only.
     pub session_token: Option<String>,
+    /// Who this run is, for others that find its lock: a line.
+    pub holder: String,
+    /// The wait after a request that has failed; each further one is twice as long.
+    pub wait: Duration,
+}
+
+/// A word that nothing else has.
+fn random() -> io::Result<String> {
+    let mut bytes = [0_u8; 12];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

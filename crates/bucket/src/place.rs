@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use block::mirror::{Adding, Piece, Place};
+use block::mirror::{self, Adding, Piece, Place};
 use disk::Guard;
 
 use crate::client::{Answer, Ask, Bucket};
-use crate::xml;
+use crate::{lease, xml};
 
 /// Files above this length go up in parts.
-const PART: u64 = 16 << 20;
+pub(crate) const PART: u64 = 16 << 20;
 /// The most parts that a store takes.
-const PARTS_MAX: u64 = 10_000;
-/// The file whose only purpose is that it can't be written twice.
-const PROBE: &str = "remora.probe";
-const PROBE_TEXT: &[u8] = b"remora writes this file to see that the store refuses a second one of its name\n";
+pub(crate) const PARTS_MAX: u64 = 10_000;
 
 /// The headers with which the store writes a file only if there is none of its name.
 fn condition(only_new: bool) -> Vec<(&'static str, String)> {
@@ -23,11 +20,9 @@ fn condition(only_new: bool) -> Vec<(&'static str, String)> {
 }
 
 impl Bucket {
-    /// Proves that the store refuses a second file of a name, in one request and in parts.
-    ///
-    /// # Errors
-    /// When it does not, with the reason; and when it can't be reached.
-    pub fn prove(&self) -> io::Result<()> {
+    /// Proves that the store refuses a second file of a name, in one request and in parts, with a file that
+    /// is there.
+    pub(crate) fn prove(&self, name: &str, text: &[u8]) -> io::Result<()> {
         let ignores = |how: &str| {
             let text = format!(
                 "{}: this store ignores the condition If-None-Match of {how}: two runs could write one file, and one of \
@@ -36,65 +31,53 @@ impl Bucket {
             );
             Err(io::Error::new(io::ErrorKind::Unsupported, text))
         };
-        // If it is there already, the first answer is the proof.
-        for _ in 0..2 {
-            let answer = self.put(PROBE, PROBE_TEXT, true)?;
-            match answer.status() {
-                200 if answer.again => {}
-                200 => {
-                    let second = self.put(PROBE, PROBE_TEXT, true)?;
-                    match second.status() {
-                        412 => break,
-                        200 => return ignores("a PUT"),
-                        _ => return Err(self.refused("write", PROBE, second)),
-                    }
-                }
-                412 => break,
-                _ => return Err(self.refused("write", PROBE, answer)),
-            }
+        let second = self.put(name, text, true)?;
+        match second.status() {
+            412 => {}
+            200 => return ignores("a PUT"),
+            _ => return Err(self.refused("write", name, second)),
         }
-        let upload = self.begin(PROBE)?;
-        let part = self.part(PROBE, &upload, 1, PROBE_TEXT)?;
-        let answer = self.complete(PROBE, &upload, &[part], true)?;
+        let upload = self.begin(name, &[])?;
+        let part = self.part(name, &upload, 1, text)?;
+        let answer = self.complete(name, &upload, &[part], true)?;
         let status = answer.status();
         if status != 200 {
-            self.abort(PROBE, &upload)?;
+            self.abort(name, &upload)?;
         }
         match status {
             412 => Ok(()),
             200 => ignores("the completion of an upload in parts"),
-            _ => Err(self.refused("write in parts", PROBE, answer)),
+            _ => Err(self.refused("write in parts", name, answer)),
         }
     }
 
-    /// The folders directly below the prefix, and the files in them.
+    /// The folders directly below the prefix, and the files in them; those in none are under an empty name.
     ///
     /// # Errors
     /// Those of the store.
     pub fn folders(&self) -> io::Result<BTreeMap<String, Vec<String>>> {
         let mut folders: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, _) in self.files()? {
-            if let Some((folder, file)) = name.split_once('/') {
-                folders.entry(folder.to_owned()).or_default().push(file.to_owned());
-            }
+        for (name, _) in self.files("")? {
+            let (folder, file) = name.split_once('/').unwrap_or(("", &name));
+            folders.entry(folder.to_owned()).or_default().push(file.to_owned());
         }
         Ok(folders)
     }
 
-    /// All files below the prefix, also in folders, with their lengths.
-    fn files(&self) -> io::Result<BTreeMap<String, u64>> {
+    /// All files below the prefix whose names begin so, also in folders, with their lengths.
+    pub(crate) fn files(&self, begin: &str) -> io::Result<BTreeMap<String, u64>> {
+        let prefix = format!("{}{begin}", self.settings.prefix);
         let mut files = BTreeMap::new();
         let mut token = None;
         loop {
             let mut query = Vec::new();
             query.extend(token.as_deref().map(|token| ("continuation-token", token)));
-            query.extend([("list-type", "2"), ("prefix", &*self.settings.prefix)]);
+            query.extend([("list-type", "2"), ("prefix", &*prefix)]);
             let ask = Ask { method: "GET", name: None, query: &query, headers: &[], body: b"" };
-            let mut answer = self.ask(&ask)?;
+            let (answer, text) = self.ask_text(&ask)?;
             if answer.status() != 200 {
                 return Err(self.refused("list", "", answer));
             }
-            let text = answer.text()?;
             for entry in xml::all(&text, "Contents") {
                 let key = xml::first(entry, "Key").unwrap_or_default();
                 let len = xml::first(entry, "Size").and_then(|len| len.parse().ok());
@@ -108,15 +91,21 @@ impl Bucket {
         }
     }
 
-    fn put(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<Answer> {
+    /// The files of a repository directly below the prefix.
+    pub(crate) fn own_files(&self) -> io::Result<BTreeMap<String, u64>> {
+        let is_file = |name: &String| !name.contains('/') && !name.starts_with(lease::BEGIN);
+        Ok(self.files("")?.into_iter().filter(|(name, _)| is_file(name)).collect())
+    }
+
+    pub(crate) fn put(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<Answer> {
         let headers = &condition(only_new);
         self.ask(&Ask { headers, body: bytes, ..Ask::about("PUT", name) })
     }
 
     /// Begins an upload in parts.
-    fn begin(&self, name: &str) -> io::Result<String> {
+    pub(crate) fn begin(&self, name: &str, headers: &[(&str, String)]) -> io::Result<String> {
         self.sweep(name, None)?;
-        let mut answer = self.ask(&Ask { query: &[("uploads", "")], ..Ask::about("POST", name) })?;
+        let mut answer = self.ask(&Ask { query: &[("uploads", "")], headers, ..Ask::about("POST", name) })?;
         if answer.status() != 200 {
             return Err(self.refused("begin an upload", name, answer));
         }
@@ -132,16 +121,8 @@ impl Bucket {
 
     /// Removes the parts of unfinished uploads of a file: they cost money, and no listing shows them.
     fn sweep(&self, name: &str, but: Option<&str>) -> io::Result<()> {
-        let key = format!("{}{name}", self.settings.prefix);
-        let query = [("prefix", &*key), ("uploads", "")];
-        let mut answer =
-            self.ask(&Ask { method: "GET", name: None, query: &query, headers: &[], body: b"" })?;
-        if answer.status() != 200 {
-            return Err(self.refused("list unfinished uploads", name, answer));
-        }
-        for old in xml::all(&answer.text()?, "Upload") {
-            let id = xml::first(old, "UploadId").unwrap_or_default();
-            if xml::first(old, "Key").as_deref() == Some(&key) && but != Some(&id) {
+        for (found, id) in self.uploads(name)?.0 {
+            if found == name && but != Some(&id) {
                 tracing::warn!("{}: removed the parts of an upload that was not finished", self.shown(name));
                 self.abort(name, &id)?;
             }
@@ -149,19 +130,54 @@ impl Bucket {
         Ok(())
     }
 
+    /// Ends all uploads below the prefix: whoever has begun them can't complete them any more.
+    pub(crate) fn sweep_all(&self) -> io::Result<()> {
+        loop {
+            let (uploads, is_all) = self.uploads("")?;
+            for (name, id) in &uploads {
+                tracing::warn!("{}: removed the parts of an upload that was not finished", self.shown(name));
+                self.abort(name, id)?;
+            }
+            if is_all || uploads.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Unfinished uploads of files whose names begin so, and whether these are all.
+    fn uploads(&self, begin: &str) -> io::Result<(Vec<(String, String)>, bool)> {
+        let prefix = format!("{}{begin}", self.settings.prefix);
+        let query = [("prefix", &*prefix), ("uploads", "")];
+        let ask = Ask { method: "GET", name: None, query: &query, headers: &[], body: b"" };
+        let (answer, text) = self.ask_text(&ask)?;
+        if answer.status() != 200 {
+            return Err(self.refused("list unfinished uploads", begin, answer));
+        }
+        let found = xml::all(&text, "Upload").into_iter().filter_map(|upload| {
+            let name = xml::first(upload, "Key")?.strip_prefix(&self.settings.prefix)?.to_owned();
+            Some((name, xml::first(upload, "UploadId")?))
+        });
+        Ok((found.collect(), xml::first(&text, "IsTruncated").is_none_or(|more| more != "true")))
+    }
+
     /// Sends a part; returns its tag.
-    fn part(&self, name: &str, upload: &str, number: u64, bytes: &[u8]) -> io::Result<String> {
+    pub(crate) fn part(&self, name: &str, upload: &str, number: u64, bytes: &[u8]) -> io::Result<String> {
         let number = number.to_string();
         let query = [("partNumber", &*number), ("uploadId", upload)];
         let answer = self.ask(&Ask { query: &query, body: bytes, ..Ask::about("PUT", name) })?;
         if answer.status() != 200 {
             return Err(self.refused("write a part", name, answer));
         }
-        let tag = answer.response.headers().get("etag").and_then(|tag| tag.to_str().ok());
-        Ok(tag.unwrap_or_default().to_owned())
+        Ok(answer.header("etag").unwrap_or_default().to_owned())
     }
 
-    fn complete(&self, name: &str, upload: &str, tags: &[String], only_new: bool) -> io::Result<Answer> {
+    pub(crate) fn complete(
+        &self,
+        name: &str,
+        upload: &str,
+        tags: &[String],
+        only_new: bool,
+    ) -> io::Result<Answer> {
         let mut body = String::from("<CompleteMultipartUpload>");
         for (number, tag) in (1..).zip(tags) {
             let tag = xml::escaped(tag);
@@ -172,7 +188,7 @@ impl Bucket {
         self.ask(&Ask { query: &query, headers, body: body.as_bytes(), ..Ask::about("POST", name) })
     }
 
-    fn abort(&self, name: &str, upload: &str) -> io::Result<()> {
+    pub(crate) fn abort(&self, name: &str, upload: &str) -> io::Result<()> {
         let answer = self.ask(&Ask { query: &[("uploadId", upload)], ..Ask::about("DELETE", name) })?;
         match answer.status() {
             200 | 204 | 404 => Ok(()),
@@ -209,13 +225,10 @@ impl Bucket {
         Ok(true)
     }
 
-    fn len(&self, name: &str) -> io::Result<Option<u64>> {
+    pub(crate) fn len(&self, name: &str) -> io::Result<Option<u64>> {
         let answer = self.ask(&Ask::about("HEAD", name))?;
         match answer.status() {
-            200 => {
-                let len = answer.response.headers().get("content-length");
-                Ok(len.and_then(|len| len.to_str().ok()).and_then(|len| len.parse().ok()))
-            }
+            200 => Ok(answer.header("content-length").and_then(|len| len.parse().ok())),
             404 => Ok(None),
             _ => Err(self.refused("look at", name, answer)),
         }
@@ -224,7 +237,7 @@ impl Bucket {
 
 impl Place for Bucket {
     fn list(&self) -> io::Result<BTreeMap<String, u64>> {
-        Ok(self.files()?.into_iter().filter(|(name, _)| !name.contains('/')).collect())
+        self.own_files()
     }
 
     fn read(&self, name: &str, at: u64, len: usize) -> io::Result<Vec<u8>> {
@@ -258,7 +271,7 @@ impl Place for Bucket {
             let bytes = piece(0, usize::try_from(file.len).map_err(io::Error::other)?)?;
             self.put(file.name, &bytes, !file.replaces)?
         } else {
-            let upload = self.begin(file.name)?;
+            let upload = self.begin(file.name, &[])?;
             let sent = self.send_parts(file, &upload, piece);
             if !matches!(&sent, Ok(answer) if answer.status() == 200) {
                 // The first error is the one that is told.
@@ -291,9 +304,8 @@ impl Place for Bucket {
         }
     }
 
-    fn hold(&self, _: bool) -> io::Result<Option<Box<dyn Guard>>> {
-        // No locks are needed: a file is written once, and only if there is none of its name.
-        Ok(None)
+    fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
+        mirror::hold(self, writes)
     }
 
     fn shown(&self, name: &str) -> String {

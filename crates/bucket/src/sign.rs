@@ -99,6 +99,8 @@ mod tests {
             access_key: "AKIAIOSFODNN7EXAMPLE".into(),
             secret_key: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
             session_token: None,
+            holder: String::new(),
+            wait: std::time::Duration::ZERO,
         };
         let request = Request {
             method: "GET",

@@ -4,5 +4,13 @@
 
 #[path = "main/fake.rs"]
 mod fake;
+#[path = "main/lease.rs"]
+mod lease;
 #[path = "main/mirror.rs"]
 mod mirror;
+#[path = "main/read.rs"]
+mod read;
+#[path = "main/store.rs"]
+mod store;
+#[path = "../../block/tests/main/suite.rs"]
+mod suite;

@@ -1,8 +1,9 @@
-//! Where a side of a mirror is: a folder, or a place in an object store with what is known about who asks.
+//! Where a repository is: a folder, or a place in an object store with what is known about who asks.
 //!
 //! Keys and endpoints come from where the tools of object stores look for them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bucket::{Bucket, Settings};
@@ -11,7 +12,7 @@ use crate::exit::usage;
 
 const SCHEME: &str = "s3://";
 
-/// A side of a mirror.
+/// A repository.
 pub(crate) enum Address {
     Folder(PathBuf),
     Bucket(Bucket),
@@ -59,7 +60,23 @@ impl Address {
             access_key,
             secret_key,
             session_token,
+            holder: holder(),
+            wait: Duration::from_millis(100),
         })))
+    }
+}
+
+/// This run, as others see it that find its lock in a store.
+fn holder() -> String {
+    let system = rustix::system::uname();
+    format!("{}, process {}", system.nodename().to_string_lossy(), std::process::id())
+}
+
+/// What a path that is an argument names.
+pub(crate) fn of(path: &Path) -> Result<Address> {
+    match path.to_str() {
+        Some(text) => Address::new(text),
+        None => Ok(Address::Folder(path.to_owned())),
     }
 }
 
@@ -68,12 +85,9 @@ pub(crate) fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.starts_with(SCHEME))
 }
 
-/// Says what to do, for commands that work on folders only.
-pub(crate) fn only_folders(path: &Path) -> String {
-    format!(
-        "{}: this command works on folders only; 'remora mirror' copies a repository to a store and back",
-        path.display()
-    )
+/// Says that an archive can't be there.
+pub(crate) fn no_archive(path: &Path) -> String {
+    format!("{}: an archive of a binary log is a folder, and can't be in a store", path.display())
 }
 
 /// The keys of a profile in the file that other tools of object stores read.

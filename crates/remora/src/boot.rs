@@ -95,12 +95,17 @@ pub(crate) struct Lazy {
 /// Mounts a generation in a folder of ours, without reading more of it than is touched. Returns its number.
 pub(crate) fn lazy(named: &Named, generation: Option<u64>, work: &Path, say: Say) -> Result<(u64, Files)> {
     let is_tree = named.is_tree(Request::new(generation, 1))?;
-    let repository = repository::at(named.folder.clone(), named.key.as_ref())?;
+    let repository = repository::at(&named.home, named.key.as_ref())?;
     let number = Library::open(repository)?.content(generation)?.generation();
     own_mounts()?;
     let folder = work.join("mount");
     RealDisk.create_folder(&folder)?;
-    let shelf = Shelf::new(vec![named.folder.clone()], named.key.clone(), Some(Room::new(work)), say);
+    let shelf = Shelf::new(
+        vec![(named.name.clone(), named.home.clone())],
+        named.key.clone(),
+        Some(Room::new(work)),
+        say,
+    );
     let shelf = Arc::new(shelf);
     let mount = Mount::new(&shelf, &folder, true, false)?;
     let top: PathBuf = shelf.names().map(|name| folder.join(name).join(number.to_string())).collect();

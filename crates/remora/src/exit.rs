@@ -119,6 +119,9 @@ impl Exit {
                     block::Error::Key(_) => Exit::Usage,
                     block::Error::Busy(_) => Exit::Busy,
                     block::Error::Source { source, .. } if is_held(source) => Exit::Busy,
+                    block::Error::Store { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
+                        Exit::Busy
+                    }
                     block::Error::Stopped => stopped(),
                     _ => Exit::Failed,
                 };

@@ -11,6 +11,7 @@ mod commands;
 mod exit;
 mod history;
 mod hold;
+mod home;
 mod host;
 mod keys;
 mod mount;

@@ -1,32 +1,33 @@
-//! Repositories on the command line: a folder that contains a folder for each name.
+//! Repositories on the command line: a folder that contains a folder for each name, or the same in a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use binlog::archive::FOLDER;
-use block::{Folder, Generation, Repository, Sealed, Store};
-use disk::RealDisk;
+use block::{Error, Generation, Repository, Sealed};
+use bucket::Bucket;
 use seal::Key;
 
+use crate::address::Address;
+use crate::home::Home;
 use crate::{address, exit};
 
 /// The backups of one name.
 pub(crate) struct Named {
     pub(crate) name: String,
     /// Where they are.
-    pub(crate) folder: PathBuf,
+    pub(crate) home: Home,
     pub(crate) repository: Repository,
     /// What opens it, if it is encrypted.
     pub(crate) key: Option<Key>,
 }
 
 impl Named {
-    /// The backups of a name in its folder.
-    pub(crate) fn open((name, folder): (String, PathBuf), key: Option<&Key>) -> Result<Named, block::Error> {
-        let repository = at(folder.clone(), key)?;
-        Ok(Named { name, folder, repository, key: key.cloned() })
+    /// The backups of a name.
+    pub(crate) fn open((name, home): (String, Home), key: Option<&Key>) -> Result<Named, Error> {
+        let repository = at(&home, key)?;
+        Ok(Named { name, home, repository, key: key.cloned() })
     }
 }
 
@@ -45,38 +46,48 @@ impl Named {
     }
 }
 
-/// The backups called `name` in the folder `root`, which may be the first of that name. With a key they are
-/// encrypted then.
-pub(crate) fn named(root: &Path, name: &str, key: Option<&Key>) -> Result<Repository, block::Error> {
-    if address::is_in_store(root) {
-        return Err(block::Error::Unfit(address::only_folders(root)));
-    }
-    let folder = root.join(name);
-    if key.is_none() && !holds_backups(&folder) {
-        let beside = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
-        for other in beside.filter(|other| holds_backups(other)) {
-            if block::is_sealed(&store(other))? {
-                return Err(block::Error::Key(format!(
+/// The backups called `name` in the repository `root`, which may be the first of that name. With a key they
+/// are encrypted then.
+pub(crate) fn named(root: &Path, name: &str, key: Option<&Key>) -> Result<Repository, Error> {
+    let home = Home::new(root, name).map_err(|error| Error::Unfit(error.to_string()))?;
+    if key.is_none() {
+        let beside = beside(root, &home);
+        let beside = beside.map_err(|source| Error::Store { name: root.display().to_string(), source })?;
+        for other in beside {
+            if block::is_sealed(&*other.store())? {
+                return Err(Error::Key(format!(
                     "the other backups in {} are encrypted: give the key with --key FILE, or use another repository",
                     root.display()
                 )));
             }
         }
     }
-    at(folder, key)
+    at(&home, key)
 }
 
-/// Where the files of a name are.
-pub(crate) fn store(folder: PathBuf) -> Folder {
-    Folder::new(Arc::new(RealDisk), folder)
+/// The other names, if this one has no backup yet.
+fn beside(root: &Path, home: &Home) -> io::Result<Vec<Home>> {
+    let bucket = match home {
+        Home::Folder(folder) if holds_backups(folder) => return Ok(Vec::new()),
+        Home::Folder(_) => {
+            let beside = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+            return Ok(beside.filter(|other| holds_backups(other)).map(Home::Folder).collect());
+        }
+        Home::Bucket(bucket) => bucket,
+    };
+    if bucket.folders()?.get("").is_some_and(|files| has_backups(files)) {
+        return Ok(Vec::new());
+    }
+    let Ok(Address::Bucket(root)) = address::of(root) else { return Ok(Vec::new()) };
+    Ok(in_bucket(&root)?.into_iter().map(|(_, home)| home).collect())
 }
 
-/// The backups in the folder of a name.
-pub(crate) fn at(folder: PathBuf, key: Option<&Key>) -> Result<Repository, block::Error> {
-    let store = Box::new(store(folder));
+/// The backups in the place of a name.
+pub(crate) fn at(home: &Home, key: Option<&Key>) -> Result<Repository, Error> {
+    let store = home.store();
     match key {
         Some(key) => Ok(Repository::new(Box::new(Sealed::open(store, key)?))),
-        None if block::is_sealed(&*store)? => Err(block::Error::Key(format!(
+        None if block::is_sealed(&*store)? => Err(Error::Key(format!(
             "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
             store.shown("")
         ))),
@@ -92,7 +103,9 @@ pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     hasher.update(machine.trim().as_bytes());
     hasher.update(rustix::system::uname().nodename().to_bytes_with_nul());
-    hasher.update(root.join(name).canonicalize()?.as_os_str().as_encoded_bytes());
+    let place = root.join(name);
+    let place = if address::is_in_store(root) { place } else { place.canonicalize()? };
+    hasher.update(place.as_os_str().as_encoded_bytes());
     Ok(hasher.finalize().to_hex().chars().take(16).collect())
 }
 
@@ -117,7 +130,11 @@ pub(crate) fn note_says_tree(note: &str) -> Option<bool> {
 /// Whether a folder contains the backups of one name, judged by its files.
 fn holds_backups(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "blk"))
+    entries.into_iter().any(|entry| is_block_file(Path::new(&entry.file_name())))
+}
+
+fn is_block_file(name: &Path) -> bool {
+    name.extension().is_some_and(|end| end == "blk")
 }
 
 /// The folders of a repository that may be of a name, and their names. `root` may also be the folder of one
@@ -139,15 +156,43 @@ pub(crate) fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(folders.into_iter().map(named).collect())
 }
 
-/// All names in a repository that have backups, and their folders.
-pub(crate) fn names(root: &Path) -> Result<Vec<(String, PathBuf)>> {
-    if address::is_in_store(root) {
-        return Err(exit::usage(address::only_folders(root)));
+/// The names in a place of a store that have backups.
+pub(crate) fn in_bucket(root: &Bucket) -> io::Result<Vec<(String, Home)>> {
+    let mut found = root.folders()?;
+    found.retain(|name, files| !name.is_empty() && has_backups(files));
+    Ok(found.into_keys().map(|name| (name.clone(), Home::Bucket(root.below(&name)))).collect())
+}
+
+fn has_backups(files: &[String]) -> bool {
+    files.iter().any(|file| is_block_file(Path::new(file)))
+}
+
+/// All names in a repository that have backups, and where these are. `root` may also be that of one name.
+pub(crate) fn names(root: &Path) -> Result<Vec<(String, Home)>> {
+    match address::of(root)? {
+        Address::Bucket(bucket) => {
+            if bucket.folders()?.get("").is_some_and(|files| has_backups(files)) {
+                let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                return Ok(vec![(name, Home::Bucket(bucket))]);
+            }
+            let found = in_bucket(&bucket)?;
+            if found.is_empty() && is_below_names(root) {
+                return Err(missing(root));
+            }
+            Ok(found)
+        }
+        Address::Folder(root) if !root.is_dir() => Err(missing(&root)),
+        Address::Folder(root) => {
+            let found = folders(&root)?.into_iter().filter(|(_, folder)| holds_backups(folder));
+            Ok(found.map(|(name, folder)| (name, Home::Folder(folder))).collect())
+        }
     }
-    if !root.is_dir() {
-        return Err(missing(root));
-    }
-    Ok(folders(root)?.into_iter().filter(|(_, folder)| holds_backups(folder)).collect())
+}
+
+/// Whether a place of a store is below that of other names.
+fn is_below_names(root: &Path) -> bool {
+    let above = root.parent().and_then(|above| address::of(above).ok());
+    matches!(above, Some(Address::Bucket(above)) if in_bucket(&above).is_ok_and(|found| !found.is_empty()))
 }
 
 /// The same, opened.
@@ -157,7 +202,9 @@ pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
 
 /// The error for a folder that does not exist, with the names that do if it should be one of a repository's.
 fn missing(root: &Path) -> anyhow::Error {
-    let above = root.parent().filter(|above| above.is_dir() && !holds_backups(above));
+    let is_repository =
+        |above: &&Path| address::is_in_store(above) || above.is_dir() && !holds_backups(above);
+    let above = root.parent().filter(is_repository);
     let names = above.and_then(|above| names(above).ok()).unwrap_or_default();
     let (Some(name), false) = (root.file_name(), names.is_empty()) else {
         return anyhow::anyhow!("{}: there is no such folder", root.display());
@@ -192,7 +239,9 @@ pub(crate) fn is_named(argument: &str) -> bool {
     let path = Path::new(path);
     // A wrong name in a repository is one too, so that the error lists the names.
     let place = if path.exists() { Some(path) } else { path.parent().filter(|above| !holds_backups(above)) };
-    generation.is_some() || place.is_some_and(|place| names(place).is_ok_and(|found| !found.is_empty()))
+    generation.is_some()
+        || address::is_in_store(path)
+        || place.is_some_and(|place| names(place).is_ok_and(|found| !found.is_empty()))
 }
 
 /// The backups that `REPO/NAME@GENERATION` names; without a generation the newest one, without a name the

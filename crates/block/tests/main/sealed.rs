@@ -13,11 +13,13 @@ use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Guard, RealDisk, Share, Source};
 use seal::{FullKey, Key};
 
+use crate::contract::keeps_what_is_left;
+use crate::suite::contract;
 use crate::support::{
     REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, damages, generations, keep, opened, repository,
     restored, sound, store, with_key, world,
 };
-use crate::{contract, crash, damage, heal, model};
+use crate::{crash, damage, heal, model};
 
 /// A key and its put key.
 fn keys() -> (Key, Key) {
@@ -29,7 +31,9 @@ fn keys() -> (Key, Key) {
 fn an_encrypted_folder_keeps_the_contract() {
     let disk = Arc::new(FaultDisk::default());
     let folder = Folder::new(disk, "/new/repo".into());
-    contract::contract(&Sealed::open(Box::new(folder), &keys().0).unwrap());
+    let sealed = Sealed::open(Box::new(folder), &keys().0).unwrap();
+    contract(&sealed);
+    keeps_what_is_left(&sealed);
 }
 
 #[test]

@@ -1,22 +1,41 @@
-//! A store in this process: what a mirror needs of the protocol, and ways to misbehave.
+//! A store in this process: what repositories and mirrors need of the protocol, and ways to misbehave.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bucket::{Bucket, Settings};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 
 /// What the store does wrong, and what it holds.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
-    uploads: BTreeMap<String, (String, BTreeMap<u64, Vec<u8>>)>,
+    /// When the files were written, and what stands beside them.
+    about: BTreeMap<String, (i64, String)>,
+    pub(crate) uploads: BTreeMap<String, Upload>,
     begun: u64,
+    /// The clock, in seconds.
+    pub(crate) now: i64,
+    /// Does so many requests, and refuses all others for good: for the client that is its death. The last one
+    /// is done, and refused all the same.
+    pub(crate) left: Option<u32>,
+    /// Removes nothing, and takes no new files.
+    pub(crate) retains: bool,
+    pub(crate) is_read_only: bool,
+    /// What happens just before the next upload is completed, or each one.
+    pub(crate) before_completion: Option<fn(&mut State)>,
+    pub(crate) keeps_acting: bool,
     /// Ignores the condition of a PUT, or of a completion.
     pub(crate) ignores: (bool, bool),
-    /// Does so many requests that write, and loses the answers.
+    /// Does so many requests that write, and loses the answers; after so many others.
     pub(crate) answers_lost: u32,
+    pub(crate) answers_lost_after: u32,
+    /// Answers so many reads of files like this one with 503, after so many that succeed.
+    pub(crate) unreadable: Option<(String, u32, u32)>,
     /// Breaks so many connections before it has read the body.
     pub(crate) torn: u32,
     /// Breaks so many answers to reads in the middle.
@@ -29,18 +48,34 @@ pub(crate) struct State {
     pub(crate) parts_max: Option<u32>,
     /// Changes a byte of what it stores.
     pub(crate) flips: bool,
-    /// All requests that write: method and key.
+    /// All requests that write, but those of locks: method and key.
     pub(crate) written: Vec<String>,
+    /// The ranges of all reads: key, first byte, bytes.
+    pub(crate) read: Vec<(String, u64, u64)>,
+}
+
+/// An upload in parts that was not completed.
+#[derive(Clone, Default)]
+pub(crate) struct Upload {
+    pub(crate) key: String,
+    mark: String,
+    parts: BTreeMap<u64, Vec<u8>>,
 }
 
 impl State {
     /// The parts of an upload whose run was killed.
     pub(crate) fn leave(&mut self, key: &str) {
-        self.uploads.insert("old".to_owned(), (key.to_owned(), BTreeMap::new()));
+        self.uploads.insert("old".to_owned(), Upload { key: key.to_owned(), ..Upload::default() });
     }
 
     pub(crate) fn unfinished(&self) -> usize {
         self.uploads.len()
+    }
+
+    /// The names of the files below a folder, without locks.
+    pub(crate) fn names(&self, folder: &str) -> Vec<&str> {
+        let names = self.files.keys().filter_map(|key| key.strip_prefix(folder));
+        names.filter(|name| !name.starts_with("lease.")).collect()
     }
 }
 
@@ -79,6 +114,8 @@ impl Fake {
             access_key: "id".into(),
             secret_key: "secret".into(),
             session_token: None,
+            holder: "this test".into(),
+            wait: Duration::from_millis(1),
         })
     }
 }
@@ -102,25 +139,44 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
             answer(stream, 503, "", b"<Error><Code>SlowDown</Code></Error>", false)?;
             continue;
         }
+        let dies = state.left.is_some_and(|left| left <= 1);
+        if dies && state.left == Some(0) {
+            answer(stream, 403, "", b"<Error><Code>AccessDenied</Code></Error>", request.method == "HEAD")?;
+            continue;
+        }
+        state.left = state.left.map(|left| left - 1);
         let writes = request.method == "PUT" || request.method == "POST";
-        if writes {
+        if writes && !request.key.contains("/lease.") {
             state.written.push(format!("{} {}", request.method, request.key));
         }
         let (status, headers, body) = state.act(&request);
+        if dies {
+            answer(stream, 403, "", b"<Error><Code>AccessDenied</Code></Error>", request.method == "HEAD")?;
+            continue;
+        }
         if writes && state.answers_lost > 0 {
-            state.answers_lost -= 1;
-            return None;
+            if state.answers_lost_after == 0 {
+                state.answers_lost -= 1;
+                return None;
+            }
+            state.answers_lost_after -= 1;
         }
         if request.method == "GET" && !request.key.is_empty() && state.reads_cut > 0 {
             state.reads_cut -= 1;
-            let head = format!("HTTP/1.1 206 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            let head = format!("HTTP/1.1 {status} OK\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
             let mut stream = stream;
             stream.write_all(head.as_bytes()).ok()?;
             stream.write_all(&body[..body.len() / 2]).ok()?;
             return None;
         }
-        answer(stream, status, &headers, &body, request.method == "HEAD")?;
+        let date = format!("date: {}\r\n", date(state.now));
+        answer(stream, status, &(headers + &date), &body, request.method == "HEAD")?;
     }
+}
+
+fn date(now: i64) -> String {
+    let time = Timestamp::from_second(1_700_000_000 + now).unwrap();
+    DateTimePrinter::new().timestamp_to_rfc9110_string(&time).unwrap()
 }
 
 fn read(reader: &mut impl BufRead, state: &Mutex<State>) -> Option<Request> {
@@ -165,8 +221,8 @@ fn decoded(text: &str) -> String {
 
 fn answer(mut stream: &TcpStream, status: u16, headers: &str, body: &[u8], is_head: bool) -> Option<()> {
     let len = if is_head { String::new() } else { format!("content-length: {}\r\n", body.len()) };
-    stream.write_all(format!("HTTP/1.1 {status} X\r\n{len}{headers}\r\n").as_bytes()).ok()?;
-    stream.write_all(if is_head { b"" } else { body }).ok()
+    let head = format!("HTTP/1.1 {status} X\r\n{len}{headers}\r\n").into_bytes();
+    stream.write_all(&[&*head, if is_head { b"" } else { body }].concat()).ok()
 }
 
 type Answer = (u16, String, Vec<u8>);
@@ -181,7 +237,9 @@ impl State {
         match &*request.method {
             "GET" if request.key.is_empty() && has("uploads") => self.list_uploads(request),
             "GET" if request.key.is_empty() => self.list(request),
+            "GET" if self.is_unreadable(&request.key) => plain(503, ""),
             "GET" | "HEAD" => self.get(request),
+            _ if self.is_read_only => plain(403, "<Error><Code>AccessDenied</Code></Error>"),
             "PUT" if has("partNumber") => {
                 if let Some(left) = &mut self.parts_max {
                     if *left == 0 {
@@ -191,31 +249,61 @@ impl State {
                 }
                 let number = request.query["partNumber"].parse().unwrap();
                 let Some(upload) = self.uploads.get_mut(&request.query["uploadId"]) else { return gone() };
-                upload.1.insert(number, request.body.clone());
+                upload.parts.insert(number, request.body.clone());
                 (200, "etag: \"&tag\"\r\n".to_owned(), Vec::new())
             }
             "PUT" => self.store(request, request.body.clone(), self.ignores.0),
             "POST" if has("uploads") => {
                 self.begun += 1;
                 let id = format!("u{}", self.begun);
-                self.uploads.insert(id.clone(), (request.key.clone(), BTreeMap::new()));
+                let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
+                let upload = Upload { key: request.key.clone(), mark, parts: BTreeMap::new() };
+                self.uploads.insert(id.clone(), upload);
                 plain(200, format!("<R><UploadId>{id}</UploadId></R>"))
             }
             "POST" => {
+                if let Some(act) = self.before_completion.take() {
+                    act(self);
+                    self.before_completion = self.keeps_acting.then_some(act);
+                }
                 let id = &request.query["uploadId"];
-                let Some((_, parts)) = self.uploads.get(id).cloned() else { return gone() };
-                let body = parts.into_values().flatten().collect();
+                let Some(Upload { mark, parts, .. }) = self.uploads.get(id).cloned() else { return gone() };
+                let all_but_last = parts.values().rev().skip(1);
+                if all_but_last.clone().any(|part| part.len() < 5 << 20) {
+                    return plain(400, "<Error><Code>EntityTooSmall</Code></Error>");
+                }
+                let body = parts.into_values().collect::<Vec<_>>().concat();
                 let stored = self.store(request, body, self.ignores.1);
                 if stored.0 == 200 {
+                    self.about.insert(request.key.clone(), (self.now, mark));
                     self.uploads.remove(id);
                 }
                 stored
             }
-            "DELETE" => match self.uploads.remove(&request.query["uploadId"]) {
+            "DELETE" if has("uploadId") => match self.uploads.remove(&request.query["uploadId"]) {
                 Some(_) => plain(204, ""),
                 None => gone(),
             },
+            "DELETE" if self.retains => plain(403, "<Error><Code>AccessDenied</Code></Error>"),
+            "DELETE" => {
+                self.files.remove(&request.key);
+                plain(204, "")
+            }
             other => plain(405, other),
+        }
+    }
+
+    fn is_unreadable(&mut self, key: &str) -> bool {
+        match &mut self.unreadable {
+            Some((end, 0, fail)) if key.ends_with(&**end) && *fail > 0 => {
+                *fail -= 1;
+                true
+            }
+            Some((end, left, _)) if key.ends_with(&**end) && *left > 0 => {
+                *left -= 1;
+                false
+            }
+            _ => false,
         }
     }
 
@@ -227,20 +315,33 @@ impl State {
         if let Some(first) = body.first_mut().filter(|_| self.flips) {
             *first ^= 1;
         }
+        self.about.insert(request.key.clone(), (self.now, String::new()));
         self.files.insert(request.key.clone(), body);
         plain(200, "")
     }
 
-    fn get(&self, request: &Request) -> Answer {
+    fn get(&mut self, request: &Request) -> Answer {
         let Some(file) = self.files.get(&request.key) else {
             return plain(404, "<Error><Code>NoSuchKey</Code></Error>");
         };
-        let Some(range) = request.headers.get("range") else {
-            return (200, format!("content-length: {}\r\n", file.len()), Vec::new());
-        };
+        let (time, mark) = self.about.get(&request.key).cloned().unwrap_or_default();
+        let about = format!("last-modified: {}\r\nx-amz-meta-remora: {mark}\r\n", date(time));
+        if request.method == "HEAD" {
+            return (200, format!("{about}content-length: {}\r\n", file.len()), Vec::new());
+        }
+        let Some(range) = request.headers.get("range") else { return (200, about, file.clone()) };
         let (from, to) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
         let (from, to) = (from.parse::<usize>().unwrap(), to.parse::<usize>().unwrap() + 1);
-        plain(206, file[from.min(file.len())..to.min(file.len())].to_vec())
+        if from >= file.len() {
+            return plain(416, "<Error><Code>InvalidRange</Code></Error>");
+        }
+        let to = to.min(file.len());
+        self.read.push((request.key.clone(), from as u64, (to - from) as u64));
+        (
+            206,
+            format!("{about}content-range: bytes {from}-{}/{}\r\n", to - 1, file.len()),
+            file[from..to].to_vec(),
+        )
     }
 
     /// Two files at a time, so that there are several pages.
@@ -261,9 +362,11 @@ impl State {
     }
 
     fn list_uploads(&self, request: &Request) -> Answer {
-        let listed = self.uploads.iter().filter(|(_, (key, _))| key.starts_with(&request.query["prefix"]));
-        let entries = listed
-            .map(|(id, (key, _))| format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>"));
+        let listed =
+            self.uploads.iter().filter(|(_, upload)| upload.key.starts_with(&request.query["prefix"]));
+        let entries = listed.map(|(id, upload)| {
+            format!("<Upload><Key>{}</Key><UploadId>{id}</UploadId></Upload>", upload.key)
+        });
         plain(200, entries.collect::<String>())
     }
 }

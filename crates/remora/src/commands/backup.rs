@@ -20,7 +20,7 @@ use crate::places::places;
 use crate::report::{self, Report};
 use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
-use crate::{calendar, commands};
+use crate::{address, calendar, commands};
 
 use self::run::Run;
 
@@ -32,6 +32,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora backup mysql:ssh://root@db1 --to /backup --track
   remora backup lvm:ssh://root@db1/dev/vg/data --to /backup --name db1 --nice
   remora backup btrfs:/srv/files --to /backup
+  remora backup mysql: --to s3://company-backups/db      straight into an object store
   remora backup block:/dev/mapper/snap --to /backup --before './make-snap' --after './drop-snap'
   remora list /backup";
 
@@ -50,7 +51,8 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
-    /// The repository, a folder; it is created if it does not exist
+    /// The repository: a folder, which is created if it does not exist, or s3://BUCKET/PREFIX; 'remora mirror
+    /// --help' says where the key of a store is read
     #[arg(long, value_name = "REPO")]
     to: PathBuf,
 
@@ -162,6 +164,8 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let names = names(arguments)?;
+    // A store without a key for it is told at once.
+    address::of(&arguments.to)?;
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
     {

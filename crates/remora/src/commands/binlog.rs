@@ -23,7 +23,7 @@ use crate::args::ServerArgs;
 use crate::calendar;
 use crate::exit::{self, Exit, Held};
 use crate::report::Report;
-use crate::{address, repository, shown, stop};
+use crate::{address, home, shown, stop};
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -187,9 +187,9 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 /// An archive is in a folder, and its rows in clear must not lie beside encrypted backups.
 fn refuse_sealed(to: &std::path::Path) -> Result<()> {
     if address::is_in_store(to) {
-        return Err(exit::usage(address::only_folders(to)));
+        return Err(exit::usage(address::no_archive(to)));
     }
-    if block::is_sealed(&repository::store(to.to_owned()))? {
+    if block::is_sealed(&home::folder(to.to_owned()))? {
         return Err(exit::usage(format!(
             "the backups in {} are encrypted, and an archive of the binary log is not: archive it elsewhere, for example on an \
              encrypted file system",

@@ -18,7 +18,7 @@ use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::{calendar, repository};
+use crate::{address, calendar, repository};
 
 /// How far in the future a backup's time may be, because the clocks of two machines differ.
 const CLOCKS_DIFFER_S: i64 = 300;
@@ -36,7 +36,8 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name; with --files also REPO/NAME@N for generation N
+    /// REPO, a folder or s3://BUCKET/PREFIX; or REPO/NAME for one name; with --files also REPO/NAME@N for
+    /// generation N
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
@@ -74,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let root = &arguments.repository;
     let is_watched = arguments.older_than.is_some() || arguments.log_older_than.is_some();
-    if is_watched && !root.is_dir() {
+    if is_watched && !address::is_in_store(root) && !root.is_dir() {
         report.warn(&format!("there is no backup in {}", root.display()));
         return Ok(Exit::Partial);
     }
@@ -103,7 +104,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     let mut has_log = false;
-    for (name, folder) in repository::folders(root)? {
+    // An archive is in no store.
+    let folders = if address::is_in_store(root) { Vec::new() } else { repository::folders(root)? };
+    for (name, folder) in folders {
         let Some(log) = Log::find(&name, &folder)? else { continue };
         has_log = true;
         log.show(report)?;

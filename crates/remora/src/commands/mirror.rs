@@ -1,7 +1,6 @@
 //! `remora mirror`
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{Context, Result};
 use binlog::archive::FOLDER;
@@ -13,13 +12,14 @@ use serde_json::json;
 
 use crate::address::Address;
 use crate::exit::{Exit, usage};
+use crate::home::Home;
 use crate::report::{self, Report};
 use crate::{commands, repository};
 
 const EXAMPLES: &str = "EXAMPLES
   remora mirror /backup /mnt/usb
   remora mirror /backup s3://company-backups/db
-  remora mirror s3://company-backups/db /srv/backup     back again, to restore from it
+  remora mirror s3://company-backups/db /srv/backup     back again
   AWS_ENDPOINT_URL=http://store:9000 remora mirror /backup s3://b/db
 
 ENVIRONMENT
@@ -67,14 +67,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if names.backups.is_empty() {
         anyhow::bail!("there is no backup in {}", arguments.from);
     }
-    if let Address::Bucket(bucket) = &to {
-        bucket.prove().context("this store can't be written to")?;
-    }
     for (name, from) in &names.backups {
-        let to: Box<dyn Place> = match &to {
-            Address::Folder(root) => Box::new(repository::store(root.join(name))),
-            Address::Bucket(bucket) => Box::new(bucket.below(name)),
+        let to = match &to {
+            Address::Folder(root) => Home::Folder(root.join(name)),
+            Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
         };
+        let to = to.place();
         let world = World { stop: &stop, progress: report };
         let done = block::mirror(&**from, &*to, arguments.compare, world)
             .with_context(|| format!("{name} is not mirrored; run it again to go on"))?;
@@ -101,8 +99,8 @@ fn names(address: &Address) -> Result<Names> {
         Address::Folder(root) => {
             // A folder of one name has the name of the folder, which must have one.
             let root = root.canonicalize().map_err(|error| usage(format!("{}: {error}", root.display())))?;
-            for (name, folder) in repository::names(&root)? {
-                names.backups.insert(name, Box::new(repository::store(folder)));
+            for (name, home) in repository::names(&root)? {
+                names.backups.insert(name, home.place());
             }
             // Also of names that have no backup.
             let all = repository::folders(&root)?.into_iter();
@@ -110,11 +108,8 @@ fn names(address: &Address) -> Result<Names> {
                 all.filter(|(_, folder)| folder.join(FOLDER).is_dir()).map(|(name, _)| name).collect();
         }
         Address::Bucket(bucket) => {
-            for (name, files) in bucket.folders()? {
-                if files.iter().any(|file| Path::new(file).extension().is_some_and(|end| end == "blk")) {
-                    let place = Box::new(bucket.below(&name));
-                    names.backups.insert(name, place);
-                }
+            for (name, home) in repository::in_bucket(bucket)? {
+                names.backups.insert(name, home.place());
             }
         }
     }

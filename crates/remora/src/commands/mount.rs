@@ -37,7 +37,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name
+    /// REPO, a folder or s3://BUCKET/PREFIX; or REPO/NAME for one name
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
@@ -79,8 +79,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let room = arguments.writable.then(|| room(arguments)).transpose()?;
     let stop = commands::stop_flag(report)?;
     let say = report.clone();
-    let folders = names.into_iter().map(|named| named.folder).collect();
-    let shelf = Arc::new(Shelf::new(folders, key, room, Box::new(move |what| say.warn(what))));
+    let homes = names.into_iter().map(|named| (named.name, named.home)).collect();
+    let shelf = Arc::new(Shelf::new(homes, key, room, Box::new(move |what| say.warn(what))));
     let mounted = Mount::new(&shelf, &folder, arguments.writable, arguments.allow_other)?;
     let folder = folder.display();
     if report.is_json() {

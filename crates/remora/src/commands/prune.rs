@@ -32,7 +32,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name
+    /// REPO, a folder or s3://BUCKET/PREFIX; or REPO/NAME for one name
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 

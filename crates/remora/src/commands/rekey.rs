@@ -26,7 +26,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name
+    /// REPO, a folder or s3://BUCKET/PREFIX; or REPO/NAME for one name
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
@@ -46,19 +46,19 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     let id = Key::Full(new.clone()).id();
     let mut exit = Exit::Done;
-    for (name, folder) in repository::names(&arguments.repository)? {
-        let store = repository::store(folder);
-        if !block::is_sealed(&store)? {
+    for (name, home) in repository::names(&arguments.repository)? {
+        let store = &*home.store();
+        if !block::is_sealed(store)? {
             report.warn(&format!("{name} is not encrypted"));
             exit = Exit::Partial;
             continue;
         }
         // A run that was killed has done some names already.
-        if block::Sealed::opens(&store, &Key::Full(new.clone()))? {
+        if block::Sealed::opens(store, &Key::Full(new.clone()))? {
             report.note(&format!("{name} opens with the key {id} already"));
             continue;
         }
-        let number = block::rekey(&store, &old, &new)?;
+        let number = block::rekey(store, &old, &new)?;
         if report.is_json() {
             report.message(&json!({"message_type": "rekeyed", "name": name, "key": id, "epoch": number}))?;
         } else {

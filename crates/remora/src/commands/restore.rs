@@ -53,7 +53,8 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The backup: REPO/NAME, or REPO if it holds only one name; @N for generation N [default: the newest]
+    /// The backup: REPO/NAME, or REPO if it holds only one name; @N for generation N [default: the newest].
+    /// REPO is a folder or s3://BUCKET/PREFIX
     #[arg(value_name = "REPO[@GENERATION]")]
     from: String,
 

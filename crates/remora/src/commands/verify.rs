@@ -39,7 +39,8 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name; with --boot, REPO/NAME@N for generation N
+    /// REPO, a folder or s3://BUCKET/PREFIX; or REPO/NAME for one name; with --boot, REPO/NAME@N for
+    /// generation N
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use block::{Content, Library};
 use disk::Attributes;
@@ -13,6 +13,7 @@ use seal::Key;
 
 use super::branch::{Branch, Change, Form, Known, TOP};
 use super::data::Room;
+use crate::home::Home;
 use crate::{repository, shown};
 
 /// The number of the top.
@@ -25,6 +26,8 @@ const NODE_BITS: u32 = 32;
 const BRANCHES_MAX: usize = 16;
 /// The most damages that are told.
 const TOLD_MAX: usize = 1000;
+/// How often a store is looked at for new generations.
+const LOOK: Duration = Duration::from_secs(10);
 
 type Answer<Value> = Result<Value, Errno>;
 
@@ -52,9 +55,16 @@ pub(crate) struct Shelf {
 /// The backups of a name.
 struct Name {
     name: String,
-    folder: PathBuf,
+    home: Home,
     /// With the files that there were when it was opened.
-    library: Mutex<Option<(Vec<OsString>, Arc<Library>)>>,
+    library: Mutex<Option<Looked>>,
+}
+
+/// What was seen of a name.
+struct Looked {
+    files: Option<Vec<String>>,
+    at: Instant,
+    library: Arc<Library>,
 }
 
 /// A thing in a folder.
@@ -88,18 +98,18 @@ fn index(number: u64) -> usize {
 }
 
 impl Shelf {
-    /// The backups in these folders, each under the folder's name, opened with `key`. `room`: where writes
-    /// go, if there may be any.
-    pub(crate) fn new(folders: Vec<PathBuf>, key: Option<Key>, room: Option<Room>, say: Say) -> Shelf {
-        let open = |folder: PathBuf| {
-            // It may be called '.'.
-            let folder = folder.canonicalize().unwrap_or(folder);
-            let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
-            Name { name, folder, library: Mutex::new(None) }
+    /// The backups of these names, opened with `key`. `room`: where writes go, if there may be any.
+    pub(crate) fn new(homes: Vec<(String, Home)>, key: Option<Key>, room: Option<Room>, say: Say) -> Shelf {
+        let open = |(name, home): (String, Home)| {
+            // The folder may be called '.'.
+            let whole = home.folder().and_then(|folder| folder.canonicalize().ok());
+            let last = whole.as_ref().and_then(|whole| whole.file_name());
+            let name = last.map_or(name, |last| last.to_string_lossy().into_owned());
+            Name { name, home, library: Mutex::new(None) }
         };
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Shelf {
-            names: folders.into_iter().map(open).collect(),
+            names: homes.into_iter().map(open).collect(),
             places: Mutex::default(),
             branches: Mutex::default(),
             room,
@@ -118,7 +128,7 @@ impl Shelf {
     /// Bytes that were read from the repository so far.
     pub(crate) fn fetched(&self) -> u64 {
         let known = self.names.iter().map(|name| lock(&name.library));
-        known.map(|library| library.as_ref().map_or(0, |(_, library)| library.fetched())).sum()
+        known.map(|library| library.as_ref().map_or(0, |known| known.library.fetched())).sum()
     }
 
     /// Whether something could not be read.
@@ -143,22 +153,27 @@ impl Shelf {
     /// What is there of a name by now.
     fn library(&self, at: usize) -> Answer<Arc<Library>> {
         let name = self.names.get(at).ok_or(Errno::NOENT)?;
-        let files = name.files();
         let mut library = lock(&name.library);
-        if let Some((_, known)) = library.as_ref().filter(|(known, _)| *known == files) {
-            return Ok(Arc::clone(known));
+        let is_recent = |known: &&Looked| known.at.elapsed() < name.pause();
+        if let Some(known) = library.as_ref().filter(is_recent) {
+            return Ok(Arc::clone(&known.library));
         }
-        let opened = repository::at(name.folder.clone(), self.key.as_ref()).and_then(Library::open);
+        let files = name.files();
+        if let Some(known) = library.as_mut().filter(|known| files.is_none() || files == known.files) {
+            known.at = Instant::now();
+            return Ok(Arc::clone(&known.library));
+        }
+        let opened = repository::at(&name.home, self.key.as_ref()).and_then(Library::open);
         let opened = match (opened, library.as_ref()) {
             (Ok(opened), _) => opened,
             // It is looked at again the next time.
-            (Err(_), Some((_, known))) => return Ok(Arc::clone(known)),
+            (Err(_), Some(known)) => return Ok(Arc::clone(&known.library)),
             (Err(error), None) => return Err(self.damaged(&name.name, &error)),
         };
         for damage in opened.damages() {
             self.tell(&format!("{}: {damage}", name.name));
         }
-        *library = Some((files, Arc::clone(&opened)));
+        *library = Some(Looked { files, at: Instant::now(), library: Arc::clone(&opened) });
         Ok(opened)
     }
 
@@ -386,18 +401,17 @@ impl Shelf {
 }
 
 impl Name {
-    /// The names of its files: others tell that there is another generation.
-    fn files(&self) -> Vec<OsString> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let names = entries.map(|entry| entry.file_name());
-        let mut names: Vec<OsString> = names
-            .filter(|name| {
-                let end = std::path::Path::new(name).extension();
-                end.is_some_and(|end| end == "blk" || end == "catalogue")
-            })
-            .collect();
+    /// How long what was seen counts as true: a listing of a store takes time, and costs.
+    fn pause(&self) -> Duration {
+        if self.home.folder().is_some() { Duration::ZERO } else { LOOK }
+    }
+
+    /// The names of its files: others tell that there is another generation. None if they can't be listed.
+    fn files(&self) -> Option<Vec<String>> {
+        let mut names = self.home.store().list().ok()?;
+        names.retain(|name| name.ends_with(".blk") || name.ends_with(".catalogue"));
         names.sort();
-        names
+        Some(names)
     }
 }
 

@@ -1,11 +1,13 @@
-//! `remora mirror`, between folders and over a store in this process.
+//! `remora mirror`, between folders and over a store in this process, and repositories in that store.
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::mount;
 use crate::store::Fake;
-use crate::support::{Ended, remora};
+use crate::support::{Ended, Running, remora};
 
 /// A folder with three generations of a file, of which the first is pruned, and a store.
 struct Scene {
@@ -32,6 +34,10 @@ impl Scene {
     }
 
     fn run(&self, line: &str) -> Ended {
+        Ended::of(&self.command(line).output().unwrap())
+    }
+
+    fn command(&self, line: &str) -> Command {
         let mut command = remora(self.folder.path());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
             command.env_remove(name);
@@ -39,7 +45,7 @@ impl Scene {
         command.args(line.split(' ')).env_remove("REMORA_KEY");
         command.env("AWS_ENDPOINT_URL", &self.store.endpoint);
         command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
-        Ended::of(&command.output().unwrap())
+        command
     }
 
     /// Fails unless the newest generation comes back out of a repository.
@@ -101,19 +107,170 @@ fn what_cannot_be_mirrored_is_told() {
 }
 
 #[test]
-fn other_commands_refuse_a_store() {
+fn an_archive_of_a_log_is_in_no_store() {
     let scene = Scene::new(false);
-    for line in [
-        "backup file:disk --to s3://b/p",
-        "restore s3://b/p/disk --to new",
-        "verify s3://b/p",
-        "list s3://b/p",
-        "prune s3://b/p --keep-last 1",
-        "rekey s3://b/p --key full.key --to full.key",
-        "binlog s3://b/p/disk",
-    ] {
-        let ended = scene.run(line).says(&["remora mirror"]);
+    scene.run("mirror repo s3://b/p").exits(0);
+    for line in ["binlog s3://b/p/disk", "restore s3://b/p/disk --to new --until end"] {
+        let ended = scene.run(line).says(&["store"]);
         assert_ne!(ended.code, 0, "{line}");
-        assert!(!scene.path("s3:").exists(), "{line} has made a folder");
     }
+    assert!(!scene.path("s3:").exists());
+}
+
+#[test]
+fn a_repository_lives_in_a_store() {
+    for sealed in [false, true] {
+        let scene = Scene::new(false);
+        let key = if sealed { " --key full.key" } else { "" };
+        let repo = "s3://b/some/place";
+        for number in 0..3 {
+            std::fs::write(scene.path("disk"), format!("planted {number}").repeat(20_000)).unwrap();
+            scene.run(&format!("backup file:disk --to {repo}{key}")).exits(0);
+        }
+        // A second name, and the names together.
+        scene.run(&format!("backup file:full.key --to {repo} --name other{key}")).exits(0);
+        let listed = scene.run(&format!("list {repo} --older-than 1h{key}")).exits(0).out;
+        assert!(["disk@1", "disk@3", "other@1"].iter().all(|found| listed.contains(found)), "{listed}");
+        scene.restores(repo, key);
+        scene.run(&format!("verify {repo}/disk --sample 1/2{key}")).exits(0);
+        scene.run(&format!("restore {repo} --to other{key}")).exits(2).says(&["disk, other"]);
+        let key_of = |path: &str| std::fs::read(scene.path(path)).unwrap();
+        scene.run(&format!("restore {repo}/other@1 --to other{key}")).exits(0);
+        assert_eq!(key_of("other"), key_of("full.key"));
+        scene
+            .run(&format!("restore {repo}/wrong --to x{key}"))
+            .exits(1)
+            .says(&["called wrong", "disk, other"]);
+
+        scene.run(&format!("prune {repo}/disk --keep-last 2{key}")).exits(0).says(&["forgotten: 1"]);
+        let listed = scene.run(&format!("list {repo}/disk{key}")).exits(0).out;
+        assert!(!listed.contains("disk@1") && listed.contains("disk@2"), "{listed}");
+        scene.restores(repo, key);
+        assert!(!scene.path("s3:").exists(), "no folder is made");
+        if sealed {
+            scene.run(&format!("backup file:disk --to {repo} --name new")).exits(2).says(&["are encrypted"]);
+            scene.run("key new new.key").exits(0);
+            scene.run(&format!("rekey {repo} --key full.key --to new.key")).exits(0);
+            scene.run(&format!("list {repo}{key}")).exits(2);
+            scene.restores(repo, " --key new.key");
+        }
+        // It is as if it had been mirrored there.
+        let key = if sealed { " --key new.key" } else { "" };
+        scene.run(&format!("mirror {repo} back")).exits(0);
+        scene.restores("back", key);
+    }
+}
+
+#[test]
+fn files_of_a_tree_come_out_of_a_store() {
+    let scene = Scene::new(false);
+    let top = scene.path("top");
+    std::fs::create_dir_all(top.join("sub")).unwrap();
+    std::fs::write(top.join("sub/small"), "content").unwrap();
+    let mut random = rand(1);
+    std::fs::write(top.join("large"), std::iter::from_fn(&mut random).take(40 << 20).collect::<Vec<u8>>())
+        .unwrap();
+    mount::generation(scene.folder.path(), &top);
+    scene.run("mirror repo s3://b/p").exits(0);
+    let listed = scene.run("list s3://b/p/data --files").exits(0).out;
+    assert!(listed.contains("sub/small") && listed.contains("large"), "{listed}");
+    scene.store.set(|state| state.read.clear());
+    scene.run("restore s3://b/p/data@1 --path sub --to part").exits(0);
+    assert_eq!(std::fs::read(scene.path("part/sub/small")).unwrap(), b"content");
+    let fetched =
+        |scene: &Scene| scene.store.state.lock().unwrap().read.iter().map(|(.., len)| len).sum::<u64>();
+    assert!(fetched(&scene) < 4 << 20, "only what is wanted is fetched: {}", fetched(&scene));
+    scene.run("restore s3://b/p/data --to whole").exits(0);
+    assert!(std::fs::read(scene.path("whole/large")).unwrap() == std::fs::read(top.join("large")).unwrap());
+    if !mount::is_possible() {
+        return;
+    }
+    std::fs::create_dir(scene.path("mnt")).unwrap();
+    let mut mounted = Running::new(
+        scene.command("mount s3://b/p mnt").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+    );
+    mounted.until_says("ends it");
+    assert_eq!(std::fs::read(scene.path("mnt/data/1/sub/small")).unwrap(), b"content");
+    assert!(
+        std::fs::read(scene.path("mnt/data/1/large")).unwrap() == std::fs::read(top.join("large")).unwrap()
+    );
+    mounted.signal("TERM");
+    mounted.end().exits(0);
+}
+
+/// Bytes that look random.
+fn rand(mut state: u64) -> impl FnMut() -> Option<u8> {
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Some((state >> 32).to_le_bytes()[0])
+    }
+}
+
+#[test]
+fn an_empty_place_is_told() {
+    let scene = Scene::new(false);
+    scene.run("list s3://b/none").exits(0).says(&["there is no backup"]);
+    scene.run("list s3://b/none --older-than 1h").exits(3);
+    scene.run("verify s3://b/none").exits(1).says(&["there is no backup in s3://b/none"]);
+    scene.run("mount s3://b/none somewhere").exits(1).says(&["there is no backup"]);
+}
+
+#[test]
+fn a_run_that_is_killed_is_waited_for_and_a_second_one_is_told_who_writes() {
+    let scene = Scene::new(false);
+    let backup = "backup file:disk --to s3://b/p";
+    scene.run(backup).exits(0);
+    scene.store.set(|state| {
+        // As a run leaves it that was killed.
+        let text = "remora lease\nstate held\nseconds 120\nholder db7, process 12\nid x\n";
+        state.files.insert("p/disk/lease.writer.000900".to_owned(), text.into());
+        state.leave("p/disk/000002.blk");
+    });
+    scene.run(backup).exits(11).says(&["db7, process 12, heard of 0 s ago"]);
+    scene.run("prune s3://b/p --keep-last 1").exits(11);
+    scene.run("mirror repo s3://b/p").exits(11);
+    scene.store.set(|state| state.now = 1000);
+    scene.run(backup).exits(0).says(&["db7, process 12 was not heard of", "takes over"]);
+    assert_eq!(scene.store.state.lock().unwrap().unfinished(), 0);
+    scene.restores("s3://b/p", "");
+}
+
+#[test]
+fn who_loses_the_lock_at_the_last_moment_makes_no_backup() {
+    let scene = Scene::new(false);
+    scene.run("backup file:disk --to s3://b/p").exits(0);
+    scene.store.set(|state| {
+        // As another run does it.
+        state.before_completion = Some(|state| {
+            let text = "remora lease\nstate held\nseconds 120\nholder db7, process 12\nid x\n";
+            // The first upload is that of the proof.
+            if state.uploads.values().all(|upload| upload.key.contains("lease.")) {
+                return;
+            }
+            state.files.insert("p/disk/lease.writer.000900".to_owned(), text.into());
+            state.uploads.clear();
+        });
+        state.keeps_acting = true;
+    });
+    scene
+        .run("backup file:disk --to s3://b/p")
+        .exits(11)
+        .says(&["another run has taken over s3://b/p/disk/"]);
+    let state = scene.store.state.lock().unwrap();
+    assert!(!state.names("p/disk/").contains(&"000002.blk"));
+}
+
+#[test]
+fn what_cannot_be_done_in_a_store_is_told() {
+    let scene = Scene::new(false);
+    scene.run("backup file:disk --to s3://").exits(2).says(&["s3://BUCKET/PREFIX"]);
+    scene.store.set(|state| state.ignores = (true, true));
+    scene.run("backup file:disk --to s3://b/x").exits(1).says(&["If-None-Match"]);
+    assert!(scene.store.state.lock().unwrap().names("x/disk/").is_empty());
+    scene.store.set(|state| state.ignores = (false, false));
+    scene.run("backup file:disk --to s3://b/x").exits(0);
+    scene.store.set(|state| state.retains = true);
+    std::fs::write(scene.path("disk"), "other".repeat(20_000)).unwrap();
+    scene.run("backup file:disk --to s3://b/x --full").exits(0);
+    scene.run("prune s3://b/x --keep-last 1").exits(0).says(&["retained: "]);
 }

@@ -14,6 +14,7 @@ use super::run::{Proof, Run};
 use crate::boot::Wanted;
 use crate::commands;
 use crate::commands::verify::boot::boot;
+use crate::home::Home;
 use crate::host::{Call, Machine};
 use crate::repository::Named;
 use crate::trial::{self, Trial, Tried};
@@ -125,11 +126,13 @@ impl Run<'_> {
             ));
             return 0;
         }
-        let named = match Named::open((self.name.to_owned(), to.clone()), self.key) {
+        let home = Home::new(&self.arguments.to, self.name);
+        let named = home.and_then(|home| Ok(Named::open((self.name.to_owned(), home), self.key)?));
+        let named = match named {
             Ok(named) => named,
             Err(error) => {
                 *clean = false;
-                self.report.warn(&format!("{what} is not proven: {error}"));
+                self.report.warn(&format!("{what} is not proven: {error:#}"));
                 return 0;
             }
         };

@@ -20,7 +20,7 @@ use crate::volume::hot::{HotCopy, HotFeed};
 use crate::volume::server::{self, Login};
 use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
-use crate::{calendar, commands, repository, shown};
+use crate::{address, calendar, commands, repository, shown};
 
 /// The most pages that are told.
 const DOUBTED_MAX: usize = 20;
@@ -193,8 +193,9 @@ impl Run<'_> {
         let before: Option<(&Layout, &Value)> = layout.as_ref().zip(noted.as_ref());
         let shown = self.source.to_string();
         let note = json!({"source": shown, "host": machine.name(), "tree": true});
-        // What is put aside is not encrypted, so it must not be where the backups are.
-        let aside = self.key.map_or_else(|| self.arguments.to.clone(), |_| std::env::temp_dir());
+        // What is put aside is not encrypted, so it must not be where encrypted backups are.
+        let is_here = self.key.is_none() && !address::is_in_store(&self.arguments.to);
+        let aside = if is_here { self.arguments.to.clone() } else { std::env::temp_dir() };
         let mut feed = found.begin(machine, &aside, before, note).map_err(failed)?;
         let (doubt, page_bytes) = (feed.doubt(), feed.page_bytes());
         let request = Request {

@@ -19,7 +19,8 @@ pub(super) fn forget<'a>(
     dry_run: bool,
     report: &Report,
 ) -> Result<()> {
-    let folder = named.folder.join(archive::FOLDER);
+    let Some(folder) = named.home.folder() else { return Ok(()) };
+    let folder = folder.join(archive::FOLDER);
     if !archive::lines(&RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()) {
         return Ok(());
     }

@@ -33,7 +33,13 @@ pub(super) struct Log {
 
 impl Log {
     fn find(named: &Named, line: Option<u32>) -> Result<Log> {
-        let folder = named.folder.join(binlog::archive::FOLDER);
+        let Some(folder) = named.home.folder() else {
+            return Err(usage(format!(
+                "{}: no log is archived in a store: restore without --until, and apply the log of the server",
+                named.home.shown()
+            )));
+        };
+        let folder = folder.join(binlog::archive::FOLDER);
         let lines = binlog::archive::lines(&RealDisk, &folder).unwrap_or_default();
         let number = |path: &PathBuf| names::file(path).parse::<u32>().unwrap_or(0);
         let found = match line {
@@ -41,10 +47,10 @@ impl Log {
             Some(wanted) => lines.iter().find(|path| number(path) == wanted),
         };
         let Some(found) = found else {
-            let repository = named.folder.display();
+            let repository = named.home.shown();
             return Err(usage(match line {
                 Some(line) => format!("the archive of {repository} has no line {line}"),
-                None if block::is_sealed(&repository::store(named.folder.clone()))? => {
+                None if block::is_sealed(&*named.home.store())? => {
                     format!("{repository} is encrypted, and no log is archived beside encrypted backups")
                 }
                 None => format!("no log is archived in {repository}: 'remora binlog {repository}' does that"),

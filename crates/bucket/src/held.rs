@@ -1,0 +1,17 @@
+//! What a run remembers about locks in a store.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// What a run knows about its lock for writing.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// The number of the file; 0 if this run has no lock.
+    pub(crate) number: AtomicU64,
+    /// Somebody else has taken over.
+    pub(crate) is_lost: AtomicBool,
+    /// The store was seen to keep conditions.
+    pub(crate) is_proven: AtomicBool,
+    /// Who was found to have a lock.
+    pub(crate) other: Mutex<Option<String>>,
+}

@@ -1,0 +1,316 @@
+//! Locks in a store, which has none: small files that are renewed as long as their run is alive.
+//!
+//! A lock for one is the file with the highest number, `lease.writer.000042`. It is written with the
+//! condition that there is none of that name, so of two runs one gets the number; no number is used twice. It
+//! is free when its run says so, or when it was not renewed for so long that the run must be dead. The
+//! store's clock tells, and no other. Who takes over ends all uploads of the former holder before it looks
+//! around, and each run looks whether it still has the lock after an upload has begun and before it is
+//! completed. So a run that was only slow can't add anything behind its successor's back.
+//!
+//! A lock for several is a file for each of them, `lease.reader.with-ID`.
+
+use std::io;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use block::WRITER;
+use disk::{Guard, Share};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+
+use crate::client::{Answer, Ask, Bucket};
+use crate::random;
+
+/// What the names of these files begin with.
+pub(crate) const BEGIN: &str = "lease.";
+/// A lock that was not renewed for so long is free.
+const SECONDS: i64 = 120;
+/// How often it is renewed.
+const RENEW: Duration = Duration::from_secs(30);
+/// How often it is tried to take a lock while others take it and give it back.
+const TRIES: u32 = 8;
+/// The first line of each of these files.
+const MAGIC: &str = "remora lease";
+
+/// What such a file says.
+struct Seen {
+    is_free: bool,
+    seconds: i64,
+    holder: String,
+    id: String,
+    /// Seconds since it was written.
+    age: i64,
+}
+
+impl Seen {
+    fn is_taken(&self) -> bool {
+        !self.is_free && self.age <= self.seconds
+    }
+
+    fn read(text: &str, age: i64) -> Option<Seen> {
+        let mut lines = text.lines();
+        lines.next().filter(|line| *line == MAGIC)?;
+        let pairs: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(' ')).collect();
+        let value = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        Some(Seen {
+            is_free: value("state")? == "free",
+            seconds: value("seconds")?.parse().ok()?,
+            holder: value("holder")?.to_owned(),
+            id: value("id")?.to_owned(),
+            age,
+        })
+    }
+}
+
+/// A held lock.
+struct Lease {
+    bucket: Bucket,
+    file: String,
+    /// Only one run at a time can have it.
+    is_numbered: bool,
+    is_writer: bool,
+    id: String,
+    /// Ends the thread when it is dropped.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Guard for Lease {}
+
+/// `lease.writer.000042`
+fn file(lock: &str, number: u64) -> String {
+    format!("{BEGIN}{lock}.{number:06}")
+}
+
+/// The seconds between a file's last change and the answer that tells of it, both by the store's clock.
+fn age(answer: &Answer) -> Option<i64> {
+    let time = |name: &str| -> Option<Timestamp> {
+        DateTimeParser::new().parse_timestamp(answer.header(name)?).ok()
+    };
+    Some(time("date")?.as_second() - time("last-modified")?.as_second())
+}
+
+impl Bucket {
+    /// Takes a lock without waiting.
+    pub(crate) fn lease(&self, lock: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        let lease = match share {
+            Share::Exclusive => self.alone(lock)?,
+            Share::Shared => self.together(lock)?,
+        };
+        Ok(lease.map(|lease| Box::new(lease) as Box<dyn Guard>))
+    }
+
+    /// Who was found to have a lock.
+    pub(crate) fn other(&self) -> Option<String> {
+        self.held.other.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Fails if somebody else has taken over the lock for writing.
+    pub(crate) fn still_held(&self) -> io::Result<()> {
+        let number = self.held.number.load(Ordering::Acquire);
+        let newest = || Ok::<_, io::Error>(self.leases(WRITER)?.0.unwrap_or(0));
+        if number == 0 || (!self.held.is_lost.load(Ordering::Acquire) && newest()? <= number) {
+            return Ok(());
+        }
+        self.held.is_lost.store(true, Ordering::Release);
+        let text = format!(
+            "another run has taken over {}, because this one was not heard of for {SECONDS} seconds; this one adds nothing more",
+            self.shown("")
+        );
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+    }
+
+    /// Whether somebody else is known to have taken over.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.held.is_lost.load(Ordering::Acquire)
+    }
+
+    fn alone(&self, lock: &str) -> io::Result<Option<Lease>> {
+        let id = random()?;
+        for _ in 0..TRIES {
+            let (newest, _) = self.leases(lock)?;
+            let newest = newest.unwrap_or(0);
+            let last = if newest == 0 { None } else { self.look(&file(lock, newest))? };
+            if newest > 0 && last.is_none() {
+                // Somebody has taken the next number, and removed this one.
+                continue;
+            }
+            if let Some(last) = last.as_ref().filter(|last| last.is_taken()) {
+                self.found(last);
+                return Ok(None);
+            }
+            let number = newest + 1;
+            let answer = self.put(&file(lock, number), self.text("held", &id).as_bytes(), true)?;
+            match answer.status() {
+                200 => {}
+                // An earlier try, whose answer was lost, may have written it.
+                412 if self.look(&file(lock, number))?.is_some_and(|seen| seen.id == id) => {}
+                412 => continue,
+                _ => return Err(self.refused("write", &file(lock, number), answer)),
+            }
+            if let Some(last) = last.filter(|last| !last.is_free) {
+                let (shown, holder, age) = (self.shown(""), last.holder, last.age);
+                tracing::warn!("{shown}: {holder} was not heard of for {age} s; this run takes over");
+            }
+            return self.take(lock, number, id);
+        }
+        Err(io::Error::other(format!("{}: other runs take and release it all the time", self.shown(""))))
+    }
+
+    /// Finishes taking a lock whose file is written.
+    fn take(&self, lock: &str, number: u64, id: String) -> io::Result<Option<Lease>> {
+        let is_writer = lock == WRITER;
+        if is_writer {
+            self.held.is_lost.store(false, Ordering::Release);
+            self.held.number.store(number, Ordering::Release);
+        }
+        // From here on it is released whatever happens.
+        let lease = Lease::new(self, file(lock, number), (true, is_writer), id);
+        if !self.held.is_proven.load(Ordering::Acquire) {
+            self.prove(&lease.file, self.text("held", &lease.id).as_bytes())?;
+            self.held.is_proven.store(true, Ordering::Release);
+        }
+        for other in self.leases(lock)?.1 {
+            match self.look(&other)? {
+                Some(seen) if seen.is_taken() => {
+                    self.found(&seen);
+                    return Ok(None);
+                }
+                _ => self.try_remove(&other),
+            }
+        }
+        if is_writer {
+            self.sweep_all()?;
+        }
+        let older = |name: &String| *name < lease.file && !name.contains("with-");
+        let all = self.files(&format!("{BEGIN}{lock}."))?;
+        all.into_keys().filter(older).for_each(|name| self.try_remove(&name));
+        Ok(Some(lease))
+    }
+
+    fn together(&self, lock: &str) -> io::Result<Option<Lease>> {
+        let id = random()?;
+        let name = format!("{BEGIN}{lock}.with-{id}");
+        let answer = self.put(&name, self.text("held", &id).as_bytes(), false)?;
+        if answer.status() != 200 {
+            return Err(self.refused("write", &name, answer));
+        }
+        let lease = Lease::new(self, name, (false, false), id);
+        let Some(newest) = self.leases(lock)?.0 else { return Ok(Some(lease)) };
+        match self.look(&file(lock, newest))? {
+            Some(seen) if seen.is_taken() => {
+                self.found(&seen);
+                Ok(None)
+            }
+            _ => Ok(Some(lease)),
+        }
+    }
+
+    fn found(&self, seen: &Seen) {
+        let left = seen.seconds - seen.age;
+        let text = format!(
+            "{}, heard of {} s ago; if it was killed, it loses its lock in {left} s",
+            seen.holder, seen.age
+        );
+        *self.held.other.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+
+    /// The highest number of a lock, and the files of those that hold it together.
+    fn leases(&self, lock: &str) -> io::Result<(Option<u64>, Vec<String>)> {
+        let begin = format!("{BEGIN}{lock}.");
+        let names: Vec<String> = self.files(&begin)?.into_keys().collect();
+        let numbers = names.iter().filter_map(|name| name.strip_prefix(&begin)?.parse().ok());
+        let newest = numbers.max();
+        Ok((newest, names.into_iter().filter(|name| name.contains(".with-")).collect()))
+    }
+
+    /// What such a file says; None if it is gone.
+    fn look(&self, name: &str) -> io::Result<Option<Seen>> {
+        let (answer, text) = self.ask_text(&Ask::about("GET", name))?;
+        match answer.status() {
+            200 => {
+                // Without clocks it counts as new.
+                let age = age(&answer).unwrap_or(0).max(0);
+                let damaged = || {
+                    let text = format!("{}: this is no lock; remove it", self.shown(name));
+                    io::Error::new(io::ErrorKind::InvalidData, text)
+                };
+                Seen::read(&text, age).map(Some).ok_or_else(damaged)
+            }
+            404 => Ok(None),
+            _ => Err(self.refused("read", name, answer)),
+        }
+    }
+
+    fn text(&self, state: &str, id: &str) -> String {
+        let holder = &self.settings.holder;
+        format!("{MAGIC}\nstate {state}\nseconds {SECONDS}\nholder {holder}\nid {id}\n")
+    }
+
+    /// Removes a file that is of no use; if that is not allowed, it stays.
+    fn try_remove(&self, name: &str) {
+        if let Err(error) = self.delete(name) {
+            tracing::info!("{error}");
+        }
+    }
+
+    /// Removes a file.
+    pub(crate) fn delete(&self, name: &str) -> io::Result<()> {
+        let answer = self.ask(&Ask::about("DELETE", name))?;
+        match answer.status() {
+            200 | 204 | 404 => Ok(()),
+            _ => Err(self.refused("remove", name, answer)),
+        }
+    }
+}
+
+impl Lease {
+    fn new(bucket: &Bucket, file: String, (is_numbered, is_writer): (bool, bool), id: String) -> Lease {
+        let (end, ended) = channel::<()>();
+        let (own, name, text) = (bucket.clone(), file.clone(), bucket.text("held", &id));
+        let thread = std::thread::spawn(move || {
+            while ended.recv_timeout(RENEW) == Err(RecvTimeoutError::Timeout) {
+                // If it can't be renewed, others may take it; that is seen before something is added.
+                if let Err(error) = own.put(&name, text.as_bytes(), false) {
+                    tracing::warn!("the lock can't be renewed: {error}");
+                }
+                if is_writer && own.still_held().is_err() && own.is_lost() {
+                    return;
+                }
+            }
+        });
+        Lease {
+            bucket: bucket.clone(),
+            file,
+            is_numbered,
+            is_writer,
+            id,
+            end: Some(end),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+        let is_lost = self.is_writer && self.bucket.is_lost();
+        if self.is_writer {
+            self.bucket.held.number.store(0, Ordering::Release);
+        }
+        // The file with the highest number stays, so that no number is used twice.
+        if is_lost || (!self.is_numbered && self.bucket.delete(&self.file).is_ok()) {
+            return;
+        }
+        let free = self.bucket.text("free", &self.id);
+        if let Err(error) = self.bucket.put(&self.file, free.as_bytes(), false) {
+            tracing::warn!("the lock is released only in {SECONDS} seconds: {error}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A folder of an object store as the place of a repository.
+
+use std::io;
+
+use block::mirror::never_changes;
+use block::{Store, Upload};
+use disk::{Guard, Share, Source};
+
+use crate::client::Bucket;
+use crate::upload::Parts;
+
+impl Store for Bucket {
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.own_files()?.into_keys().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Source>> {
+        Ok(Box::new(self.reader(name)?))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>> {
+        Ok(Box::new(Parts::new(self, name, never_changes(name))?))
+    }
+
+    fn leftover(&self, _: &str) -> io::Result<Option<Box<dyn Source>>> {
+        Ok(None)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        // The store does not tell whether there was one.
+        self.len(name)?.ok_or(io::ErrorKind::NotFound)?;
+        self.delete(name)
+    }
+
+    fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        self.lease(name, share)
+    }
+
+    fn shown(&self, name: &str) -> String {
+        Bucket::shown(self, name)
+    }
+
+    fn in_use(&self) -> String {
+        let shown = Bucket::shown(self, "");
+        self.other().map_or_else(|| shown.clone(), |other| format!("{shown} ({other})"))
+    }
+}

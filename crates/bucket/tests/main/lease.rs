@@ -1,0 +1,152 @@
+//! Locks in a store: who has them, and what happens to who has lost one.
+
+use std::io::{ErrorKind, Write};
+use std::sync::Barrier;
+
+use block::{Error, Library, Store, Upload, WRITER};
+use disk::Share;
+
+use crate::fake::{Fake, State};
+use crate::store::Scene;
+
+/// Longer than a lock is believed.
+const DEAD: i64 = 121;
+
+fn writing(store: &dyn Store) -> std::io::Result<Option<Box<dyn disk::Guard>>> {
+    store.lock(WRITER, Share::Exclusive)
+}
+
+#[test]
+fn one_of_many_gets_it() {
+    let fake = Fake::start();
+    let barrier = Barrier::new(8);
+    let got: Vec<bool> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let bucket = fake.bucket();
+                    barrier.wait();
+                    let guard = writing(&bucket).unwrap();
+                    barrier.wait();
+                    guard.is_some()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(got.iter().filter(|got| **got).count(), 1, "{got:?}");
+}
+
+#[test]
+fn a_second_run_is_told_who_has_it_and_takes_over_from_a_dead_one() {
+    let scene = Scene::new(8, None);
+    let mut first = scene.open().unwrap();
+    first.hold().unwrap();
+    scene.fake.set(|state| state.now = 20);
+    let error = scene.back_up().unwrap_err();
+    assert!(matches!(error, Error::Busy(_)), "{error}");
+    assert!(error.to_string().contains("this test, heard of 20 s ago"), "{error}");
+    scene.fake.set(|state| state.now = DEAD);
+    assert_eq!(scene.back_up().unwrap().generation, 1);
+
+    // One that was given back is free at once, also if that took long.
+    drop(first);
+    assert_eq!(scene.back_up().unwrap().generation, 2);
+    let state = scene.fake.state.lock().unwrap();
+    let leases: Vec<_> = state.files.keys().filter(|key| key.contains("lease.")).collect();
+    assert_eq!(leases, ["p q/db/lease.writer.000003"], "old ones are removed");
+}
+
+/// A file of which a part is sent, or nothing.
+fn begun(store: &dyn Store, len: usize) -> Box<dyn Upload + '_> {
+    let mut upload = store.create("000001.blk").unwrap();
+    upload.write_all(&vec![1; len]).unwrap();
+    upload
+}
+
+#[test]
+fn who_has_lost_it_adds_nothing() {
+    for len in [5, 40 << 20] {
+        let fake = Fake::start();
+        let (slow, other) = (fake.bucket(), fake.bucket());
+        let held = writing(&slow).unwrap().unwrap();
+        let upload = begun(&slow, len);
+        assert!(writing(&other).unwrap().is_none());
+        fake.set(|state| state.now = DEAD);
+        let taken = writing(&other).unwrap().unwrap();
+        assert_eq!(fake.state.lock().unwrap().unfinished(), 0, "what the first has begun is ended");
+        let error = upload.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+        assert!(error.to_string().contains("another run has taken over"), "{error}");
+        let late = begun(&slow, 5).finish().unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::ResourceBusy, "{late}");
+        assert!(fake.state.lock().unwrap().names("p q/").is_empty());
+        drop((held, taken));
+        assert!(writing(&slow).unwrap().is_some(), "it can take it again");
+    }
+}
+
+#[test]
+fn who_loses_it_between_the_last_look_and_the_last_request_adds_nothing() {
+    let fake = Fake::start();
+    let slow = fake.bucket();
+    let _held = writing(&slow).unwrap().unwrap();
+    let upload = begun(&slow, 5);
+    // As another run does it.
+    let taken = |state: &mut State| {
+        let text = "remora lease\nstate held\nseconds 120\nholder x\nid y\n";
+        state.files.insert("p q/lease.writer.000002".to_owned(), text.into());
+        state.uploads.clear();
+    };
+    fake.set(|state| state.before_completion = Some(taken));
+    let error = upload.finish().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+    assert!(fake.state.lock().unwrap().names("p q/").is_empty());
+}
+
+#[test]
+fn a_lock_whose_answer_is_lost_is_taken() {
+    for lost in 1..5 {
+        let fake = Fake::start();
+        fake.set(|state| state.answers_lost = lost);
+        let bucket = fake.bucket();
+        assert!(writing(&bucket).unwrap().is_some(), "{lost}");
+        assert_eq!(fake.state.lock().unwrap().unfinished(), 0);
+    }
+}
+
+#[test]
+fn what_is_read_is_not_removed() {
+    let mut scene = Scene::new(40, None);
+    for _ in 0..3 {
+        scene.change();
+        scene.back_up().unwrap();
+    }
+    let read = Library::open(scene.open().unwrap()).unwrap();
+    let done = scene.prune(&[3]).unwrap();
+    assert!(done.left > 0 && done.freed == 0, "{done:?}");
+    drop(read);
+    assert!(scene.prune(&[3]).unwrap().freed > 0);
+
+    // A dead reader hinders for two minutes.
+    scene.change();
+    scene.back_up().unwrap();
+    let dead = Library::open(scene.open().unwrap()).unwrap();
+    assert!(scene.prune(&[4]).unwrap().left > 0);
+    scene.fake.set(|state| state.now += DEAD);
+    assert!(scene.prune(&[4]).unwrap().freed > 0);
+    let readers = |state: &State| state.files.keys().filter(|key| key.contains(".with-")).count();
+    assert_eq!(readers(&scene.fake.state.lock().unwrap()), 0, "what it has left is removed");
+    drop(dead);
+}
+
+#[test]
+fn a_store_that_ignores_the_condition_is_refused() {
+    for (ignores, what) in [((true, true), "of a PUT"), ((false, true), "in parts")] {
+        let scene = Scene::new(8, None);
+        scene.fake.set(|state| state.ignores = ignores);
+        let error = scene.back_up().unwrap_err().to_string();
+        assert!(error.contains("If-None-Match") && error.contains(what), "{error}");
+        assert!(scene.fake.state.lock().unwrap().names("p q/db/").is_empty());
+    }
+}
