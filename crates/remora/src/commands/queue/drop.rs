@@ -59,8 +59,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         report.note(&format!("{} of {queue} would be dropped", count(waiting, "row")));
         if hidden > 0 {
             report.note(&format!(
-                "{} more do not wait now: those that somebody owns would stay, those that are due later would not",
-                hidden
+                "{hidden} more do not wait: those that are due later would be dropped too, those that somebody owns or \
+                 has leased, or that have no tries left, would stay"
             ));
         }
         return Ok(Exit::Done);
@@ -68,19 +68,22 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     rows::see_hidden(&mut session, true)?;
     let limit = arguments.limit.map_or_else(String::new, |limit| format!(" LIMIT {limit}"));
     let dropped = session.execute(&format!("DELETE FROM {queue}{}{limit}", rows::only(condition)))?.affected;
-    // After the limit other rows are left too.
+    // After the limit there are others too.
     let complete = arguments.limit.is_none_or(|limit| dropped < limit);
-    let owned = match complete {
+    let kept = match complete {
         true => Some(rows::waiting_and_hidden(&mut session, &queue, condition)?.1),
         false => None,
     };
     if report.is_json() {
-        report.message(&json!({ "message_type": "summary", "rows": dropped, "owned": owned }))?;
+        report.message(&json!({ "message_type": "summary", "rows": dropped, "kept": kept }))?;
         return Ok(Exit::Done);
     }
     report.note(&format!("{} of {queue} dropped", count(dropped, "row")));
-    if let Some(owned @ 1..) = owned {
-        report.note(&format!("{} that somebody owns or has leased: not dropped", count(owned, "row")));
+    if let Some(kept @ 1..) = kept {
+        report.note(&format!(
+            "not dropped: {} that somebody owns or has leased, or without tries left",
+            count(kept, "row")
+        ));
     }
     Ok(Exit::Done)
 }

@@ -75,6 +75,8 @@ fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()>
     let [waiting, owned, leased, later, dead, buried] = counts.map(|count| count.to_string());
     let oldest =
         line.oldest_s.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds)));
-    report.data(&row(&line.name, width, &[waiting, owned, leased, later, dead, buried, oldest], options))?;
+    // The server writes the names of options in backquotes.
+    let options = options.replace('`', "");
+    report.data(&row(&line.name, width, &[waiting, owned, leased, later, dead, buried, oldest], &options))?;
     Ok(())
 }

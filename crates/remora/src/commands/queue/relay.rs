@@ -139,10 +139,7 @@ impl Route {
             if folded { name.to_lowercase() } else { name }
         };
         if name(&self.queue) == name(&self.into) {
-            bail!(
-                "{} is source and destination: name another queue, or another server, as the last argument",
-                self.queue
-            );
+            bail!("{} is source and destination: name another queue, or another server", self.queue);
         }
         Ok(())
     }
