@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+pub use table::filled_columns;
+
 use crate::{Error, Session, TableName, quote_name};
 
 /// Databases that belong to the server.

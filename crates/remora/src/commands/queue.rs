@@ -2,7 +2,14 @@
 
 mod bench;
 mod column;
+mod drop;
 mod forward;
+mod list;
+mod overview;
+mod peek;
+mod relay;
+mod retry;
+mod rows;
 mod status;
 mod tail;
 
@@ -15,6 +22,10 @@ const EXAMPLES: &str = "EXAMPLES
   remora queue status                 each queue of the server: what waits, what is owned, how old
   remora queue status --every 1       the same each second, with rates
   remora queue status unix:///a.sock  the queues of this server
+  remora queue list shop 'crm.*dead'  the queues of a database and others, with their options
+  remora queue peek shop.dead --where 'failed > 5'           look at rows; nothing is taken
+  remora queue retry shop.dead --to shop.jobs -n 100         try again what has failed
+  remora queue drop shop.jobs --where 'kind = 7' --dry-run   how many rows it would be
   remora queue forward unix:///a.sock shop.jobs unix:///b.sock
       move rows from a queue to one of the same name on another server, each exactly once
   remora queue forward mysql://app@db1 shop.jobs mysql://app@db2 shop.from_db1 --once
@@ -23,7 +34,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora queue tail shop.jobs --all --once    what is there now, also rows that somebody owns
   remora queue bench shop --connections 10    how fast a server is, on a scratch table";
 
-/// Look into the queues of a server (ENGINE=QUEUE), and relay them to another server
+/// Look into the queues of a server (ENGINE=QUEUE), mend them, and relay them to another server
 ///
 /// A queue is a table of the engine that `cargo xtask plugin` builds; see docs/manual/queue.md.
 #[derive(Debug, Args)]
@@ -37,6 +48,14 @@ pub(crate) struct Arguments {
 enum Action {
     /// Show what waits and what is owned in every queue
     Status(Box<status::Arguments>),
+    /// List queues: what they hold, how old it is, their options
+    List(Box<list::Arguments>),
+    /// Show the first rows, without taking them
+    Peek(Box<peek::Arguments>),
+    /// Move rows that failed back to their queue, each exactly once
+    Retry(Box<retry::Arguments>),
+    /// End rows without giving them to anybody
+    Drop(Box<drop::Arguments>),
     /// Move rows to a queue on another server, each exactly once
     Forward(Box<forward::Arguments>),
     /// Show rows as they come, without taking them
@@ -48,6 +67,10 @@ enum Action {
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     match arguments.action {
         Action::Status(arguments) => status::run(&arguments, password, report),
+        Action::List(arguments) => list::run(&arguments, password, report),
+        Action::Peek(arguments) => peek::run(&arguments, password, report),
+        Action::Retry(arguments) => retry::run(&arguments, password, report),
+        Action::Drop(arguments) => drop::run(&arguments, password, report),
         Action::Forward(arguments) => forward::run(&arguments, password, report),
         Action::Tail(arguments) => tail::run(&arguments, password, report),
         Action::Bench(arguments) => bench::run(&arguments, password, report),

@@ -25,7 +25,7 @@ pub(crate) fn library(test: &str, product: Product) -> Option<PathBuf> {
 }
 
 /// A server with the engine.
-fn start() -> Sandbox {
+pub(crate) fn start() -> Sandbox {
     let library = library("start", Product::MariaDb1011).unwrap();
     let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
     let options = vec!["--innodb-buffer-pool-size=16M".to_owned()];
@@ -47,7 +47,7 @@ fn url(server: &Sandbox) -> String {
     format!("unix://{}", server.socket().display())
 }
 
-fn count(server: &Sandbox, table: &str) -> u64 {
+pub(crate) fn count(server: &Sandbox, table: &str) -> u64 {
     let mut session = connect(server.socket());
     session.value(&format!("SELECT COUNT(*) FROM {table}")).unwrap().unwrap().parse().unwrap()
 }
@@ -224,7 +224,7 @@ fn a_relay_carries_every_type_without_loss() {
     Ended::of(&command.output().unwrap()).exits(1).says(&["no queue"]);
 }
 
-fn on(server: &Sandbox, arguments: &[&str]) -> Command {
+pub(crate) fn on(server: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = remora(&PathBuf::from("/"));
     command
         .arg("queue")

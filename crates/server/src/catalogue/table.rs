@@ -88,7 +88,7 @@ fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bo
     }
     complete(table);
     if table.engine.eq_ignore_ascii_case("QUEUE") {
-        let filled = filled(&table.definition);
+        let filled = filled_columns(&table.definition);
         for column in table.columns.iter_mut().filter(|column| filled.contains(&column.name.to_lowercase())) {
             column.origin = Origin::Generated;
         }
@@ -96,9 +96,11 @@ fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bo
     Ok(true)
 }
 
-/// The columns that a queue fills when a row is read, and ignores when it is inserted, in lower case. The
-/// server prints an engine's options behind everything else, their names as they were written.
-fn filled(definition: &str) -> Vec<String> {
+/// The columns that a queue with this CREATE TABLE fills when a row is read, and ignores when it is inserted,
+/// in lower case. The server prints an engine's options behind everything else, and their names as they were
+/// written.
+#[must_use]
+pub fn filled_columns(definition: &str) -> Vec<String> {
     let last = definition.lines().last().unwrap_or_default();
     let lower = last.to_ascii_lowercase();
     let name = |option: &str| {
@@ -250,13 +252,13 @@ fn number(row: &Row, at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::filled;
+    use super::filled_columns;
 
     #[test]
     fn columns_that_a_queue_fills_are_named_by_its_options() {
         let definition = "CREATE TABLE `t` (\n  `id` int(11) DEFAULT NULL COMMENT '`token`=''id'''\n) \
                           ENGINE=QUEUE COMMENT='it''s `WHY`=''no''' `TRIES`='5' `Why`='Wh''y' `token`='tk'";
-        assert_eq!(filled(definition), ["wh'y", "tk"]);
-        assert!(filled("CREATE TABLE `t` (\n  `why` text\n) ENGINE=QUEUE").is_empty());
+        assert_eq!(filled_columns(definition), ["wh'y", "tk"]);
+        assert!(filled_columns("CREATE TABLE `t` (\n  `why` text\n) ENGINE=QUEUE").is_empty());
     }
 }

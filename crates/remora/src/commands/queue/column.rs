@@ -1,14 +1,20 @@
 //! The columns of a queue.
 
 use anyhow::{Result, bail};
+use server::catalogue::filled_columns;
 use server::{Session, TableName, quote_name};
 
 /// A column of a queue, and how to transfer its values without loss.
 pub(crate) struct Column {
     pub(crate) name: String,
+    /// Its type as SQL writes it.
+    pub(crate) written: String,
+    /// Whether an option of the queue names it: it is filled when a row is read.
+    pub(crate) filled: bool,
     kind: Kind,
 }
 
+#[derive(PartialEq)]
 enum Kind {
     Number,
     Float,
@@ -23,11 +29,16 @@ enum Kind {
 pub(crate) fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Column>> {
     let (schema, table) = (source.quote(&queue.schema), source.quote(&queue.table));
     let rows = source.strings(&format!(
-        "SELECT column_name, data_type, character_set_name FROM information_schema.columns \
+        "SELECT column_name, data_type, character_set_name, column_type FROM information_schema.columns \
          WHERE table_schema = {schema} AND table_name = {table} AND is_generated = 'NEVER' ORDER BY ordinal_position"
     ))?;
+    if rows.is_empty() {
+        bail!("{queue}: no such table, or no privilege to see it");
+    }
+    let filled = filled_columns(&source.definition(queue)?);
     let columns = rows.into_iter().filter_map(|row| {
-        let [name, kind, charset] = <[Option<String>; 3]>::try_from(row).ok()?;
+        let [name, kind, charset, written] = <[Option<String>; 4]>::try_from(row).ok()?;
+        let (name, written) = (name?, written?);
         let kind = match kind?.as_str() {
             "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" => Kind::Number,
             "float" | "double" => Kind::Float,
@@ -35,16 +46,18 @@ pub(crate) fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Col
             "date" | "time" | "datetime" | "timestamp" | "uuid" | "inet4" | "inet6" => Kind::Plain,
             _ => Kind::Bytes(charset),
         };
-        Some(Column { name: name?, kind })
+        Some(Column { filled: filled.contains(&name.to_lowercase()), name, written, kind })
     });
-    let columns: Vec<Column> = columns.collect();
-    if columns.is_empty() {
-        bail!("{queue}: no such table, or no privilege to see it");
-    }
-    Ok(columns)
+    Ok(columns.collect())
 }
 
 impl Column {
+    /// Whether it has the name and the type of another column.
+    pub(crate) fn is_like(&self, other: &Column) -> bool {
+        let same = self.written == other.written && self.kind == other.kind;
+        same && self.name.to_lowercase() == other.name.to_lowercase()
+    }
+
     /// The expression to select a value for transfer.
     pub(crate) fn read(&self) -> String {
         let name = quote_name(&self.name);

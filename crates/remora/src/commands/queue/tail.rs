@@ -1,16 +1,16 @@
 //! `remora queue tail`
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
 use progress::{Progress, count};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use server::{Error, Session, TableName};
 
 use super::column::{Column, columns};
+use super::rows::{end, peek, show_row};
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
 use crate::exit::{Exit, stopped};
@@ -81,20 +81,9 @@ impl Tail<'_> {
         format!("{}.{}", self.queue.schema, self.queue.table)
     }
 
-    fn peek(&self, from: i64) -> String {
-        format!("queue_peek({}, {from})", self.session.quote(&self.name()))
-    }
-
     /// The number that the next new row will have.
     fn end(&mut self) -> Result<i64> {
-        let asked = format!("SELECT {}", self.peek(i64::MAX));
-        match self.session.value(&asked).context("is sql/queue.sql of this version installed there?")? {
-            Some(number) => number.parse().context("no number"),
-            None => {
-                let why = self.session.warnings()?.into_iter().next().map(|warning| warning.message);
-                bail!("{}: {}", self.queue, why.unwrap_or_else(|| "no queue".to_owned()))
-            }
-        }
+        end(&mut self.session, self.queue)
     }
 
     /// Shows new rows.
@@ -108,7 +97,7 @@ impl Tail<'_> {
             return Ok(());
         }
         self.read_columns(report)?;
-        let peek = self.peek(self.next);
+        let peek = peek(&self.session, self.queue, self.next);
         let shown: Vec<String> = self.columns.iter().map(Column::show).collect();
         let select = format!("SELECT {peek}, {} FROM {} WHERE {peek}", shown.join(", "), self.queue);
         // Without a row nothing tells how far the server has looked.
@@ -155,34 +144,5 @@ impl Tail<'_> {
             report.note(&format!("{} came and went unseen", count(rows, "row")));
         }
         Ok(())
-    }
-}
-
-fn show_row(queue: &str, columns: &[Column], values: &[Option<Cow<'_, str>>], report: &Report) -> Result<()> {
-    if report.is_json() {
-        let names = columns.iter().map(|column| column.name.clone());
-        let row: Map<String, Value> = names.zip(values.iter().map(|value| json!(value))).collect();
-        report.message(&json!({ "message_type": "row", "queue": queue, "row": row }))?;
-    } else {
-        let cells: Vec<String> = values.iter().map(|value| cell(value.as_deref())).collect();
-        report.data(&cells.join("\t"))?;
-    }
-    Ok(())
-}
-
-/// A value in a tab-separated line, as `mariadb --batch` prints it.
-fn cell(value: Option<&str>) -> String {
-    let Some(value) = value else { return "NULL".to_owned() };
-    value.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\0', "\\0")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cell;
-
-    #[test]
-    fn a_value_stays_on_its_line() {
-        assert_eq!(cell(Some("a\tb\nc\\d\0")), "a\\tb\\nc\\\\d\\0");
-        assert_eq!(cell(None), "NULL");
     }
 }

@@ -1,0 +1,82 @@
+//! `remora queue list`
+
+use anyhow::Result;
+use clap::Args;
+use dump::{Pattern, Selection};
+use serde_json::json;
+use server::catalogue::Wanted;
+
+use super::overview::{Line, lines, open};
+use crate::args::ServerArgs;
+use crate::exit::{Exit, usage};
+use crate::report::{self, Report};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only these: databases, and tables as db.table; * for any characters, ? for one
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<Pattern>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    let mut session = arguments.server.target(password)?.connect()?;
+    let wanted = Selection { include: arguments.patterns.clone(), ..Selection::default() };
+    let queues = open(&mut session, &wanted, report)?;
+    for pattern in &arguments.patterns {
+        let alone = Selection { include: vec![pattern.clone()], ..Selection::default() };
+        if !queues.iter().any(|(queue, _)| alone.table(&queue.schema, &queue.table)) {
+            return Err(usage(format!("{pattern}: there is no such queue")));
+        }
+    }
+    let mut found = lines(&mut session)?;
+    let queues: Vec<(Line, String)> = queues
+        .into_iter()
+        .filter_map(|(queue, options)| {
+            let name = format!("{}.{}", queue.schema, queue.table);
+            // It may be gone by now.
+            let at = found.iter().position(|line| line.name == name)?;
+            Some((found.swap_remove(at), options))
+        })
+        .collect();
+    let width =
+        queues.iter().map(|(line, _)| line.name.chars().count()).max().unwrap_or(0).max("queue".len());
+    if !report.is_json() {
+        let head = ["waiting", "owned", "leased", "later", "dead", "buried", "oldest"].map(str::to_owned);
+        report.data(&row("queue", width, &head, "options"))?;
+    }
+    for (line, options) in &queues {
+        show(line, options, width, report)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A line of the table; the name column is as wide as the longest name.
+fn row(name: &str, width: usize, cells: &[String; 7], options: &str) -> String {
+    let [waiting, owned, leased, later, dead, buried, oldest] = cells;
+    let text = format!(
+        "{name:width$} {waiting:>9} {owned:>7} {leased:>7} {later:>7} {dead:>5} {buried:>7} {oldest:>9}  {options}"
+    );
+    text.trim_end().to_owned()
+}
+
+fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()> {
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
+            "leased": line.leased, "due_later": line.later, "dead": line.dead, "buried": line.buried,
+            "oldest_s": line.oldest_s, "options": options,
+        }))?;
+        return Ok(());
+    }
+    let counts = [line.waiting, line.owned, line.leased, line.later, line.dead, line.buried];
+    let [waiting, owned, leased, later, dead, buried] = counts.map(|count| count.to_string());
+    let oldest =
+        line.oldest_s.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds)));
+    // The server writes the names of options in backquotes.
+    let options = options.replace('`', "");
+    report.data(&row(&line.name, width, &[waiting, owned, leased, later, dead, buried, oldest], &options))?;
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! The queues of a server.
+
+use anyhow::Context;
+use dump::Selection;
+use progress::Progress;
+use server::catalogue::Wanted;
+use server::{Error, Session, TableName};
+
+use crate::report::Report;
+
+const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, \
+     waiters, bytes, rows_written, rows_removed, oldest_age FROM information_schema.queues ORDER BY 1, 2";
+
+/// One queue at one moment.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) waiting: u64,
+    pub(crate) owned: u64,
+    /// Owned rows that are leased.
+    pub(crate) leased: u64,
+    /// Owned rows that wait until later.
+    pub(crate) later: u64,
+    /// Owned rows that have no tries left.
+    pub(crate) dead: u64,
+    /// Rows that had no tries left and went to another queue.
+    pub(crate) buried: u64,
+    pub(crate) waiters: u64,
+    pub(crate) bytes: u64,
+    pub(crate) written: u64,
+    pub(crate) removed: u64,
+    /// `None` when there is no row.
+    pub(crate) oldest_s: Option<u64>,
+}
+
+/// Makes the server open these queues, because it lists only queues that were used since its start. A queue
+/// that is created later is empty until it is used. Returns those that it could open, and their options.
+pub(crate) fn open(
+    session: &mut Session,
+    wanted: &Selection,
+    report: &Report,
+) -> anyhow::Result<Vec<(TableName, String)>> {
+    let mut queues = Vec::new();
+    let names = session.strings(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'QUEUE' ORDER BY 1, 2",
+    )?;
+    for name in names {
+        let Ok([Some(schema), Some(table)]) = <[Option<String>; 2]>::try_from(name) else { continue };
+        if !wanted.table(&schema, &table) {
+            continue;
+        }
+        // Unlike a SELECT from the table this needs no privilege to read, waits for no ALTER, and returns an
+        // error as a comment.
+        let opened = session.strings(&format!(
+            "SELECT table_rows, table_comment, create_options FROM information_schema.tables \
+             WHERE table_schema = {} AND table_name = {}",
+            session.quote(&schema),
+            session.quote(&table)
+        ))?;
+        match opened.first().map(Vec::as_slice) {
+            Some([None, Some(why), ..]) => {
+                report.warn(&format!("{} is not shown: {why}", TableName { schema, table }));
+            }
+            Some([.., options]) => {
+                queues.push((TableName { schema, table }, options.clone().unwrap_or_default()));
+            }
+            // The table was dropped just now.
+            _ => {}
+        }
+    }
+    if !queues.is_empty() && lines(session)?.is_empty() {
+        // Without the privilege PROCESS the list would be empty; this statement fails then, and says what is
+        // missing.
+        session.strings("SHOW ENGINE QUEUE STATUS")?;
+    }
+    Ok(queues)
+}
+
+/// All queues that the server has used.
+pub(crate) fn lines(session: &mut Session) -> anyhow::Result<Vec<Line>> {
+    let rows = session.strings(STATEMENT).map_err(|error| match error {
+        // Unknown table in information_schema.
+        Error::Sql { code: 1109, .. } => {
+            anyhow::Error::new(error).context("the server has no ENGINE=QUEUE; run sql/queue.sql there")
+        }
+        error => error.into(),
+    })?;
+    rows.into_iter().map(|row| line(row).context("information_schema.QUEUES is of another version")).collect()
+}
+
+fn line(row: Vec<Option<String>>) -> Option<Line> {
+    let [Some(schema), Some(table), numbers @ ..] = row.as_slice() else { return None };
+    let number = |text: &Option<String>| text.as_deref().map(str::parse).transpose().ok();
+    let numbers: Vec<Option<u64>> = numbers.iter().map(number).collect::<Option<_>>()?;
+    let (oldest_s, numbers) = numbers.split_last()?;
+    let numbers: Vec<u64> = numbers.iter().copied().collect::<Option<_>>()?;
+    let [waiting, owned, leased, later, dead, buried, waiters, bytes, written, removed] = numbers[..] else {
+        return None;
+    };
+    let (name, oldest_s) = (format!("{schema}.{table}"), *oldest_s);
+    Some(Line {
+        name,
+        waiting,
+        owned,
+        leased,
+        later,
+        dead,
+        buried,
+        waiters,
+        bytes,
+        written,
+        removed,
+        oldest_s,
+    })
+}

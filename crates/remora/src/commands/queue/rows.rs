@@ -1,0 +1,113 @@
+//! The rows of a queue, as SELECT sees them.
+
+use std::borrow::Cow;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
+use server::{Session, TableName};
+
+use super::column::Column;
+use crate::report::Report;
+
+/// The engine of a table; the inner `None` is for a view, or for a table that the server can't open.
+pub(crate) fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<Option<String>>> {
+    let (schema, name) = (session.quote(&table.schema), session.quote(&table.table));
+    let found = session.strings(&format!(
+        "SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
+    ))?;
+    Ok(found.into_iter().next().map(|row| row.into_iter().next().flatten()))
+}
+
+/// Refuses what is no queue: it has other rules, or none, for who owns a row.
+pub(crate) fn must_be_queue(session: &mut Session, table: &TableName) -> Result<()> {
+    match table_engine(session, table)? {
+        Some(Some(name)) if name == "QUEUE" => Ok(()),
+        Some(Some(name)) => bail!("{table} is no queue (ENGINE={name})"),
+        Some(None) => bail!("{table} is no queue: a view, or a table that cannot be opened"),
+        None => bail!("{table}: no such table, or no privilege to see it"),
+    }
+}
+
+/// The end of a statement for the rows that a condition selects.
+pub(crate) fn only(condition: Option<&str>) -> String {
+    condition.map_or_else(String::new, |condition| format!(" WHERE ({condition})"))
+}
+
+/// From now on SELECT and DELETE also see rows that are due later, and SELECT those that somebody owns; or
+/// neither does.
+pub(crate) fn see_hidden(session: &mut Session, hidden: bool) -> Result<()> {
+    session.execute(&format!("SET SESSION queue_show_owned = {}", u8::from(hidden)))?;
+    Ok(())
+}
+
+/// How many rows a SELECT would show.
+pub(crate) fn count(session: &mut Session, table: &TableName, condition: Option<&str>) -> Result<u64> {
+    // COUNT(*) without WHERE also counts what the session does not see.
+    let counted = session.value(&format!("SELECT COALESCE(SUM(1), 0) FROM {table}{}", only(condition)))?;
+    Ok(counted.unwrap_or_default().parse()?)
+}
+
+/// How many rows wait, and how many somebody owns or are due later.
+pub(crate) fn waiting_and_hidden(
+    session: &mut Session,
+    table: &TableName,
+    condition: Option<&str>,
+) -> Result<(u64, u64)> {
+    see_hidden(session, false)?;
+    let waiting = count(session, table, condition)?;
+    see_hidden(session, true)?;
+    let all = count(session, table, condition)?;
+    Ok((waiting, all.saturating_sub(waiting)))
+}
+
+/// The call that makes a statement see the rows from a number on, also those that somebody owns.
+pub(crate) fn peek(session: &Session, queue: &TableName, from: i64) -> String {
+    format!("queue_peek({}, {from})", session.quote(&format!("{}.{}", queue.schema, queue.table)))
+}
+
+/// The number that the next new row will have.
+pub(crate) fn end(session: &mut Session, queue: &TableName) -> Result<i64> {
+    let asked = format!("SELECT {}", peek(session, queue, i64::MAX));
+    match session.value(&asked).context("is sql/queue.sql of this version installed there?")? {
+        Some(number) => number.parse().context("no number"),
+        None => {
+            let why = session.warnings()?.into_iter().next().map(|warning| warning.message);
+            bail!("{queue}: {}", why.unwrap_or_else(|| "no queue".to_owned()))
+        }
+    }
+}
+
+/// Shows a row: its values with tabs between them, or an object.
+pub(crate) fn show_row(
+    queue: &str,
+    columns: &[Column],
+    values: &[Option<Cow<'_, str>>],
+    report: &Report,
+) -> Result<()> {
+    if report.is_json() {
+        let names = columns.iter().map(|column| column.name.clone());
+        let row: Map<String, Value> = names.zip(values.iter().map(|value| json!(value))).collect();
+        report.message(&json!({ "message_type": "row", "queue": queue, "row": row }))?;
+    } else {
+        let cells: Vec<String> = values.iter().map(|value| cell(value.as_deref())).collect();
+        report.data(&cells.join("\t"))?;
+    }
+    Ok(())
+}
+
+/// A value in a tab-separated line, as `mariadb --batch` prints it.
+pub(crate) fn cell(value: Option<&str>) -> String {
+    let Some(value) = value else { return "NULL".to_owned() };
+    value.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\0', "\\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cell;
+
+    #[test]
+    fn a_value_stays_on_its_line() {
+        assert_eq!(cell(Some("a\tb\nc\\d\0")), "a\\tb\\nc\\\\d\\0");
+        assert_eq!(cell(None), "NULL");
+    }
+}
