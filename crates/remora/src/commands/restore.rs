@@ -38,6 +38,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite
   remora restore /backup/data@12 --path etc/my.cnf 'app/*.ibd' --to /tmp/some     only these files
   remora restore /backup/db1@12 --tables 'app.orders' --to /tmp/orders && remora load /tmp/orders
+  remora restore /backup/db1 --tables app.orders --to /tmp/orders --before 0-1-90113     as it was just before that
   remora restore /backup/db1 --to /data --until end          a server's data with every archived commit
   remora restore /backup/db1 --to /data --until '2026-11-22 19:05'
   remora restore /backup/db1 --to /data --before-statement 'DELETE FROM orders' --plan";
@@ -48,8 +49,8 @@ const EXAMPLES: &str = "EXAMPLES
 /// volume. A new file gets its name only when it is complete. What already exists is overwritten only if you
 /// ask for it.
 ///
-/// With --until, --before or --before-statement a server's data come back as they were at any moment: a
-/// private server replays the log that 'remora binlog' archived beside the backups.
+/// With --until, --before or --before-statement a server's data, or some tables, come back as they were at
+/// any moment: a private server replays the log that 'remora binlog' archived beside the backups.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
