@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use disk::faults::FaultDisk;
-use queue::{Cursor, Definition, Engine, Error, Kind, Options, Order, Patience, Queue, RowId, Sync, Waited};
+use queue::{Cursor, Definition, Engine, Error, Kind, Options, Order, Patience, RowId, Sync, Waited};
 
 use crate::support::{
-    FOLDER, WHOLE, all, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll, prepared, session,
-    set_wall, texts, timed, wall, whole_row, xid,
+    FOLDER, Ranked, WHOLE, all, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll, prepared,
+    session, set_wall, texts, timed, wall, whole_row, xid,
 };
 
 const DUE: Order = Order { due: Some(0), priority: None };
@@ -18,30 +18,7 @@ fn due(sync: Sync) -> Definition {
     ordered(sync, WHOLE, DUE)
 }
 
-/// An engine with a queue of rows that say when they are due.
-struct Place {
-    disk: FaultDisk,
-    engine: Engine,
-    queue: Arc<Queue>,
-}
-
-impl Place {
-    fn new(definition: &Definition) -> Place {
-        let disk = FaultDisk::default();
-        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
-        engine.create(Path::new(FOLDER), definition).unwrap();
-        let queue = engine.open(Path::new(FOLDER)).unwrap();
-        Place { disk, engine, queue }
-    }
-
-    fn reopened(self) -> Place {
-        let Place { disk, engine, queue } = self;
-        drop((queue, engine));
-        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
-        let queue = engine.open(Path::new(FOLDER)).unwrap();
-        Place { disk, engine, queue }
-    }
-
+impl Ranked {
     /// Publishes a row that is due in so many seconds.
     fn put(&self, seconds: i64, text: &str) {
         self.queue.publish(&[&whole_row(Some(in_seconds(seconds)), None, text)], None).unwrap();
@@ -61,7 +38,7 @@ fn in_seconds(seconds: i64) -> i64 {
 #[test]
 fn a_row_is_given_when_it_is_due_in_its_place() {
     set_wall(1_700_000_000_000);
-    let place = Place::new(&due(Sync::Always));
+    let place = Ranked::new(&due(Sync::Always));
     place.put(10, "ten");
     place.queue.publish(&[&whole_row(None, None, "null"), &whole_row(Some(-5), None, "past")], None).unwrap();
     place.put(5, "five");
@@ -99,7 +76,7 @@ fn a_time_of_any_kind_is_never_too_early() {
         ((Kind::DateTime(0), 5), packed.to_vec(), 1_700_000_000_000),
         ((Kind::DateTime(6), 8), [packed, &[0x01, 0xe2, 0x40]].concat(), 1_700_000_000_124),
     ] {
-        let place = Place::new(&ordered(Sync::Always, kind, DUE));
+        let place = Ranked::new(&ordered(Sync::Always, kind, DUE));
         let len = bytes.len();
         set_wall(due_ms - 1);
         place
@@ -134,7 +111,7 @@ fn a_column_that_is_no_time_is_refused() {
 
 #[test]
 fn rows_that_are_due_later_survive_sealing_and_compaction() {
-    let mut place = Place::new(&due(Sync::Interval));
+    let mut place = Ranked::new(&due(Sync::Interval));
     let mut known = Vec::new();
     for number in 0..60 {
         let seconds = i64::from(number * 7 % 60);
@@ -224,8 +201,8 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
 
 #[test]
 fn a_transaction_adds_rows_that_are_due_later() {
-    let mut place = Place::new(&Definition { transactional: true, ..due(Sync::Interval) });
-    let prepare = |place: &Place, number: u64, texts: [&str; 2]| {
+    let mut place = Ranked::new(&Definition { transactional: true, ..due(Sync::Interval) });
+    let prepare = |place: &Ranked, number: u64, texts: [&str; 2]| {
         let mut transaction = session(number).begin(&place.queue).unwrap();
         let rows = [whole_row(Some(in_seconds(10)), None, texts[0]), whole_row(None, None, texts[1])];
         transaction.publish(&[&rows[0], &rows[1]]).unwrap();
@@ -263,7 +240,7 @@ fn a_transaction_adds_rows_that_are_due_later() {
 
 #[test]
 fn a_statement_that_fails_leaves_nothing_for_later() {
-    let place = Place::new(&due(Sync::Always));
+    let place = Ranked::new(&due(Sync::Always));
     let mut adder = session(1);
     let row = whole_row(Some(in_seconds(10)), None, "x");
     adder.publish_unsettled(&place.queue, &[&row]).unwrap();
@@ -284,7 +261,7 @@ fn a_statement_that_fails_leaves_nothing_for_later() {
 
 #[test]
 fn a_row_can_be_deleted_before_it_is_due_and_is_not_early_if_that_fails() {
-    let mut place = Place::new(&Definition { transactional: true, ..due(Sync::Always) });
+    let mut place = Ranked::new(&Definition { transactional: true, ..due(Sync::Always) });
     place.put(10, "a");
     place.put(10, "b");
     place.put(0, "c");
@@ -294,7 +271,7 @@ fn a_row_can_be_deleted_before_it_is_due_and_is_not_early_if_that_fails() {
     one.delete(&place.queue, &[RowId(2), RowId(3)]).unwrap_err();
     place.disk.limit(u64::MAX);
     assert_eq!((place.there(), place.queue.status().delayed), (vec!["c".to_owned()], 1));
-    let delete = |place: &Place, number: u64| {
+    let delete = |place: &Ranked, number: u64| {
         let mut session = session(number);
         let mut transaction = session.begin(&place.queue).unwrap();
         assert_eq!(session.delete_within(&mut transaction, &[RowId(2)]).unwrap(), 1);
@@ -320,7 +297,7 @@ fn a_row_can_be_deleted_before_it_is_due_and_is_not_early_if_that_fails() {
 
 #[test]
 fn a_row_that_can_not_be_read_is_not_deleted_and_takes_no_other_with_it() {
-    let place = Place::new(&due(Sync::Always));
+    let place = Ranked::new(&due(Sync::Always));
     place.put(0, "a");
     place.put(10, "b");
     let (log, bytes) = log_bytes(&place.disk);
@@ -332,7 +309,7 @@ fn a_row_that_can_not_be_read_is_not_deleted_and_takes_no_other_with_it() {
 
 #[test]
 fn alter_with_rows_that_are_due_later() {
-    let place = Place::new(&ordered(Sync::Always, WHOLE, Order::default()));
+    let place = Ranked::new(&ordered(Sync::Always, WHOLE, Order::default()));
     place.put(10, "a");
     place.put(10, "b");
     place.put(0, "c");
@@ -364,7 +341,7 @@ fn alter_with_rows_that_are_due_later() {
 #[test]
 fn a_clock_that_is_set_decides_as_it_is() {
     set_wall(1_700_000_000_000);
-    let place = Place::new(&due(Sync::Always));
+    let place = Ranked::new(&due(Sync::Always));
     place.put(3600, "x");
     set_wall(wall() - 1000);
     pass_ms(3_600_000);
@@ -375,7 +352,7 @@ fn a_clock_that_is_set_decides_as_it_is() {
 
 #[test]
 fn all_that_are_due_at_once_come() {
-    let place = Place::new(&due(Sync::Never));
+    let place = Ranked::new(&due(Sync::Never));
     let row = whole_row(Some(in_seconds(10)), None, "");
     place.queue.publish(&vec![row.as_slice(); 2000], None).unwrap();
     pass_ms(10_000);
@@ -384,7 +361,7 @@ fn all_that_are_due_at_once_come() {
 
 #[test]
 fn the_floor_of_a_relay_is_below_rows_that_are_due_later() {
-    let place = Place::new(&due(Sync::Always));
+    let place = Ranked::new(&due(Sync::Always));
     place.put(10, "later");
     place.put(0, "now");
     let mut taker = session(1);
@@ -424,7 +401,7 @@ fn a_row_that_is_due_later_takes_little_memory() {
 #[test]
 fn downgrade_refused_and_a_queue_of_before_opens() {
     let flags = |definition: &Definition| {
-        let place = Place::new(definition);
+        let place = Ranked::new(definition);
         place.put(10, "x");
         place.queue.maintain().unwrap();
         let disk = place.disk.clone();

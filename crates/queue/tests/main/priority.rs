@@ -5,42 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disk::faults::FaultDisk;
-use queue::{Definition, Engine, Error, Filter, Kind, Order, Patience, Queue, Session, Sync, Target, Waited};
+use queue::{Engine, Error, Filter, Kind, Order, Patience, Queue, Session, Sync, Target, Waited};
 
 use crate::support::{
-    FOLDER, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed, whole_row,
+    FOLDER, Ranked, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed, whole_row,
 };
 
 const PRIORITY: Order = Order { due: None, priority: Some(0) };
-
-/// An engine with a queue of rows that say which come first.
-struct Place {
-    disk: FaultDisk,
-    engine: Engine,
-    queue: Arc<Queue>,
-}
-
-impl Place {
-    fn new(definition: &Definition) -> Place {
-        let disk = FaultDisk::default();
-        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
-        engine.create(Path::new(FOLDER), definition).unwrap();
-        let queue = engine.open(Path::new(FOLDER)).unwrap();
-        Place { disk, engine, queue }
-    }
-
-    fn reopened(self) -> Place {
-        let Place { disk, engine, queue } = self;
-        drop((queue, engine));
-        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
-        let queue = engine.open(Path::new(FOLDER)).unwrap();
-        Place { disk, engine, queue }
-    }
-
-    fn put(&self, rows: &[(Option<i64>, &str)]) {
-        put(&self.queue, rows);
-    }
-}
 
 fn put(queue: &Queue, rows: &[(Option<i64>, &str)]) {
     let rows: Vec<Vec<u8>> = rows.iter().map(|(priority, text)| whole_row(*priority, None, text)).collect();
@@ -55,9 +26,9 @@ fn take(taker: &mut Session, queue: &Arc<Queue>, rows_max: usize) -> Vec<String>
 
 #[test]
 fn the_lowest_number_comes_first_and_then_the_row_that_was_inserted_first() {
-    let mut place = Place::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    place.put(&[(Some(5), "f"), (None, "c"), (Some(-1), "b"), (Some(0), "d"), (Some(i64::MAX), "g")]);
-    place.put(&[(Some(i64::MIN), "a"), (Some(1), "e")]);
+    let mut place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    put(&place.queue, &[(Some(5), "f"), (None, "c"), (Some(-1), "b"), (Some(0), "d"), (Some(i64::MAX), "g")]);
+    put(&place.queue, &[(Some(i64::MIN), "a"), (Some(1), "e")]);
     let order = ["a", "b", "c", "d", "e", "f", "g"];
     let mut taker = session(1);
     assert_eq!(take(&mut taker, &place.queue, 9), order);
@@ -72,16 +43,16 @@ fn the_lowest_number_comes_first_and_then_the_row_that_was_inserted_first() {
         taker.end().unwrap();
     }
     assert_eq!(place.queue.rows(), 0);
-    place.put(&[(Some(2), "y"), (Some(1), "x")]);
+    put(&place.queue, &[(Some(2), "y"), (Some(1), "x")]);
     place.queue.truncate().unwrap();
-    place.put(&[(Some(2), "z"), (Some(1), "w")]);
+    put(&place.queue, &[(Some(2), "z"), (Some(1), "w")]);
     assert_eq!(take(&mut taker, &place.queue, 9), ["w", "z"]);
 }
 
 #[test]
 fn numbers_without_a_sign_are_in_order() {
     let unsigned = (Kind::Integer { signed: false }, 8);
-    let place = Place::new(&ordered(Sync::Always, unsigned, PRIORITY));
+    let place = Ranked::new(&ordered(Sync::Always, unsigned, PRIORITY));
     let row = |number: u64, text| ordered_row((Some(&number.to_le_bytes()), 8), None, text);
     place.queue.publish(&[&row(u64::MAX, "b"), &row(1 << 63, "c"), &row(7, "a")], None).unwrap();
     assert_eq!(
@@ -96,8 +67,8 @@ fn numbers_without_a_sign_are_in_order() {
 
 #[test]
 fn priority_after_abort() {
-    let place = Place::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    place.put(&[(Some(2), "c"), (Some(1), "a"), (Some(1), "b"), (Some(3), "d")]);
+    let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    put(&place.queue, &[(Some(2), "c"), (Some(1), "a"), (Some(1), "b"), (Some(3), "d")]);
     let (mut one, mut two) = (session(1), session(2));
     assert_eq!(take(&mut one, &place.queue, 2), ["a", "b"]);
     assert_eq!(take(&mut two, &place.queue, 1), ["c"]);
@@ -127,7 +98,7 @@ fn priority_after_abort() {
 #[test]
 fn who_waits_is_given_the_rows_that_come_first() {
     ends(|| {
-        let place = Place::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+        let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
         let queue = place.queue.clone();
         let waiter = std::thread::spawn({
             let queue = queue.clone();
@@ -141,7 +112,7 @@ fn who_waits_is_given_the_rows_that_come_first() {
         while queue.status().waiters == 0 {
             std::thread::yield_now();
         }
-        place.put(&[(Some(3), "c"), (Some(4), "d"), (Some(2), "b"), (Some(1), "a")]);
+        put(&place.queue, &[(Some(3), "c"), (Some(4), "d"), (Some(2), "b"), (Some(1), "a")]);
         assert_eq!(waiter.join().unwrap(), ["a", "b"]);
         assert_eq!(queue.status().counters.handed_over, 2);
     });
@@ -162,33 +133,33 @@ impl Filter for Begins {
 
 #[test]
 fn a_condition_finds_a_row_that_came_before_those_it_has_looked_at() {
-    let place = Place::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
     let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))) };
     let mut taker = session(1);
     let mut take = |rows_max: usize| {
         taker.wait(std::slice::from_ref(&target), &mut poll(rows_max)).unwrap();
         texts(&taker, &place.queue)
     };
-    place.put(&[(Some(5), "x5"), (Some(6), "a"), (Some(7), "a"), (Some(8), "x8")]);
+    put(&place.queue, &[(Some(5), "x5"), (Some(6), "a"), (Some(7), "a"), (Some(8), "x8")]);
     assert_eq!(take(1), ["x5"]);
     assert!(take(2) == ["x8"] && take(1).is_empty());
-    place.put(&[(Some(9), "x9"), (Some(3), "x3"), (Some(1), "a"), (Some(2), "x2")]);
+    put(&place.queue, &[(Some(9), "x9"), (Some(3), "x3"), (Some(1), "a"), (Some(2), "x2")]);
     assert_eq!(take(2), ["x2", "x3"]);
     assert_eq!(take(2), ["x9"]);
     // More than are remembered.
     let many: Vec<(Option<i64>, &str)> = (0..5000).map(|number| (Some(-number), "a")).collect();
-    place.put(&many);
-    place.put(&[(Some(-2000), "x")]);
+    put(&place.queue, &many);
+    put(&place.queue, &[(Some(-2000), "x")]);
     assert_eq!(take(1), ["x"]);
 }
 
 #[test]
 fn many_rows_are_shown_in_the_order_in_which_they_were_taken() {
-    let place = Place::new(&ordered(Sync::Never, WHOLE, PRIORITY));
+    let place = Ranked::new(&ordered(Sync::Never, WHOLE, PRIORITY));
     let texts: Vec<String> = (0..300).map(|number| format!("{number:03}")).collect();
     let rows: Vec<(Option<i64>, &str)> =
         texts.iter().rev().map(|text| (text.parse().ok(), text.as_str())).collect();
-    rows.chunks(7).for_each(|rows| place.put(rows));
+    rows.chunks(7).for_each(|rows| put(&place.queue, rows));
     place.queue.maintain().unwrap();
     let place = place.reopened();
     assert_eq!(take(&mut session(1), &place.queue, 1000), texts);
@@ -196,10 +167,10 @@ fn many_rows_are_shown_in_the_order_in_which_they_were_taken() {
 
 #[test]
 fn a_walk_does_not_end_with_the_row_that_was_inserted_last() {
-    let place = Place::new(&ordered(Sync::Never, WHOLE, PRIORITY));
+    let place = Ranked::new(&ordered(Sync::Never, WHOLE, PRIORITY));
     // The last of the first rows that the walk looks up at once.
     let order = (0..63).chain(64..100).chain([63]);
-    order.for_each(|priority| place.put(&[(Some(priority), "x")]));
+    order.for_each(|priority| put(&place.queue, &[(Some(priority), "x")]));
     assert_eq!(take(&mut session(1), &place.queue, 1000).len(), 100);
 }
 
@@ -222,8 +193,8 @@ fn rows_keep_their_priorities_when_most_of_their_segment_is_gone() {
 
 #[test]
 fn downgrade_refused() {
-    let place = Place::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    place.put(&[(Some(1), "x")]);
+    let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    put(&place.queue, &[(Some(1), "x")]);
     place.queue.maintain().unwrap();
     drop((place.queue, place.engine));
     let names = place.disk.names().into_iter().filter(|name| name.starts_with(FOLDER));

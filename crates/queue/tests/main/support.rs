@@ -263,3 +263,28 @@ pub(crate) fn states_of_cuts<T: PartialEq>(
     states.dedup();
     states
 }
+
+/// An engine with a queue of rows that say when or before which others they are given.
+pub(crate) struct Ranked {
+    pub(crate) disk: FaultDisk,
+    pub(crate) engine: Engine,
+    pub(crate) queue: Arc<Queue>,
+}
+
+impl Ranked {
+    pub(crate) fn new(definition: &Definition) -> Ranked {
+        let disk = FaultDisk::default();
+        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
+        engine.create(Path::new(FOLDER), definition).unwrap();
+        let queue = engine.open(Path::new(FOLDER)).unwrap();
+        Ranked { disk, engine, queue }
+    }
+
+    pub(crate) fn reopened(self) -> Ranked {
+        let Ranked { disk, engine, queue } = self;
+        drop((queue, engine));
+        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
+        let queue = engine.open(Path::new(FOLDER)).unwrap();
+        Ranked { disk, engine, queue }
+    }
+}
