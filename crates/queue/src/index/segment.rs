@@ -84,10 +84,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// The active segment, before its first row.
     pub(crate) fn active(file: Arc<SegmentFile>, base: RowId) -> Segment {
-        let list = List::Loaded(Vec::new());
-        let (base, end) = (base.0, base.0);
-        let (base, end, stored) = (base, end, None);
-        Segment { base, end, stored, ..Segment::empty(file, list) }
+        Segment { base: base.0, end: base.0, ..Segment::empty(file, List::Loaded(Vec::new())) }
     }
 
     /// A sealed segment of which only the entry in the checkpoint was read.

@@ -182,7 +182,6 @@ impl<'a> Past<'a> {
         stop: &AtomicBool,
         report: &Report,
     ) -> Result<(Reached, usize)> {
-        boot::refuse_outside(data)?;
         forget_source(data)?;
         let (position, name) = self.recover(data, wanted, stop)?;
         let Some(files) = self.log.from(&position.0) else {

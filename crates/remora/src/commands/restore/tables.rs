@@ -167,7 +167,7 @@ fn dump_from(
     let own = &arguments.until;
     let options: Vec<String> =
         boot::FRUGAL.iter().map(ToString::to_string).chain(own.server_option.iter().cloned()).collect();
-    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: Some(work) };
+    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
     let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
     let data = boot::data(files, wanted)?;
     report.phase("recovering", None);

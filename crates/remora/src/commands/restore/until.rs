@@ -141,6 +141,7 @@ fn whole(
     let (_, files) = boot::files(named, work.path(), Request::new(Some(past.generation), jobs), world)?;
     let data = boot::data(&files, wanted)?;
     report.phase("recovering", None);
+    boot::refuse_outside(&data)?;
     let replayed = past.replay((&data, work.path()), (&Selection::default(), wanted), stop, report)?;
     finish(&work.path().join("tree"), &data, target)?;
     Ok(replayed)
