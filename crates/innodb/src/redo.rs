@@ -235,11 +235,11 @@ impl Chain {
         Ok(())
     }
 
-    /// Ends the copy at this LSN, which must be the end of a mini-transaction.
+    /// Whether the copy can end at this LSN, which must be the end of a mini-transaction.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the copy does not end there.
-    pub fn end(self, lsn: u64) -> Result<(), Error> {
+    pub fn end(&self, lsn: u64) -> Result<(), Error> {
         if self.lsn == lsn && self.rest.is_empty() { Ok(()) } else { Err(self.gap()) }
     }
 

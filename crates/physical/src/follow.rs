@@ -242,7 +242,7 @@ impl Follow {
             return Err(self.lost("it was not copied to the end; make the copy again".to_owned()));
         }
         let (head, read, whole) = (self.chain.head(), self.lsn(), self.proven());
-        if self.chain.clone().end(end).is_err() {
+        if self.chain.end(end).is_err() {
             return Err(self.lost(format!(
                 "the copy must end at LSN {end}, but it was read up to LSN {read} and is whole up to LSN {whole}; make \
                  the copy again"
