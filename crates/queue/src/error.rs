@@ -97,7 +97,8 @@ pub enum Error {
 
     /// A column can't say what it should.
     #[error(
-        "column {column} can't say when a row is due, which an integer, a TIMESTAMP or a DATETIME can, or which row comes first, which an integer can", column = column + 1
+        "column {column} can't be used: DUE needs an integer, a TIMESTAMP or a DATETIME, and PRIORITY an integer",
+        column = column + 1
     )]
     Column {
         /// Its number, counted from 0.
