@@ -3,15 +3,16 @@
 //! deadlock.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+#[path = "interleaving/back.rs"]
+mod back;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use disk::faults::FaultDisk;
 use queue::{
-    Column, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue,
-    Schema, Session, Sync, Target, Token, Waited, Xid,
+    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited, Xid,
 };
 use shuttle::thread;
 
@@ -66,7 +67,7 @@ fn only(queue: &Arc<Queue>, first: u8) -> Target {
     Target { queue: queue.clone(), filter: Some(Arc::new(First(first, first.to_string()))) }
 }
 
-fn check(scenario: fn()) {
+fn check(scenario: impl Fn() + Send + std::marker::Sync + Copy + 'static) {
     shuttle::check_random(scenario, SCHEDULES);
     shuttle::check_pct(scenario, SCHEDULES, 3);
 }
@@ -117,8 +118,7 @@ fn a_row_ended_while_its_queue_is_replaced_does_not_come_back() {
             old.let_go();
             assert_eq!((new.status().waiting, new.status().owned), (1, 0));
         };
-        shuttle::check_random(scenario, SCHEDULES);
-        shuttle::check_pct(scenario, SCHEDULES, 3);
+        check(scenario);
     }
 }
 
@@ -364,180 +364,4 @@ fn the_harness_reports_a_lost_wake_up() {
         queues[0].publish(&[b"row"], None).unwrap();
         taker.join().unwrap();
     });
-}
-
-/// Leases a row.
-fn leased(queue: &Arc<Queue>, length: Duration) -> Token {
-    let (_, leased) = session(9).lease(&[all(queue)], &mut Patience::poll(), length).unwrap();
-    leased.unwrap().rows()[0].token
-}
-
-#[test]
-fn a_leased_row_that_comes_back_reaches_who_waits_for_it() {
-    for how in 0..3 {
-        let scenario = move || {
-            let (_engine, queues) = queues(1, Sync::Never);
-            let queue = queues[0].clone();
-            put(&queue, b"row");
-            // Other tests move the clock too, but not by hours.
-            let token = leased(&queue, Duration::from_secs(if how == 2 { 1 } else { 1_000_000 }));
-            let target = all(&queue);
-            let taker = thread::spawn(move || take(1, &[target]));
-            match how {
-                0 => assert_eq!(queue.nack(&[token], None, "").unwrap(), 1),
-                1 => assert_eq!(queue.release(&[token]).unwrap(), 1),
-                _ => {
-                    UP_MS.fetch_add(1000, Ordering::Relaxed);
-                    queue.end_due().unwrap();
-                }
-            }
-            taker.join().unwrap();
-            assert_eq!((queue.rows(), queue.status().leased), (0, 0));
-        };
-        shuttle::check_random(scenario, SCHEDULES);
-        shuttle::check_pct(scenario, SCHEDULES, 3);
-    }
-}
-
-/// A token is good once, whoever else uses it and whether its lease is over or not.
-#[test]
-fn a_token_ends_its_row_once() {
-    for sync in [Sync::Always, Sync::Never] {
-        let scenario = move || {
-            let (_engine, queues) = queues(1, sync);
-            let queue = queues[0].clone();
-            put(&queue, b"row");
-            let token = leased(&queue, Duration::from_secs(1));
-            let mut threads: Vec<_> = (0..2)
-                .map(|_| {
-                    let queue = queue.clone();
-                    thread::spawn(move || queue.ack(&[token]).unwrap())
-                })
-                .collect();
-            let other = queue.clone();
-            threads.push(thread::spawn(move || {
-                UP_MS.fetch_add(1000, Ordering::Relaxed);
-                other.end_due().unwrap();
-                let taken = session(2).wait(&[all(&other)], &mut Patience::poll()).unwrap();
-                u64::from(matches!(taken, Waited::Taken(_)))
-            }));
-            let good: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-            assert_eq!(good, 1);
-        };
-        shuttle::check_random(scenario, SCHEDULES);
-        shuttle::check_pct(scenario, SCHEDULES, 3);
-    }
-}
-
-/// Two rows fail for the last time at once; who waits where they go gets both, and each is there once.
-#[test]
-fn rows_without_tries_left_reach_who_waits_for_them() {
-    let scenario = || {
-        let (engine, mut queues) = queues(1, Sync::Always);
-        let policy = Policy { tries: 1, dead: Some("/db/0".into()), ..Policy::default() };
-        let definition = Definition { transactional: true, policy, ..Definition::default() };
-        engine.create(Path::new("/db/jobs"), &definition).unwrap();
-        queues.push(engine.open(Path::new("/db/jobs")).unwrap());
-        let (dead, queue) = (queues[0].clone(), queues[1].clone());
-        queue.publish(&[b"one", b"two"], None).unwrap();
-        let hour = Duration::from_secs(1_000_000);
-        let tokens = [leased(&queue, hour), leased(&queue, hour)];
-        let target = all(&dead);
-        let taker = thread::spawn(move || (1..3).for_each(|number| take(number, &[target.clone()])));
-        let threads = tokens.map(|token| {
-            let queue = queue.clone();
-            thread::spawn(move || assert_eq!(queue.nack(&[token], None, "why").unwrap(), 1))
-        });
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(queue.rows(), 0, "they are moved when nack returns");
-        taker.join().unwrap();
-        assert_eq!(dead.rows(), 0);
-    };
-    shuttle::check_random(scenario, SCHEDULES);
-    shuttle::check_pct(scenario, SCHEDULES, 3);
-}
-
-/// A row dies while its queue is replaced by a copy: it is where it goes to, or dead in the copy, never both.
-#[test]
-fn a_row_dies_while_its_queue_is_copied() {
-    let scenario = || {
-        let (engine, _) = queues(0, Sync::Always);
-        let policy = Policy { tries: 1, dead: Some("/db/dead".into()), ..Policy::default() };
-        let definition = Definition { policy, ..Definition::default() };
-        let (folder, other) = (Path::new("/db/jobs"), Path::new("/db/copy"));
-        engine.create(Path::new("/db/dead"), &Definition::default()).unwrap();
-        engine.create(folder, &definition).unwrap();
-        let (dead, queue) = (engine.open(Path::new("/db/dead")).unwrap(), engine.open(folder).unwrap());
-        put(&queue, b"row");
-        let token = leased(&queue, Duration::from_secs(1_000_000));
-        let dying = queue.clone();
-        let nacker = thread::spawn(move || assert_eq!(dying.nack(&[token], None, "").unwrap(), 1));
-        queue.hold_back().unwrap();
-        engine.create(other, &definition).unwrap();
-        let copy = engine.open(other).unwrap();
-        let mut cursor = queue.copy_cursor();
-        while let Some((_, row)) = cursor.advance().unwrap() {
-            put(&copy, row);
-        }
-        queue.copied_to(&copy).unwrap();
-        engine.rename(folder, Path::new("/db/away")).unwrap();
-        queue.replaced_by(&copy, || engine.rename(other, folder)).unwrap();
-        queue.let_go();
-        nacker.join().unwrap();
-        copy.bury().unwrap();
-        assert_eq!((copy.rows(), dead.rows()), (0, 1));
-    };
-    shuttle::check_random(scenario, SCHEDULES);
-    shuttle::check_pct(scenario, SCHEDULES, 3);
-}
-
-/// Rows become due while they are added, and while sessions begin to wait: each session is given one.
-#[test]
-fn rows_that_become_due_reach_who_waits() {
-    static WALL_MS: AtomicU64 = AtomicU64::new(0);
-    let scenario = || {
-        WALL_MS.store(0, Ordering::Relaxed);
-        let now_ms = || WALL_MS.load(Ordering::Relaxed);
-        let options = Options { threads: 0, up_ms: now_ms, ..Options::new(now_ms, || [5; 16]) };
-        let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
-        let column = |name: &str, at| {
-            let (kind, place) = (Kind::Integer { signed: true }, Place::Fixed(at, 1));
-            Column { name: name.to_owned(), kind, place, null_bit: None, members: Vec::new() }
-        };
-        let columns = vec![column("due", 0), column("priority", 1)];
-        let schema = Schema { null_bytes: 0, fixed_bytes: 2, columns }.encode();
-        let order = Order { due: Some(0), priority: Some(1) };
-        let folder = Path::new("/db/jobs");
-        engine.create(folder, &Definition { schema, order, ..Definition::default() }).unwrap();
-        let queue = engine.open(folder).unwrap();
-        let target = all(&queue);
-        let takers = [1, 2].map(|number| {
-            let target = target.clone();
-            thread::spawn(move || take(number, &[target]))
-        });
-        let adder = thread::spawn({
-            let queue = queue.clone();
-            move || {
-                let mut session = session(3);
-                session.publish_unsettled(&queue, &[&[1, 7]]).unwrap();
-                put(&queue, &[1, 8]);
-                session.settle(true).unwrap();
-                // Who settles a row that is due already has a thread look.
-                queue.end_due().unwrap();
-            }
-        });
-        let timer = thread::spawn({
-            let queue = queue.clone();
-            move || {
-                WALL_MS.store(1000, Ordering::Relaxed);
-                queue.end_due().unwrap();
-            }
-        });
-        timer.join().unwrap();
-        adder.join().unwrap();
-        takers.into_iter().for_each(|taker| taker.join().unwrap());
-        assert_eq!(queue.rows(), 0);
-    };
-    shuttle::check_random(scenario, SCHEDULES);
-    shuttle::check_pct(scenario, SCHEDULES, 3);
 }
