@@ -1,17 +1,13 @@
 //! `remora queue forward`
 
-use std::time::Instant;
-
 use anyhow::Result;
 use clap::Args;
-use progress::{Progress, count};
-use serde_json::json;
 
 use super::relay::{Route, Rows};
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
 use crate::exit::Exit;
-use crate::report::{self, Report};
+use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -49,13 +45,5 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     };
     let rows = Rows { once: arguments.once, ..Rows::default() };
     let route = Route { from, to, queue, into, rows, stop: stop_flag(report)? };
-    let began = Instant::now();
-    let (ended, rows) = route.run(report)?;
-    let seconds = began.elapsed().as_secs_f64();
-    if report.is_json() {
-        report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
-    } else {
-        report.note(&format!("{} forwarded in {}", count(rows, "row"), report::clock(seconds)));
-    }
-    Ok(ended)
+    route.run_and_tell("forwarded", report)
 }

@@ -5,15 +5,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use progress::{Progress, count};
+use serde_json::json;
 use server::{Session, TableName, Target, quote_name};
 
 use super::column::{Column, columns};
 use super::rows::{must_be_queue, table_engine};
 use crate::exit::{Exit, stopped};
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::stop::pause;
 
 /// Seconds that the source waits for a row before the relay checks whether to continue.
@@ -54,7 +56,7 @@ pub(crate) struct Rows {
 
 impl Route {
     /// Moves rows until it is stopped, or until there are none. Returns how many.
-    pub(crate) fn run(&self, report: &Report) -> Result<(Exit, u64)> {
+    fn run(&self, report: &Report) -> Result<(Exit, u64)> {
         let mut rows = 0;
         let mut relay = Some(self.connect()?);
         let ended = loop {
@@ -72,6 +74,19 @@ impl Route {
             };
         };
         Ok((ended, rows))
+    }
+
+    /// Moves rows and says how many; `done` is what was done with them.
+    pub(crate) fn run_and_tell(&self, done: &str, report: &Report) -> Result<Exit> {
+        let began = Instant::now();
+        let (ended, rows) = self.run(report)?;
+        let seconds = began.elapsed().as_secs_f64();
+        if report.is_json() {
+            report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
+        } else {
+            report.note(&format!("{} {done} in {}", count(rows, "row"), report::clock(seconds)));
+        }
+        Ok(ended)
     }
 
     /// Connects, and refuses what cannot be relayed.

@@ -1,7 +1,5 @@
 //! `remora queue retry`
 
-use std::time::Instant;
-
 use anyhow::{Result, bail};
 use clap::Args;
 use progress::{Progress, count};
@@ -14,7 +12,7 @@ use super::rows;
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
 use crate::exit::Exit;
-use crate::report::{self, Report};
+use crate::report::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -72,19 +70,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
         return Ok(Exit::Done);
     }
-    let began = Instant::now();
-    let (ended, rows) = route.run(report)?;
-    let seconds = began.elapsed().as_secs_f64();
-    if report.is_json() {
-        report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
-    } else {
-        report.note(&format!(
-            "{} moved from {queue} to {into} in {}",
-            count(rows, "row"),
-            report::clock(seconds)
-        ));
-    }
-    Ok(ended)
+    route.run_and_tell(&format!("moved from {queue} to {into}"), report)
 }
 
 /// Each row has to fit as it is: what is cut off or left out could not be brought back.

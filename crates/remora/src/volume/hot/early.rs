@@ -60,12 +60,14 @@ impl HotFeed<'_> {
         }
     }
 
-    /// Notes that the copy has this tablespace. `space` is 0 if its first page was not written yet.
+    /// Notes that the copy has this tablespace. `space` is 0 for the system tablespace, and if the first page
+    /// was not written yet.
     pub(super) fn note_space(&mut self, space: u32, path: &Path) {
-        if space == 0 && !self.is_system(path) && !file::is_altered(path) {
+        if space != 0 {
+            self.spaces.insert(space, path.to_owned());
+        } else if !self.is_system(path) && !file::is_altered(path) {
             self.unwritten.push(path.to_owned());
         }
-        self.spaces.insert(space, path.to_owned());
     }
 
     /// The contents of a small file; none if it does not exist.
