@@ -13,6 +13,7 @@
 #include "ha_queue.h"
 #include "queue_opened.h"
 #include "queue_order.h"
+#include "queue_row.h"
 
 /* The number of a column among those that are stored. */
 static int number_of(const TABLE *table, const queue_noted &noted, const Field *field)
@@ -23,20 +24,6 @@ static int number_of(const TABLE *table, const queue_noted &noted, const Field *
   return number;
 }
 
-static bool is_integer(const Field *field)
-{
-  switch (field->real_type()) {
-  case MYSQL_TYPE_TINY:
-  case MYSQL_TYPE_SHORT:
-  case MYSQL_TYPE_INT24:
-  case MYSQL_TYPE_LONG:
-  case MYSQL_TYPE_LONGLONG:
-    return true;
-  default:
-    return false;
-  }
-}
-
 bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_noted &noted,
                     queue_order *order)
 {
@@ -44,20 +31,20 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
   if (!queue_find_column(table, "DUE", options->due, &due) || !queue_find_column(table, "PRIORITY", options->priority, &priority))
     return false;
   if (due) {
-    const auto type= due->real_type();
-    if (noted.has(due) || !(is_integer(due) || type == MYSQL_TYPE_TIMESTAMP2 || type == MYSQL_TYPE_DATETIME2)) {
+    const uint32_t kind= queue_kind_of(due);
+    if (noted.has(due) || (kind != RQ_INTEGER && kind != RQ_TIMESTAMP && kind != RQ_DATETIME)) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                       "Queue: column '%s' can't say when a row is due: it must be an integer (seconds since 1970), a TIMESTAMP or a DATETIME, "
                       "and not one that is filled when a row is read", MYF(0), options->due);
       return false;
     }
-    if (type == MYSQL_TYPE_DATETIME2)
+    if (kind == RQ_DATETIME)
       queue_warn(thd, (std::string("column '") + options->due + "' has no time zone, and DUE reads it as UTC: fill it with "
                        "UTC_TIMESTAMP() + INTERVAL ..., or make it a TIMESTAMP").c_str());
     order->due= number_of(table, noted, due);
   }
   if (priority) {
-    if (noted.has(priority) || !is_integer(priority)) {
+    if (noted.has(priority) || queue_kind_of(priority) != RQ_INTEGER) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                       "Queue: column '%s' can't say which rows come first: it must be an integer, and not one that is filled when a row is read", MYF(0), options->priority);
       return false;

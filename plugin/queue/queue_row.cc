@@ -90,6 +90,14 @@ static void describe(const Field *field, rq_column *column, std::vector<rq_slice
   }
 }
 
+uint32_t queue_kind_of(const Field *field)
+{
+  rq_column column= {};
+  std::vector<rq_slice> members;
+  describe(field, &column, &members);
+  return column.kind;
+}
+
 /*
   The number of the first NULL bit in a row. It and those that follow are as the server numbers them in a table
   without the columns that are noted: there one bit comes before them if all columns have a fixed length.

@@ -16,6 +16,9 @@
 std::vector<rq_column> queue_columns(const TABLE *table, const queue_noted &noted, uint *fixed,
                                      std::deque<std::vector<rq_slice>> *members);
 
+/* What a column is to the core: one of RQ_INTEGER and so on. */
+uint32_t queue_kind_of(const Field *field);
+
 /* How many bytes the NULL bits of a row take. */
 uint queue_null_bytes(const TABLE *table, const queue_noted &noted);
 
