@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, root, run, target};
+use crate::{cargo, root, run, shown, target};
 
 /// Coverage for libFuzzer: a counter for each edge, and the operands of comparisons.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -22,39 +22,46 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     if chosen.is_empty() {
         bail!("no target {target}; there are {}", targets.join(", "));
     }
-    run_all(&chosen, seconds)
-}
-
-/// Runs every target; this is their total time.
-pub(crate) fn all(seconds: u32) -> Result<()> {
-    let targets = targets()?;
-    let share = seconds / u32::try_from(targets.len().max(1))?;
-    run_all(&targets.iter().collect::<Vec<_>>(), share.max(1))
-}
-
-/// Builds the targets and runs them one after the other. Interesting inputs are kept in the build folder, and
-/// the next run begins with them.
-fn run_all(chosen: &[&String], seconds: u32) -> Result<()> {
-    let folder = root().join("fuzz");
-    let built = target().join("fuzz");
-    let (host, mut build) = (host()?, cargo());
-    // With a named target, build scripts are built without the flags, with which they could not be linked.
-    build
-        .args(["build", "--release", "--quiet", "--target", &host, "--manifest-path"])
-        .arg(folder.join("Cargo.toml"));
-    run(build.arg("--target-dir").arg(&built).env("RUSTFLAGS", FLAGS))?;
-    for target in chosen {
-        let corpus = built.join("corpus").join(target);
-        std::fs::create_dir_all(&corpus)?;
-        let mut fuzzer = Command::new(built.join(&host).join("release").join(target));
-        fuzzer.arg(&corpus).arg(format!("-max_total_time={seconds}"));
-        // A failing input stays where it can be run again.
-        fuzzer
-            .arg(format!("-artifact_prefix={}/", folder.display()))
-            .args(["-print_final_stats=1", "-verbosity=0"]);
-        run(&mut fuzzer)?;
+    let share = (seconds / u32::try_from(chosen.len())?).max(1);
+    build()?;
+    let mut inputs = 0;
+    for target in &chosen {
+        inputs += run_one(target, share)?;
     }
+    println!("fuzzed: {} decoders, {share} s each, {inputs} inputs", chosen.len());
     Ok(())
+}
+
+/// Builds all targets.
+fn build() -> Result<()> {
+    // With a named target, build scripts are built without the flags, with which they could not be linked.
+    let mut build = cargo();
+    build.args(["build", "--release", "--quiet", "--target", &host()?, "--manifest-path"]);
+    build.arg(root().join("fuzz/Cargo.toml")).arg("--target-dir").arg(target().join("fuzz"));
+    run(build.env("RUSTFLAGS", FLAGS))
+}
+
+/// Runs a target, and returns how many inputs it was given. Interesting ones are kept in the build folder, and
+/// the next run begins with them.
+fn run_one(name: &str, seconds: u32) -> Result<u64> {
+    let built = target().join("fuzz");
+    let corpus = built.join("corpus").join(name);
+    std::fs::create_dir_all(&corpus)?;
+    let mut fuzzer = Command::new(built.join(host()?).join("release").join(name));
+    fuzzer.arg(&corpus).arg(format!("-max_total_time={seconds}"));
+    // A failing input stays where it can be run again.
+    fuzzer.arg(format!("-artifact_prefix={}/", root().join("fuzz").display()));
+    fuzzer.args(["-print_final_stats=1", "-verbosity=0"]);
+    let line = shown(&fuzzer);
+    println!("$ {line}");
+    let output = fuzzer.output().with_context(|| line.clone())?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    print!("{told}");
+    if !output.status.success() {
+        bail!("{line}: {}", output.status);
+    }
+    let inputs = told.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    inputs.and_then(|number| number.trim().parse().ok()).with_context(|| format!("{line}: no count of inputs"))
 }
 
 /// The names of the files in `fuzz/targets`.

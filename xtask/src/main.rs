@@ -42,7 +42,8 @@ const HELP: &str = "cargo xtask CHORE
   matrix                          write the tables of servers in documents anew
   ci [--since REV]                format, tidy, lints, dependencies, documents, fuzzing, tests on all servers; with
                                   --since also mutants of what has changed since then
-  fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
+  fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of, for that long; all of them share the time
+  size                            build the release program, and say how large it is without symbols
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
   mutate [CRATE...] [--shard K/N] [--in-diff REV]
                                   change the code in small ways: which change does no test notice? K of N parts, from 0
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Some("mutate") => mutate::run(rest),
         Some("ci") => ci(rest),
         Some("fuzz") => fuzz::fuzz(rest),
+        Some("size") => audit::size().map(|size| println!("{size}")),
         Some("bench") => bench::run(rest),
         Some("corpora") => corpora::run(rest),
         Some("help" | "--help") => {
@@ -98,7 +100,7 @@ fn main() -> ExitCode {
 }
 
 /// How long all decoders together are fuzzed in [`ci`].
-const FUZZ_S: u32 = 120;
+const FUZZ_S: &str = "120";
 
 /// Everything that a change must pass. The tests come last, so that their counts are at the end of the
 /// output.
@@ -118,13 +120,7 @@ fn ci(arguments: &[String]) -> Result<()> {
         audit::dependencies()?;
         servers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    let size = std::thread::scope(|scope| {
-        // It is compiled into a folder of its own, and most of the rest takes one core.
-        let size = scope.spawn(audit::size);
-        run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-        fuzz::all(FUZZ_S)?;
-        size.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
+    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     if let Some(since) = since {
         mutate::run(&["--in-diff".to_owned(), since])?;
     }
@@ -132,9 +128,30 @@ fn ci(arguments: &[String]) -> Result<()> {
         None => guest::tests(&[])?,
         Some(why) => format!("guest tests left out: {why}"),
     };
-    test::run(&["--all-servers".to_owned()])?;
-    println!("{guest}\n{size}");
+    let (fuzzed, size) = std::thread::scope(|scope| {
+        // The tests often wait for servers and disks. Then the processor compiles and fuzzes.
+        let beside = scope.spawn(|| {
+            let fuzzed = patiently(&["fuzz", "all", FUZZ_S])?;
+            anyhow::Ok((fuzzed, patiently(&["size"])?))
+        });
+        test::run(&["--all-servers".to_owned()])?;
+        beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    println!("{guest}\n{fuzzed}\n{size}");
     Ok(())
+}
+
+/// Runs a chore that leaves the processor to others. Its last line is returned; all of its output is shown if
+/// it fails.
+fn patiently(chore: &[&str]) -> Result<String> {
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(std::env::current_exe()?).args(chore).current_dir(root());
+    let output = command.output().with_context(|| shown(&command))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!("{}: {}\n{printed}{}", shown(&command), output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(printed.lines().next_back().unwrap_or_default().to_owned())
 }
 
 /// The cargo that runs this program.

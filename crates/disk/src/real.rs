@@ -15,8 +15,8 @@ use rustix::io::Errno;
 
 use crate::{Batch, Disk, Guard, Resident, Share, Sink, Source, Stat, Volume, lease, residency};
 
-/// Zeros to write over a range if a hole can't be made.
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// So many zeros are written at a time if a hole can't be made.
+const CLEAR_BYTES: usize = 1 << 16;
 
 /// The operating system's own files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,12 +151,13 @@ impl Volume for RealFile {
         if len > 0 && self.device_len.is_none() && fallocate(&self.file, mode, at, len).is_ok() {
             return Ok(());
         }
+        let zeros = vec![0; CLEAR_BYTES];
         let mut done = 0;
         while done < len {
-            let count = (len - done).min(ZEROS.len() as u64);
-            let zeros = ZEROS.get(..usize::try_from(count).unwrap_or(0)).unwrap_or(&ZEROS);
-            self.file.write_all_at(zeros, at + done)?;
-            done += count;
+            let left = usize::try_from(len - done).unwrap_or(CLEAR_BYTES);
+            let piece = zeros.get(..left).unwrap_or(&zeros);
+            self.file.write_all_at(piece, at + done)?;
+            done += piece.len() as u64;
         }
         Ok(())
     }
