@@ -21,6 +21,7 @@ use crate::report::Report;
 const EXAMPLES: &str = "EXAMPLES
   remora queue status                 each queue of the server: what waits, what is owned, how old
   remora queue status --every 1       the same each second, with rates
+  remora queue status --live          a screen of it, until q
   remora queue status unix:///a.sock  the queues of this server
   remora queue list shop 'crm.*dead'  the queues of a database and others, with their options
   remora queue peek shop.dead --where 'failed > 5'           look at rows; nothing is taken

@@ -1,16 +1,20 @@
 //! `remora queue status`
 
+mod live;
+
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use dump::Selection;
 use serde_json::json;
+use server::Session;
 
 use super::overview::{Line, lines, open};
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
-use crate::exit::{Exit, stopped};
+use crate::exit::{Exit, stopped, usage};
 use crate::report::{self, Report};
 use crate::stop::pause;
 
@@ -26,43 +30,94 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
 
+    /// A screen, drawn again every second or so many as --every says; q ends it
+    #[arg(long)]
+    live: bool,
+
     #[command(flatten)]
     server: ServerArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    if arguments.live && (report.is_json() || !std::io::stdout().is_terminal()) {
+        return Err(usage("--live needs a terminal; leave it out to print lines"));
+    }
     let server = match &arguments.at {
         Some(at) => arguments.server.at(at),
         None => arguments.server.clone(),
     };
-    let mut session = server.target(password)?.connect()?;
+    let target = server.target(password)?;
+    let connect = || {
+        let mut session = target.connect()?;
+        open(&mut session, &Selection::default(), report)?;
+        anyhow::Ok(session)
+    };
+    let mut session = connect()?;
     let stop = stop_flag(report)?;
-    open(&mut session, &Selection::default(), report)?;
-    let mut before: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let mut asked = None;
+    let every = arguments.every.map(Duration::from_secs);
+    let mut watch = Watch::default();
+    if arguments.live {
+        let mut session = Some(session);
+        // The server may be restarted meanwhile.
+        let look = || {
+            let mut now = session.take().map_or_else(connect, Ok)?;
+            let samples = watch.look(&mut now)?;
+            session = Some(now);
+            Ok(table(&samples))
+        };
+        return live::run(&target.to_string(), look, every.unwrap_or(Duration::from_secs(1)), &stop);
+    }
     loop {
-        let lines = lines(&mut session)?;
-        let now = Instant::now();
-        let seconds = asked.map(|asked: Instant| now.duration_since(asked).as_secs_f64());
-        asked = Some(now);
-        let width = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).max("queue".len());
-        if !report.is_json() {
-            report.data(&row("queue", width, &HEAD.map(str::to_owned)))?;
+        let began = Instant::now();
+        let samples = watch.look(&mut session)?;
+        if report.is_json() {
+            samples.iter().try_for_each(|sample| tell(sample, report))?;
+        } else {
+            table(&samples).iter().try_for_each(|line| report.data(line))?;
         }
-        for line in &lines {
+        let Some(every) = every else { return Ok(Exit::Done) };
+        if !pause((began + every).saturating_duration_since(Instant::now()), &stop) {
+            return Ok(stopped());
+        }
+    }
+}
+
+/// A queue, and how many rows came and went per second since the last look.
+type Sample = (Line, Option<(f64, f64)>);
+
+/// Looks at the queues of a server again and again.
+#[derive(Default)]
+struct Watch {
+    /// How many rows each queue had written and removed.
+    before: BTreeMap<String, (u64, u64)>,
+    asked: Option<Instant>,
+}
+
+impl Watch {
+    fn look(&mut self, session: &mut Session) -> anyhow::Result<Vec<Sample>> {
+        let lines = lines(session)?;
+        let now = Instant::now();
+        let seconds = self.asked.replace(now).map(|asked| now.duration_since(asked).as_secs_f64());
+        let before = &mut self.before;
+        let sample = |line: Line| {
             let earlier = before.insert(line.name.clone(), (line.written, line.removed));
             let rates = earlier.zip(seconds).map(|((written, removed), seconds)| {
                 let rate = |now: u64, before: u64| report::as_f64(now.saturating_sub(before)) / seconds;
                 (rate(line.written, written), rate(line.removed, removed))
             });
-            show(line, width, rates, report)?;
-        }
-        let Some(every) = arguments.every else { return Ok(Exit::Done) };
-        let next = now + Duration::from_secs(every);
-        if !pause(next.saturating_duration_since(Instant::now()), &stop) {
-            return Ok(stopped());
-        }
+            (line, rates)
+        };
+        Ok(lines.into_iter().map(sample).collect())
     }
+}
+
+/// The lines of the table, its head first.
+fn table(samples: &[Sample]) -> Vec<String> {
+    let names = samples.iter().map(|(line, _)| line.name.chars().count());
+    let width = names.max().unwrap_or(0).max("queue".len());
+    let head = row("queue", width, &HEAD.map(str::to_owned));
+    let rows = samples.iter().map(|(line, rates)| row(&line.name, width, &cells(line, *rates)));
+    std::iter::once(head).chain(rows).collect()
 }
 
 /// A line of the table; the name column is as wide as the longest name.
@@ -73,18 +128,9 @@ fn row(name: &str, width: usize, cells: &[String; 9]) -> String {
     )
 }
 
-fn show(line: &Line, width: usize, rates: Option<(f64, f64)>, report: &Report) -> anyhow::Result<()> {
-    if report.is_json() {
-        report.message(&json!({
-            "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
-            "due_later": line.later, "dead": line.dead, "waiters": line.waiters, "oldest_s": line.oldest_s, "bytes": line.bytes,
-            "rows_written": line.written, "rows_removed": line.removed,
-            "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
-        }))?;
-        return Ok(());
-    }
+fn cells(line: &Line, rates: Option<(f64, f64)>) -> [String; 9] {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), report::short);
-    let cells = [
+    [
         line.waiting.to_string(),
         line.owned.to_string(),
         line.later.to_string(),
@@ -94,7 +140,16 @@ fn show(line: &Line, width: usize, rates: Option<(f64, f64)>, report: &Report) -
         report::size(line.bytes),
         rate(rates.map(|rates| rates.0)),
         rate(rates.map(|rates| rates.1)),
-    ];
-    report.data(&row(&line.name, width, &cells))?;
+    ]
+}
+
+/// The same for programs.
+fn tell((line, rates): &Sample, report: &Report) -> anyhow::Result<()> {
+    report.message(&json!({
+        "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
+        "due_later": line.later, "dead": line.dead, "waiters": line.waiters, "oldest_s": line.oldest_s,
+        "bytes": line.bytes, "rows_written": line.written, "rows_removed": line.removed,
+        "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
+    }))?;
     Ok(())
 }
