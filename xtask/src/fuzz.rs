@@ -61,7 +61,9 @@ fn run_one(name: &str, seconds: u32) -> Result<u64> {
         bail!("{line}: {}", output.status);
     }
     let inputs = told.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
-    inputs.and_then(|number| number.trim().parse().ok()).with_context(|| format!("{line}: no count of inputs"))
+    inputs
+        .and_then(|number| number.trim().parse().ok())
+        .with_context(|| format!("{line}: no count of inputs"))
 }
 
 /// The names of the files in `fuzz/targets`.

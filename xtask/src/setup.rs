@@ -21,8 +21,12 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for Galera clusters.
-const CLUSTER: [(&str, &str); 1] = [("/usr/lib/galera/libgalera_smm.so", "galera-4")];
+/// Required for tests that are left out without them: Galera clusters, and examples in Python.
+const FOR_ALL: [(&str, &str); 3] = [
+    ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
+    ("/usr/lib/python3/dist-packages/pymysql/__init__.py", "python3-pymysql"),
+    ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),
+];
 
 /// Required to build the queue engine.
 const ENGINE: [(&str, &str); 3] =
@@ -39,7 +43,7 @@ pub(crate) fn run_quietly() -> Result<()> {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     install(&NEEDED)?;
     if arguments.iter().any(|argument| argument == "--all-servers") {
-        install(&CLUSTER)?;
+        install(&FOR_ALL)?;
         let places = places()?;
         let missing = |product: &Product| sandbox::find(&places, *product).is_err();
         for product in Product::ALL.into_iter().filter(missing) {

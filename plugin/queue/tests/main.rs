@@ -16,6 +16,8 @@ mod crowd;
 mod ddl;
 #[path = "main/due.rs"]
 mod due;
+#[path = "main/example.rs"]
+mod example;
 #[path = "main/fault.rs"]
 mod fault;
 #[path = "main/galera.rs"]
