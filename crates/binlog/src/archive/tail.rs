@@ -49,11 +49,9 @@ impl Tail {
             scanned => scanned?,
         }
         match reader.end() {
-            Some(End::Encrypted { at }) => Err(Error::Foreign(if *at > 0 {
-                "it is encrypted, and an archive has logs as servers send them: in clear"
-            } else {
-                "it is encrypted"
-            })),
+            Some(End::Encrypted { .. }) => {
+                Err(Error::Foreign("it is encrypted, and an archive has logs as servers send them: in clear"))
+            }
             _ => Ok(tail),
         }
     }

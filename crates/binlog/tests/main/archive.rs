@@ -4,12 +4,16 @@ use std::io::Read;
 use std::path::Path;
 
 use binlog::Error;
-use binlog::archive::{About, Archive, Line, Why, lines};
+use binlog::archive::{About, Archive, Line, Why, caught_up, is_line, lines};
 use binlog::reader::Reader;
-use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
+use disk::{Disk, RealDisk};
+
+use crate::support::framed;
 
 const LOG: &[u8] = include_bytes!("../cases/mariadb-10.11.binlog");
+/// Where the last transaction begins. Behind it the log says which file follows.
+const LAST: u64 = 10521;
 const FOLDER: &str = "/repo/db/log";
 const FILES: [&str; 3] = ["binlog.000001", "binlog.000002", "binlog.000003"];
 
@@ -132,7 +136,8 @@ fn a_tail_is_behind_a_whole_transaction_at_every_length() {
     done.unwrap();
     let whole = line(&disk).tail().unwrap().unwrap();
     assert_eq!((whole.end, whole.file.as_str()), (LOG.len() as u64, FILES[2]));
-    assert!(whole.last > 4 && whole.last < whole.end && !whole.state.unwrap().is_empty());
+    assert_eq!((whole.last, whole.next.as_deref()), (LAST, Some(FILES[1])));
+    assert!(!whole.state.unwrap().is_empty());
     let path = line(&disk).folder().join(FILES[2]);
     let mut ends = Vec::new();
     for len in 0..=LOG.len() {
@@ -170,6 +175,11 @@ fn a_description_that_is_none_is_told() {
     let line = archive.begin(about()).unwrap();
     let path = line.folder().join("line.json");
     assert_eq!(archive.newest().unwrap().unwrap().about, about());
+    assert!(is_line(&disk, line.folder()) && !is_line(&disk, Path::new(FOLDER)));
+    let mut first = serde_json::to_value(about()).unwrap();
+    first.as_object_mut().unwrap().remove("version");
+    disk.put(&path, &serde_json::to_vec(&first).unwrap());
+    assert_eq!(archive.newest().unwrap().unwrap().about, about());
     for text in ["", "{", "{\"version\": 2}"] {
         disk.put(&path, text.as_bytes());
         assert!(matches!(archive.newest(), Err(Error::Corrupt(_))), "{text}");
@@ -179,4 +189,56 @@ fn a_description_that_is_none_is_told() {
     disk.put(&path, &serde_json::to_vec(&later).unwrap());
     let error = archive.newest().err().unwrap().to_string();
     assert!(error.contains("version is 2"), "{error}");
+}
+
+#[test]
+fn what_is_encrypted_is_in_no_archive() {
+    let disk = FaultDisk::default();
+    let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+    let line = archive.begin(about()).unwrap();
+    line.writer().unwrap().begin(FILES[0]).unwrap();
+    let path = line.folder().join(FILES[0]);
+    // MariaDB encrypts what follows an event that is in clear, MySQL all of the file.
+    let begun = framed(&[(164, &[&[1, 7, 0, 0, 0][..], &[9; 12]].concat())]);
+    disk.put(&path, &[begun, vec![7; 50]].concat());
+    let error = line.tail().unwrap_err().to_string();
+    assert!(error.contains("as servers send them"), "{error}");
+    disk.put(&path, &[&[0xfd, 0x62, 0x69, 0x6e][..], &[7; 600]].concat());
+    let error = line.tail().unwrap_err().to_string();
+    assert!(error.contains("as MySQL does it"), "{error}");
+}
+
+#[test]
+fn a_file_is_begun_once_and_from_its_first_byte() {
+    let disk = FaultDisk::default();
+    let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+    let line = archive.begin(about()).unwrap();
+    let mut writer = line.writer().unwrap();
+    assert_eq!(writer.file(), None);
+    writer.begin(FILES[0]).unwrap();
+    assert_eq!(writer.file(), Some(FILES[0]));
+    let first = &LOG[4..places()[1]];
+    writer.append(first).unwrap();
+    writer.sync().unwrap();
+    let written = bytes(&disk, line.folder(), FILES[0]).unwrap();
+    // A server that counts from 1 again must not empty what is there.
+    assert!(writer.begin(FILES[0]).is_err());
+    assert_eq!(bytes(&disk, line.folder(), FILES[0]).unwrap().len(), written.len());
+    // Only some of the first four bytes reached the disk.
+    for len in 0..=4 {
+        disk.put(&line.folder().join(FILES[0]), &LOG[..len]);
+        let tail = line.tail().unwrap().unwrap();
+        let mut writer = line.resume(&tail).unwrap();
+        writer.append(first).unwrap();
+        writer.sync().unwrap();
+        assert_eq!(bytes(&disk, line.folder(), FILES[0]).unwrap(), written, "{len}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_taken_for_missing() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(caught_up(&RealDisk, folder).unwrap(), None);
+    // No folder, but a file.
+    assert!(caught_up(&RealDisk, &folder.join("Cargo.toml")).is_err());
 }

@@ -19,6 +19,8 @@ fn encodings_by_mark_pattern_and_validity() {
     assert_eq!(sniff_encoding(b"\xfe\xff\0a"), Encoding::Utf16Be);
     assert_eq!(sniff_encoding(b"a\0,\0b\0\n\0"), Encoding::Utf16Le);
     assert_eq!(sniff_encoding(b"\0a\0,\0b\0\n"), Encoding::Utf16Be);
+    assert_eq!(sniff_encoding(b"a\0\n\0"), Encoding::Utf16Le);
+    assert_eq!(sniff_encoding(b"\0a\0\n"), Encoding::Utf16Be);
     assert_eq!(sniff_encoding(b"caf\xe9,1\n"), Encoding::Latin1);
     assert_eq!(sniff_encoding("caf\u{e9}".as_bytes()), Encoding::Utf8);
     assert_eq!(sniff_encoding(b"cut off \xc3"), Encoding::Utf8);
