@@ -108,6 +108,8 @@ pub struct Status {
     pub delayed: u64,
     /// Owned rows that have no tries left, and are given to nobody.
     pub dead: u64,
+    /// Rows that nobody owns and nobody is given yet, because an earlier one of their key is there.
+    pub behind: u64,
     /// When the oldest row was inserted: milliseconds since 1970, exact to the second.
     pub oldest_ms: Option<u64>,
     /// Bytes of the segment files.
@@ -135,6 +137,7 @@ impl Status {
             leased: self.leased + other.leased,
             delayed: self.delayed + other.delayed,
             dead: self.dead + other.dead,
+            behind: self.behind + other.behind,
             oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),
             bytes: self.bytes + other.bytes,
             live_bytes: self.live_bytes + other.live_bytes,

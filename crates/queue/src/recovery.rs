@@ -86,7 +86,7 @@ pub(crate) fn recover(
     let folder = Folder::new(disk.clone(), files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
     let mut replay = Replay {
-        index: Index::new(checkpoint.definition.order.priority.is_some()),
+        index: Index::new(checkpoint.definition.order),
         journal: checkpoint.journal.clone(),
         transactions: checkpoint.transactions.clone(),
         leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
@@ -105,6 +105,8 @@ pub(crate) fn recover(
     let pasts = known_pasts(&mut replay)?;
     let held_rows: BTreeSet<RowId> = held.iter().flat_map(|(_, rows)| rows).copied().collect();
     let later = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
+    // Nobody waits yet.
+    replay.index.take_ready();
     let Replay { index, journal, transactions, rank, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
@@ -148,6 +150,9 @@ fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
         if lease.holds() && !replay.index.take(row)? {
             // A prepared transaction ends it.
             lease.phase = Phase::Free;
+        }
+        if lease.phase == Phase::Dead {
+            replay.index.let_pass(row)?;
         }
         known.push(lease);
     }
@@ -328,9 +333,9 @@ fn apply(
             }
             let time_ms = moved.unwrap_or(time_ms);
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
-            let due_ms = replay.rank.as_ref().map_or(0, |rank| rank.due_after(replay.now_ms, row));
-            let priority = replay.rank.as_ref().map_or(0, |rank| rank.priority(row));
-            replay.index.push(file, &Arrival { id, offset, len, time_ms, due_ms, priority });
+            let ranked = Rank::read(replay.rank.as_ref(), replay.now_ms, row);
+            replay.index.push(file, &Arrival { id, offset, len, time_ms, ranked })?;
+            let due_ms = ranked.due_ms;
             replay.dues.extend((due_ms > 0).then_some(Due { id, due_ms }));
             replay.next = RowId(id.0 + 1);
             origin.iter().for_each(|origin| replay.journal.add(origin));

@@ -5,6 +5,8 @@
 
 #[path = "interleaving/back.rs"]
 mod back;
+#[path = "interleaving/fifo.rs"]
+mod fifo;
 
 use std::path::Path;
 use std::sync::Arc;

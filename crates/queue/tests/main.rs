@@ -10,6 +10,10 @@ mod corrupt;
 mod crash;
 #[path = "main/due.rs"]
 mod due;
+#[path = "main/fifo.rs"]
+mod fifo;
+#[path = "main/fifo_crash.rs"]
+mod fifo_crash;
 #[path = "main/full.rs"]
 mod full;
 #[path = "main/hold.rs"]

@@ -113,7 +113,11 @@ pub unsafe extern "C" fn rq_create(
         }
         let transactional = definition.transactional != 0;
         let column = |number: i32| u32::try_from(number).ok();
-        let order = Order { due: column(definition.due), priority: column(definition.priority) };
+        let order = Order {
+            due: column(definition.due),
+            priority: column(definition.priority),
+            fifo: column(definition.fifo),
+        };
         let definition = Definition { sync, schema, transactional, policy, order };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;

@@ -9,6 +9,17 @@ use crate::Error;
 use crate::format::checkpoint::Definition;
 use crate::format::order::Order;
 
+/// What a row says of the time and the order in which it is given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ranked {
+    /// When it may be given, milliseconds since 1970, if that is later; else 0.
+    pub(crate) due_ms: u64,
+    /// Those with the lowest number come first; 0 in a queue without priorities.
+    pub(crate) priority: i64,
+    /// In which line it stands: those of the same key have the same one. 0: in none.
+    pub(crate) line: u64,
+}
+
 /// Reads from the rows of a queue when and in which order they are given.
 #[derive(Debug)]
 pub(crate) struct Rank {
@@ -35,7 +46,22 @@ impl Rank {
         {
             return Err(Error::Column { column });
         }
+        if let Some(column) = order.fifo
+            && kind(column).is_none()
+        {
+            return Err(Error::Column { column });
+        }
         Ok(Some(Rank { schema: Arc::new(schema), order }))
+    }
+
+    /// What a row says; `now_ms`: whether it is due later.
+    pub(crate) fn read(rank: Option<&Rank>, now_ms: u64, row: &[u8]) -> Ranked {
+        let ranked = |rank: &Rank| Ranked {
+            due_ms: rank.due_after(now_ms, row),
+            priority: rank.priority(row),
+            line: rank.line(row),
+        };
+        rank.map(ranked).unwrap_or_default()
     }
 
     /// When a row may be given, milliseconds since 1970, if that is after `now_ms`; else 0.
@@ -44,11 +70,17 @@ impl Rank {
         if due_ms > now_ms { due_ms } else { 0 }
     }
 
-    /// Before which others a row is given: those with the lowest number come first.
-    pub(crate) fn priority(&self, row: &[u8]) -> i64 {
+    fn priority(&self, row: &[u8]) -> i64 {
         let Some((column, values)) = self.order.priority.zip(self.schema.read(row)) else { return 0 };
         let Value::Number(number) = values.get(place(column)) else { return 0 };
         i64::try_from(number.digits).unwrap_or(i64::MAX)
+    }
+
+    fn line(&self, row: &[u8]) -> u64 {
+        let Some((column, values)) = self.order.fifo.zip(self.schema.read(row)) else { return 0 };
+        // Keys that share a line wait for each other, and nothing worse: 64 bits are enough.
+        let hashed = |key| u64::from_le_bytes(*blake3::hash(key).as_bytes().first_chunk().unwrap_or(&[0; 8]));
+        values.raw(place(column)).map_or(0, |key| hashed(key).max(1))
     }
 
     /// A fraction of a millisecond counts as a whole one, because a row must not come too early.

@@ -174,6 +174,9 @@ impl Queue {
         for lease in leases {
             if state.index.doing(lease.row)? != Doing::Gone {
                 state.gather.lease(&lease);
+                if lease.phase == Phase::Dead {
+                    state.index.let_pass(lease.row)?;
+                }
                 state.leases.adopt(vec![lease], clock);
             }
         }

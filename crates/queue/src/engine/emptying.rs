@@ -58,7 +58,7 @@ impl Queue {
         gone.sort_by_key(|file| file.name());
         gone.dedup_by_key(|file| file.name());
         state.gather = Gather::default();
-        state.index = Index::new(state.index.has_priorities());
+        state.index = Index::new(self.definition().order);
         state.index.add_emptied(unlink(self.folder.disk(), gone));
         state.incarnation = incarnation;
         state.epoch += 1;

@@ -329,7 +329,7 @@ mod tests {
         let backoff = Backoff { first_ms: 10, factor: 1500, max_ms: 900 };
         let policy = Policy { tries: 3, backoff, dead: Some("./db/dead.queue".into()), noted: true };
         let (sync, schema) = (Sync::Interval, b"columns".to_vec());
-        let order = Order { due: Some(300), priority: Some(7) };
+        let order = Order { due: Some(300), priority: Some(7), fifo: Some(2) };
         let definition = Definition { sync, schema, transactional: true, policy, order };
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
         let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };

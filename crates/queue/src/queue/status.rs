@@ -28,6 +28,7 @@ impl Queue {
             leased: state.leases.leased(),
             delayed: state.leases.delayed() + later,
             dead: state.leases.dead().len() as u64,
+            behind: state.index.behind(),
             oldest_ms: state.index.oldest_ms(),
             bytes,
             live_bytes,

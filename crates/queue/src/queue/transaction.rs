@@ -153,7 +153,7 @@ impl Queue {
         let added = state.owned_in(prepared.rows, owner);
         let ended: Vec<_> = prepared.ended.iter().flat_map(|range| state.owned_in(*range, owner)).collect();
         let (gone, back) = if commit { (ended, added) } else { (added, ended) };
-        self.remove(state, gone.into_iter())?;
+        self.take_out(state, gone.into_iter())?;
         state.disown(&back, owner)
     }
 }

@@ -12,7 +12,7 @@ use crate::support::{
     session, set_wall, texts, timed, wall, whole_row, xid,
 };
 
-const DUE: Order = Order { due: Some(0), priority: None };
+const DUE: Order = Order { due: Some(0), priority: None, fifo: None };
 
 fn due(sync: Sync) -> Definition {
     ordered(sync, WHOLE, DUE)
@@ -102,7 +102,7 @@ fn a_column_that_is_no_time_is_refused() {
     let disk = FaultDisk::default();
     let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
     for (kind, column) in [((Kind::Date, 3), 0), ((Kind::Opaque, 8), 0), (WHOLE, 2), (WHOLE, 3)] {
-        let definition = ordered(Sync::Always, kind, Order { due: Some(column), priority: None });
+        let definition = ordered(Sync::Always, kind, Order { due: Some(column), ..Order::default() });
         let error = engine.create(Path::new(FOLDER), &definition).unwrap_err();
         assert!(matches!(error, Error::Column { column: wrong } if wrong == column), "{error}");
     }

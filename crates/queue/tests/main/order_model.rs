@@ -1,5 +1,5 @@
-//! Random operations on queues whose rows say when they are due, which come first, or both, from seeds,
-//! against a model that is a map.
+//! Random operations on queues whose rows say when they are due, which come first, which one after the other, or
+//! several of it, from seeds, against a model that is a map.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::{
     whole_row, xid,
 };
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 120;
 const STEPS: usize = 250;
 const SESSIONS: u64 = 3;
 const CLASSES: [&str; 2] = ["a", "b"];
@@ -34,6 +34,8 @@ struct Row {
     text: String,
     due_ms: u64,
     priority: i64,
+    /// What its column of FIFO has.
+    key: Option<String>,
     has: Has,
 }
 
@@ -69,9 +71,16 @@ impl Run {
         let disk = FaultDisk::default();
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
         let sync = [Sync::Always, Sync::Interval, Sync::Never][usize::try_from(seed % 3).unwrap()];
-        let orders = [(Some(0), None), (None, Some(1)), (Some(0), Some(1))];
-        let (due, priority) = orders[usize::try_from(seed / 3 % 3).unwrap()];
-        let order = Order { due, priority };
+        let (due, priority, fifo) = (Some(0), Some(1), Some(2));
+        let orders = [
+            Order { due, ..Order::default() },
+            Order { priority, ..Order::default() },
+            Order { due, priority, ..Order::default() },
+            Order { fifo, ..Order::default() },
+            Order { fifo: Some(1), ..Order::default() },
+            Order { due, priority, fifo },
+        ];
+        let order = orders[usize::try_from(seed / 3 % 6).unwrap()];
         let definition = ordered(sync, WHOLE, order);
         engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition }).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
@@ -90,9 +99,17 @@ impl Run {
         self.rows.iter().filter(move |(_, row)| free(row)).map(|(id, row)| (*id, row.text.as_str()))
     }
 
-    /// What is visible, in the order in which it is given.
+    /// Whether a visible row is the first of its key, of which nobody has a row.
+    fn is_ready(&self, id: u64) -> bool {
+        let Some(key) = &self.rows[&id].key else { return true };
+        let same = || self.rows.iter().filter(|(_, row)| row.key.as_ref() == Some(key));
+        let is_first = same().find(|(_, row)| row.has == Has::Nobody && row.due_ms <= wall());
+        is_first.is_some_and(|(first, _)| *first == id) && same().all(|(_, row)| row.has == Has::Nobody)
+    }
+
+    /// What may be given, in the order in which it is given.
     fn in_turn(&self) -> Vec<(u64, &str)> {
-        let mut rows: Vec<(u64, &str)> = self.visible().collect();
+        let mut rows: Vec<(u64, &str)> = self.visible().filter(|(id, _)| self.is_ready(*id)).collect();
         rows.sort_by_key(|(id, _)| (self.rows[id].priority, *id));
         rows
     }
@@ -103,13 +120,18 @@ impl Run {
         let mut rows = Vec::new();
         for _ in 0..1 + self.random.below(4) {
             let class = CLASSES[usize::try_from(self.random.below(2)).unwrap()];
-            let text = format!("{class}{}", "-".repeat(usize::try_from(self.random.below(50)).unwrap()));
+            let text = format!("{class}{}", "-".repeat(usize::try_from(self.random.below(3)).unwrap() * 24));
             let due = (self.random.below(4) > 0).then(|| wall() / 1000 + self.random.below(20) - 4);
             let priority = [None, Some(-1), Some(0), Some(3)][usize::try_from(self.random.below(4)).unwrap()];
             bytes.push(whole_row(due.map(|due| i64::try_from(due).unwrap()), priority, &text));
             let due_ms = due.filter(|_| self.order.due.is_some()).unwrap_or(0) * 1000;
+            let key = match self.order.fifo {
+                Some(2) => Some(text.clone()),
+                Some(_) => priority.map(|key| key.to_string()),
+                None => None,
+            };
             let priority = priority.filter(|_| self.order.priority.is_some()).unwrap_or(0);
-            rows.push(Row { text, due_ms, priority, has });
+            rows.push(Row { text, due_ms, priority, key, has });
         }
         (rows, bytes)
     }
@@ -246,6 +268,7 @@ impl Run {
         self.queue.end_due().unwrap();
         let status = self.queue.status();
         assert_eq!(status.waiting, self.visible().count() as u64);
+        assert_eq!(status.behind, status.waiting - self.in_turn().len() as u64);
         let later = self.rows.values().filter(|row| row.has == Has::Nobody && row.due_ms > wall());
         assert_eq!(status.delayed, later.count() as u64);
         assert_eq!(status.waiting + status.owned, self.rows.len() as u64);
@@ -288,7 +311,10 @@ fn the_model_rejects_a_row_that_does_not_come_when_it_is_due() {
     let mut run = Run::new(9);
     let due = i64::try_from(wall() / 1000 + 1).unwrap();
     run.queue.publish(&[&whole_row(Some(due + 1), None, "a")], None).unwrap();
-    run.rows.insert(1, Row { text: "a".to_owned(), due_ms: wall() + 1000, priority: 0, has: Has::Nobody });
+    run.rows.insert(
+        1,
+        Row { text: "a".to_owned(), due_ms: wall() + 1000, priority: 0, key: None, has: Has::Nobody },
+    );
     run.next = 2;
     run.check();
     pass_ms(1000);
