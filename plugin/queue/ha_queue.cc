@@ -130,7 +130,7 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   std::vector<rq_column> columns= queue_columns(form, noted, &fixed, &members);
   const std::string backoff= options->backoff ? options->backoff : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, noted), fixed, columns.data(), columns.size(),
-                           options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority};
+                           options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority, order.fifo};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }

@@ -15,7 +15,7 @@
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
   ulonglong tries;
-  const char *backoff, *dead, *failed, *why, *token, *due, *priority;
+  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo;
 };
 
 /*

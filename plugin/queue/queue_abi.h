@@ -321,6 +321,10 @@ typedef struct {
    The number of the column that says which rows come first; -1 for none.
    */
   int32_t priority;
+  /*
+   The number of the column whose rows with the same value are given one after the other; -1 for none.
+   */
+  int32_t fifo;
 } rq_definition;
 
 /*
@@ -336,6 +340,7 @@ typedef struct {
   uint64_t leased;
   uint64_t delayed;
   uint64_t dead;
+  uint64_t behind;
   uint64_t waiters;
   uint64_t bytes;
   uint64_t live_bytes;

@@ -26,6 +26,7 @@ static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_STRING("token", token),
     HA_TOPTION_STRING("due", due),
     HA_TOPTION_STRING("priority", priority),
+    HA_TOPTION_STRING("fifo", fifo),
     HA_TOPTION_END};
 
 static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2, "the order of these words");
@@ -45,6 +46,7 @@ static const Shown shown_queues[]= {
     {"leased", &rq_status::leased},
     {"delayed", &rq_status::delayed},
     {"dead", &rq_status::dead},
+    {"behind", &rq_status::behind},
     {"waiters", &rq_status::waiters},
     {"bytes", &rq_status::bytes},
     {"bytes_live", &rq_status::live_bytes},

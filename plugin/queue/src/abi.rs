@@ -129,6 +129,8 @@ pub struct RqDefinition {
     pub(crate) due: i32,
     /// The number of the column that says which rows come first; -1 for none.
     pub(crate) priority: i32,
+    /// The number of the column whose rows with the same value are given one after the other; -1 for none.
+    pub(crate) fifo: i32,
 }
 
 /// What is known of a row besides.
@@ -169,6 +171,7 @@ pub struct RqStatus {
     pub(crate) leased: u64,
     pub(crate) delayed: u64,
     pub(crate) dead: u64,
+    pub(crate) behind: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,

@@ -18,6 +18,7 @@ fn status(status: &Status) -> RqStatus {
         leased: status.leased,
         delayed: status.delayed,
         dead: status.dead,
+        behind: status.behind,
         waiters: status.waiters,
         bytes: status.bytes,
         live_bytes: status.live_bytes,

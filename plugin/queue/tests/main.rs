@@ -18,6 +18,8 @@ mod ddl;
 mod due;
 #[path = "main/fault.rs"]
 mod fault;
+#[path = "main/fifo.rs"]
+mod fifo;
 #[path = "main/galera.rs"]
 mod galera;
 #[path = "main/kill.rs"]

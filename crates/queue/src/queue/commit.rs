@@ -186,7 +186,7 @@ impl Queue {
                 }
                 None if due_ms > 0 => state.postpone(id, due_ms)?,
                 None => {
-                    if state.index.has_priorities() && !state.index.has_lines() {
+                    if state.index.has_priorities() {
                         state.conditions.came_back(Turn { priority: ranked.priority, id });
                     }
                     new.push(Candidate { id, row: Some(bytes) });

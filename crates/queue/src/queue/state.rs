@@ -190,7 +190,7 @@ impl State {
                 self.postpone(*id, due_ms)?;
                 continue;
             }
-            self.came(*id)?;
+            self.conditions.came_back(self.index.turn(*id)?);
             back.push(*id);
         }
         Ok(back)
@@ -208,17 +208,9 @@ impl State {
     pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
         let arrived = self.index.arrive(id)?;
         if arrived {
-            self.came(id)?;
-        }
-        Ok(arrived)
-    }
-
-    /// Has conditions look at a row that waits again. With keys, it may wait for others first.
-    fn came(&mut self, id: RowId) -> Result<(), Error> {
-        if !self.index.has_lines() {
             self.conditions.came_back(self.index.turn(id)?);
         }
-        Ok(())
+        Ok(arrived)
     }
 
     /// The rows of a range `(first, count)` that this owner owns.

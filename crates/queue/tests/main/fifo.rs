@@ -160,6 +160,28 @@ fn a_statement_that_fails_lets_the_rows_behind_its_own_come() {
 }
 
 #[test]
+fn who_waits_is_not_given_what_a_statement_may_take_back() {
+    ends(|| {
+        let place = Ranked::new(&fifo(Sync::Always));
+        scope(|scope| {
+            let waits = scope.spawn(|| {
+                let mut taker = session(1);
+                taker.wait(&[all(&place.queue)], &mut Patience::forever()).unwrap();
+                texts(&taker, &place.queue)
+            });
+            while place.queue.status().waiters == 0 {
+                std::thread::yield_now();
+            }
+            let mut adder = session(2);
+            adder.publish_unsettled(&place.queue, &[&row("a1"), &row("a-")]).unwrap();
+            assert_eq!(place.queue.status().counters.handed_over, 0);
+            adder.settle(true).unwrap();
+            assert_eq!(waits.join().unwrap(), ["a1"]);
+        });
+    });
+}
+
+#[test]
 fn a_transaction_holds_the_keys_of_what_it_adds_and_ends() {
     let mut place = Ranked::new(&Definition { transactional: true, ..fifo(Sync::Always) });
     put(&place.queue, &["a1", "b1", "c2"]);
@@ -444,6 +466,23 @@ fn fifo_100k_keys_one_hot() {
     assert_eq!(queue.status().counters.evaluations, 100);
     taker.wait(&[all(&queue)], &mut poll(200_000)).unwrap();
     assert_eq!(taker.held().unwrap().1.len(), 99_999 - 100);
+}
+
+#[test]
+fn rows_keep_their_keys_when_most_of_their_segment_is_gone() {
+    let engine = Engine::start(Arc::new(FaultDisk::default()), timed(1 << 20)).unwrap();
+    engine.create(Path::new(FOLDER), &fifo(Sync::Never)).unwrap();
+    let queue = engine.open(Path::new(FOLDER)).unwrap();
+    let mut rows = vec!["a-"; 600];
+    rows.extend(["b1", "c1", "d1", "e1"]);
+    put(&queue, &rows);
+    let mut taker = session(1);
+    assert_eq!(take(&mut taker, &queue, 600).len(), 600);
+    taker.end().unwrap();
+    for text in ["b1", "c1", "d1", "e1"] {
+        assert_eq!(take(&mut taker, &queue, 9), [text]);
+        assert_eq!(take(&mut session(2), &queue, 9), [""; 0]);
+    }
 }
 
 #[test]
