@@ -1,4 +1,4 @@
-/* Columns that decide when a row is given and before which others. See queue_order.h. */
+/* Columns that decide whether, when and before which others a row is given. See queue_order.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -99,5 +99,9 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     }
     order->priority= number_of(table, noted, priority);
   }
-  return key_of(table, "FIFO", options->fifo, noted, &order->fifo);
+  if (options->dedupe_for != queue_dedupe_for && !(options->dedupe && *options->dedupe)) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEDUPE_FOR needs DEDUPE: without it no row is left out", MYF(0));
+    return false;
+  }
+  return key_of(table, "FIFO", options->fifo, noted, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, noted, &order->dedupe);
 }

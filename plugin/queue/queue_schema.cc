@@ -45,6 +45,7 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("DEAD", ULonglong(), NOT_NULL),
                                        Column("BURIED", ULonglong(), NOT_NULL),
                                        Column("BEHIND", ULonglong(), NOT_NULL),
+                                       Column("LEFT_OUT", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -108,7 +109,8 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->tries_cut,
                 status->dead,
                 status->buried,
-                status->behind};
+                status->behind,
+                status->doubles};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }

@@ -37,6 +37,8 @@ pub struct Counters {
     pub restored_by_close: u64,
     /// Relayed rows that had already arrived before.
     pub duplicates: u64,
+    /// Rows that were left out because another one with their key came before.
+    pub doubles: u64,
     /// Leases that were given.
     pub leases: u64,
     /// Leases that ended with their time.
@@ -80,6 +82,7 @@ impl Counters {
             restored_by_abort: self.restored_by_abort + other.restored_by_abort,
             restored_by_close: self.restored_by_close + other.restored_by_close,
             duplicates: self.duplicates + other.duplicates,
+            doubles: self.doubles + other.doubles,
             leases: self.leases + other.leases,
             leases_expired: self.leases_expired + other.leases_expired,
             leases_failed: self.leases_failed + other.leases_failed,

@@ -6,18 +6,18 @@
 mod beside;
 pub(crate) mod later;
 mod lines;
+pub(crate) mod recent;
 mod segment;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::Error;
 use crate::condition::rank::Ranked;
 use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing};
-use crate::format::order::Order;
 use crate::format::record::RowId;
 use crate::store::file::{Location, SegmentFile};
+use crate::{Definition, Error};
 use lines::Lines;
 pub(crate) use segment::Segment;
 
@@ -48,6 +48,8 @@ pub(crate) struct Standing {
     pub(crate) turn: Turn,
     /// The line of the rows with its key; 0 for a row without one.
     pub(crate) line: u64,
+    /// The key by which rows are left out; 0 for none.
+    pub(crate) key: u128,
 }
 
 /// The state of a row.
@@ -91,6 +93,8 @@ pub(crate) struct Index {
     lines: Option<Lines>,
     /// The rows that may be given since [`Index::take_ready`] was last called, in a queue with keys.
     ready: BTreeSet<Turn>,
+    /// The rows with keys that wait or are due later, in a queue that leaves doubles of these out.
+    waits: Option<BTreeSet<(u128, RowId)>>,
     /// Files without rows.
     emptied: Vec<Arc<SegmentFile>>,
     /// Whether a sealed segment became sparse since [`Index::take_sparse`] was last called.
@@ -98,11 +102,33 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// An index without rows of a queue with this order.
-    pub(crate) fn new(order: Order) -> Index {
+    /// An index without rows.
+    pub(crate) fn new(definition: &Definition) -> Index {
+        let order = definition.order;
         let lines = order.fifo.map(|_| Lines::default());
         let turns = order.priority.or(order.fifo).map(|_| BTreeSet::new());
-        Index { turns, lines, ..Index::default() }
+        let waits = definition.dedupe.filter(|dedupe| dedupe.for_ms == 0).map(|_| BTreeSet::new());
+        Index { turns, lines, waits, ..Index::default() }
+    }
+
+    /// Whether a row with this key waits or is due later.
+    pub(crate) fn waits(&self, key: u128) -> bool {
+        let from = (key, RowId(0));
+        let next = self.waits.as_ref().and_then(|waits| waits.range(from..).next());
+        next.is_some_and(|(of, _)| *of == key)
+    }
+
+    /// The keys of rows by which rows are left out; 0 for a row without one.
+    pub(crate) fn keys(&mut self, rows: &[RowId]) -> Result<Vec<u128>, Error> {
+        let key = |id: &RowId| {
+            Ok(self.segment_with(*id).map_or(Ok(0), |of| of.standing(*id).map(|row| row.key))?)
+        };
+        rows.iter().map(key).collect()
+    }
+
+    /// Whether it matters for other rows what a row does.
+    fn is_ordered(&self) -> bool {
+        self.turns.is_some() || self.waits.is_some()
     }
 
     /// Whether rows of the same key are given one after the other.
@@ -121,8 +147,8 @@ impl Index {
     }
 
     fn standing(&mut self, id: RowId) -> Result<Standing, Error> {
-        let segment = if self.turns.is_some() { self.segment_with(id) } else { None };
-        let first = Standing { turn: Turn { priority: 0, id }, line: 0 };
+        let segment = if self.is_ordered() { self.segment_with(id) } else { None };
+        let first = Standing { turn: Turn { priority: 0, id }, line: 0, key: 0 };
         segment.map_or(Ok(first), |segment| segment.standing(id))
     }
 
@@ -171,7 +197,7 @@ impl Index {
 
     /// Puts all rows that wait in order, for an index that recovery has filled.
     pub(crate) fn order(&mut self) -> Result<(), Error> {
-        if self.turns.is_none() {
+        if !self.is_ordered() {
             return Ok(());
         }
         let mut waiting = Vec::new();
@@ -203,6 +229,7 @@ impl Index {
             // Nodes of the set are half full.
             + self.turns.iter().map(|turns| turns.len() * 2 * size_of::<Turn>()).sum::<usize>()
             + self.lines.as_ref().map_or(0, Lines::memory)
+            + self.waits.iter().map(|waits| waits.len() * 2 * size_of::<(u128, RowId)>()).sum::<usize>()
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
@@ -217,11 +244,19 @@ impl Index {
         segment.push(row);
         self.live += 1;
         let turn = Turn { priority: row.ranked.priority, id: row.id };
-        self.stand(Standing { turn, line: row.ranked.line }, Doing::Waiting)
+        self.stand(Standing { turn, line: row.ranked.line, key: row.ranked.key }, Doing::Waiting)
     }
 
     /// Notes what a row is doing, for the order in which rows are given.
     fn stand(&mut self, row: Standing, doing: Doing) -> Result<(), Error> {
+        if let Some(waits) = self.waits.as_mut().filter(|_| row.key != 0) {
+            let entry = (row.key, row.turn.id);
+            if matches!(doing, Doing::Waiting | Doing::Later) {
+                waits.insert(entry)
+            } else {
+                waits.remove(&entry)
+            };
+        }
         let Some(lines) = self.lines.as_mut().filter(|_| row.line != 0) else {
             let waits = doing == Doing::Waiting;
             if self.lines.is_some() && waits {
@@ -433,31 +468,24 @@ impl Index {
     }
 
     /// Marks those of `count` rows from `first` on as gone that exist. For replaying.
-    pub(crate) fn remove_run(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
-        let mut gone = Vec::new();
-        let end = first.0.saturating_add(count);
-        let mut from = first;
-        while let Some(id) = self.next(from, false)?.filter(|id| id.0 < end) {
-            if self.remove(id)? {
-                gone.push(id);
-            }
-            from = RowId(id.0 + 1);
-        }
-        Ok(gone)
+    pub(crate) fn remove_run(&mut self, first: RowId, count: u64) -> Result<(), Error> {
+        self.rows_in((first.0, count), false)?.into_iter().try_for_each(|id| self.remove(id).map(drop))
     }
 
     /// Makes those of `count` rows from `first` on owned that wait. For replaying.
     pub(crate) fn take_run(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
-        let mut taken = Vec::new();
-        let end = first.0.saturating_add(count);
-        let mut from = first;
-        while let Some(id) = self.next(from, true)?.filter(|id| id.0 < end) {
-            if self.take(id)? {
-                taken.push(id);
-            }
+        let waiting = self.rows_in((first.0, count), true)?;
+        waiting.iter().try_for_each(|id| self.take(*id).map(drop))?;
+        Ok(waiting)
+    }
+
+    fn rows_in(&mut self, (first, count): (u64, u64), waiting: bool) -> Result<Vec<RowId>, Error> {
+        let (mut rows, mut from) = (Vec::new(), RowId(first));
+        while let Some(id) = self.next(from, waiting)?.filter(|id| id.0 < first.saturating_add(count)) {
+            rows.push(id);
             from = RowId(id.0 + 1);
         }
-        Ok(taken)
+        Ok(rows)
     }
 
     /// The first waiting row from `from` on.

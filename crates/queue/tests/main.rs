@@ -8,6 +8,8 @@ mod basic;
 mod corrupt;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/dedupe.rs"]
+mod dedupe;
 #[path = "main/due.rs"]
 mod due;
 #[path = "main/fifo.rs"]

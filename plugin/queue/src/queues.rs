@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use queue::{Backoff, Column, Definition, Error, Kind, Order, Place, Policy, Queue, Schema, Sync};
+use queue::{Backoff, Column, Dedupe, Definition, Error, Kind, Order, Place, Policy, Queue, Schema, Sync};
 
 use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
 use crate::engine::engine;
@@ -118,7 +118,8 @@ pub unsafe extern "C" fn rq_create(
             priority: column(definition.priority),
             fifo: column(definition.fifo),
         };
-        let definition = Definition { sync, schema, transactional, policy, order };
+        let dedupe = column(definition.dedupe).map(|column| Dedupe { column, for_ms: definition.dedupe_ms });
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)

@@ -46,6 +46,7 @@ fn status(status: &Status) -> RqStatus {
         compiles: counters.compiles,
         compile_hits: counters.compile_hits,
         duplicates: counters.duplicates,
+        doubles: counters.doubles,
         leases: counters.leases,
         leases_expired: counters.leases_expired,
         leases_failed: counters.leases_failed,

@@ -14,6 +14,8 @@ mod crawler;
 mod crowd;
 #[path = "main/ddl.rs"]
 mod ddl;
+#[path = "main/dedupe.rs"]
+mod dedupe;
 #[path = "main/due.rs"]
 mod due;
 #[path = "main/fault.rs"]

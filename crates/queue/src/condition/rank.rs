@@ -18,6 +18,8 @@ pub(crate) struct Ranked {
     pub(crate) priority: i64,
     /// In which line it stands: those of the same key have the same one. 0: in none.
     pub(crate) line: u64,
+    /// The hash of the key by which rows are left out; 0: it has none.
+    pub(crate) key: u128,
 }
 
 /// Reads from the rows of a queue when and in which order they are given.
@@ -25,13 +27,15 @@ pub(crate) struct Ranked {
 pub(crate) struct Rank {
     schema: Arc<Schema>,
     order: Order,
+    /// The column of the key by which rows are left out.
+    dedupe: Option<u32>,
 }
 
 impl Rank {
     /// What the rows of a queue say; nothing when its definition names no columns.
     pub(crate) fn of(definition: &Definition) -> Result<Option<Rank>, Error> {
-        let order = definition.order;
-        if order == Order::default() {
+        let (order, dedupe) = (definition.order, definition.dedupe.map(|dedupe| dedupe.column));
+        if order == Order::default() && dedupe.is_none() {
             return Ok(None);
         }
         let schema = Schema::decode(&definition.schema).unwrap_or_default();
@@ -46,12 +50,10 @@ impl Rank {
         {
             return Err(Error::Column { column });
         }
-        if let Some(column) = order.fifo
-            && kind(column).is_none()
-        {
+        if let Some(column) = order.fifo.into_iter().chain(dedupe).find(|column| kind(*column).is_none()) {
             return Err(Error::Column { column });
         }
-        Ok(Some(Rank { schema: Arc::new(schema), order }))
+        Ok(Some(Rank { schema: Arc::new(schema), order, dedupe }))
     }
 
     /// What a row says; `now_ms`: whether it is due later.
@@ -60,6 +62,7 @@ impl Rank {
             due_ms: rank.due_after(now_ms, row),
             priority: rank.priority(row),
             line: rank.line(row),
+            key: rank.key(row),
         };
         rank.map(ranked).unwrap_or_default()
     }
@@ -77,10 +80,20 @@ impl Rank {
     }
 
     fn line(&self, row: &[u8]) -> u64 {
-        let Some((column, values)) = self.order.fifo.zip(self.schema.read(row)) else { return 0 };
         // Keys that share a line wait for each other, and nothing worse: 64 bits are enough.
-        let hashed = |key| u64::from_le_bytes(*blake3::hash(key).as_bytes().first_chunk().unwrap_or(&[0; 8]));
-        values.raw(place(column)).map_or(0, |key| hashed(key).max(1))
+        self.hash(self.order.fifo, row).map_or(0, |hash| u64::from_le_bytes(hash).max(1))
+    }
+
+    /// The hash of the key by which a row is left out; 0: it has none.
+    pub(crate) fn key(&self, row: &[u8]) -> u128 {
+        // Nobody makes two keys that have it in common.
+        self.hash(self.dedupe, row).map_or(0, |hash| u128::from_le_bytes(hash).max(1))
+    }
+
+    /// The beginning of the hash of a column; nothing when that is NULL.
+    fn hash<const N: usize>(&self, column: Option<u32>, row: &[u8]) -> Option<[u8; N]> {
+        let (column, values) = column.zip(self.schema.read(row))?;
+        blake3::hash(values.raw(place(column))?).as_bytes().first_chunk().copied()
     }
 
     /// A fraction of a millisecond counts as a whole one, because a row must not come too early.

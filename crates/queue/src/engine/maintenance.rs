@@ -277,5 +277,6 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         transactions: state.transactions.clone(),
         leases: state.leases.snapshot(queue.clock()),
         pasts: state.leases.pasts(),
+        recent: state.recent.list(queue.shared.now_ms()),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::beside::Beside;
-use super::{Arrival, Doing, Location, Standing, Turn};
+use super::{Arrival, Doing, Location, Standing};
 use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing, Since};
@@ -338,8 +338,7 @@ impl Segment {
     pub(crate) fn standing(&mut self, id: RowId) -> Result<Standing, Error> {
         let base = self.base;
         let at = Self::position(self.entries()?, base, id);
-        let (priority, line) = at.map_or((0, 0), |at| self.beside.get(at));
-        Ok(Standing { turn: Turn { priority, id }, line })
+        Ok(self.beside.standing(id, at.unwrap_or(usize::MAX)))
     }
 
     /// Where its rows stand that wait.
@@ -348,11 +347,8 @@ impl Segment {
         self.load()?;
         let List::Loaded(entries) = &self.list else { return Ok(Vec::new()) };
         let waiting = entries.iter().enumerate().filter(|(_, entry)| entry.doing() == Doing::Waiting);
-        let standing = |(at, entry): (usize, &Entry)| {
-            let ((priority, line), id) = (self.beside.get(at), RowId(base + u64::from(entry.delta)));
-            Standing { turn: Turn { priority, id }, line }
-        };
-        Ok(waiting.map(standing).collect())
+        let id = |entry: &Entry| RowId(base + u64::from(entry.delta));
+        Ok(waiting.map(|(at, entry)| self.beside.standing(id(entry), at)).collect())
     }
 
     /// The rows that are not gone, with their states.
@@ -376,13 +372,13 @@ impl Segment {
         let rows = self.listed();
         let there = |due: &&Due| rows.binary_search_by_key(&due.id, |row| row.id).is_ok();
         let dues = self.dues.iter().filter(|due| due.due_ms > now_ms).filter(there).copied().collect();
-        let (priorities, lines) = match &self.list {
+        let beside = match &self.list {
             List::Loaded(entries) => {
-                self.beside.kept(entries.iter().map(|entry| entry.doing() != Doing::Gone))
+                self.beside.listing(entries.iter().map(|entry| entry.doing() != Doing::Gone))
             }
-            List::Unread(_) => (Vec::new(), Vec::new()),
+            List::Unread(_) => Listing::default(),
         };
-        Listing { dues, times: self.times.clone(), priorities, lines, rows }
+        Listing { dues, times: self.times.clone(), rows, ..beside }
     }
 
     fn indexed(&self, entry: &Entry) -> Indexed {

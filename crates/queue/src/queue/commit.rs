@@ -197,6 +197,9 @@ impl Queue {
         let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
         self.take_out(state, gone.map(RowId))?;
         let back = self.apply_transactions(state, gather)?;
+        state.expect_no_more(gather);
+        gather.recent.iter().for_each(|recent| state.recent.set(*recent));
+        state.recent.trim(now_ms);
         let origins: Vec<_> = state.pending.drain(..gather.origins).collect();
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += gather.rows.len() as u64;

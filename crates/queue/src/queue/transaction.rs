@@ -5,6 +5,7 @@ use crate::Error;
 use crate::format::record::RowId;
 use crate::format::transaction::{Prepared, Xid};
 use crate::queue::Queue;
+use crate::queue::doubles::only;
 use crate::queue::gather::{Change, Gather, runs};
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
@@ -36,10 +37,20 @@ impl Queue {
         if rows.is_empty() && ended.is_empty() {
             return Ok(());
         }
-        let mut state = self.room_to_end(epoch, ended)?;
-        for row in rows {
+        let keys = self.keys_of(rows);
+        let (mut state, new) = loop {
+            let state = self.room_to_end(epoch, ended)?;
+            match self.admit(&state, &keys) {
+                Some(new) => break (state, new),
+                None => self.commit(state).ok(),
+            };
+        };
+        state.counters.doubles += new.iter().filter(|new| !**new).count() as u64;
+        let is_new = |nth: usize| new.get(nth).copied().unwrap_or(true);
+        for (_, row) in rows.iter().enumerate().filter(|(nth, _)| is_new(*nth)) {
             state.gather_row(row, None, None);
         }
+        state.come(&only(&keys, &new), self.shared.now_ms());
         if state.epoch == epoch {
             state.gather.acknowledge(ended);
         }
@@ -83,11 +94,27 @@ impl Queue {
             if !state.transactions.open.contains_key(&tx) {
                 return Err(Error::UnknownTransaction);
             }
-            if state.deciding.insert(tx) {
+            let added = state.transactions.open.get(&tx).filter(|_| commit).map(|prepared| prepared.rows);
+            let added = added.map(|rows| state.owned_in(rows, OwnerId::transaction(tx))).unwrap_or_default();
+            // Those that came before it was committed leave its own rows out.
+            if let Some(doubles) = self.doubles(&mut state, &added)?
+                && state.deciding.insert(tx)
+            {
+                state.counters.doubles += doubles.len() as u64;
+                if !doubles.is_empty() {
+                    state.gather.acknowledge(&doubles);
+                }
                 state.gather.decide(tx, commit);
+                if self.definition().dedupe.is_some() {
+                    let new: Vec<RowId> =
+                        added.into_iter().filter(|row| doubles.binary_search(row).is_err()).collect();
+                    let keys = state.index.keys(&new)?;
+                    state.come(&keys, self.shared.now_ms());
+                }
                 return self.commit(state);
             }
-            // Somebody else decides. When that can't be written, this call decides.
+            // Somebody else decides, or adds a row with the same key. When that can't be written, this call
+            // goes on.
             self.commit(state).ok();
         }
     }

@@ -188,7 +188,7 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
         let later = soon();
         adder.publish_unsettled(&queue, &[&at(later)]).unwrap();
         let adder = std::cell::RefCell::new(adder);
-        woken_by(later, &|| adder.borrow_mut().settle(true).unwrap());
+        woken_by(later, &|| adder.borrow_mut().settle(true).map(drop).unwrap());
         let (one, other) = (soon() + 200, soon());
         woken_by(other, &|| {
             queue.publish(&[&at(one)], None).unwrap();

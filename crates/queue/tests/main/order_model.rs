@@ -1,12 +1,12 @@
-//! Random operations on queues whose rows say when they are due, which come first, which one after the other, or
-//! several of it, from seeds, against a model that is a map.
+//! Random operations on queues whose rows say when they are due, which come first, which one after the other,
+//! which are doubles, or several of it, from seeds, against a model that is a map.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::FaultDisk;
-use queue::{Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, Waited};
+use queue::{Dedupe, Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, Waited};
 
 use crate::support::{
     FOLDER, Random, WHOLE, ordered, pass_ms, poll, prepared, session, set_wall, text_of, timed, wall,
@@ -58,6 +58,11 @@ struct Run {
     engine: Option<Engine>,
     queue: Arc<Queue>,
     order: Order,
+    /// For how long a text leaves others out.
+    dedupe: Option<u64>,
+    /// When each text came, if that matters.
+    came: BTreeMap<String, u64>,
+    doubles: u64,
     sessions: Vec<Session>,
     rows: BTreeMap<u64, Row>,
     next: u64,
@@ -82,11 +87,14 @@ impl Run {
         ];
         let order = orders[usize::try_from(seed / 3 % 6).unwrap()];
         let definition = ordered(sync, WHOLE, order);
-        engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition }).unwrap();
+        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 18 % 3).unwrap()];
+        let dedupe = for_ms.map(|for_ms| Dedupe { column: 2, for_ms });
+        engine.create(Path::new(FOLDER), &Definition { transactional: true, dedupe, ..definition }).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         let sessions = (0..SESSIONS).map(session).collect();
-        let (rows, random) = (BTreeMap::new(), Random::new(seed));
-        Run { disk, engine: Some(engine), queue, order, sessions, rows, next: 1, xids: 0, random }
+        let (rows, random, came) = (BTreeMap::new(), Random::new(seed), BTreeMap::new());
+        let (dedupe, doubles, next, xids, engine) = (for_ms, 0, 1, 0, Some(engine));
+        Run { disk, engine, queue, order, dedupe, came, doubles, sessions, rows, next, xids, random }
     }
 
     fn pick(&mut self) -> (u64, usize) {
@@ -136,6 +144,34 @@ impl Run {
         (rows, bytes)
     }
 
+    /// Whether a row that would be seen now is none because another one with its text came before. If it is
+    /// one, it came.
+    fn is_double(&mut self, text: &str) -> bool {
+        let Some(for_ms) = self.dedupe else { return false };
+        let waits = self.rows.values().any(|row| row.text == text && row.has == Has::Nobody);
+        let recent = self.came.get(text).is_some_and(|came| wall() - came < for_ms);
+        let is_double = if for_ms == 0 { waits } else { recent };
+        if is_double {
+            self.doubles += 1;
+        } else {
+            self.came.insert(text.to_owned(), wall());
+        }
+        is_double
+    }
+
+    /// The rows of somebody are seen, but for doubles.
+    fn show(&mut self, who: Has) {
+        let ids: Vec<u64> = self.rows.iter().filter(|(_, row)| row.has == who).map(|(id, _)| *id).collect();
+        for id in ids {
+            let text = self.rows[&id].text.clone();
+            if self.is_double(&text) {
+                self.rows.remove(&id);
+            } else {
+                self.rows.get_mut(&id).unwrap().has = Has::Nobody;
+            }
+        }
+    }
+
     fn add(&mut self, rows: Vec<Row>) {
         for row in rows {
             self.rows.insert(self.next, row);
@@ -150,17 +186,28 @@ impl Run {
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         if unsettled {
             self.sessions[at].publish_unsettled(&self.queue, &bytes).unwrap();
-        } else {
-            self.queue.publish(&bytes, None).unwrap();
+            self.add(rows);
+            return;
         }
-        self.add(rows);
+        let before = self.doubles;
+        for row in rows {
+            if !self.is_double(&row.text) {
+                self.add(vec![row]);
+            }
+        }
+        assert_eq!(self.queue.publish_once(&bytes).unwrap(), self.doubles - before);
     }
 
     /// A statement ends.
     fn settle(&mut self) {
         let ((number, at), keep) = (self.pick(), self.random.below(3) > 0);
-        self.sessions[at].settle(keep).unwrap();
-        self.free(Has::Adder(number), keep);
+        let before = self.doubles;
+        if keep {
+            self.show(Has::Adder(number));
+        } else {
+            self.free(Has::Adder(number), false);
+        }
+        assert_eq!(self.sessions[at].settle(keep).unwrap(), self.doubles - before);
     }
 
     fn free(&mut self, who: Has, keep: bool) {
@@ -182,10 +229,11 @@ impl Run {
         let commit = self.random.below(2) == 0;
         if commit {
             self.queue.commit_by_xid(&xid(number)).unwrap();
+            self.show(Has::Prepared(number));
         } else {
             self.queue.rollback_by_xid(&xid(number)).unwrap();
+            self.free(Has::Prepared(number), false);
         }
-        self.free(Has::Prepared(number), commit);
     }
 
     fn wait(&mut self) {
@@ -233,6 +281,11 @@ impl Run {
     }
 
     fn reopen(&mut self) {
+        if self.dedupe.is_some() {
+            // Else it would depend on the files which of their rows are known to have come.
+            (0..SESSIONS).for_each(|number| self.free(Has::Adder(number), false));
+            self.sessions.iter_mut().for_each(|session| assert_eq!(session.settle(false).unwrap(), 0));
+        }
         self.sessions = (0..SESSIONS).map(session).collect();
         drop(self.engine.take());
         let engine = Engine::start(Arc::new(self.disk.clone()), timed(700)).unwrap();
@@ -258,6 +311,7 @@ impl Run {
             _ if prepared(&self.queue).is_empty() && self.random.below(3) == 0 => {
                 self.queue.truncate().unwrap();
                 self.rows.clear();
+                self.came.clear();
                 self.next = 1;
             }
             _ => {}
