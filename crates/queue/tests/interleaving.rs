@@ -5,6 +5,8 @@
 
 #[path = "interleaving/back.rs"]
 mod back;
+#[path = "interleaving/dedupe.rs"]
+mod dedupe;
 #[path = "interleaving/fifo.rs"]
 mod fifo;
 

@@ -10,6 +10,8 @@ mod corrupt;
 mod crash;
 #[path = "main/dedupe.rs"]
 mod dedupe;
+#[path = "main/dedupe_crash.rs"]
+mod dedupe_crash;
 #[path = "main/due.rs"]
 mod due;
 #[path = "main/fifo.rs"]
