@@ -142,7 +142,7 @@ fn altered(server: &Server) {
     assert_eq!(one.column(ALL), [1, 2, 3, 7]);
     one.run("ALTER TABLE t DEDUPE=q DEDUPE_FOR=0");
     let create: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");
-    assert!(create[0].1.contains("`DEDUPE`='q' `DEDUPE_FOR`=0"), "{}", create[0].1);
+    assert!(create[0].1.contains("`DEDUPE`='q' `DEDUPE_FOR`='0'"), "{}", create[0].1);
     one.run("CREATE TABLE i (v INT, q INT) ENGINE=InnoDB");
     one.run("INSERT INTO i VALUES (1, 1), (2, 1)");
     one.run("ALTER TABLE i ENGINE=QUEUE DEDUPE=q");
