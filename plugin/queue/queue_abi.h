@@ -676,8 +676,8 @@ int rq_set_origin_text(rq_session *session, rq_slice text);
 void rq_forget_origin(rq_session *session);
 
 /*
- Adds rows. Unless they are relayed, or are `copied` from another table, those that are doubles are left out,
- and counted.
+ Adds rows. Unless they are relayed, or are `copied` from another table, those that are doubles are left
+ out, and counted.
  */
 int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, int copied, uint64_t *left_out, rq_error *error);
 
@@ -692,8 +692,8 @@ int rq_publish_unsettled(rq_session *session, const rq_queue *queue, const rq_sl
 int rq_is_unsettled(const rq_session *session);
 
 /*
- Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted; or,
- without `keep`, removes them.
+ Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted;
+ or, without `keep`, removes them.
  */
 int rq_settle(rq_session *session, int keep, uint64_t *left_out, rq_error *error);
 

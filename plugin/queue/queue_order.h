@@ -1,5 +1,5 @@
-/* Columns that decide whether, when and before which others a row is given: DUE=, PRIORITY=, FIFO= and DEDUPE=
-   in CREATE TABLE name them. */
+/* Columns that decide whether, when and before which others a row is given: DUE=, PRIORITY=, FIFO= and
+   DEDUPE= in CREATE TABLE name them. */
 #ifndef QUEUE_ORDER_H
 #define QUEUE_ORDER_H
 

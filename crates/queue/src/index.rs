@@ -120,9 +120,7 @@ impl Index {
 
     /// The keys of rows by which rows are left out; 0 for a row without one.
     pub(crate) fn keys(&mut self, rows: &[RowId]) -> Result<Vec<u128>, Error> {
-        let key = |id: &RowId| {
-            Ok(self.segment_with(*id).map_or(Ok(0), |of| of.standing(*id).map(|row| row.key))?)
-        };
+        let key = |id: &RowId| self.segment_with(*id).map_or(Ok(0), |of| of.standing(*id).map(|row| row.key));
         rows.iter().map(key).collect()
     }
 

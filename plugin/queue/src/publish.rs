@@ -9,8 +9,8 @@ use crate::fault;
 use crate::guard::guard;
 use crate::session::RqSession;
 
-/// Adds rows. Unless they are relayed, or are `copied` from another table, those that are doubles are left out,
-/// and counted.
+/// Adds rows. Unless they are relayed, or are `copied` from another table, those that are doubles are left
+/// out, and counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_publish(
     session: *mut RqSession,
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn rq_is_unsettled(session: *const RqSession) -> c_int {
     c_int::from(unsafe { &*session }.session.is_unsettled())
 }
 
-/// Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted; or,
-/// without `keep`, removes them.
+/// Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted;
+/// or, without `keep`, removes them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_settle(
     session: *mut RqSession,

@@ -136,7 +136,7 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over which rows are gone, which rows came by relay, which numbers leases had, and which keys came a
+    /// Takes over which rows are gone, which came by relay, which numbers leases had, and which keys came a
     /// short time ago.
     fn adopt(&self, gone: &[RowId], journal: Journal, numbers: u64, recent: &[Recent]) -> Result<(), Error> {
         if journal != Journal::default() || numbers > 0 || !recent.is_empty() {

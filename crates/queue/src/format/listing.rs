@@ -1,5 +1,5 @@
-//! The index that seals a segment: its rows, when they were inserted, when they are due, which come first, and
-//! which are given one after the other.
+//! The index that seals a segment: its rows, when they were inserted, when they are due, which come first,
+//! which are given one after the other, and which keys leave others out.
 
 use crate::format::dedupe::DEDUPE;
 use crate::format::order::{DUE, FIFO, PRIORITY};

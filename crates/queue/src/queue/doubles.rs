@@ -1,6 +1,6 @@
-//! Rows that are left out because another one with their key came before. Which one came first is decided when
-//! a row would be seen: by its INSERT, or when the transaction or the statement that adds it ends. So one that
-//! is rolled back leaves no other out.
+//! Rows that are left out because another one with their key came before. Which one came first is decided
+//! when a row would be seen: by its INSERT, or when the transaction or the statement that adds it ends. So
+//! one that is rolled back leaves no other out.
 
 use std::collections::BTreeSet;
 
@@ -62,8 +62,9 @@ impl Queue {
         rank.map_or(Vec::new(), |rank| rows.iter().map(|row| rank.key(row.as_ref())).collect())
     }
 
-    /// Which of the rows with these keys are no doubles; an empty list in a queue that leaves no rows out. Nothing when a row with one of the keys is being
-    /// written: whoever asks waits for that and asks again, because it may fail.
+    /// Which of the rows with these keys are no doubles; an empty list in a queue that leaves no rows out.
+    /// Nothing when a row with one of the keys is being written: whoever asks waits for that and asks again,
+    /// because it may fail.
     pub(crate) fn admit(&self, state: &State, keys: &[u128]) -> Option<Vec<bool>> {
         let Some(dedupe) = self.definition.dedupe else { return Some(Vec::new()) };
         let (now_ms, mut first) = (self.shared.now_ms(), BTreeSet::new());

@@ -53,7 +53,8 @@ fn number_of(session: &Session, queue: &Arc<Queue>) -> u8 {
     session.cursor(queue).advance().unwrap().unwrap().1[1]
 }
 
-/// Two sessions take four rows of a key, and give two back before: the next one comes when the one before is gone.
+/// Two sessions take four rows of a key, and give two back before: the next one comes when the one before is
+/// gone.
 #[test]
 fn rows_of_a_key_reach_who_waits_one_after_the_other() {
     for (sync, leases) in [(Sync::Always, false), (Sync::Never, false), (Sync::Never, true)] {

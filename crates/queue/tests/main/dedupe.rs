@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use disk::faults::FaultDisk;
-use queue::{Dedupe, Definition, Engine, Error, Order, Origin, Queue, Session, Source, Sync};
+use disk::faults::{FaultDisk, Unsynced};
+use queue::{Dedupe, Definition, Engine, Error, Options, Order, Origin, Queue, RowId, Session, Source, Sync};
 
 use crate::support::{
-    DEAD, FOLDER, Ranked, WHOLE, all, limited, ordered, pass_ms, poll, prepared, session, set_wall, texts,
-    timed, wall, whole_row, xid,
+    DEAD, FOLDER, Ranked, WHOLE, all, ends, limited, ordered, pass_ms, poll, prepared, session, set_wall,
+    texts, timed, wall, whole_row, xid,
 };
 
 const MINUTE_MS: u64 = 60_000;
@@ -119,6 +119,10 @@ fn dedupe_winner_rolls_back() {
         three.commit_one_phase().unwrap();
         assert_eq!(there(&place.queue), ["b1"]);
         assert_eq!(place.queue.status().counters.doubles, 1);
+        begin("a8").commit_one_phase().unwrap();
+        assert_eq!(put(&place.queue, &["b8"]), 1);
+        session(3).delete(&place.queue, &[RowId(3), RowId(4)]).unwrap();
+        assert_eq!(there(&place.queue), ["b1"]);
         // A row that is added meanwhile is there, and the transaction's own is left out.
         let four = begin("a2").prepare(&xid(4)).unwrap();
         assert_eq!(put(&place.queue, &["b2"]), 0);
@@ -198,6 +202,7 @@ fn rows_that_are_moved_come_and_their_keys_count() {
     let tokens: Vec<_> = leased.unwrap().rows().iter().map(|leased| leased.token).collect();
     queue.nack(&tokens, None, "").unwrap();
     assert_eq!(there(&dead), ["d1", "e1"]);
+    assert_eq!(put(&dead, &["f1"]), 1);
 }
 
 #[test]
@@ -224,6 +229,42 @@ fn a_copy_has_all_rows_and_knows_the_keys_of_those_that_are_gone() {
     let place = place.reopened();
     assert_eq!(there(&place.queue), ["a2", "b2"]);
     assert_eq!(put(&place.queue, &["c1", "c2"]), 2);
+}
+
+#[test]
+fn a_row_that_could_not_be_written_leaves_none_out() {
+    for for_ms in [0, MINUTE_MS] {
+        ends(move || {
+            let place = Ranked::new(&dedupe(Sync::Always, for_ms));
+            put(&place.queue, &["a2"]);
+            place.disk.limit(0);
+            let error = place.queue.publish_once(&[&row("a1")]).unwrap_err();
+            assert!(matches!(error, Error::Disk { .. }), "{error}");
+            place.disk.limit(u64::MAX);
+            assert_eq!(put(&place.queue, &["b1", "b2"]), 1);
+            assert_eq!(there(&place.queue), ["a2", "b1"]);
+        });
+    }
+}
+
+#[test]
+fn keys_of_a_statement_are_written_though_nobody_writes_anything_else() {
+    ends(|| {
+        let disk = FaultDisk::default();
+        let options = Options { threads: 1, interval: Duration::from_millis(1), ..timed(1 << 20) };
+        let engine = Engine::start(Arc::new(disk.clone()), options).unwrap();
+        engine.create(Path::new(FOLDER), &dedupe(Sync::Always, MINUTE_MS)).unwrap();
+        let queue = engine.open(Path::new(FOLDER)).unwrap();
+        let mut adder = session(1);
+        adder.publish_unsettled(&queue, &[&row("a1")]).unwrap();
+        let batches = queue.status().counters.batches;
+        adder.settle(true).unwrap();
+        while queue.status().counters.batches == batches {
+            std::thread::yield_now();
+        }
+        let engine = Engine::start(Arc::new(disk.after_crash(Unsynced::Keep)), timed(1 << 20)).unwrap();
+        assert_eq!(put(&engine.open(Path::new(FOLDER)).unwrap(), &["b1"]), 1);
+    });
 }
 
 #[test]

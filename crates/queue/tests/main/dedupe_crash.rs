@@ -1,5 +1,6 @@
-//! A queue that leaves doubles out is stopped at every sync, and what was not synced is dropped, kept, torn or
-//! scattered. A row that came is there, one that was left out is not, and a key that came leaves others out.
+//! A queue that leaves doubles out is stopped at every sync, and what was not synced is dropped, kept, torn
+//! or scattered. A row that came is there, one that was left out is not, and a key that came leaves others
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -57,7 +58,7 @@ impl Known {
             if for_ms == 0 { waits } else { recent }
         };
         let new: Vec<String> = texts.iter().filter(|text| !known(text)).cloned().collect();
-        // After a crash within a statement that may still fail some of its rows may be there, and none is a double.
+        // After a crash within a statement that may still fail its rows may be there, doubles too.
         let may_be: &[String] = if is_unsettled { texts } else { &new };
         self.unsure = may_be.iter().cloned().collect();
         let bytes: Vec<Vec<u8>> = texts.iter().map(|text| row(text)).collect();
