@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::format::dedupe::Recent;
 
+/// Lists that have room for fewer keys keep it.
+const SPARE_MIN: usize = 1024;
+
 /// The keys of the rows that came within a time.
 #[derive(Debug, Default)]
 pub(crate) struct RecentKeys {
@@ -63,6 +66,9 @@ impl RecentKeys {
             if self.until.get(&first.key) == Some(&first.until_ms) {
                 self.until.remove(&first.key);
             }
+        }
+        if self.order.capacity() > SPARE_MIN && self.order.len() < self.order.capacity() / 4 {
+            self.order.shrink_to(self.order.len() * 2);
         }
     }
 

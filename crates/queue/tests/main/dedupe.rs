@@ -268,6 +268,23 @@ fn keys_of_a_statement_are_written_though_nobody_writes_anything_else() {
 }
 
 #[test]
+fn keys_take_memory_until_their_time_is_over() {
+    let place = Ranked::new(&dedupe(Sync::Never, MINUTE_MS));
+    let texts: Vec<String> = (0..5000).map(|key| format!("a{key}")).collect();
+    put(&place.queue, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut taker = session(1);
+    take(&mut taker, &place.queue, 5000);
+    taker.end().unwrap();
+    place.queue.maintain().unwrap();
+    let memory = place.queue.status().memory;
+    assert!(memory > 5000 * 64, "{memory}");
+    pass_ms(MINUTE_MS);
+    put(&place.queue, &["b-"]);
+    let memory = place.queue.status().memory;
+    assert!(memory < 20_000, "{memory}");
+}
+
+#[test]
 fn a_clock_that_is_set_back_leaves_no_row_out_for_longer() {
     set_wall(1_700_000_000_000);
     let place = Ranked::new(&dedupe(Sync::Always, MINUTE_MS));
