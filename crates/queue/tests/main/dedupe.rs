@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Dedupe, Definition, Engine, Error, Options, Order, Origin, Queue, RowId, Session, Source, Sync};
+use queue::{
+    Dedupe, Definition, Engine, Error, Options, Order, Origin, PUBLISH_BYTES_MAX, Queue, RowId, Session,
+    Source, Sync,
+};
 
 use crate::support::{
     DEAD, FOLDER, Ranked, WHOLE, all, ends, limited, ordered, pass_ms, poll, prepared, session, set_wall,
@@ -319,6 +322,9 @@ fn refused() {
     let other = Definition { dedupe, ..ordered(Sync::Always, WHOLE, Order::default()) };
     let error = place.engine.create(Path::new("/db/other"), &other).unwrap_err();
     assert!(matches!(error, Error::Column { column: 3 }), "{error}");
+    // Its key is written too.
+    let error = place.queue.publish_once(&[&vec![0; PUBLISH_BYTES_MAX - 12]]).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     put(&place.queue, &["a1"]);
     place.queue.maintain().unwrap();
     drop((place.queue, place.engine));

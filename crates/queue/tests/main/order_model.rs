@@ -63,6 +63,8 @@ struct Run {
     /// When each text came, if that matters.
     came: BTreeMap<String, u64>,
     doubles: u64,
+    /// Those before the queue was opened.
+    doubles_before: u64,
     sessions: Vec<Session>,
     rows: BTreeMap<u64, Row>,
     next: u64,
@@ -93,8 +95,22 @@ impl Run {
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         let sessions = (0..SESSIONS).map(session).collect();
         let (rows, random, came) = (BTreeMap::new(), Random::new(seed), BTreeMap::new());
-        let (dedupe, doubles, next, xids, engine) = (for_ms, 0, 1, 0, Some(engine));
-        Run { disk, engine, queue, order, dedupe, came, doubles, sessions, rows, next, xids, random }
+        let (dedupe, doubles, doubles_before, next, xids, engine) = (for_ms, 0, 0, 1, 0, Some(engine));
+        Run {
+            disk,
+            engine,
+            queue,
+            order,
+            dedupe,
+            came,
+            doubles,
+            doubles_before,
+            sessions,
+            rows,
+            next,
+            xids,
+            random,
+        }
     }
 
     fn pick(&mut self) -> (u64, usize) {
@@ -291,6 +307,7 @@ impl Run {
         let engine = Engine::start(Arc::new(self.disk.clone()), timed(700)).unwrap();
         self.queue = engine.open(Path::new(FOLDER)).unwrap();
         self.engine = Some(engine);
+        self.doubles_before = self.doubles;
         let gone = self.rows.values_mut().filter(|row| !matches!(row.has, Has::Prepared(_)));
         gone.for_each(|row| row.has = Has::Nobody);
     }
@@ -322,6 +339,7 @@ impl Run {
         self.queue.end_due().unwrap();
         let status = self.queue.status();
         assert_eq!(status.waiting, self.visible().count() as u64);
+        assert_eq!(status.counters.doubles, self.doubles - self.doubles_before);
         assert_eq!(status.behind, status.waiting - self.in_turn().len() as u64);
         let later = self.rows.values().filter(|row| row.has == Has::Nobody && row.due_ms > wall());
         assert_eq!(status.delayed, later.count() as u64);
