@@ -29,14 +29,23 @@ impl Queue {
                 continue;
             };
             let left_out = new.iter().filter(|new| !**new).count() as u64;
-            state.counters.doubles += left_out;
             if left_out == rows.len() as u64 {
-                return Ok(left_out);
+                drop(state);
+            } else {
+                let added = rows.iter().zip(&new).filter(|(_, new)| **new);
+                added.for_each(|(row, _)| state.gather_row(row, None, None));
+                state.come(&only(&keys, &new), self.shared.now_ms());
+                self.commit(state)?;
             }
-            let added = rows.iter().zip(&new).filter(|(_, new)| **new);
-            added.for_each(|(row, _)| state.gather_row(row, None, None));
-            state.come(&only(&keys, &new), self.shared.now_ms());
-            return self.commit(state).map(|()| left_out);
+            self.note_left_out(left_out);
+            return Ok(left_out);
+        }
+    }
+
+    /// Counts rows that were left out.
+    pub(crate) fn note_left_out(&self, rows: u64) {
+        if rows > 0 {
+            self.lock().counters.doubles += rows;
         }
     }
 

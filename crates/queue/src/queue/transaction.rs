@@ -45,7 +45,7 @@ impl Queue {
                 None => self.commit(state).ok(),
             };
         };
-        state.counters.doubles += new.iter().filter(|new| !**new).count() as u64;
+        let left_out = new.iter().filter(|new| !**new).count() as u64;
         let is_new = |nth: usize| new.get(nth).copied().unwrap_or(true);
         for (_, row) in rows.iter().enumerate().filter(|(nth, _)| is_new(*nth)) {
             state.gather_row(row, None, None);
@@ -54,7 +54,9 @@ impl Queue {
         if state.epoch == epoch {
             state.gather.acknowledge(ended);
         }
-        self.commit(state)
+        self.commit(state)?;
+        self.note_left_out(left_out);
+        Ok(())
     }
 
     /// Writes and syncs what a transaction will do. `ended` are rows of this epoch in the order of their ids,
@@ -100,7 +102,6 @@ impl Queue {
             if let Some(doubles) = self.doubles(&mut state, &added)?
                 && state.deciding.insert(tx)
             {
-                state.counters.doubles += doubles.len() as u64;
                 if !doubles.is_empty() {
                     state.gather.acknowledge(&doubles);
                 }
@@ -111,7 +112,9 @@ impl Queue {
                     let keys = state.index.keys(&new)?;
                     state.come(&keys, self.shared.now_ms());
                 }
-                return self.commit(state);
+                self.commit(state)?;
+                self.note_left_out(doubles.len() as u64);
+                return Ok(());
             }
             // Somebody else decides, or adds a row with the same key. When that can't be written, this call
             // goes on.

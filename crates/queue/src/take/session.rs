@@ -163,7 +163,7 @@ impl Session {
         self.give_unsettled(held, state, &rows)?;
         if !doubles.is_empty() {
             held.queue.take_back(held.epoch, &doubles)?;
-            held.queue.lock().counters.doubles += doubles.len() as u64;
+            held.queue.note_left_out(doubles.len() as u64);
         }
         Ok(doubles.len() as u64)
     }

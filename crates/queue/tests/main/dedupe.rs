@@ -241,8 +241,9 @@ fn a_row_that_could_not_be_written_leaves_none_out() {
             let place = Ranked::new(&dedupe(Sync::Always, for_ms));
             put(&place.queue, &["a2"]);
             place.disk.limit(0);
-            let error = place.queue.publish_once(&[&row("a1")]).unwrap_err();
+            let error = place.queue.publish_once(&[&row("a1"), &row("b2")]).unwrap_err();
             assert!(matches!(error, Error::Disk { .. }), "{error}");
+            assert_eq!(place.queue.status().counters.doubles, 0, "the statement has failed");
             place.disk.limit(u64::MAX);
             assert_eq!(put(&place.queue, &["b1", "b2"]), 1);
             assert_eq!(there(&place.queue), ["a2", "b1"]);
