@@ -32,8 +32,8 @@ fn rows(queue: &Arc<Queue>) -> BTreeSet<(RowId, Vec<u8>)> {
     std::iter::from_fn(next).collect()
 }
 
-/// A row: its first byte is its priority and the key by which others are left out, its second one when it is due,
-/// in seconds, and its third one the key of its line.
+/// A row: its first byte is its priority and the key by which others are left out, its second one when it is
+/// due, in seconds, and its third one the key of its line.
 fn row(number: u8) -> Vec<u8> {
     let mut row = vec![number; 50];
     row[1] = u8::from(number % 7 == 0);
