@@ -10,7 +10,7 @@ use std::time::Duration;
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
 use queue::{
-    Backoff, Column, Definition, Engine, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue, RowId, Schema,
+    Backoff, Column, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue, RowId, Schema,
     Session, Target, Xid,
 };
 
@@ -32,10 +32,12 @@ fn rows(queue: &Arc<Queue>) -> BTreeSet<(RowId, Vec<u8>)> {
     std::iter::from_fn(next).collect()
 }
 
-/// A row: its first byte is its priority, and its second one when it is due, in seconds.
+/// A row: its first byte is its priority and the key by which others are left out, its second one when it is
+/// due, in seconds, and its third one the key of its line.
 fn row(number: u8) -> Vec<u8> {
     let mut row = vec![number; 50];
     row[1] = u8::from(number % 7 == 0);
+    row[2] = number % 20;
     row
 }
 
@@ -45,7 +47,8 @@ fn schema() -> Schema {
         let (kind, place) = (Kind::Integer { signed: false }, Place::Fixed(at, 1));
         Column { name: name.to_owned(), kind, place, null_bit: None, members: Vec::new() }
     };
-    Schema { null_bytes: 0, fixed_bytes: 2, columns: vec![column("priority", 0), column("due", 1)] }
+    let columns = vec![column("priority", 0), column("due", 1), column("line", 2)];
+    Schema { null_bytes: 0, fixed_bytes: 3, columns }
 }
 
 /// A queue with sealed, rewritten and active segments, and all rows that it ever had.
@@ -55,9 +58,10 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     // The second failed try of a row is its last one; after the first it waits.
     let backoff = Backoff { first_ms: 1000, ..Backoff::default() };
     let policy = Policy { tries: 2, backoff, ..Policy::default() };
-    let order = Order { due: Some(1), priority: Some(0) };
+    let order = Order { due: Some(1), priority: Some(0), fifo: Some(2) };
+    let dedupe = Some(Dedupe { column: 0, for_ms: 60_000 });
     let schema = schema().encode();
-    let definition = Definition { schema, transactional: true, policy, order, ..Definition::default() };
+    let definition = Definition { schema, transactional: true, policy, order, dedupe, ..Definition::default() };
     engine.create(Path::new(FOLDER), &definition).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     let mut all = BTreeSet::new();

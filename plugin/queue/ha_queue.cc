@@ -130,7 +130,8 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   std::vector<rq_column> columns= queue_columns(form, noted, &fixed, &members);
   const std::string backoff= options->backoff ? options->backoff : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, noted), fixed, columns.data(), columns.size(),
-                           options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority};
+                           options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority, order.fifo, order.dedupe,
+                           options->dedupe_for * 1000};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }
@@ -205,6 +206,15 @@ int ha_queue::reset()
   return ha_thd()->in_sub_stmt ? 0 : end_statement();
 }
 
+/* As the server does with INSERT IGNORE. */
+static void tell_left_out(THD *thd, uint64_t rows)
+{
+  if (rows)
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_DUP_ENTRY,
+                        "Queue: %llu row%s left out, because a row with the same key in the column of DEDUPE came before",
+                        static_cast<ulonglong>(rows), rows == 1 ? " was" : "s were");
+}
+
 /*
   A statement is a unit, and now its result is known. The rows that it has published so far are offered or
   removed. The rows that it has not published, because the server ended it without the bulk calls or because
@@ -224,7 +234,9 @@ int ha_queue::end_statement()
   if (!connection || !rq_is_unsettled(connection->session))
     return result;
   rq_error error;
-  const int settled= fail(rq_settle(connection->session, !failed && !result, &error), error);
+  uint64_t left_out= 0;
+  const int settled= fail(rq_settle(connection->session, !failed && !result, &left_out, &error), error);
+  tell_left_out(thd, left_out);
   return result ? result : settled;
 }
 
@@ -293,9 +305,13 @@ int ha_queue::publish(bool may_fail_yet)
   rq_error error{};
   queue_connection *connection= queue_connection_of(ha_thd());
   int code= RQ_DISK;
-  if (connection)
-    code= (may_fail_yet ? rq_publish_unsettled : rq_publish)(connection->session, queue, slices.data(), slices.size(),
-                                                             &error);
+  uint64_t left_out= 0;
+  const bool copies= thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE;
+  if (connection && may_fail_yet)
+    code= rq_publish_unsettled(connection->session, queue, slices.data(), slices.size(), &error);
+  else if (connection)
+    code= rq_publish(connection->session, queue, slices.data(), slices.size(), copies, &left_out, &error);
+  tell_left_out(ha_thd(), left_out);
   rows.clear();
   bytes= 0;
   return fail(code, error);

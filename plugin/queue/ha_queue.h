@@ -15,8 +15,12 @@
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
   ulonglong tries;
-  const char *backoff, *dead, *failed, *why, *token, *due, *priority;
+  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe;
+  ulonglong dedupe_for; /* seconds */
 };
+
+/* For how many seconds rows are left out, unless DEDUPE_FOR says otherwise. */
+static const ulonglong queue_dedupe_for= 300;
 
 /*
   ALTER TABLE copies under a lock that keeps publishers out. From 11.2 on a server can let them go on and

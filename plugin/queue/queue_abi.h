@@ -321,6 +321,18 @@ typedef struct {
    The number of the column that says which rows come first; -1 for none.
    */
   int32_t priority;
+  /*
+   The number of the column whose rows with the same value are given one after the other; -1 for none.
+   */
+  int32_t fifo;
+  /*
+   The number of the column that is the key by which rows are left out; -1 for none.
+   */
+  int32_t dedupe;
+  /*
+   For how long after a row others with its key are left out, milliseconds; 0: while it waits.
+   */
+  uint64_t dedupe_ms;
 } rq_definition;
 
 /*
@@ -336,6 +348,7 @@ typedef struct {
   uint64_t leased;
   uint64_t delayed;
   uint64_t dead;
+  uint64_t behind;
   uint64_t waiters;
   uint64_t bytes;
   uint64_t live_bytes;
@@ -363,6 +376,7 @@ typedef struct {
   uint64_t compiles;
   uint64_t compile_hits;
   uint64_t duplicates;
+  uint64_t doubles;
   uint64_t leases;
   uint64_t leases_expired;
   uint64_t leases_failed;
@@ -662,9 +676,10 @@ int rq_set_origin_text(rq_session *session, rq_slice text);
 void rq_forget_origin(rq_session *session);
 
 /*
- Adds rows.
+ Adds rows. Unless they are relayed, or are `copied` from another table, those that are doubles are left
+ out, and counted.
  */
-int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
+int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, int copied, uint64_t *left_out, rq_error *error);
 
 /*
  Adds rows for a statement that may still fail: nobody sees or takes them until `rq_settle`.
@@ -677,9 +692,10 @@ int rq_publish_unsettled(rq_session *session, const rq_queue *queue, const rq_sl
 int rq_is_unsettled(const rq_session *session);
 
 /*
- Lets others take the rows from `rq_publish_unsettled`, or, without `keep`, removes them.
+ Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted;
+ or, without `keep`, removes them.
  */
-int rq_settle(rq_session *session, int keep, rq_error *error);
+int rq_settle(rq_session *session, int keep, uint64_t *left_out, rq_error *error);
 
 /*
  Takes rows, or waits for them; owned rows are consumed first. With `within`, both are part of the

@@ -188,7 +188,8 @@ void queue_command_ended(THD *thd, unsigned int, const void *data)
     give_back_taken(thd, connection, failed);
     /* Ends what the handler was not told about: a statement on a trigger's table under LOCK TABLES. */
     rq_error error;
-    if (!thd->in_sub_stmt && rq_is_unsettled(connection->session) && rq_settle(connection->session, !failed, &error))
+    uint64_t left_out;
+    if (!thd->in_sub_stmt && rq_is_unsettled(connection->session) && rq_settle(connection->session, !failed, &left_out, &error))
       sql_print_error("Queue: %s", error.text);
     after_reset(thd, connection);
     queue_let_go(connection);

@@ -1,4 +1,4 @@
-/* Columns that decide when a row is given and before which others. See queue_order.h. */
+/* Columns that decide whether, when and before which others a row is given. See queue_order.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -22,6 +22,54 @@ static int number_of(const TABLE *table, const queue_noted &noted, const Field *
   for (Field **at= table->field; *at != field; at++)
     number+= !noted.has(*at);
   return number;
+}
+
+/* Whether two values of a column are equal if and only if their bytes are. */
+static bool is_compared_by_bytes(const Field *field)
+{
+  switch (field->real_type()) {
+  case MYSQL_TYPE_TINY:
+  case MYSQL_TYPE_SHORT:
+  case MYSQL_TYPE_INT24:
+  case MYSQL_TYPE_LONG:
+  case MYSQL_TYPE_LONGLONG:
+  case MYSQL_TYPE_NEWDECIMAL:
+  case MYSQL_TYPE_YEAR:
+  case MYSQL_TYPE_NEWDATE:
+  case MYSQL_TYPE_TIME2:
+  case MYSQL_TYPE_DATETIME2:
+  case MYSQL_TYPE_TIMESTAMP2:
+  case MYSQL_TYPE_ENUM:
+    return true;
+  case MYSQL_TYPE_STRING:
+    /* UUID and INET6 look like CHAR but are not. */
+    if (field->type_handler() != &type_handler_string)
+      return true;
+    /* fall through */
+  case MYSQL_TYPE_VARCHAR:
+  case MYSQL_TYPE_BLOB:
+    return !field->compression_method() && (field->charset()->state & MY_CS_BINSORT);
+  default:
+    return false;
+  }
+}
+
+/* The number of the column whose bytes are the key of an option; -1 for none. False with an error. */
+static bool key_of(const TABLE *table, const char *option, const char *name, const queue_noted &noted, int *number)
+{
+  const Field *field;
+  if (!queue_find_column(table, option, name, &field))
+    return false;
+  if (!field)
+    return true;
+  if (noted.has(field) || !is_compared_by_bytes(field)) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
+                    "Queue: column '%s' can't be the key of %s: keys are compared byte by byte, so it must be an integer, a DECIMAL, a time, an ENUM, a UUID, "
+                    "an INET6, binary, or text with a collation that ends in _bin, and not one that is filled when a row is read", MYF(0), name, option);
+    return false;
+  }
+  *number= number_of(table, noted, field);
+  return true;
 }
 
 bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_noted &noted,
@@ -51,5 +99,9 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     }
     order->priority= number_of(table, noted, priority);
   }
-  return true;
+  if (options->dedupe_for != queue_dedupe_for && !(options->dedupe && *options->dedupe)) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEDUPE_FOR needs DEDUPE: without it no row is left out", MYF(0));
+    return false;
+  }
+  return key_of(table, "FIFO", options->fifo, noted, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, noted, &order->dedupe);
 }

@@ -1,5 +1,5 @@
-/* Columns that decide when a row is given and before which others: DUE= and PRIORITY= in CREATE TABLE name
-   them. */
+/* Columns that decide whether, when and before which others a row is given: DUE=, PRIORITY=, FIFO= and
+   DEDUPE= in CREATE TABLE name them. */
 #ifndef QUEUE_ORDER_H
 #define QUEUE_ORDER_H
 
@@ -7,7 +7,7 @@
 
 /* Which columns these are, by their numbers among those that are stored; -1 for none. */
 struct queue_order {
-  int due= -1, priority= -1;
+  int due= -1, priority= -1, fifo= -1, dedupe= -1;
 };
 
 /* The columns that the options name. False with an error when one is not there or can't decide that. */

@@ -26,6 +26,9 @@ static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_STRING("token", token),
     HA_TOPTION_STRING("due", due),
     HA_TOPTION_STRING("priority", priority),
+    HA_TOPTION_STRING("fifo", fifo),
+    HA_TOPTION_STRING("dedupe", dedupe),
+    HA_TOPTION_NUMBER("dedupe_for", dedupe_for, queue_dedupe_for, 0, 31536000, 1),
     HA_TOPTION_END};
 
 static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2, "the order of these words");
@@ -45,6 +48,7 @@ static const Shown shown_queues[]= {
     {"leased", &rq_status::leased},
     {"delayed", &rq_status::delayed},
     {"dead", &rq_status::dead},
+    {"behind", &rq_status::behind},
     {"waiters", &rq_status::waiters},
     {"bytes", &rq_status::bytes},
     {"bytes_live", &rq_status::live_bytes},
@@ -76,6 +80,7 @@ static const Shown shown_waiting[]= {
     {"compile", &rq_status::compiles},
     {"compile_cachehit", &rq_status::compile_hits},
     {"duplicates", &rq_status::duplicates},
+    {"left_out", &rq_status::doubles},
     {"leases", &rq_status::leases},
     {"leases_expired", &rq_status::leases_expired},
     {"leases_failed", &rq_status::leases_failed},

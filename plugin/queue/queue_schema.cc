@@ -44,6 +44,8 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("TRIES_CUT", ULonglong(), NOT_NULL),
                                        Column("DEAD", ULonglong(), NOT_NULL),
                                        Column("BURIED", ULonglong(), NOT_NULL),
+                                       Column("BEHIND", ULonglong(), NOT_NULL),
+                                       Column("LEFT_OUT", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -106,7 +108,9 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->leases_failed,
                 status->tries_cut,
                 status->dead,
-                status->buried};
+                status->buried,
+                status->behind,
+                status->doubles};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }

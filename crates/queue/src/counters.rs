@@ -37,6 +37,8 @@ pub struct Counters {
     pub restored_by_close: u64,
     /// Relayed rows that had already arrived before.
     pub duplicates: u64,
+    /// Rows that were left out because another one with their key came before.
+    pub doubles: u64,
     /// Leases that were given.
     pub leases: u64,
     /// Leases that ended with their time.
@@ -80,6 +82,7 @@ impl Counters {
             restored_by_abort: self.restored_by_abort + other.restored_by_abort,
             restored_by_close: self.restored_by_close + other.restored_by_close,
             duplicates: self.duplicates + other.duplicates,
+            doubles: self.doubles + other.doubles,
             leases: self.leases + other.leases,
             leases_expired: self.leases_expired + other.leases_expired,
             leases_failed: self.leases_failed + other.leases_failed,
@@ -108,6 +111,8 @@ pub struct Status {
     pub delayed: u64,
     /// Owned rows that have no tries left, and are given to nobody.
     pub dead: u64,
+    /// Rows that nobody owns and nobody is given yet, because an earlier one of their key is there.
+    pub behind: u64,
     /// When the oldest row was inserted: milliseconds since 1970, exact to the second.
     pub oldest_ms: Option<u64>,
     /// Bytes of the segment files.
@@ -135,6 +140,7 @@ impl Status {
             leased: self.leased + other.leased,
             delayed: self.delayed + other.delayed,
             dead: self.dead + other.dead,
+            behind: self.behind + other.behind,
             oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),
             bytes: self.bytes + other.bytes,
             live_bytes: self.live_bytes + other.live_bytes,

@@ -97,7 +97,7 @@ pub enum Error {
 
     /// A column can't say what it should.
     #[error(
-        "column {column} can't be used: DUE needs an integer, a TIMESTAMP or a DATETIME, and PRIORITY an integer",
+        "column {column} can't be used: DUE needs an integer, a TIMESTAMP or a DATETIME, PRIORITY an integer, FIFO and DEDUPE a column of the table",
         column = column + 1
     )]
     Column {

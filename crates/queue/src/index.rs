@@ -3,17 +3,22 @@
 //! The list of a sealed segment is read from its file when a row of it is needed, so the time to open a queue
 //! does not depend on how many rows wait in it. A list keeps dead rows until they are more than half of it.
 
+mod beside;
 pub(crate) mod later;
+mod lines;
+pub(crate) mod recent;
 mod segment;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::Error;
+use crate::condition::rank::Ranked;
 use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing};
 use crate::format::record::RowId;
 use crate::store::file::{Location, SegmentFile};
+use crate::{Definition, Error};
+use lines::Lines;
 pub(crate) use segment::Segment;
 
 /// How many rows that wait before the head are remembered; with more, it goes back to the first of them.
@@ -37,6 +42,16 @@ impl Turn {
     }
 }
 
+/// Where a row stands among those that wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) turn: Turn,
+    /// The line of the rows with its key; 0 for a row without one.
+    pub(crate) line: u64,
+    /// The key by which rows are left out; 0 for none.
+    pub(crate) key: u128,
+}
+
 /// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -57,10 +72,7 @@ pub(crate) struct Arrival {
     pub(crate) offset: u64,
     pub(crate) len: usize,
     pub(crate) time_ms: u64,
-    /// When it is due, milliseconds since 1970, if that is later; else 0.
-    pub(crate) due_ms: u64,
-    /// 0 in a queue without priorities.
-    pub(crate) priority: i64,
+    pub(crate) ranked: Ranked,
 }
 
 /// All rows of a queue that are not gone.
@@ -75,8 +87,14 @@ pub(crate) struct Index {
     live: u64,
     owned: u64,
     later: u64,
-    /// The rows that wait, in a queue with priorities.
+    /// The rows that may be given, in a queue with priorities or keys.
     turns: Option<BTreeSet<Turn>>,
+    /// The rows with keys, in a queue that has them.
+    lines: Option<Lines>,
+    /// The rows that may be given since [`Index::take_ready`] was last called, in a queue with keys.
+    ready: BTreeSet<Turn>,
+    /// The rows with keys that wait or are due later, in a queue that leaves doubles of these out.
+    waits: Option<BTreeSet<(u128, RowId)>>,
     /// Files without rows.
     emptied: Vec<Arc<SegmentFile>>,
     /// Whether a sealed segment became sparse since [`Index::take_sparse`] was last called.
@@ -84,9 +102,36 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// An index without rows; `priorities` says whether its queue has them.
-    pub(crate) fn new(priorities: bool) -> Index {
-        Index { turns: priorities.then(BTreeSet::new), ..Index::default() }
+    /// An index without rows.
+    pub(crate) fn new(definition: &Definition) -> Index {
+        let order = definition.order;
+        let lines = order.fifo.map(|_| Lines::default());
+        let turns = order.priority.or(order.fifo).map(|_| BTreeSet::new());
+        let waits = definition.dedupe.filter(|dedupe| dedupe.for_ms == 0).map(|_| BTreeSet::new());
+        Index { turns, lines, waits, ..Index::default() }
+    }
+
+    /// Whether a row with this key waits or is due later.
+    pub(crate) fn waits(&self, key: u128) -> bool {
+        let from = (key, RowId(0));
+        let next = self.waits.as_ref().and_then(|waits| waits.range(from..).next());
+        next.is_some_and(|(of, _)| *of == key)
+    }
+
+    /// The keys of rows by which rows are left out; 0 for a row without one.
+    pub(crate) fn keys(&mut self, rows: &[RowId]) -> Result<Vec<u128>, Error> {
+        let key = |id: &RowId| self.segment_with(*id).map_or(Ok(0), |of| of.standing(*id).map(|row| row.key));
+        rows.iter().map(key).collect()
+    }
+
+    /// Whether it matters for other rows what a row does.
+    fn is_ordered(&self) -> bool {
+        self.turns.is_some() || self.waits.is_some()
+    }
+
+    /// Whether rows of the same key are given one after the other.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.lines.is_some()
     }
 
     /// Whether rows are given in another order than that of their ids.
@@ -96,8 +141,48 @@ impl Index {
 
     /// The place of a row that is not gone in the order in which rows are given.
     pub(crate) fn turn(&mut self, id: RowId) -> Result<Turn, Error> {
-        let segment = if self.turns.is_some() { self.segment_with(id) } else { None };
-        Ok(Turn { priority: segment.map_or(Ok(0), |segment| segment.priority(id))?, id })
+        Ok(self.standing(id)?.turn)
+    }
+
+    fn standing(&mut self, id: RowId) -> Result<Standing, Error> {
+        let segment = if self.is_ordered() { self.segment_with(id) } else { None };
+        let first = Standing { turn: Turn { priority: 0, id }, line: 0, key: 0 };
+        segment.map_or(Ok(first), |segment| segment.standing(id))
+    }
+
+    /// Whether a row may be given: it waits, and it is the first of its key, of which nobody has a row.
+    pub(crate) fn is_ready(&mut self, id: RowId) -> Result<bool, Error> {
+        if self.lines.is_none() {
+            return Ok(self.doing(id)? == Doing::Waiting);
+        }
+        let turn = self.turn(id)?;
+        Ok(self.turns.as_ref().is_some_and(|turns| turns.contains(&turn)))
+    }
+
+    /// Whether nobody has a row of the same key.
+    pub(crate) fn is_line_free(&mut self, id: RowId) -> Result<bool, Error> {
+        let line = self.standing(id)?.line;
+        Ok(self.lines.as_ref().is_none_or(|lines| !lines.is_busy(line)))
+    }
+
+    /// Lets the rows behind a row that somebody owns be given before it: it has no tries left.
+    pub(crate) fn let_pass(&mut self, id: RowId) -> Result<(), Error> {
+        let standing = self.standing(id)?;
+        self.stand(standing, Doing::Gone)
+    }
+
+    /// The rows that may be given since the last call, and still may, in a queue with keys.
+    pub(crate) fn take_ready(&mut self) -> BTreeSet<Turn> {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.retain(|turn| self.turns.as_ref().is_some_and(|turns| turns.contains(turn)));
+        ready
+    }
+
+    /// How many rows wait for another one of their key.
+    pub(crate) fn behind(&self) -> u64 {
+        let waiting = self.live - self.owned - self.later;
+        let ready = self.lines.as_ref().and(self.turns.as_ref()).map(|turns| turns.len() as u64);
+        ready.map_or(0, |ready| waiting - ready)
     }
 
     /// The first place from `from` on at which a row waits.
@@ -110,12 +195,14 @@ impl Index {
 
     /// Puts all rows that wait in order, for an index that recovery has filled.
     pub(crate) fn order(&mut self) -> Result<(), Error> {
-        let Some(turns) = &mut self.turns else { return Ok(()) };
-        turns.clear();
-        for segment in self.segments.values_mut() {
-            turns.extend(segment.turns()?);
+        if !self.is_ordered() {
+            return Ok(());
         }
-        Ok(())
+        let mut waiting = Vec::new();
+        for segment in self.segments.values_mut() {
+            waiting.extend(segment.waiting_rows()?);
+        }
+        waiting.into_iter().try_for_each(|standing| self.stand(standing, Doing::Waiting))
     }
 
     /// Rows that wait or are owned.
@@ -139,6 +226,8 @@ impl Index {
             + self.early.len() * size_of::<u64>()
             // Nodes of the set are half full.
             + self.turns.iter().map(|turns| turns.len() * 2 * size_of::<Turn>()).sum::<usize>()
+            + self.lines.as_ref().map_or(0, Lines::memory)
+            + self.waits.iter().map(|waits| waits.len() * 2 * size_of::<(u128, RowId)>()).sum::<usize>()
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
@@ -146,16 +235,54 @@ impl Index {
     }
 
     /// Adds a row that was written.
-    pub(crate) fn push(&mut self, file: &Arc<SegmentFile>, row: &Arrival) {
+    pub(crate) fn push(&mut self, file: &Arc<SegmentFile>, row: &Arrival) -> Result<(), Error> {
         let base = self.segments.last_key_value().filter(|(_, last)| last.is(file)).map(|(base, _)| *base);
         let base = base.unwrap_or(row.id.0);
         let segment = self.segments.entry(base).or_insert_with(|| Segment::active(file.clone(), row.id));
         segment.push(row);
         self.live += 1;
-        let turn = Turn { priority: row.priority, id: row.id };
-        if let Some(turns) = &mut self.turns {
-            turns.insert(turn);
+        let turn = Turn { priority: row.ranked.priority, id: row.id };
+        self.stand(Standing { turn, line: row.ranked.line, key: row.ranked.key }, Doing::Waiting)
+    }
+
+    /// Notes what a row is doing, for the order in which rows are given.
+    fn stand(&mut self, row: Standing, doing: Doing) -> Result<(), Error> {
+        if let Some(waits) = self.waits.as_mut().filter(|_| row.key != 0) {
+            let entry = (row.key, row.turn.id);
+            if matches!(doing, Doing::Waiting | Doing::Later) {
+                waits.insert(entry)
+            } else {
+                waits.remove(&entry)
+            };
         }
+        let Some(lines) = self.lines.as_mut().filter(|_| row.line != 0) else {
+            let waits = doing == Doing::Waiting;
+            if self.lines.is_some() && waits {
+                self.ready.insert(row.turn);
+            }
+            self.turns.iter_mut().for_each(|turns| {
+                if waits {
+                    turns.insert(row.turn)
+                } else {
+                    turns.remove(&row.turn)
+                };
+            });
+            return Ok(());
+        };
+        let before = lines.head(row.line);
+        lines.set(row.line, row.turn.id, doing);
+        let after = lines.head(row.line);
+        if before != after {
+            // What is known of the row itself may be forgotten already.
+            let mut turn = |head| if head == row.turn.id { Ok(row.turn) } else { self.turn(head) };
+            let before = before.map(&mut turn).transpose()?;
+            let after = after.map(turn).transpose()?;
+            let turns = self.turns.get_or_insert_default();
+            before.map(|head| turns.remove(&head));
+            turns.extend(after);
+            self.ready.extend(after);
+        }
+        Ok(())
     }
 
     /// Adds a sealed segment.
@@ -264,90 +391,64 @@ impl Index {
 
     /// Makes a waiting row owned; false when it is not waiting.
     pub(crate) fn take(&mut self, id: RowId) -> Result<bool, Error> {
-        let turn = self.turn(id)?;
-        let taken = match self.segment_with(id) {
-            Some(segment) => segment.change(id, Doing::Waiting, Doing::Owned)?,
-            None => false,
-        };
-        self.owned += u64::from(taken);
-        if taken {
-            self.left(turn);
-        }
-        Ok(taken)
-    }
-
-    /// Notes that a row does not wait any more.
-    fn left(&mut self, turn: Turn) {
-        if !self.early.is_empty() {
-            self.early.remove(&turn.id.0);
-        }
-        if self.head == turn.id.0 {
-            self.head += 1;
-        }
-        if let Some(turns) = &mut self.turns {
-            turns.remove(&turn);
-        }
-    }
-
-    /// Notes that a row waits that did not.
-    fn came(&mut self, id: RowId) -> Result<(), Error> {
-        let turn = self.turn(id)?;
-        if let Some(turns) = &mut self.turns {
-            turns.insert(turn);
-        }
-        if id.0 < self.head {
-            self.early.insert(id.0);
-            if self.early.len() > EARLY_MAX {
-                self.head = self.early.pop_first().unwrap_or(id.0);
-                self.early.clear();
-            }
-        }
-        Ok(())
+        self.change(id, Doing::Waiting, Doing::Owned)
     }
 
     /// Gives a waiting row to nobody until it is due; false when it is not waiting.
     pub(crate) fn postpone(&mut self, id: RowId) -> Result<bool, Error> {
-        let turn = self.turn(id)?;
-        let postponed = match self.segment_with(id) {
-            Some(segment) => segment.change(id, Doing::Waiting, Doing::Later)?,
-            None => false,
-        };
-        self.later += u64::from(postponed);
-        if postponed {
-            self.left(turn);
-        }
-        Ok(postponed)
+        self.change(id, Doing::Waiting, Doing::Later)
     }
 
     /// Has a row wait that was due later; false when it was not.
     pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
-        let arrived = match self.segment_with(id) {
-            Some(segment) => segment.change(id, Doing::Later, Doing::Waiting)?,
-            None => false,
-        };
-        if arrived {
-            self.later -= 1;
-            self.came(id)?;
-        }
-        Ok(arrived)
+        self.change(id, Doing::Later, Doing::Waiting)
     }
 
     /// Gives an owned row back; false when it is not owned.
     pub(crate) fn restore(&mut self, id: RowId) -> Result<bool, Error> {
-        let restored = match self.segment_with(id) {
-            Some(segment) => segment.change(id, Doing::Owned, Doing::Waiting)?,
+        self.change(id, Doing::Owned, Doing::Waiting)
+    }
+
+    /// Changes a row from one state to another; false when it was not in the first.
+    fn change(&mut self, id: RowId, from: Doing, to: Doing) -> Result<bool, Error> {
+        let standing = self.standing(id)?;
+        let changed = match self.segment_with(id) {
+            Some(segment) => segment.change(id, from, to)?,
             None => false,
         };
-        if restored {
-            self.owned -= 1;
-            self.came(id)?;
+        if changed {
+            self.moved(standing, from, to)?;
         }
-        Ok(restored)
+        Ok(changed)
+    }
+
+    /// Counts a row that is in another state, and notes whether it waits.
+    fn moved(&mut self, row: Standing, from: Doing, to: Doing) -> Result<(), Error> {
+        self.owned += u64::from(to == Doing::Owned);
+        self.owned -= u64::from(from == Doing::Owned);
+        self.later += u64::from(to == Doing::Later);
+        self.later -= u64::from(from == Doing::Later);
+        let id = row.turn.id.0;
+        if to == Doing::Waiting && id < self.head {
+            self.early.insert(id);
+            if self.early.len() > EARLY_MAX {
+                self.head = self.early.pop_first().unwrap_or(id);
+                self.early.clear();
+            }
+        } else if from == Doing::Waiting {
+            if !self.early.is_empty() {
+                self.early.remove(&id);
+            }
+            if self.head == id {
+                self.head += 1;
+            }
+        }
+        self.stand(row, to)
     }
 
     /// Marks a row as gone; false when it was gone already.
     pub(crate) fn remove(&mut self, id: RowId) -> Result<bool, Error> {
-        let turn = self.turn(id)?;
+        let standing = self.standing(id)?;
         let Some(segment) = self.segment_with(id) else { return Ok(false) };
         let doing = segment.doing(id)?;
         if !segment.change(id, doing, Doing::Gone)? {
@@ -356,44 +457,33 @@ impl Index {
         let (base, empty) = (segment.base(), segment.is_sealed() && segment.live() == 0);
         let sparse = segment.is_sparse();
         self.live -= 1;
-        self.owned -= u64::from(doing == Doing::Owned);
-        self.later -= u64::from(doing == Doing::Later);
         if empty {
             self.segments.remove(&base.0).into_iter().for_each(|gone| self.emptied.push(gone.file().clone()));
         }
         self.sparse |= sparse && !empty;
-        if doing == Doing::Waiting {
-            self.left(turn);
-        }
+        self.moved(standing, doing, Doing::Gone)?;
         Ok(true)
     }
 
     /// Marks those of `count` rows from `first` on as gone that exist. For replaying.
-    pub(crate) fn remove_run(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
-        let mut gone = Vec::new();
-        let end = first.0.saturating_add(count);
-        let mut from = first;
-        while let Some(id) = self.next(from, false)?.filter(|id| id.0 < end) {
-            if self.remove(id)? {
-                gone.push(id);
-            }
-            from = RowId(id.0 + 1);
-        }
-        Ok(gone)
+    pub(crate) fn remove_run(&mut self, first: RowId, count: u64) -> Result<(), Error> {
+        self.rows_in((first.0, count), false)?.into_iter().try_for_each(|id| self.remove(id).map(drop))
     }
 
     /// Makes those of `count` rows from `first` on owned that wait. For replaying.
     pub(crate) fn take_run(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
-        let mut taken = Vec::new();
-        let end = first.0.saturating_add(count);
-        let mut from = first;
-        while let Some(id) = self.next(from, true)?.filter(|id| id.0 < end) {
-            if self.take(id)? {
-                taken.push(id);
-            }
+        let waiting = self.rows_in((first.0, count), true)?;
+        waiting.iter().try_for_each(|id| self.take(*id).map(drop))?;
+        Ok(waiting)
+    }
+
+    fn rows_in(&mut self, (first, count): (u64, u64), waiting: bool) -> Result<Vec<RowId>, Error> {
+        let (mut rows, mut from) = (Vec::new(), RowId(first));
+        while let Some(id) = self.next(from, waiting)?.filter(|id| id.0 < first.saturating_add(count)) {
+            rows.push(id);
             from = RowId(id.0 + 1);
         }
-        Ok(taken)
+        Ok(rows)
     }
 
     /// The first waiting row from `from` on.

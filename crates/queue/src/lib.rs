@@ -55,6 +55,7 @@ pub use counters::{Counters, Status};
 pub use engine::{Engine, commit_together};
 pub use error::Error;
 pub use format::checkpoint::{Definition, Sync};
+pub use format::dedupe::Dedupe;
 pub use format::order::Order;
 pub use format::origin::{Origin, SLOTS, Source};
 pub use format::policy::{Backoff, Policy};

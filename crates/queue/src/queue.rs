@@ -3,6 +3,7 @@
 mod bury;
 pub(crate) mod commit;
 pub(crate) mod copying;
+mod doubles;
 pub(crate) mod gather;
 pub(crate) mod lease;
 mod leasing;
@@ -25,7 +26,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::condition::rank::Rank;
 use crate::format::lease::Lease;
 use crate::format::origin::{Origin, Source};
-use crate::format::record::{ROW_OVERHEAD_MAX, RowId};
+use crate::format::record::RowId;
 use crate::recovery::Recovered;
 use crate::store::folder::Folder;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
@@ -113,7 +114,7 @@ impl Queue {
             state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
         }
         state.leases = LeaseBook::opened(leases, pasts, shared.clock());
-        state.later = recovered.later;
+        (state.later, state.recent) = (recovered.later, recovered.recent);
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
@@ -201,10 +202,8 @@ impl Queue {
         owner: Option<OwnerId>,
         origin: Option<&Origin>,
     ) -> Result<Published, Error> {
-        let bytes = rows.iter().map(|row| row.len() + ROW_OVERHEAD_MAX).sum();
-        if bytes > PUBLISH_BYTES_MAX {
-            return Err(Error::TooLarge { bytes, limit: PUBLISH_BYTES_MAX });
-        }
+        self.fits(rows)?;
+        let keys = if owner.is_none() { self.keys_of(rows) } else { Vec::new() };
         loop {
             let mut state = self.room()?;
             if let Some(origin) = origin.filter(|origin| state.is_duplicate(origin)) {
@@ -222,6 +221,7 @@ impl Queue {
             for (nth, row) in rows.iter().enumerate() {
                 state.gather_row(row, owner, origin.filter(|_| nth == 0));
             }
+            state.come(&keys, self.shared.now_ms());
             self.commit(state)?;
             return Ok(Published::New(first));
         }

@@ -20,6 +20,7 @@ use crate::format::policy::Past;
 use crate::format::record::{ROW_SUM, Record, RowId, decode};
 use crate::format::transaction::Transactions;
 use crate::index::later::{Later, postpone_all};
+use crate::index::recent::RecentKeys;
 use crate::index::{Arrival, Doing, Index, Segment};
 use crate::store::file::SegmentFile;
 use crate::store::files::Files;
@@ -35,6 +36,7 @@ struct Replay {
     pasts: BTreeMap<RowId, Past>,
     /// Rows that are due later.
     dues: Vec<Due>,
+    recent: RecentKeys,
     rank: Option<Rank>,
     now_ms: u64,
     next: RowId,
@@ -66,6 +68,7 @@ pub(crate) struct Recovered {
     pub(crate) pasts: Vec<(RowId, Past)>,
     pub(crate) rank: Option<Rank>,
     pub(crate) later: Later,
+    pub(crate) recent: RecentKeys,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -86,17 +89,19 @@ pub(crate) fn recover(
     let folder = Folder::new(disk.clone(), files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
     let mut replay = Replay {
-        index: Index::new(checkpoint.definition.order.priority.is_some()),
+        index: Index::new(&checkpoint.definition),
         journal: checkpoint.journal.clone(),
         transactions: checkpoint.transactions.clone(),
         leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
         pasts: checkpoint.pasts.iter().cloned().collect(),
         rank: Rank::of(&checkpoint.definition)?,
         dues: Vec::new(),
+        recent: RecentKeys::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
         now_ms,
         next: checkpoint.next,
         active_next: checkpoint.next,
     };
+    replay.recent.adopt(&checkpoint.recent);
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
@@ -105,7 +110,9 @@ pub(crate) fn recover(
     let pasts = known_pasts(&mut replay)?;
     let held_rows: BTreeSet<RowId> = held.iter().flat_map(|(_, rows)| rows).copied().collect();
     let later = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
-    let Replay { index, journal, transactions, rank, next, active_next, .. } = replay;
+    // Nobody waits yet.
+    replay.index.take_ready();
+    let Replay { index, journal, transactions, rank, recent, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
         definition,
@@ -118,6 +125,7 @@ pub(crate) fn recover(
         pasts,
         rank,
         later,
+        recent,
         next,
         active_next,
         log,
@@ -148,6 +156,9 @@ fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
         if lease.holds() && !replay.index.take(row)? {
             // A prepared transaction ends it.
             lease.phase = Phase::Free;
+        }
+        if lease.phase == Phase::Dead {
+            replay.index.let_pass(row)?;
         }
         known.push(lease);
     }
@@ -328,9 +339,9 @@ fn apply(
             }
             let time_ms = moved.unwrap_or(time_ms);
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
-            let due_ms = replay.rank.as_ref().map_or(0, |rank| rank.due_after(replay.now_ms, row));
-            let priority = replay.rank.as_ref().map_or(0, |rank| rank.priority(row));
-            replay.index.push(file, &Arrival { id, offset, len, time_ms, due_ms, priority });
+            let ranked = Rank::read(replay.rank.as_ref(), replay.now_ms, row);
+            replay.index.push(file, &Arrival { id, offset, len, time_ms, ranked })?;
+            let due_ms = ranked.due_ms;
             replay.dues.extend((due_ms > 0).then_some(Due { id, due_ms }));
             replay.next = RowId(id.0 + 1);
             origin.iter().for_each(|origin| replay.journal.add(origin));
@@ -348,6 +359,7 @@ fn apply(
         Record::Past { row, past } => {
             replay.pasts.insert(row, past);
         }
+        Record::Key(recent) => replay.recent.set(recent),
         // The checkpoint may be newer than this record, and no longer have the transaction.
         Record::Decide { tx, commit } => {
             replay.transactions.note(tx);

@@ -5,6 +5,10 @@
 
 #[path = "interleaving/back.rs"]
 mod back;
+#[path = "interleaving/dedupe.rs"]
+mod dedupe;
+#[path = "interleaving/fifo.rs"]
+mod fifo;
 
 use std::path::Path;
 use std::sync::Arc;

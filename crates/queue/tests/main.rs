@@ -8,8 +8,16 @@ mod basic;
 mod corrupt;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/dedupe.rs"]
+mod dedupe;
+#[path = "main/dedupe_crash.rs"]
+mod dedupe_crash;
 #[path = "main/due.rs"]
 mod due;
+#[path = "main/fifo.rs"]
+mod fifo;
+#[path = "main/fifo_crash.rs"]
+mod fifo_crash;
 #[path = "main/full.rs"]
 mod full;
 #[path = "main/hold.rs"]

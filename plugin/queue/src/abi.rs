@@ -129,6 +129,12 @@ pub struct RqDefinition {
     pub(crate) due: i32,
     /// The number of the column that says which rows come first; -1 for none.
     pub(crate) priority: i32,
+    /// The number of the column whose rows with the same value are given one after the other; -1 for none.
+    pub(crate) fifo: i32,
+    /// The number of the column that is the key by which rows are left out; -1 for none.
+    pub(crate) dedupe: i32,
+    /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.
+    pub(crate) dedupe_ms: u64,
 }
 
 /// What is known of a row besides.
@@ -169,6 +175,7 @@ pub struct RqStatus {
     pub(crate) leased: u64,
     pub(crate) delayed: u64,
     pub(crate) dead: u64,
+    pub(crate) behind: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,
@@ -196,6 +203,7 @@ pub struct RqStatus {
     pub(crate) compiles: u64,
     pub(crate) compile_hits: u64,
     pub(crate) duplicates: u64,
+    pub(crate) doubles: u64,
     pub(crate) leases: u64,
     pub(crate) leases_expired: u64,
     pub(crate) leases_failed: u64,

@@ -2,20 +2,23 @@
 
 use std::ffi::c_int;
 
-use queue::{Published, Queue};
+use queue::Queue;
 
 use crate::abi::{RQ_OK, RqError, RqSlice, array, shared};
 use crate::fault;
 use crate::guard::guard;
 use crate::session::RqSession;
 
-/// Adds rows.
+/// Adds rows. Unless they are relayed, or are `copied` from another table, those that are doubles are left
+/// out, and counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_publish(
     session: *mut RqSession,
     queue: *const Queue,
     rows: *const RqSlice,
     count: usize,
+    copied: c_int,
+    left_out: *mut u64,
     error: *mut RqError,
 ) -> c_int {
     // SAFETY: the caller's handle.
@@ -30,9 +33,14 @@ pub unsafe extern "C" fn rq_publish(
         }
         // SAFETY: the caller's handle.
         let origin = unsafe { &mut *session }.origin.take();
-        match queue.publish(&rows, origin.as_ref())? {
-            Published::New(_) | Published::Duplicate => Ok(RQ_OK),
-        }
+        let doubles = if copied != 0 || origin.is_some() {
+            queue.publish(&rows, origin.as_ref()).map(|_| 0)
+        } else {
+            queue.publish_once(&rows)
+        };
+        // SAFETY: the caller's variable.
+        unsafe { *left_out = doubles? };
+        Ok(RQ_OK)
     })
 }
 
@@ -68,12 +76,20 @@ pub unsafe extern "C" fn rq_is_unsettled(session: *const RqSession) -> c_int {
     c_int::from(unsafe { &*session }.session.is_unsettled())
 }
 
-/// Lets others take the rows from `rq_publish_unsettled`, or, without `keep`, removes them.
+/// Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted;
+/// or, without `keep`, removes them.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_settle(session: *mut RqSession, keep: c_int, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_settle(
+    session: *mut RqSession,
+    keep: c_int,
+    left_out: *mut u64,
+    error: *mut RqError,
+) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        unsafe { &mut *session }.session.settle(keep != 0)?;
+        let doubles = unsafe { &mut *session }.session.settle(keep != 0)?;
+        // SAFETY: the caller's variable.
+        unsafe { *left_out = doubles };
         Ok(RQ_OK)
     })
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use queue::{Backoff, Column, Definition, Error, Kind, Order, Place, Policy, Queue, Schema, Sync};
+use queue::{Backoff, Column, Dedupe, Definition, Error, Kind, Order, Place, Policy, Queue, Schema, Sync};
 
 use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
 use crate::engine::engine;
@@ -113,8 +113,13 @@ pub unsafe extern "C" fn rq_create(
         }
         let transactional = definition.transactional != 0;
         let column = |number: i32| u32::try_from(number).ok();
-        let order = Order { due: column(definition.due), priority: column(definition.priority) };
-        let definition = Definition { sync, schema, transactional, policy, order };
+        let order = Order {
+            due: column(definition.due),
+            priority: column(definition.priority),
+            fifo: column(definition.fifo),
+        };
+        let dedupe = column(definition.dedupe).map(|column| Dedupe { column, for_ms: definition.dedupe_ms });
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)

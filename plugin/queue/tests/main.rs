@@ -14,12 +14,16 @@ mod crawler;
 mod crowd;
 #[path = "main/ddl.rs"]
 mod ddl;
+#[path = "main/dedupe.rs"]
+mod dedupe;
 #[path = "main/due.rs"]
 mod due;
 #[path = "main/example.rs"]
 mod example;
 #[path = "main/fault.rs"]
 mod fault;
+#[path = "main/fifo.rs"]
+mod fifo;
 #[path = "main/galera.rs"]
 mod galera;
 #[path = "main/kill.rs"]

@@ -9,18 +9,33 @@ use crate::Error;
 use crate::format::checkpoint::Definition;
 use crate::format::order::Order;
 
+/// What a row says of the time and the order in which it is given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ranked {
+    /// When it may be given, milliseconds since 1970, if that is later; else 0.
+    pub(crate) due_ms: u64,
+    /// Those with the lowest number come first; 0 in a queue without priorities.
+    pub(crate) priority: i64,
+    /// In which line it stands: those of the same key have the same one. 0: in none.
+    pub(crate) line: u64,
+    /// The hash of the key by which rows are left out; 0: it has none.
+    pub(crate) key: u128,
+}
+
 /// Reads from the rows of a queue when and in which order they are given.
 #[derive(Debug)]
 pub(crate) struct Rank {
     schema: Arc<Schema>,
     order: Order,
+    /// The column of the key by which rows are left out.
+    dedupe: Option<u32>,
 }
 
 impl Rank {
     /// What the rows of a queue say; nothing when its definition names no columns.
     pub(crate) fn of(definition: &Definition) -> Result<Option<Rank>, Error> {
-        let order = definition.order;
-        if order == Order::default() {
+        let (order, dedupe) = (definition.order, definition.dedupe.map(|dedupe| dedupe.column));
+        if order == Order::default() && dedupe.is_none() {
             return Ok(None);
         }
         let schema = Schema::decode(&definition.schema).unwrap_or_default();
@@ -35,7 +50,21 @@ impl Rank {
         {
             return Err(Error::Column { column });
         }
-        Ok(Some(Rank { schema: Arc::new(schema), order }))
+        if let Some(column) = order.fifo.into_iter().chain(dedupe).find(|column| kind(*column).is_none()) {
+            return Err(Error::Column { column });
+        }
+        Ok(Some(Rank { schema: Arc::new(schema), order, dedupe }))
+    }
+
+    /// What a row says; `now_ms`: whether it is due later.
+    pub(crate) fn read(rank: Option<&Rank>, now_ms: u64, row: &[u8]) -> Ranked {
+        let ranked = |rank: &Rank| Ranked {
+            due_ms: rank.due_after(now_ms, row),
+            priority: rank.priority(row),
+            line: rank.line(row),
+            key: rank.key(row),
+        };
+        rank.map(ranked).unwrap_or_default()
     }
 
     /// When a row may be given, milliseconds since 1970, if that is after `now_ms`; else 0.
@@ -44,11 +73,27 @@ impl Rank {
         if due_ms > now_ms { due_ms } else { 0 }
     }
 
-    /// Before which others a row is given: those with the lowest number come first.
-    pub(crate) fn priority(&self, row: &[u8]) -> i64 {
+    fn priority(&self, row: &[u8]) -> i64 {
         let Some((column, values)) = self.order.priority.zip(self.schema.read(row)) else { return 0 };
         let Value::Number(number) = values.get(place(column)) else { return 0 };
         i64::try_from(number.digits).unwrap_or(i64::MAX)
+    }
+
+    fn line(&self, row: &[u8]) -> u64 {
+        // Keys that share a line wait for each other, and nothing worse: 64 bits are enough.
+        self.hash(self.order.fifo, row).map_or(0, |hash| u64::from_le_bytes(hash).max(1))
+    }
+
+    /// The hash of the key by which a row is left out; 0: it has none.
+    pub(crate) fn key(&self, row: &[u8]) -> u128 {
+        // Nobody makes two keys that have it in common.
+        self.hash(self.dedupe, row).map_or(0, |hash| u128::from_le_bytes(hash).max(1))
+    }
+
+    /// The beginning of the hash of a column; nothing when that is NULL.
+    fn hash<const N: usize>(&self, column: Option<u32>, row: &[u8]) -> Option<[u8; N]> {
+        let (column, values) = column.zip(self.schema.read(row))?;
+        blake3::hash(values.raw(place(column))?).as_bytes().first_chunk().copied()
     }
 
     /// A fraction of a millisecond counts as a whole one, because a row must not come too early.

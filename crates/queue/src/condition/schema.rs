@@ -195,15 +195,9 @@ pub(crate) struct Values<'row> {
 impl<'row> Values<'row> {
     /// The value of a column; a value that can't be read is NULL.
     pub(crate) fn get(&self, column: usize) -> Value<'row> {
-        let Some(column) = self.schema.columns.get(column) else { return Value::Null };
-        let is_null = |bit: u32| {
-            let byte = usize::try_from(bit / 8).ok().and_then(|at| self.nulls.get(at));
-            byte.is_none_or(|byte| byte >> (bit % 8) & 1 == 1)
-        };
-        if column.null_bit.is_some_and(is_null) {
+        let Some((column, bytes)) = self.schema.columns.get(column).zip(self.raw(column)) else {
             return Value::Null;
-        }
-        let Some(bytes) = self.bytes(column.place) else { return Value::Null };
+        };
         let number = match column.kind {
             Kind::Text(_) => return Value::Text(bytes),
             Kind::Opaque => return Value::Opaque,
@@ -217,6 +211,16 @@ impl<'row> Values<'row> {
             Kind::Timestamp(digits) => time::timestamp(bytes, digits),
         };
         number.map_or(Value::Null, Value::Number)
+    }
+
+    /// The bytes of a column; nothing when it is NULL or can't be read.
+    pub(crate) fn raw(&self, column: usize) -> Option<&'row [u8]> {
+        let column = self.schema.columns.get(column)?;
+        let is_null = |bit: u32| {
+            let byte = usize::try_from(bit / 8).ok().and_then(|at| self.nulls.get(at));
+            byte.is_none_or(|byte| byte >> (bit % 8) & 1 == 1)
+        };
+        if column.null_bit.is_some_and(is_null) { None } else { self.bytes(column.place) }
     }
 
     fn bytes(&self, place: Place) -> Option<&'row [u8]> {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::format::dedupe::Recent;
 use crate::format::lease::{Lease, Phase};
 use crate::format::origin::Journal;
 use crate::format::policy::{Past, Policy};
@@ -135,13 +136,15 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over which rows are gone, which rows came by relay, and which numbers leases had.
-    fn adopt(&self, gone: &[RowId], journal: Journal, numbers: u64) -> Result<(), Error> {
-        if journal != Journal::default() || numbers > 0 {
+    /// Takes over which rows are gone, which came by relay, which numbers leases had, and which keys came a
+    /// short time ago.
+    fn adopt(&self, gone: &[RowId], journal: Journal, numbers: u64, recent: &[Recent]) -> Result<(), Error> {
+        if journal != Journal::default() || numbers > 0 || !recent.is_empty() {
             let _tidying = self.tidy()?;
             let mut state = self.lock();
             state.journal = journal;
             state.leases.follow(numbers);
+            state.recent.adopt(recent);
             drop(state);
             self.checkpoint()?;
             self.lock().leases.allow();
@@ -174,6 +177,9 @@ impl Queue {
         for lease in leases {
             if state.index.doing(lease.row)? != Doing::Gone {
                 state.gather.lease(&lease);
+                if lease.phase == Phase::Dead {
+                    state.index.let_pass(lease.row)?;
+                }
                 state.leases.adopt(vec![lease], clock);
             }
         }
@@ -206,13 +212,13 @@ fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
     if copying.copy.is_some() {
         return Ok(());
     }
-    let mut gone = Vec::new();
+    let (mut gone, now_ms) = (Vec::new(), copy.shared.now_ms());
     for (old, new) in &copying.rows {
         if state.index.doing(*old)? == Doing::Gone {
             gone.push(*new);
         }
     }
-    copy.adopt(&gone, state.journal.clone(), state.leases.ceiling())?;
+    copy.adopt(&gone, state.journal.clone(), state.leases.ceiling(), &state.recent.list(now_ms))?;
     state.copying.iter_mut().for_each(|copying| copying.copy = Some(copy.clone()));
     Ok(())
 }

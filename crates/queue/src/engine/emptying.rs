@@ -58,7 +58,7 @@ impl Queue {
         gone.sort_by_key(|file| file.name());
         gone.dedup_by_key(|file| file.name());
         state.gather = Gather::default();
-        state.index = Index::new(state.index.has_priorities());
+        state.index = Index::new(self.definition());
         state.index.add_emptied(unlink(self.folder.disk(), gone));
         state.incarnation = incarnation;
         state.epoch += 1;
@@ -66,6 +66,8 @@ impl Queue {
         state.owners.clear();
         state.leases.clear();
         state.later = Later::default();
+        state.recent.clear();
+        state.expected.clear();
         state.conditions.clear();
         (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
         self.note_rows(state);

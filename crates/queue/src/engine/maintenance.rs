@@ -7,6 +7,7 @@ use std::sync::Arc;
 use disk::Output;
 
 use crate::Error;
+use crate::condition::rank::Rank;
 use crate::format::batch::{self, BATCH_HEADER, Header, Kind, Place, SEGMENT_HEADER, SegmentName, Stored};
 use crate::format::checkpoint::{Checkpoint, Listed};
 use crate::format::listing::Indexed;
@@ -131,9 +132,8 @@ impl Queue {
                 let contents = place_of(row, file).read(row.id)?;
                 let at = encode_moved(&mut bytes, row.id, before, *inserted_ms, &contents);
                 let (offset, len) = (end + at as u64, bytes.len() - at);
-                let due_ms = self.rank.as_ref().map_or(0, |rank| rank.due_after(time_ms, &contents));
-                let priority = self.rank.as_ref().map_or(0, |rank| rank.priority(&contents));
-                segment.push(&Arrival { id: row.id, offset, len, time_ms: *inserted_ms, due_ms, priority });
+                let ranked = Rank::read(self.rank.as_ref(), time_ms, &contents);
+                segment.push(&Arrival { id: row.id, offset, len, time_ms: *inserted_ms, ranked });
                 before = row.id;
             }
             batch::seal(&mut bytes, &place, end, &Header { kind: Kind::Records, first, synced: 0, time_ms });
@@ -277,5 +277,6 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         transactions: state.transactions.clone(),
         leases: state.leases.snapshot(queue.clock()),
         pasts: state.leases.pasts(),
+        recent: state.recent.list(queue.shared.now_ms()),
     }
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use crate::Error;
+use crate::format::dedupe::DEDUPE;
 use crate::format::lease::LEASES;
-use crate::format::order::{DUE, PRIORITY};
+use crate::format::order::{DUE, FIFO, PRIORITY};
 use crate::format::policy::POLICIES;
 use crate::format::record::RowId;
 use crate::format::transaction::TRANSACTIONS;
@@ -51,7 +52,7 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY;
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

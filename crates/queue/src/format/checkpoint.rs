@@ -8,6 +8,7 @@ use disk::{Disk, Output};
 use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
+use crate::format::dedupe::{DEDUPE, Dedupe, Recent, decode_recent, encode_recent};
 use crate::format::lease::{LEASES, Leases};
 use crate::format::order::{DUE, Order};
 use crate::format::origin::Journal;
@@ -50,13 +51,16 @@ pub struct Definition {
     pub policy: Policy,
     /// Which columns decide when a row is given.
     pub order: Order,
+    /// Which rows are left out because another one came before.
+    pub dedupe: Option<Dedupe>,
 }
 
 impl Definition {
     /// The feature flags that a reader of the queue's files must know because of its definition.
     pub(crate) fn features(&self) -> u64 {
         let transactions = if self.transactional { TRANSACTIONS } else { 0 };
-        transactions | self.policy.features() | self.order.features()
+        let dedupe = if self.dedupe.is_some() { DEDUPE } else { 0 };
+        transactions | self.policy.features() | self.order.features() | dedupe
     }
 }
 
@@ -86,6 +90,8 @@ pub(crate) struct Checkpoint {
     pub(crate) leases: Leases,
     /// What is known of rows besides, in their order.
     pub(crate) pasts: Vec<(RowId, Past)>,
+    /// Keys of rows that came a short time ago.
+    pub(crate) recent: Vec<Recent>,
 }
 
 impl Checkpoint {
@@ -101,6 +107,7 @@ impl Checkpoint {
             transactions: Transactions::default(),
             leases: Leases::default(),
             pasts: Vec::new(),
+            recent: Vec::new(),
         }
     }
 
@@ -137,6 +144,10 @@ impl Checkpoint {
             encode_pasts(&self.pasts, &mut body);
         }
         self.definition.order.encode(&mut body);
+        if let Some(dedupe) = self.definition.dedupe {
+            dedupe.encode(&mut body);
+            encode_recent(&self.recent, &mut body);
+        }
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -201,7 +212,11 @@ impl Checkpoint {
             (policy, pasts) = (Policy::decode(reader)?, decode_pasts(reader)?);
         }
         let order = Order::decode(reader, features)?;
-        let definition = Definition { sync, schema, transactional, policy, order };
+        let (mut dedupe, mut recent) = (None, Vec::new());
+        if features & DEDUPE != 0 {
+            (dedupe, recent) = (Some(Dedupe::decode(reader)?), decode_recent(reader)?);
+        }
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe };
         Some(Checkpoint {
             incarnation,
             replay_from,
@@ -212,6 +227,7 @@ impl Checkpoint {
             transactions,
             leases,
             pasts,
+            recent,
         })
     }
 
@@ -304,6 +320,7 @@ mod tests {
     use crate::Error;
     use crate::format::batch::SegmentName;
     use crate::format::batch::Stored;
+    use crate::format::dedupe::{Dedupe, Recent, encode_recent};
     use crate::format::lease::{Lease, Leases, Phase, Span};
     use crate::format::origin::{Journal, Origin, Source};
     use crate::format::policy::{Backoff, Past, Policy, encode_pasts};
@@ -329,8 +346,10 @@ mod tests {
         let backoff = Backoff { first_ms: 10, factor: 1500, max_ms: 900 };
         let policy = Policy { tries: 3, backoff, dead: Some("./db/dead.queue".into()), noted: true };
         let (sync, schema) = (Sync::Interval, b"columns".to_vec());
-        let order = Order { due: Some(300), priority: Some(7) };
-        let definition = Definition { sync, schema, transactional: true, policy, order };
+        let order = Order { due: Some(300), priority: Some(7), fifo: Some(2) };
+        let dedupe = Some(Dedupe { column: 200, for_ms: 5000 });
+        let recent = vec![Recent { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
+        let definition = Definition { sync, schema, transactional: true, policy, order, dedupe };
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
         let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
         let leases = Leases { ceiling: 64, rows: vec![lease] };
@@ -346,6 +365,7 @@ mod tests {
             transactions,
             leases,
             pasts,
+            recent,
         }
     }
 
@@ -385,16 +405,21 @@ mod tests {
     fn a_checkpoint_without_features_has_nothing_of_them() {
         let with = example();
         let (policy, order) = (Policy::default(), Order::default());
-        let definition = Definition { transactional: false, policy, order, ..with.definition.clone() };
+        let definition =
+            Definition { transactional: false, policy, order, dedupe: None, ..with.definition.clone() };
         let (transactions, leases, pasts) = (Transactions::default(), Leases::default(), Vec::new());
         let segments = with.segments.iter().map(|listed| Listed { later: false, ..listed.clone() }).collect();
-        let without = Checkpoint { definition, segments, transactions, leases, pasts, ..with.clone() };
+        let recent = Vec::new();
+        let without =
+            Checkpoint { definition, segments, transactions, leases, pasts, recent, ..with.clone() };
         let (mut list, bytes) = (Vec::new(), without.encode());
         with.transactions.encode(&mut list);
         with.leases.encode(&mut list);
         with.definition.policy.encode(&mut list);
         encode_pasts(&with.pasts, &mut list);
         with.definition.order.encode(&mut list);
+        with.definition.dedupe.unwrap().encode(&mut list);
+        encode_recent(&with.recent, &mut list);
         list.push(u8::from(with.segments[0].later));
         assert_eq!(bytes.len() + list.len(), with.encode().len());
         assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);

@@ -1,6 +1,8 @@
-//! The index that seals a segment: its rows, when they were inserted, when they are due, which come first.
+//! The index that seals a segment: its rows, when they were inserted, when they are due, which come first,
+//! which are given one after the other, and which keys leave others out.
 
-use crate::format::order::{DUE, PRIORITY};
+use crate::format::dedupe::DEDUPE;
+use crate::format::order::{DUE, FIFO, PRIORITY};
 use crate::format::record::RowId;
 use crate::format::wire::{Reader, put_signed, put_varint};
 
@@ -35,6 +37,10 @@ pub(crate) struct Listing {
     pub(crate) dues: Vec<Due>,
     /// The priority of each row, if the queue has them.
     pub(crate) priorities: Vec<i64>,
+    /// The line in which each row stands, if the queue has keys; 0 for none.
+    pub(crate) lines: Vec<u64>,
+    /// The key of each row, if the queue leaves doubles out; 0 for none.
+    pub(crate) keys: Vec<u128>,
 }
 
 impl Listing {
@@ -66,6 +72,12 @@ impl Listing {
         }
         if features & PRIORITY != 0 {
             self.priorities.iter().for_each(|priority| put_signed(out, *priority));
+        }
+        if features & FIFO != 0 {
+            self.lines.iter().for_each(|line| out.extend(line.to_le_bytes()));
+        }
+        if features & DEDUPE != 0 {
+            self.keys.iter().for_each(|key| out.extend(key.to_le_bytes()));
         }
     }
 
@@ -100,13 +112,17 @@ impl Listing {
         }
         let ranked = if features & PRIORITY == 0 { 0 } else { rows.len() };
         let priorities = (0..ranked).map(|_| reader.signed()).collect::<Option<_>>()?;
-        reader.is_empty().then_some(Listing { rows, times, dues, priorities })
+        let standing = if features & FIFO == 0 { 0 } else { rows.len() };
+        let lines = (0..standing).map(|_| reader.u64()).collect::<Option<_>>()?;
+        let keyed = if features & DEDUPE == 0 { 0 } else { rows.len() };
+        let keys = (0..keyed).map(|_| reader.array().map(u128::from_le_bytes)).collect::<Option<_>>()?;
+        reader.is_empty().then_some(Listing { rows, times, dues, priorities, lines, keys })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DUE, Due, Indexed, Listing, PRIORITY, Since};
+    use super::{DEDUPE, DUE, Due, FIFO, Indexed, Listing, PRIORITY, Since};
     use crate::format::record::RowId;
 
     #[test]
@@ -115,15 +131,22 @@ mod tests {
         let dues = vec![Due { id: RowId(9), due_ms: 1_700_000_000_123 }, Due { id: RowId(12), due_ms: 5 }];
         let times = vec![Since { id: RowId(7), time_ms: 1000 }, Since { id: RowId(9), time_ms: 5000 }];
         let (rows, priorities) = (vec![row(7, 70), row(9, 100), row(12, 400)], vec![i64::MIN, -1, i64::MAX]);
-        let whole = Listing { rows, times, dues, priorities };
-        let mut bytes = Vec::new();
-        whole.encode(&mut bytes, RowId(7), DUE | PRIORITY);
+        let whole = Listing {
+            rows,
+            times,
+            dues,
+            priorities,
+            lines: vec![7, 0, u64::MAX],
+            keys: vec![0, 9, u128::MAX],
+        };
+        let (all, mut bytes) = (DUE | PRIORITY | FIFO | DEDUPE, Vec::new());
+        whole.encode(&mut bytes, RowId(7), all);
         for at in 0..bytes.len() {
-            assert_eq!(Listing::decode(&bytes[..at], RowId(7), DUE | PRIORITY), None);
+            assert_eq!(Listing::decode(&bytes[..at], RowId(7), all), None);
         }
-        for other in [0, DUE, PRIORITY] {
+        for other in [0, DUE, PRIORITY, FIFO, DEDUPE, all ^ DUE, all ^ PRIORITY, all ^ FIFO, all ^ DEDUPE] {
             assert_eq!(Listing::decode(&bytes, RowId(7), other), None, "another queue's");
         }
-        assert_eq!(Listing::decode(&bytes, RowId(7), DUE | PRIORITY), Some(whole));
+        assert_eq!(Listing::decode(&bytes, RowId(7), all), Some(whole));
     }
 }

@@ -1,6 +1,7 @@
 //! The records of a batch: rows, acknowledgements, moved rows, transactions, leases. Bytes in, bytes out;
 //! docs/formats/queue.md has the table.
 
+use crate::format::dedupe::{DEDUPE, Recent};
 use crate::format::lease::Lease;
 use crate::format::origin::Origin;
 use crate::format::policy::{POLICIES, Past};
@@ -17,6 +18,7 @@ const COMMIT: u8 = 18;
 const ROLLBACK: u8 = 19;
 const LEASE: u8 = 20;
 const PAST: u8 = 21;
+const KEY: u8 = 24;
 
 const SHORT: &str = "a record that is cut short";
 const UNKNOWN: &str = "a record of an unknown type";
@@ -27,6 +29,9 @@ pub(crate) const ROW_SUM: usize = 4;
 
 /// The most bytes that a row without an origin takes in a batch besides its own: kind, length, checksum.
 pub(crate) const ROW_OVERHEAD_MAX: usize = 1 + 5 + ROW_SUM;
+
+/// The most bytes that the record of a key takes.
+pub(crate) const KEY_RECORD_MAX: usize = 1 + 1 + 16 + 10;
 
 /// A decoded record.
 #[derive(Debug, PartialEq)]
@@ -44,6 +49,8 @@ pub(crate) enum Record {
     Lease(Lease),
     /// What is known of a row besides.
     Past { row: RowId, past: Past },
+    /// A row with this key came.
+    Key(Recent),
 }
 
 /// A row with its checksum, as it lies in a segment.
@@ -115,6 +122,13 @@ pub(crate) fn encode_past(out: &mut Vec<u8>, row: RowId, past: &Past) {
     append(out, PAST, &payload);
 }
 
+/// Appends that a row with a key came.
+pub(crate) fn encode_key(out: &mut Vec<u8>, recent: &Recent) {
+    let mut payload = Vec::new();
+    recent.encode(&mut payload);
+    append(out, KEY, &payload);
+}
+
 /// Appends a row that compaction moved here; `before` is the row moved before it, or the batch's first.
 pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms: u64, row: &[u8]) -> usize {
     let mut head = Vec::new();
@@ -145,6 +159,7 @@ pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Rec
             }
             Record::Lease(lease) if features & lease.features() == 0 => return Err((UNKNOWN, at)),
             Record::Past { .. } if features & POLICIES == 0 => return Err((UNKNOWN, at)),
+            Record::Key(_) if features & DEDUPE == 0 => return Err((UNKNOWN, at)),
             Record::Row { time_ms: None, origin: None, .. } => due = due.saturating_sub(1),
             _ if due > 0 => return Err((WITHOUT_ROWS, at)),
             Record::Prepare { prepared, .. } => due = prepared.rows.1,
@@ -201,6 +216,10 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
             let (row, past) = past.ok_or("what is known of a row, and is nothing")?;
             return Ok(Record::Past { row, past });
         }
+        KEY => {
+            let recent = Recent::decode(&mut inside).filter(|_| inside.is_empty());
+            return Ok(Record::Key(recent.ok_or("a key that is none")?));
+        }
         _ => return Err(UNKNOWN),
     };
     let at = inside.at();
@@ -213,9 +232,9 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::{
-        Lease, POLICIES, Past, Prepared, ROW_OVERHEAD_MAX, Record, RowId, TRANSACTIONS, UNKNOWN,
-        WITHOUT_ROWS, decode, encode_acknowledge, encode_decide, encode_lease, encode_past, encode_prepare,
-        encode_row,
+        DEDUPE, KEY_RECORD_MAX, Lease, POLICIES, Past, Prepared, ROW_OVERHEAD_MAX, Recent, Record, RowId,
+        TRANSACTIONS, UNKNOWN, WITHOUT_ROWS, decode, encode_acknowledge, encode_decide, encode_key,
+        encode_lease, encode_past, encode_prepare, encode_row,
     };
     use crate::format::lease::{LEASES, Phase, Span};
     use crate::format::transaction::Xid;
@@ -234,7 +253,8 @@ mod tests {
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 30_000 };
         let lease = |phase| Record::Lease(Lease { row: RowId(7), number: 300, secret: 5, failed: 2, phase });
         let past = Record::Past { row: RowId(7), past: Past::new(3, "it broke") };
-        for record in [lease(Phase::Leased(span)), lease(Phase::Late(span)), lease(Phase::Dead), past] {
+        let key = Record::Key(Recent { key: 5 << 90, until_ms: 1_700_000_000_000 });
+        for record in [lease(Phase::Leased(span)), lease(Phase::Late(span)), lease(Phase::Dead), past, key] {
             let mut body = Vec::new();
             let needs = match &record {
                 Record::Past { row, past } => {
@@ -245,24 +265,31 @@ mod tests {
                     encode_lease(&mut body, lease);
                     lease.features()
                 }
+                Record::Key(recent) => {
+                    encode_key(&mut body, recent);
+                    assert!(body.len() <= KEY_RECORD_MAX);
+                    DEDUPE
+                }
                 _ => 0,
             };
-            let whole = decode(&body, RowId(0), POLICIES).unwrap();
+            let all = POLICIES | DEDUPE;
+            let whole = decode(&body, RowId(0), all).unwrap();
             assert_eq!(whole, [record]);
+            assert_eq!(decode(&body, RowId(0), DEDUPE).is_ok(), needs & DEDUPE != 0);
             assert_eq!(decode(&body, RowId(0), LEASES).is_ok(), needs & LEASES != 0);
             assert_eq!(decode(&body, RowId(0), TRANSACTIONS), Err((UNKNOWN, 0)));
             for at in 1..body.len() {
-                decode(&body[..at], RowId(0), POLICIES).unwrap_err();
+                decode(&body[..at], RowId(0), all).unwrap_err();
                 for bit in 0..8 {
                     let mut changed = body.clone();
                     changed[at] ^= 1 << bit;
-                    assert_ne!(decode(&changed, RowId(0), POLICIES).as_ref(), Ok(&whole), "{at}.{bit}");
+                    assert_ne!(decode(&changed, RowId(0), all).as_ref(), Ok(&whole), "{at}.{bit}");
                 }
             }
             // More bytes in a record than its fields have.
             body[1] += 1;
             body.push(0);
-            decode(&body, RowId(0), POLICIES).unwrap_err();
+            decode(&body, RowId(0), all).unwrap_err();
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Arrival, Doing, Location, Turn};
+use super::beside::Beside;
+use super::{Arrival, Doing, Location, Standing};
 use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing, Since};
-use crate::format::order::PRIORITY;
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
 
@@ -76,8 +76,7 @@ pub(crate) struct Segment {
     times: Vec<Since>,
     /// Rows that said that they are due later, until the segment is sealed.
     dues: Vec<Due>,
-    /// The priority of each entry of the list, in a queue with priorities.
-    priorities: Vec<i64>,
+    beside: Beside,
     stored: Option<Stored>,
 }
 
@@ -103,8 +102,8 @@ impl Segment {
 
     fn empty(file: Arc<SegmentFile>, list: List) -> Segment {
         let (base, end, live, owned, later, live_bytes, stored) = (0, 0, 0, 0, 0, 0, None);
-        let (times, dues, priorities) = (Vec::new(), Vec::new(), Vec::new());
-        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, priorities, stored }
+        let (times, dues, beside) = (Vec::new(), Vec::new(), Beside::default());
+        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, beside, stored }
     }
 
     /// Notes when the oldest row was inserted; for a segment that was not read.
@@ -181,7 +180,7 @@ impl Segment {
     pub(crate) fn seal(&mut self, stored: Stored) {
         self.stored = Some(stored);
         self.dues = Vec::new();
-        self.priorities.shrink_to_fit();
+        self.beside.shrink();
         if let List::Loaded(entries) = &mut self.list {
             entries.shrink_to_fit();
         }
@@ -193,7 +192,7 @@ impl Segment {
             List::Unread(runs) => runs.capacity() * size_of::<(u64, u64)>(),
         };
         let times = self.times.capacity() * size_of::<Since>() + self.dues.capacity() * size_of::<Due>();
-        size_of::<Segment>() + list + times + self.priorities.capacity() * size_of::<i64>()
+        size_of::<Segment>() + list + times + self.beside.memory()
     }
 
     /// Adds a row at the end.
@@ -212,11 +211,9 @@ impl Segment {
         if self.times.last().is_none_or(late) {
             self.times.push(Since { id: row.id, time_ms: row.time_ms });
         }
-        if self.file.place().features & PRIORITY != 0 {
-            self.priorities.push(row.priority);
-        }
-        if row.due_ms > 0 {
-            self.dues.push(Due { id: row.id, due_ms: row.due_ms });
+        self.beside.push(row, self.file.place().features);
+        if row.ranked.due_ms > 0 {
+            self.dues.push(Due { id: row.id, due_ms: row.ranked.due_ms });
         }
     }
 
@@ -234,12 +231,12 @@ impl Segment {
         if let List::Unread(runs) = &self.list {
             let stored = self.stored.unwrap_or(Stored { offset: 0, len: 0, file_len: 0 });
             let listing = self.file.read_index(&stored)?;
-            let (entries, priorities) = pick(&listing, runs, self.base);
+            let (entries, beside) = pick(&listing, runs, self.base);
             let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
             if entries.len() as u64 != self.live || bytes != self.live_bytes {
                 return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
             }
-            (self.times, self.priorities) = (listing.times, priorities);
+            (self.times, self.beside) = (listing.times, beside);
             self.list = List::Loaded(entries);
             due = listing.dues;
         }
@@ -315,11 +312,9 @@ impl Segment {
             && entries.len() >= TRIM_MIN
             && entries.len() / 2 > live
         {
-            let mut kept = entries.iter().map(|entry| entry.doing() != Doing::Gone);
-            self.priorities.retain(|_| kept.next().unwrap_or(false));
+            self.beside.retain(entries.iter().map(|entry| entry.doing() != Doing::Gone));
             entries.retain(|entry| entry.doing() != Doing::Gone);
             entries.shrink_to(live + live / 2);
-            self.priorities.shrink_to(live + live / 2);
         }
     }
 
@@ -339,25 +334,21 @@ impl Segment {
         Ok(found.map(|entry| RowId(base + u64::from(entry.delta))))
     }
 
-    /// The priority of a row that is not gone.
-    pub(crate) fn priority(&mut self, id: RowId) -> Result<i64, Error> {
+    /// Where a row that is not gone stands.
+    pub(crate) fn standing(&mut self, id: RowId) -> Result<Standing, Error> {
         let base = self.base;
         let at = Self::position(self.entries()?, base, id);
-        Ok(at.and_then(|at| self.priorities.get(at)).copied().unwrap_or(0))
+        Ok(self.beside.standing(id, at.unwrap_or(usize::MAX)))
     }
 
-    /// The places of its rows that wait in the order in which rows are given.
-    pub(crate) fn turns(&mut self) -> Result<Vec<Turn>, Error> {
+    /// Where its rows stand that wait.
+    pub(crate) fn waiting_rows(&mut self) -> Result<Vec<Standing>, Error> {
         let base = self.base;
         self.load()?;
         let List::Loaded(entries) = &self.list else { return Ok(Vec::new()) };
-        let waiting =
-            entries.iter().zip(&self.priorities).filter(|(entry, _)| entry.doing() == Doing::Waiting);
-        let turn = |(entry, priority): (&Entry, &i64)| Turn {
-            priority: *priority,
-            id: RowId(base + u64::from(entry.delta)),
-        };
-        Ok(waiting.map(turn).collect())
+        let waiting = entries.iter().enumerate().filter(|(_, entry)| entry.doing() == Doing::Waiting);
+        let id = |entry: &Entry| RowId(base + u64::from(entry.delta));
+        Ok(waiting.map(|(at, entry)| self.beside.standing(id(entry), at)).collect())
     }
 
     /// The rows that are not gone, with their states.
@@ -381,17 +372,13 @@ impl Segment {
         let rows = self.listed();
         let there = |due: &&Due| rows.binary_search_by_key(&due.id, |row| row.id).is_ok();
         let dues = self.dues.iter().filter(|due| due.due_ms > now_ms).filter(there).copied().collect();
-        let priorities = match &self.list {
+        let beside = match &self.list {
             List::Loaded(entries) => {
-                let ranked = entries.iter().zip(&self.priorities);
-                ranked
-                    .filter(|(entry, _)| entry.doing() != Doing::Gone)
-                    .map(|(_, priority)| *priority)
-                    .collect()
+                self.beside.listing(entries.iter().map(|entry| entry.doing() != Doing::Gone))
             }
-            List::Unread(_) => Vec::new(),
+            List::Unread(_) => Listing::default(),
         };
-        Listing { dues, times: self.times.clone(), priorities, rows }
+        Listing { dues, times: self.times.clone(), rows, ..beside }
     }
 
     fn indexed(&self, entry: &Entry) -> Indexed {
@@ -440,9 +427,9 @@ fn lower_bound(entries: &[Entry], delta: u32) -> usize {
     entries.partition_point(|entry| entry.delta < delta)
 }
 
-/// The rows of an index whose ids are in the runs, and their priorities.
-fn pick(listing: &Listing, runs: &[(u64, u64)], base: u64) -> (Vec<Entry>, Vec<i64>) {
-    let (mut picked, mut priorities) = (Vec::with_capacity(listing.rows.len()), Vec::new());
+/// The rows of an index whose ids are in the runs, and what it has beside them.
+fn pick(listing: &Listing, runs: &[(u64, u64)], base: u64) -> (Vec<Entry>, Beside) {
+    let (mut picked, mut beside) = (Vec::with_capacity(listing.rows.len()), Beside::default());
     let mut runs = runs.iter().peekable();
     for (nth, row) in listing.rows.iter().enumerate() {
         while runs.next_if(|(first, count)| first + count <= row.id.0).is_some() {}
@@ -451,10 +438,10 @@ fn pick(listing: &Listing, runs: &[(u64, u64)], base: u64) -> (Vec<Entry>, Vec<i
         let place = delta.zip(u32::try_from(row.offset).ok()).zip(u32::try_from(row.len).ok());
         if let Some(((delta, offset), len)) = place.filter(|_| *first <= row.id.0) {
             picked.push(Entry { delta, offset, len });
-            priorities.extend(listing.priorities.get(nth));
+            beside.push_listed(listing, nth);
         }
     }
-    (picked, priorities)
+    (picked, beside)
 }
 
 #[cfg(test)]
@@ -462,6 +449,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::condition::rank::Ranked;
     use crate::format::batch::Place;
     use crate::store::files::Files;
     use crate::store::folder::Folder;
@@ -479,7 +467,8 @@ mod tests {
             (9, (1 << 32) - 5, 4),
         ];
         for (id, offset, len) in rows {
-            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0, due_ms: 0, priority: 0 });
+            let (id, ranked) = (RowId(base + id), Ranked::default());
+            segment.push(&Arrival { id, offset, len, time_ms: 0, ranked });
         }
         for (id, offset, len) in rows {
             let id = RowId(base + id);

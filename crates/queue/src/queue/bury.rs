@@ -152,6 +152,7 @@ impl Queue {
             }
             let id = state.next;
             state.gather_row(&bytes, None, Some(&origin));
+            state.come(&self.keys_of(&[&bytes]), self.shared.now_ms());
             if self.definition.policy.is_set() {
                 state.gather.new_past(id, row.past.clone());
             }

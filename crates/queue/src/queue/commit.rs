@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::condition::rank::Rank;
 use crate::format::batch::{BATCH_HEADER, Header, Kind, Stored};
 use crate::format::record::RowId;
 use crate::index::{Arrival, Turn};
@@ -173,10 +174,9 @@ impl Queue {
         let mut new = Vec::new();
         for row in &gather.rows {
             let (id, bytes) = (row.id, gather.row(row));
-            let due_ms = self.rank.as_ref().map_or(0, |rank| rank.due_after(now_ms, bytes));
-            let offset = written.offset + row.at as u64;
-            let priority = self.rank.as_ref().map_or(0, |rank| rank.priority(bytes));
-            state.index.push(&file, &Arrival { id, offset, len: row.len, time_ms: now_ms, due_ms, priority });
+            let ranked = Rank::read(self.rank.as_ref(), now_ms, bytes);
+            let (offset, due_ms) = (written.offset + row.at as u64, ranked.due_ms);
+            state.index.push(&file, &Arrival { id, offset, len: row.len, time_ms: now_ms, ranked })?;
             match row.owner {
                 Some(owner) => {
                     state.own(&[id], Ownership { owner, since_ms: now_ms })?;
@@ -187,7 +187,7 @@ impl Queue {
                 None if due_ms > 0 => state.postpone(id, due_ms)?,
                 None => {
                     if state.index.has_priorities() {
-                        state.conditions.came_back(Turn { priority, id });
+                        state.conditions.came_back(Turn { priority: ranked.priority, id });
                     }
                     new.push(Candidate { id, row: Some(bytes) });
                 }
@@ -195,8 +195,11 @@ impl Queue {
         }
         gather.pasts.iter().for_each(|(row, past)| state.leases.set_past(*row, past.clone()));
         let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
-        self.remove(state, gone.map(RowId))?;
+        self.take_out(state, gone.map(RowId))?;
         let back = self.apply_transactions(state, gather)?;
+        state.expect_no_more(gather);
+        gather.recent.iter().for_each(|recent| state.recent.set(*recent));
+        state.recent.trim(now_ms);
         let origins: Vec<_> = state.pending.drain(..gather.origins).collect();
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += gather.rows.len() as u64;
@@ -215,8 +218,14 @@ impl Queue {
         offer(state, candidates, now_ms)
     }
 
-    /// Takes rows out of the index.
+    /// Takes rows out of the index, and offers those that waited for them.
     pub(crate) fn remove(&self, state: &mut State, rows: impl Iterator<Item = RowId>) -> Result<(), Error> {
+        self.take_out(state, rows)?;
+        offer(state, Vec::new(), self.shared.now_ms())
+    }
+
+    /// Takes rows out of the index; the caller offers what waited for them.
+    pub(crate) fn take_out(&self, state: &mut State, rows: impl Iterator<Item = RowId>) -> Result<(), Error> {
         let before = state.counters.rows_removed;
         for id in rows {
             state.owners.remove(&id);

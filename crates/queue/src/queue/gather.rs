@@ -2,11 +2,13 @@
 
 use crate::Error;
 use crate::format::batch::BATCH_HEADER;
+use crate::format::dedupe::Recent;
 use crate::format::lease::Lease;
 use crate::format::origin::Origin;
 use crate::format::policy::Past;
 use crate::format::record::{
-    ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_lease, encode_past, encode_prepare, encode_row,
+    ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_key, encode_lease, encode_past, encode_prepare,
+    encode_row,
 };
 use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;
@@ -49,6 +51,10 @@ pub(crate) struct Gather {
     pub(crate) changes: Vec<Change>,
     /// What is known of its rows.
     pub(crate) pasts: Vec<(RowId, Past)>,
+    /// The keys of rows that come when it is written, by which others are left out.
+    pub(crate) keys: Vec<u128>,
+    /// The same, in a queue that knows them for a time.
+    pub(crate) recent: Vec<Recent>,
 }
 
 impl Gather {
@@ -137,6 +143,18 @@ impl Gather {
         self.begin();
         encode_past(&mut self.bytes, row, &past);
         self.pasts.push((row, past));
+    }
+
+    /// Records that rows with keys come.
+    pub(crate) fn come(&mut self, recent: Vec<Recent>) {
+        self.begin();
+        recent.iter().for_each(|recent| encode_key(&mut self.bytes, recent));
+        self.recent.extend(recent);
+    }
+
+    /// Records that a row with a key came; it is so already.
+    pub(crate) fn came(&mut self, recent: &Recent) {
+        self.settle(|bytes| encode_key(bytes, recent));
     }
 
     /// Records that rows are gone; this is applied when the batch is written.

@@ -89,7 +89,9 @@ impl Queue {
         let clock = self.clock();
         let until = clock.up_ms.saturating_add(millis(length));
         self.change_leases(tokens, |of, state, row, entry| {
-            if entry.doing == Doing::Expired && !state.own_again(row, clock)? {
+            // With a key, somebody may have another row of it by now.
+            let is_over = entry.doing == Doing::Expired;
+            if is_over && !(state.index.is_line_free(row)? && state.own_again(row, clock)?) {
                 return Ok(None);
             }
             state.note_lease(row, Some(Entry { doing: Doing::Leased(until), ..entry }), clock);
@@ -112,7 +114,7 @@ impl Queue {
                 return Ok(None);
             }
             let entry = of.after_failure(entry, delay.map(millis), clock);
-            state.note_lease(row, Some(entry), clock);
+            state.note_end(row, entry, clock)?;
             of.note_why(state, row, why);
             state.counters.leases_failed += 1;
             of.schedule_due(state, clock.up_ms);
@@ -160,7 +162,7 @@ impl Queue {
             let entry = state.leases.get(*row).unwrap_or(Entry::NONE);
             let entry = self.after_failure(entry, None, clock);
             *ownership = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
-            state.note_lease(*row, Some(entry), clock);
+            state.note_end(*row, entry, clock)?;
             state.counters.tries_cut += 1;
             if entry.doing == Doing::Free {
                 back.extend(state.disown(&[*row], OwnerId::LEASE)?);
@@ -337,7 +339,7 @@ impl Queue {
                 Doing::Late(_) => Entry { doing: Doing::Expired, ..entry },
                 _ => Entry { doing: Doing::Free, ..entry },
             };
-            state.note_lease(row, Some(over), clock);
+            state.note_end(row, over, clock)?;
             if matches!(over.doing, Doing::Free | Doing::Expired) {
                 back.extend(state.disown(&[row], OwnerId::LEASE)?);
             }
@@ -359,6 +361,13 @@ impl State {
         self.leases.set(row, entry);
         let written = self.leases.written(row, clock);
         self.gather.lease(&written);
+    }
+
+    /// Notes what becomes of a row whose lease is over or whose try has failed. Those behind one that has no
+    /// tries left do not wait for it.
+    fn note_end(&mut self, row: RowId, entry: Entry, clock: Clock) -> Result<(), Error> {
+        self.note_lease(row, Some(entry), clock);
+        if entry.doing == Doing::Dead { self.index.let_pass(row) } else { Ok(()) }
     }
 
     fn begin_to_end(&mut self, tokens: &[Token], clock: Clock) -> Result<Vec<RowId>, Error> {

@@ -26,6 +26,9 @@ pub(crate) struct Candidate<'bytes> {
 
 /// Hands rows that became available to waiting sessions, in order.
 pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
+    if state.index.has_lines() {
+        candidates = first_in_line(state, &candidates);
+    }
     if state.held_back > 0 {
         return Ok(());
     }
@@ -60,6 +63,17 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
         }
     }
     Ok(())
+}
+
+/// In a queue with keys: the rows that may be given now and could not be before, whatever came, went or came
+/// back.
+fn first_in_line<'bytes>(state: &mut State, came: &[Candidate<'bytes>]) -> Vec<Candidate<'bytes>> {
+    let ready = state.index.take_ready();
+    ready.iter().for_each(|turn| state.conditions.came_back(*turn));
+    let row = |id| came.binary_search_by_key(&id, |candidate| candidate.id).map_or(None, |at| came[at].row);
+    let mut ready: Vec<_> = ready.iter().map(|turn| Candidate { id: turn.id, row: row(turn.id) }).collect();
+    ready.sort_by_key(|candidate| candidate.id);
+    ready
 }
 
 /// Candidates in the order in which they are given.

@@ -8,6 +8,7 @@ use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
 use crate::index::later::Later;
+use crate::index::recent::RecentKeys;
 use crate::index::{Doing, Index};
 use crate::queue::copying::Copying;
 use crate::queue::gather::{Batch, Gather};
@@ -69,6 +70,10 @@ pub(crate) struct State {
     pub(crate) leases: LeaseBook,
     /// Rows that are due later.
     pub(crate) later: Later,
+    /// Keys of rows that came a short time ago, in a queue that leaves doubles out.
+    pub(crate) recent: RecentKeys,
+    /// Keys of rows that are being written.
+    pub(crate) expected: BTreeSet<u128>,
     /// What becomes of rows that have no tries left.
     pub(crate) burial: Burial,
     pub(crate) conditions: Conditions,
@@ -119,6 +124,8 @@ impl State {
             owners: BTreeMap::new(),
             leases: LeaseBook::default(),
             later: Later::default(),
+            recent: RecentKeys::default(),
+            expected: BTreeSet::new(),
             burial: Burial::default(),
             conditions: Conditions::default(),
             used: false,
@@ -149,7 +156,15 @@ impl State {
         gather.decided().for_each(|tx| {
             self.deciding.remove(tx);
         });
+        self.expect_no_more(gather);
         self.gather.inherit(gather);
+    }
+
+    /// Notes that rows with the keys of a batch are not being written any more.
+    pub(crate) fn expect_no_more(&mut self, gather: &Gather) {
+        gather.keys.iter().for_each(|key| {
+            self.expected.remove(key);
+        });
     }
 
     /// Whether a relayed row has already arrived or is being written.

@@ -28,10 +28,14 @@ impl Queue {
             leased: state.leases.leased(),
             delayed: state.leases.delayed() + later,
             dead: state.leases.dead().len() as u64,
+            behind: state.index.behind(),
             oldest_ms: state.index.oldest_ms(),
             bytes,
             live_bytes,
-            memory: (state.index.memory() + state.leases.memory() + state.later.memory()) as u64,
+            memory: (state.index.memory()
+                + state.leases.memory()
+                + state.later.memory()
+                + state.recent.memory()) as u64,
             waiters: state.waiters.len() as u64,
             written_per_s: state.written.per_second(now_ms),
             removed_per_s: state.removed.per_second(now_ms),

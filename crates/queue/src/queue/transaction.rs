@@ -5,6 +5,7 @@ use crate::Error;
 use crate::format::record::RowId;
 use crate::format::transaction::{Prepared, Xid};
 use crate::queue::Queue;
+use crate::queue::doubles::only;
 use crate::queue::gather::{Change, Gather, runs};
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
@@ -36,14 +37,26 @@ impl Queue {
         if rows.is_empty() && ended.is_empty() {
             return Ok(());
         }
-        let mut state = self.room_to_end(epoch, ended)?;
-        for row in rows {
+        let keys = self.keys_of(rows);
+        let (mut state, new) = loop {
+            let state = self.room_to_end(epoch, ended)?;
+            match self.admit(&state, &keys) {
+                Some(new) => break (state, new),
+                None => self.commit(state).ok(),
+            };
+        };
+        let left_out = new.iter().filter(|new| !**new).count() as u64;
+        let is_new = |nth: usize| new.get(nth).copied().unwrap_or(true);
+        for (_, row) in rows.iter().enumerate().filter(|(nth, _)| is_new(*nth)) {
             state.gather_row(row, None, None);
         }
+        state.come(&only(&keys, &new), self.shared.now_ms());
         if state.epoch == epoch {
             state.gather.acknowledge(ended);
         }
-        self.commit(state)
+        self.commit(state)?;
+        self.note_left_out(left_out);
+        Ok(())
     }
 
     /// Writes and syncs what a transaction will do. `ended` are rows of this epoch in the order of their ids,
@@ -83,11 +96,28 @@ impl Queue {
             if !state.transactions.open.contains_key(&tx) {
                 return Err(Error::UnknownTransaction);
             }
-            if state.deciding.insert(tx) {
+            let added = state.transactions.open.get(&tx).filter(|_| commit).map(|prepared| prepared.rows);
+            let added = added.map(|rows| state.owned_in(rows, OwnerId::transaction(tx))).unwrap_or_default();
+            // Those that came before it was committed leave its own rows out.
+            if let Some(doubles) = self.doubles(&mut state, &added)?
+                && state.deciding.insert(tx)
+            {
+                if !doubles.is_empty() {
+                    state.gather.acknowledge(&doubles);
+                }
                 state.gather.decide(tx, commit);
-                return self.commit(state);
+                if self.definition().dedupe.is_some() {
+                    let new: Vec<RowId> =
+                        added.into_iter().filter(|row| doubles.binary_search(row).is_err()).collect();
+                    let keys = state.index.keys(&new)?;
+                    state.come(&keys, self.shared.now_ms());
+                }
+                self.commit(state)?;
+                self.note_left_out(doubles.len() as u64);
+                return Ok(());
             }
-            // Somebody else decides. When that can't be written, this call decides.
+            // Somebody else decides, or adds a row with the same key. When that can't be written, this call
+            // goes on.
             self.commit(state).ok();
         }
     }
@@ -153,7 +183,7 @@ impl Queue {
         let added = state.owned_in(prepared.rows, owner);
         let ended: Vec<_> = prepared.ended.iter().flat_map(|range| state.owned_in(*range, owner)).collect();
         let (gone, back) = if commit { (ended, added) } else { (added, ended) };
-        self.remove(state, gone.into_iter())?;
+        self.take_out(state, gone.into_iter())?;
         state.disown(&back, owner)
     }
 }

@@ -90,9 +90,9 @@ fn scan_filtered(
     })
 }
 
-/// Whether a row waits and matches.
+/// Whether a row may be given and matches.
 fn look(state: &mut State, filter: &dyn Filter, id: RowId) -> Result<bool, Error> {
-    if !state.is_waiting(id)? {
+    if !state.index.is_ready(id)? {
         return Ok(false);
     }
     state.counters.evaluations += 1;

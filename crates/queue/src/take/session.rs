@@ -10,6 +10,7 @@ use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
 use crate::queue::waiter::{Bell, News};
 use crate::queue::{Published, Queue};
+use crate::sync::MutexGuard;
 use crate::take::cursor::Cursor;
 use crate::take::held::Held;
 use crate::take::scan::BUDGET;
@@ -113,16 +114,19 @@ impl Session {
         !self.unsettled.is_empty()
     }
 
-    /// Offers the rows from [`Session::publish_unsettled`], or removes them.
+    /// Offers the rows from [`Session::publish_unsettled`], or removes them. Returns how many were left out
+    /// because they are doubles.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is
     /// out of service.
-    pub fn settle(&mut self, keep: bool) -> Result<(), Error> {
-        let mut result = Ok(());
+    pub fn settle(&mut self, keep: bool) -> Result<u64, Error> {
+        let (mut result, mut left_out) = (Ok(()), 0);
         for held in std::mem::take(&mut self.unsettled) {
             let settled = if keep {
-                held.rows.chunks(BUDGET).try_for_each(|rows| self.offer_unsettled(&held, rows))
+                let mut chunks = held.rows.chunks(BUDGET);
+                chunks
+                    .try_for_each(|rows| self.offer_unsettled(&held, rows).map(|doubles| left_out += doubles))
             } else {
                 held.queue.take_back(held.epoch, &held.rows)
             };
@@ -131,15 +135,45 @@ impl Session {
                 other => other,
             });
         }
-        result
+        result.map(|()| left_out)
     }
 
-    fn offer_unsettled(&self, held: &Held, rows: &[RowId]) -> Result<(), Error> {
-        let mut state = held.queue.lock();
-        state.usable()?;
-        if state.epoch != held.epoch {
-            return Ok(());
+    /// Returns how many of the rows were left out.
+    fn offer_unsettled(&self, held: &Held, rows: &[RowId]) -> Result<u64, Error> {
+        let (mut state, rows, doubles) = loop {
+            let mut state = held.queue.lock();
+            state.usable()?;
+            if state.epoch != held.epoch {
+                return Ok(0);
+            }
+            // The statement may have deleted some.
+            let mine = |row: &&RowId| state.owners.get(row).is_some_and(|of| of.owner == self.owner);
+            let rows: Vec<RowId> = rows.iter().filter(mine).copied().collect();
+            match held.queue.doubles(&mut state, &rows)? {
+                Some(doubles) => break (state, rows, doubles),
+                // The result is told to those whose rows they are.
+                None => held.queue.commit(state).ok(),
+            };
+        };
+        let rows: Vec<RowId> =
+            rows.iter().filter(|row| doubles.binary_search(row).is_err()).copied().collect();
+        if state.came(&rows, held.queue.shared.now_ms())? {
+            held.queue.settle_later(&mut state);
         }
+        self.give_unsettled(held, state, &rows)?;
+        if !doubles.is_empty() {
+            held.queue.take_back(held.epoch, &doubles)?;
+            held.queue.note_left_out(doubles.len() as u64);
+        }
+        Ok(doubles.len() as u64)
+    }
+
+    fn give_unsettled(
+        &self,
+        held: &Held,
+        mut state: MutexGuard<'_, State>,
+        rows: &[RowId],
+    ) -> Result<(), Error> {
         let back = state.disown(rows, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
         if !state.later.is_empty() {
             held.queue.schedule_due(&mut state, held.queue.clock().up_ms);
@@ -166,7 +200,7 @@ impl Session {
         let settled = self.settle(false);
         self.owning = false;
         let given = self.held.take().map_or(Ok(()), |held| held.give_back_failed(self.owner));
-        given.and(settled)
+        given.and(settled.map(drop))
     }
 
     /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay.

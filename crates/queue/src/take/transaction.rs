@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::format::record::{ROW_OVERHEAD_MAX, RowId};
+use crate::format::record::RowId;
 use crate::format::transaction::Xid;
 use crate::queue::owner::OwnerId;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
@@ -141,7 +141,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::TooLarge`] when the rows of the transaction have too many bytes; none of these is added then.
     pub fn publish(&mut self, rows: &[&[u8]]) -> Result<(), Error> {
-        let more: usize = rows.iter().map(|row| row.len() + ROW_OVERHEAD_MAX).sum();
+        let more: usize = rows.iter().map(|row| self.queue.bytes_of(row)).sum();
         let bytes = self.bytes + more;
         if bytes > PUBLISH_BYTES_MAX {
             return Err(Error::TooLarge { bytes, limit: PUBLISH_BYTES_MAX });
@@ -171,7 +171,7 @@ impl Transaction {
     /// are still owned.
     fn undo(&mut self, mark: Mark) -> Vec<(u64, RowId)> {
         let rows = self.rows.split_off(mark.rows.min(self.rows.len()));
-        self.bytes -= rows.iter().map(|row| row.len() + ROW_OVERHEAD_MAX).sum::<usize>();
+        self.bytes -= rows.iter().map(|row| self.queue.bytes_of(row)).sum::<usize>();
         self.ended.split_off(mark.ended.min(self.ended.len()))
     }
 

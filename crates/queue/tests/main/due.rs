@@ -12,7 +12,7 @@ use crate::support::{
     session, set_wall, texts, timed, wall, whole_row, xid,
 };
 
-const DUE: Order = Order { due: Some(0), priority: None };
+const DUE: Order = Order { due: Some(0), priority: None, fifo: None };
 
 fn due(sync: Sync) -> Definition {
     ordered(sync, WHOLE, DUE)
@@ -102,7 +102,7 @@ fn a_column_that_is_no_time_is_refused() {
     let disk = FaultDisk::default();
     let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
     for (kind, column) in [((Kind::Date, 3), 0), ((Kind::Opaque, 8), 0), (WHOLE, 2), (WHOLE, 3)] {
-        let definition = ordered(Sync::Always, kind, Order { due: Some(column), priority: None });
+        let definition = ordered(Sync::Always, kind, Order { due: Some(column), ..Order::default() });
         let error = engine.create(Path::new(FOLDER), &definition).unwrap_err();
         assert!(matches!(error, Error::Column { column: wrong } if wrong == column), "{error}");
     }
@@ -188,7 +188,7 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
         let later = soon();
         adder.publish_unsettled(&queue, &[&at(later)]).unwrap();
         let adder = std::cell::RefCell::new(adder);
-        woken_by(later, &|| adder.borrow_mut().settle(true).unwrap());
+        woken_by(later, &|| adder.borrow_mut().settle(true).map(drop).unwrap());
         let (one, other) = (soon() + 200, soon());
         woken_by(other, &|| {
             queue.publish(&[&at(one)], None).unwrap();

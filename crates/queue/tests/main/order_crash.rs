@@ -27,7 +27,7 @@ struct Known {
 fn open(disk: &FaultDisk, create: Option<Sync>) -> Result<(Engine, Arc<Queue>), Error> {
     let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
     if let Some(sync) = create {
-        let definition = ordered(sync, WHOLE, Order { due: Some(0), priority: Some(1) });
+        let definition = ordered(sync, WHOLE, Order { due: Some(0), priority: Some(1), fifo: None });
         engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition })?;
     }
     let queue = engine.open(Path::new(FOLDER))?;
@@ -147,7 +147,7 @@ fn a_log_that_is_cut_at_any_byte_has_what_came_before() {
     let disk = FaultDisk::default();
     let engine = Engine::start(Arc::new(disk.clone()), timed(1 << 20)).unwrap();
     engine
-        .create(Path::new(FOLDER), &ordered(Sync::Always, WHOLE, Order { due: Some(0), priority: None }))
+        .create(Path::new(FOLDER), &ordered(Sync::Always, WHOLE, Order { due: Some(0), ..Order::default() }))
         .unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     let begin = log_bytes(&disk).1.len();

@@ -1,19 +1,19 @@
-//! Random operations on queues whose rows say when they are due, which come first, or both, from seeds,
-//! against a model that is a map.
+//! Random operations on queues whose rows say when they are due, which come first, which one after the other,
+//! which are doubles, or several of it, from seeds, against a model that is a map.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::FaultDisk;
-use queue::{Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, Waited};
+use queue::{Dedupe, Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, Waited};
 
 use crate::support::{
     FOLDER, Random, WHOLE, ordered, pass_ms, poll, prepared, session, set_wall, text_of, timed, wall,
     whole_row, xid,
 };
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 120;
 const STEPS: usize = 250;
 const SESSIONS: u64 = 3;
 const CLASSES: [&str; 2] = ["a", "b"];
@@ -34,6 +34,8 @@ struct Row {
     text: String,
     due_ms: u64,
     priority: i64,
+    /// What its column of FIFO has.
+    key: Option<String>,
     has: Has,
 }
 
@@ -56,6 +58,13 @@ struct Run {
     engine: Option<Engine>,
     queue: Arc<Queue>,
     order: Order,
+    /// For how long a text leaves others out.
+    dedupe: Option<u64>,
+    /// When each text came, if that matters.
+    came: BTreeMap<String, u64>,
+    doubles: u64,
+    /// Those before the queue was opened.
+    doubles_before: u64,
     sessions: Vec<Session>,
     rows: BTreeMap<u64, Row>,
     next: u64,
@@ -69,15 +78,39 @@ impl Run {
         let disk = FaultDisk::default();
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
         let sync = [Sync::Always, Sync::Interval, Sync::Never][usize::try_from(seed % 3).unwrap()];
-        let orders = [(Some(0), None), (None, Some(1)), (Some(0), Some(1))];
-        let (due, priority) = orders[usize::try_from(seed / 3 % 3).unwrap()];
-        let order = Order { due, priority };
+        let (due, priority, fifo) = (Some(0), Some(1), Some(2));
+        let orders = [
+            Order { due, ..Order::default() },
+            Order { priority, ..Order::default() },
+            Order { due, priority, ..Order::default() },
+            Order { fifo, ..Order::default() },
+            Order { fifo: Some(1), ..Order::default() },
+            Order { due, priority, fifo },
+        ];
+        let order = orders[usize::try_from(seed / 3 % 6).unwrap()];
         let definition = ordered(sync, WHOLE, order);
-        engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition }).unwrap();
+        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 18 % 3).unwrap()];
+        let dedupe = for_ms.map(|for_ms| Dedupe { column: 2, for_ms });
+        engine.create(Path::new(FOLDER), &Definition { transactional: true, dedupe, ..definition }).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         let sessions = (0..SESSIONS).map(session).collect();
-        let (rows, random) = (BTreeMap::new(), Random::new(seed));
-        Run { disk, engine: Some(engine), queue, order, sessions, rows, next: 1, xids: 0, random }
+        let (rows, random, came) = (BTreeMap::new(), Random::new(seed), BTreeMap::new());
+        let (dedupe, doubles, doubles_before, next, xids, engine) = (for_ms, 0, 0, 1, 0, Some(engine));
+        Run {
+            disk,
+            engine,
+            queue,
+            order,
+            dedupe,
+            came,
+            doubles,
+            doubles_before,
+            sessions,
+            rows,
+            next,
+            xids,
+            random,
+        }
     }
 
     fn pick(&mut self) -> (u64, usize) {
@@ -90,9 +123,17 @@ impl Run {
         self.rows.iter().filter(move |(_, row)| free(row)).map(|(id, row)| (*id, row.text.as_str()))
     }
 
-    /// What is visible, in the order in which it is given.
+    /// Whether a visible row is the first of its key, of which nobody has a row.
+    fn is_ready(&self, id: u64) -> bool {
+        let Some(key) = &self.rows[&id].key else { return true };
+        let same = || self.rows.iter().filter(|(_, row)| row.key.as_ref() == Some(key));
+        let is_first = same().find(|(_, row)| row.has == Has::Nobody && row.due_ms <= wall());
+        is_first.is_some_and(|(first, _)| *first == id) && same().all(|(_, row)| row.has == Has::Nobody)
+    }
+
+    /// What may be given, in the order in which it is given.
     fn in_turn(&self) -> Vec<(u64, &str)> {
-        let mut rows: Vec<(u64, &str)> = self.visible().collect();
+        let mut rows: Vec<(u64, &str)> = self.visible().filter(|(id, _)| self.is_ready(*id)).collect();
         rows.sort_by_key(|(id, _)| (self.rows[id].priority, *id));
         rows
     }
@@ -103,15 +144,48 @@ impl Run {
         let mut rows = Vec::new();
         for _ in 0..1 + self.random.below(4) {
             let class = CLASSES[usize::try_from(self.random.below(2)).unwrap()];
-            let text = format!("{class}{}", "-".repeat(usize::try_from(self.random.below(50)).unwrap()));
+            let text = format!("{class}{}", "-".repeat(usize::try_from(self.random.below(3)).unwrap() * 24));
             let due = (self.random.below(4) > 0).then(|| wall() / 1000 + self.random.below(20) - 4);
             let priority = [None, Some(-1), Some(0), Some(3)][usize::try_from(self.random.below(4)).unwrap()];
             bytes.push(whole_row(due.map(|due| i64::try_from(due).unwrap()), priority, &text));
             let due_ms = due.filter(|_| self.order.due.is_some()).unwrap_or(0) * 1000;
+            let key = match self.order.fifo {
+                Some(2) => Some(text.clone()),
+                Some(_) => priority.map(|key| key.to_string()),
+                None => None,
+            };
             let priority = priority.filter(|_| self.order.priority.is_some()).unwrap_or(0);
-            rows.push(Row { text, due_ms, priority, has });
+            rows.push(Row { text, due_ms, priority, key, has });
         }
         (rows, bytes)
+    }
+
+    /// Whether a row that would be seen now is none because another one with its text came before. If it is
+    /// one, it came.
+    fn is_double(&mut self, text: &str) -> bool {
+        let Some(for_ms) = self.dedupe else { return false };
+        let waits = self.rows.values().any(|row| row.text == text && row.has == Has::Nobody);
+        let recent = self.came.get(text).is_some_and(|came| wall() - came < for_ms);
+        let is_double = if for_ms == 0 { waits } else { recent };
+        if is_double {
+            self.doubles += 1;
+        } else {
+            self.came.insert(text.to_owned(), wall());
+        }
+        is_double
+    }
+
+    /// The rows of somebody are seen, but for doubles.
+    fn show(&mut self, who: Has) {
+        let ids: Vec<u64> = self.rows.iter().filter(|(_, row)| row.has == who).map(|(id, _)| *id).collect();
+        for id in ids {
+            let text = self.rows[&id].text.clone();
+            if self.is_double(&text) {
+                self.rows.remove(&id);
+            } else {
+                self.rows.get_mut(&id).unwrap().has = Has::Nobody;
+            }
+        }
     }
 
     fn add(&mut self, rows: Vec<Row>) {
@@ -128,17 +202,28 @@ impl Run {
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         if unsettled {
             self.sessions[at].publish_unsettled(&self.queue, &bytes).unwrap();
-        } else {
-            self.queue.publish(&bytes, None).unwrap();
+            self.add(rows);
+            return;
         }
-        self.add(rows);
+        let before = self.doubles;
+        for row in rows {
+            if !self.is_double(&row.text) {
+                self.add(vec![row]);
+            }
+        }
+        assert_eq!(self.queue.publish_once(&bytes).unwrap(), self.doubles - before);
     }
 
     /// A statement ends.
     fn settle(&mut self) {
         let ((number, at), keep) = (self.pick(), self.random.below(3) > 0);
-        self.sessions[at].settle(keep).unwrap();
-        self.free(Has::Adder(number), keep);
+        let before = self.doubles;
+        if keep {
+            self.show(Has::Adder(number));
+        } else {
+            self.free(Has::Adder(number), false);
+        }
+        assert_eq!(self.sessions[at].settle(keep).unwrap(), self.doubles - before);
     }
 
     fn free(&mut self, who: Has, keep: bool) {
@@ -160,10 +245,11 @@ impl Run {
         let commit = self.random.below(2) == 0;
         if commit {
             self.queue.commit_by_xid(&xid(number)).unwrap();
+            self.show(Has::Prepared(number));
         } else {
             self.queue.rollback_by_xid(&xid(number)).unwrap();
+            self.free(Has::Prepared(number), false);
         }
-        self.free(Has::Prepared(number), commit);
     }
 
     fn wait(&mut self) {
@@ -211,11 +297,17 @@ impl Run {
     }
 
     fn reopen(&mut self) {
+        if self.dedupe.is_some() {
+            // Else it would depend on the files which of their rows are known to have come.
+            (0..SESSIONS).for_each(|number| self.free(Has::Adder(number), false));
+            self.sessions.iter_mut().for_each(|session| assert_eq!(session.settle(false).unwrap(), 0));
+        }
         self.sessions = (0..SESSIONS).map(session).collect();
         drop(self.engine.take());
         let engine = Engine::start(Arc::new(self.disk.clone()), timed(700)).unwrap();
         self.queue = engine.open(Path::new(FOLDER)).unwrap();
         self.engine = Some(engine);
+        self.doubles_before = self.doubles;
         let gone = self.rows.values_mut().filter(|row| !matches!(row.has, Has::Prepared(_)));
         gone.for_each(|row| row.has = Has::Nobody);
     }
@@ -236,6 +328,7 @@ impl Run {
             _ if prepared(&self.queue).is_empty() && self.random.below(3) == 0 => {
                 self.queue.truncate().unwrap();
                 self.rows.clear();
+                self.came.clear();
                 self.next = 1;
             }
             _ => {}
@@ -246,6 +339,8 @@ impl Run {
         self.queue.end_due().unwrap();
         let status = self.queue.status();
         assert_eq!(status.waiting, self.visible().count() as u64);
+        assert_eq!(status.counters.doubles, self.doubles - self.doubles_before);
+        assert_eq!(status.behind, status.waiting - self.in_turn().len() as u64);
         let later = self.rows.values().filter(|row| row.has == Has::Nobody && row.due_ms > wall());
         assert_eq!(status.delayed, later.count() as u64);
         assert_eq!(status.waiting + status.owned, self.rows.len() as u64);
@@ -288,7 +383,10 @@ fn the_model_rejects_a_row_that_does_not_come_when_it_is_due() {
     let mut run = Run::new(9);
     let due = i64::try_from(wall() / 1000 + 1).unwrap();
     run.queue.publish(&[&whole_row(Some(due + 1), None, "a")], None).unwrap();
-    run.rows.insert(1, Row { text: "a".to_owned(), due_ms: wall() + 1000, priority: 0, has: Has::Nobody });
+    run.rows.insert(
+        1,
+        Row { text: "a".to_owned(), due_ms: wall() + 1000, priority: 0, key: None, has: Has::Nobody },
+    );
     run.next = 2;
     run.check();
     pass_ms(1000);

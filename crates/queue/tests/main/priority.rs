@@ -11,7 +11,7 @@ use crate::support::{
     FOLDER, Ranked, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed, whole_row,
 };
 
-const PRIORITY: Order = Order { due: None, priority: Some(0) };
+const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None };
 
 fn put(queue: &Queue, rows: &[(Option<i64>, &str)]) {
     let rows: Vec<Vec<u8>> = rows.iter().map(|(priority, text)| whole_row(*priority, None, text)).collect();

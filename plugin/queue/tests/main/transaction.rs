@@ -13,7 +13,7 @@ fn tables(client: &mut Client) {
 }
 
 /// A server in which the engine takes part in two phases: it was there at the start.
-fn restarted(options: &[&str]) -> Server {
+pub(crate) fn restarted(options: &[&str]) -> Server {
     let mut server = Server::start_with(options);
     server.0.kill().unwrap();
     server.0.restart().unwrap();

@@ -1,0 +1,55 @@
+//! Which rows are left out because another one with their key came before. docs/formats/queue.md has the
+//! tables.
+
+use crate::format::wire::{Reader, put_varint};
+
+/// The feature flag of files of queues that leave rows out.
+pub(crate) const DEDUPE: u64 = 0x40;
+
+/// Which rows are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dedupe {
+    /// The column whose bytes are the key, by its number in the layout of the rows. A row with NULL has no
+    /// key and is never left out.
+    pub column: u32,
+    /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.
+    pub for_ms: u64,
+}
+
+impl Dedupe {
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.column));
+        put_varint(out, self.for_ms);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Dedupe> {
+        Some(Dedupe { column: u32::try_from(reader.varint()?).ok()?, for_ms: reader.varint()? })
+    }
+}
+
+/// A key, and until when rows with it are left out, milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recent {
+    pub(crate) key: u128,
+    pub(crate) until_ms: u64,
+}
+
+impl Recent {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.key.to_le_bytes());
+        put_varint(out, self.until_ms);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Recent> {
+        Some(Recent { key: u128::from_le_bytes(reader.array()?), until_ms: reader.varint()? })
+    }
+}
+
+pub(crate) fn encode_recent(recent: &[Recent], out: &mut Vec<u8>) {
+    put_varint(out, recent.len() as u64);
+    recent.iter().for_each(|recent| recent.encode(out));
+}
+
+pub(crate) fn decode_recent(reader: &mut Reader<'_>) -> Option<Vec<Recent>> {
+    (0..reader.varint()?).map(|_| Recent::decode(reader)).collect()
+}

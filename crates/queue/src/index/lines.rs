@@ -1,0 +1,52 @@
+//! Rows of the same key stand in line: only the first that waits is given, and none while somebody has one.
+
+use std::collections::BTreeSet;
+
+use super::Doing;
+use crate::format::record::RowId;
+
+/// The lines of a queue. Whatever becomes of a row takes O(log n) in the number of all rows, however long its
+/// line is.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The rows that wait, by their line.
+    waiting: BTreeSet<(u64, RowId)>,
+    /// The rows that somebody has, by their line.
+    busy: BTreeSet<(u64, RowId)>,
+}
+
+impl Lines {
+    /// The row of a line that may be given.
+    pub(super) fn head(&self, line: u64) -> Option<RowId> {
+        if self.is_busy(line) { None } else { first(&self.waiting, line) }
+    }
+
+    /// Whether somebody has a row of this line.
+    pub(super) fn is_busy(&self, line: u64) -> bool {
+        first(&self.busy, line).is_some()
+    }
+
+    /// Notes what a row of a line is doing now.
+    pub(super) fn set(&mut self, line: u64, row: RowId, doing: Doing) {
+        let change = |set: &mut BTreeSet<(u64, RowId)>, there: bool| {
+            if there {
+                set.insert((line, row))
+            } else {
+                set.remove(&(line, row))
+            };
+        };
+        change(&mut self.waiting, doing == Doing::Waiting);
+        change(&mut self.busy, doing == Doing::Owned);
+    }
+
+    /// Bytes of memory that they take, about.
+    pub(super) fn memory(&self) -> usize {
+        // Nodes of the sets are half full.
+        (self.waiting.len() + self.busy.len()) * 2 * size_of::<(u64, RowId)>()
+    }
+}
+
+fn first(set: &BTreeSet<(u64, RowId)>, line: u64) -> Option<RowId> {
+    let first = set.range((line, RowId(0))..).next().filter(|(of, _)| *of == line);
+    first.map(|(_, row)| *row)
+}

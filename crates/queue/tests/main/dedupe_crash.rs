@@ -1,0 +1,157 @@
+//! A queue that leaves doubles out is stopped at every sync, and what was not synced is dropped, kept, torn
+//! or scattered. A row that came is there, one that was left out is not, and a key that came leaves others
+//! out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use disk::faults::{FaultDisk, Unsynced};
+use queue::{Dedupe, Definition, Engine, Error, Order, Queue, Sync};
+
+use crate::support::{
+    FOLDER, WHOLE, all, ordered, pass_ms, poll, session, set_wall, texts, timed, wall, whole_row, xid,
+};
+
+const FOR_MS: u64 = 10_000;
+
+/// What clients know when the queue stops. A text is the key and which of its rows it is.
+#[derive(Default)]
+struct Known {
+    there: BTreeSet<String>,
+    /// Rows that are being added or ended, or that are doubles if another one of these is there.
+    unsure: BTreeSet<String>,
+    /// When a row with a key came for the last time.
+    came: BTreeMap<i64, u64>,
+}
+
+fn key_of(text: &str) -> i64 {
+    text.split_once(' ').unwrap().0.parse().unwrap()
+}
+
+fn row(text: &str) -> Vec<u8> {
+    whole_row(Some(key_of(text)), None, text)
+}
+
+fn open(disk: &FaultDisk, create: Option<u64>) -> Result<(Engine, Arc<Queue>), Error> {
+    let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
+    if let Some(for_ms) = create {
+        let definition = ordered(Sync::Always, WHOLE, Order::default());
+        let dedupe = Some(Dedupe { column: 0, for_ms });
+        engine.create(Path::new(FOLDER), &Definition { transactional: true, dedupe, ..definition })?;
+    }
+    let queue = engine.open(Path::new(FOLDER))?;
+    Ok((engine, queue))
+}
+
+impl Known {
+    /// Rows are added by `add`. Those with a key that is known are left out, and no others.
+    fn adds(
+        &mut self,
+        texts: &[String],
+        (for_ms, is_unsettled): (u64, bool),
+        add: impl FnOnce(&[&[u8]]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let known = |text: &&String| {
+            let waits = self.there.iter().any(|there| key_of(there) == key_of(text));
+            let recent = self.came.get(&key_of(text)).is_some_and(|came| wall() - came < FOR_MS);
+            if for_ms == 0 { waits } else { recent }
+        };
+        let new: Vec<String> = texts.iter().filter(|text| !known(text)).cloned().collect();
+        // After a crash within a statement that may still fail its rows may be there, doubles too.
+        let may_be: &[String] = if is_unsettled { texts } else { &new };
+        self.unsure = may_be.iter().cloned().collect();
+        let bytes: Vec<Vec<u8>> = texts.iter().map(|text| row(text)).collect();
+        add(&bytes.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+        self.unsure.clear();
+        for text in new {
+            self.came.insert(key_of(&text), wall());
+            self.there.insert(text);
+        }
+        Ok(())
+    }
+}
+
+fn run(queue: &Arc<Queue>, known: &mut Known, for_ms: u64) -> Result<(), Error> {
+    for round in 0..8u64 {
+        let names: Vec<String> = (0..3).map(|nth| format!("{} {round}", (round + nth * 3) % 7)).collect();
+        match round % 4 {
+            0 | 1 => known.adds(&names, (for_ms, false), |rows| queue.publish_once(rows).map(drop))?,
+            2 => known.adds(&names, (for_ms, false), |rows| {
+                let mut transaction = session(1).begin(queue)?;
+                transaction.publish(rows)?;
+                let prepared = transaction.prepare(&xid(round))?;
+                queue.maintain()?;
+                prepared.commit()
+            })?,
+            _ => known.adds(&names, (for_ms, true), |rows| {
+                let mut adder = session(1);
+                adder.publish_unsettled(queue, rows)?;
+                adder.settle(true)?;
+                queue.sync()
+            })?,
+        }
+        let mut taker = session(2);
+        taker.wait(&[all(queue)], &mut poll(1))?;
+        let ended = texts(&taker, queue);
+        known.there.retain(|text| !ended.contains(text));
+        known.unsure.extend(ended);
+        taker.end()?;
+        known.unsure.clear();
+        pass_ms(2000);
+        if round % 3 == 2 { queue.compact()? } else { queue.maintain()? }
+    }
+    Ok(())
+}
+
+fn compare(queue: &Arc<Queue>, known: &Known, for_ms: u64) -> Result<(), Error> {
+    for xid in queue.recover() {
+        queue.commit_by_xid(&xid)?;
+    }
+    let there: BTreeSet<String> = texts(&session(3), queue).into_iter().collect();
+    assert!(known.there.is_subset(&there), "lost: {:?}", known.there.difference(&there));
+    let all: BTreeSet<String> = known.there.union(&known.unsure).cloned().collect();
+    assert!(there.is_subset(&all), "back: {:?}", there.difference(&all));
+    for key in 0..7 {
+        let text = format!("{key} after");
+        let unsure = known.unsure.iter().any(|text| key_of(text) == key);
+        let expected = match for_ms {
+            0 => there.iter().any(|text| key_of(text) == key),
+            _ => known.came.get(&key).is_some_and(|came| wall() - came < FOR_MS),
+        };
+        let left_out = queue.publish_once(&[&row(&text)])? == 1;
+        assert!(left_out == expected || unsure && for_ms > 0, "{key} is left out: {left_out}");
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_that_came_leave_others_out_over_crashes() {
+    for for_ms in [FOR_MS, 0] {
+        let play = |disk: &FaultDisk| {
+            set_wall(1_700_000_000_000);
+            let mut known = Known::default();
+            let opened = open(disk, Some(for_ms)).ok();
+            opened.map(|(engine, queue)| {
+                run(&queue, &mut known, for_ms).ok();
+                drop(engine);
+                known
+            })
+        };
+        let calm = FaultDisk::default();
+        assert!(play(&calm).unwrap().unsure.is_empty());
+        for stop in 0..=calm.syncs() {
+            let disk = FaultDisk::stopping_at(stop);
+            let known = play(&disk);
+            for unsynced in Unsynced::ALL {
+                // Shown by the test runner when something below fails.
+                println!("for {for_ms} ms, stopped at sync {stop}, {unsynced:?}");
+                match (open(&disk.after_crash(unsynced), None), &known) {
+                    (Ok((_engine, queue)), Some(known)) => compare(&queue, known, for_ms).unwrap(),
+                    (Err(Error::Missing { .. }) | Ok(_), None) => {}
+                    (Err(error), _) => panic!("{error}"),
+                }
+            }
+        }
+    }
+}

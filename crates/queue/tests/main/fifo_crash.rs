@@ -1,0 +1,132 @@
+//! A queue with keys is stopped at every sync, and what was not synced is dropped, kept, torn or scattered.
+//! Of each key the rows that were not ended are there, and are given in order and one at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use disk::faults::{FaultDisk, Unsynced};
+use queue::{Definition, Engine, Error, Order, Queue, Sync};
+
+use crate::support::{FOLDER, WHOLE, all, ordered, pass_ms, poll, session, texts, timed, whole_row, xid};
+
+/// What clients know of the rows when the queue stops. A text is the key and the number of the row.
+#[derive(Default)]
+struct Known {
+    there: BTreeSet<String>,
+    /// Rows that are being published or ended.
+    unsure: BTreeSet<String>,
+}
+
+fn key_of(text: &str) -> &str {
+    text.split_once(' ').unwrap().0
+}
+
+fn open(disk: &FaultDisk, create: bool) -> Result<(Engine, Arc<Queue>), Error> {
+    let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
+    if create {
+        let definition = ordered(Sync::Always, WHOLE, Order { fifo: Some(0), ..Order::default() });
+        engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition })?;
+    }
+    let queue = engine.open(Path::new(FOLDER))?;
+    Ok((engine, queue))
+}
+
+fn run(queue: &Arc<Queue>, known: &mut Known) -> Result<(), Error> {
+    for round in 0..6u64 {
+        let texts_of = |number: u64| format!("{} {:03}", number % 3, round * 4 + number);
+        let new: Vec<String> = (0..4).map(texts_of).collect();
+        let row = |text: &String| whole_row(key_of(text).parse().ok(), None, text);
+        let bytes: Vec<Vec<u8>> = new.iter().map(row).collect();
+        let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        known.unsure.extend(new.clone());
+        let (mut taker, second) = (session(2), Duration::from_secs(1));
+        if round % 2 == 0 {
+            queue.publish(&bytes, None)?;
+        } else {
+            // It ends a row that is in flight, and a lease holds another key.
+            let mut transaction = taker.begin(queue)?;
+            transaction.publish(&bytes)?;
+            taker.wait(&[all(queue)], &mut poll(1))?;
+            let ended = texts(&taker, queue);
+            known.there.retain(|text| !ended.contains(text));
+            known.unsure.extend(ended);
+            taker.end_within(&mut transaction);
+            session(4).lease(&[all(queue)], &mut poll(1), second)?;
+            let prepared = transaction.prepare(&xid(round))?;
+            queue.maintain()?;
+            prepared.commit()?;
+        }
+        known.unsure.clear();
+        known.there.extend(new);
+        taker.wait(&[all(queue)], &mut poll(2))?;
+        let ended = texts(&taker, queue);
+        known.there.retain(|text| !ended.contains(text));
+        known.unsure.extend(ended);
+        taker.end()?;
+        known.unsure.clear();
+        pass_ms(1000);
+        queue.end_due()?;
+        if round % 3 == 2 { queue.compact()? } else { queue.maintain()? }
+    }
+    Ok(())
+}
+
+fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), Error> {
+    pass_ms(1000);
+    queue.end_due()?;
+    for xid in queue.recover() {
+        queue.commit_by_xid(&xid)?;
+    }
+    let mut last: BTreeMap<String, String> = BTreeMap::new();
+    let mut given = BTreeSet::new();
+    let (mut taker, mut other) = (session(3), session(5));
+    loop {
+        taker.wait(&[all(queue)], &mut poll(100))?;
+        let taken = texts(&taker, queue);
+        if taken.is_empty() {
+            break;
+        }
+        let keys: BTreeSet<&str> = taken.iter().map(|text| key_of(text)).collect();
+        assert_eq!(keys.len(), taken.len(), "two of a key: {taken:?}");
+        other.wait(&[all(queue)], &mut poll(100))?;
+        assert!(texts(&other, queue).is_empty(), "a second one of a key");
+        for text in taken {
+            let before = last.insert(key_of(&text).to_owned(), text.clone());
+            assert!(before.is_none_or(|before| before < text), "{text} is out of order");
+            assert!(known.there.contains(&text) || known.unsure.contains(&text), "{text} is back");
+            given.insert(text);
+        }
+    }
+    assert!(known.there.is_subset(&given), "lost: {:?}", known.there.difference(&given));
+    Ok(())
+}
+
+#[test]
+fn keys_keep_their_order_over_crashes() {
+    let play = |disk: &FaultDisk| {
+        let mut known = Known::default();
+        let opened = open(disk, true).ok();
+        opened.map(|(engine, queue)| {
+            run(&queue, &mut known).ok();
+            drop(engine);
+            known
+        })
+    };
+    let calm = FaultDisk::default();
+    assert!(play(&calm).unwrap().unsure.is_empty());
+    for stop in 0..=calm.syncs() {
+        let disk = FaultDisk::stopping_at(stop);
+        let known = play(&disk);
+        for unsynced in Unsynced::ALL {
+            // Shown by the test runner when something below fails.
+            println!("stopped at sync {stop}, {unsynced:?}");
+            match (open(&disk.after_crash(unsynced), false), &known) {
+                (Ok((_engine, queue)), Some(known)) => compare(&queue, known).unwrap(),
+                (Err(Error::Missing { .. }) | Ok(_), None) => {}
+                (Err(error), _) => panic!("{error}"),
+            }
+        }
+    }
+}
