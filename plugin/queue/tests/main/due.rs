@@ -122,7 +122,7 @@ fn killed(server: &mut Server) {
     let fill = |one: &mut Client| {
         one.run("CREATE TABLE t (v INT, at TIMESTAMP(2) NULL) ENGINE=QUEUE DUE=at");
         one.run(
-            "INSERT INTO t VALUES (1, NOW(2) + INTERVAL 1 HOUR), (2, NOW(2) + INTERVAL 1 SECOND), (3, NULL)",
+            "INSERT INTO t VALUES (3, NULL), (1, NOW(2) + INTERVAL 1 HOUR), (2, NOW(2) + INTERVAL 1 SECOND)",
         );
     };
     let mut one = server.connect("killed_due");
