@@ -54,9 +54,11 @@ fn back_up(bytes: &[u8], torn: u64, paged: bool) -> Result<Vec<u8>, String> {
     let machine = Real::default();
     machine.1.store(torn, Ordering::Relaxed);
     let connection = connected_to(&machine);
-    let care =
-        |path: &Path| if paged && path == Path::new("t.ibd") { Care::Pages(16_384) } else { Care::Still };
-    let mut feed = connection.scan_parts(layout.volume_len(), layout.parts(), &top, &care).unwrap();
+    let find = |path: &Path| {
+        let is_paged = paged && path == Path::new("t.ibd");
+        (top.join(path), if is_paged { Care::Pages(16_384) } else { Care::Still })
+    };
+    let mut feed = connection.scan_parts(layout.volume_len(), layout.parts(), &find).unwrap();
     let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));
     let backed_up = backup(&repository, &mut feed, &Request { jobs: 2, ..Request::new("tree") }, WORLD);
     if let Err(error) = backed_up {

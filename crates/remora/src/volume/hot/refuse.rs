@@ -8,7 +8,7 @@ use server::{Flavour, Rights, Session, Version};
 
 use super::HotFeed;
 use crate::host::Machine;
-use crate::volume::belongs::{self, setting};
+use crate::volume::belongs::setting;
 
 /// The first version with the redo log that can be followed.
 const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };
@@ -29,17 +29,12 @@ const ENGINES: [&str; 13] = [
     "QUEUE",
 ];
 
-/// The setting with the folder of the redo log, which may be anywhere: a copy has it in the data folder.
-const LOG_FOLDER: &str = "innodb_log_group_home_dir";
-/// Settings with folders of files that are expected at the top of the data folder.
-const FOLDERS: [&str; 3] = ["innodb_data_home_dir", "innodb_undo_directory", "aria_log_dir_path"];
 /// Settings of which each other value than `OFF` encrypts something.
 const ENCRYPTS: [&str; 4] =
     ["innodb_encrypt_log", "innodb_encrypt_tables", "aria_encrypt_tables", "encrypt_binlog"];
 
-/// Fails for a server of which a copy made in this way would not be right. Returns the folder of its redo
-/// log.
-pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<PathBuf> {
+/// Fails for a server of which a copy made in this way would not be right.
+pub(super) fn server(session: &mut Session) -> io::Result<()> {
     let about = &session.about;
     let no = |why: String| Err(io::Error::other(format!("{why}; dump the server with 'remora dump'")));
     if about.flavour != Flavour::MariaDb || about.version < FIRST {
@@ -81,21 +76,7 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
              tables; GRANT SELECT ON *.* shows them"
         )));
     }
-    let mut folders = Vec::new();
-    for name in FOLDERS.into_iter().chain([LOG_FOLDER]) {
-        folders.push(data.join(setting(session, name)?.unwrap_or_default()));
-    }
-    let mut folders = belongs::resolve(machine, &folders)?;
-    let log = folders.pop().unwrap_or_else(|| data.to_owned());
-    for (name, folder) in FOLDERS.iter().zip(folders) {
-        if folder != data {
-            return Err(io::Error::other(format!(
-                "{name} is {}, and only files at the top of the data folder can be copied while the server runs",
-                folder.display()
-            )));
-        }
-    }
-    Ok(log)
+    Ok(())
 }
 
 /// Fails if the first page of the system tablespace is only in the log: without it no server recovers.
@@ -142,7 +123,7 @@ impl HotFeed<'_> {
             Some(path) => Err(io::Error::other(format!(
                 "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
                  again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
-                self.data.join(path).display()
+                self.places.real(path).display()
             ))),
         }
     }
@@ -150,13 +131,18 @@ impl HotFeed<'_> {
     /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,
     /// and the server has not written that page yet.
     pub(super) fn refuse_lost(&self, log: &Spooled) -> io::Result<()> {
-        let is_lost = |path: &&PathBuf| !log.spaces.begins(&format!("./{}", path.display()));
+        // Those from outside have names without a folder to begin with.
+        let name = |path: &Path| match path.to_string_lossy() {
+            path if path.starts_with('.') => path.into_owned(),
+            path => format!("./{path}"),
+        };
+        let is_lost = |path: &&PathBuf| !log.spaces.begins(&name(path));
         match self.unwritten.iter().find(is_lost) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(
                 "the first page of {} is lost: it is zeros, and the redo log does not have it. Dump that table before the server is \
                  started again, if it still can be read",
-                self.data.join(path).display()
+                self.places.real(path).display()
             ))),
         }
     }
