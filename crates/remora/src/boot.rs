@@ -4,8 +4,10 @@ pub(crate) mod binary_log;
 
 use std::fs;
 use std::io::Read;
+use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,10 +15,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
-use block::{Library, World, tree};
+use block::{Library, Repository, World, tree};
 use disk::{Disk, RealDisk, Source};
 use physical::follow::{self, is_copy};
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
+use serde_json::Value;
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
@@ -37,6 +40,8 @@ pub(crate) const FRUGAL: [&str; 3] = [
     "--innodb-buffer-pool-dump-at-shutdown=OFF",
     "--innodb-stats-auto-recalc=OFF",
 ];
+/// The option with the files of the system tablespace.
+const SYSTEM: &str = "--innodb-data-file-path";
 /// How long to wait before asking again whether everything is rolled back.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -206,15 +211,16 @@ fn data_folder(root: &Path, depth: usize) -> Option<PathBuf> {
     None
 }
 
-/// Refuses links out of the data folder: a server follows them, and the original server may be using what is
-/// there.
+/// Refuses links: a server follows them out of the data folder, and the original server may be using what is
+/// there. Link files of tables may lead to what is in the folder.
 pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
     let mut folders = vec![data.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let (kind, path) = (entry.file_type()?, entry.path());
-            if kind.is_symlink() || path.extension().is_some_and(|end| end == "isl") {
+            let is_link_file = path.extension().is_some_and(|end| end == "isl");
+            if kind.is_symlink() || is_link_file && !leads_inside(&fs::read(&path)?) {
                 bail!(
                     "{} leads out of the volume: a server would work on what it finds there; restore the volume and \
                      what belongs to it to another machine and start it there",
@@ -227,6 +233,12 @@ pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether what a link file says leads from the data folder only down.
+fn leads_inside(said: &[u8]) -> bool {
+    let path = Path::new(OsStr::from_bytes(said.trim_ascii()));
+    path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// The programs of the server for a data folder.
@@ -245,6 +257,8 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
         "--skip-grant-tables".to_owned(),
         "--skip-slave-start".to_owned(),
         "--event-scheduler=OFF".to_owned(),
+        // It makes no table in another folder, whatever DATA DIRECTORY of a definition or a log says.
+        "--skip-symbolic-links".to_owned(),
         format!("--innodb-page-size={}", page_size(data)?),
     ];
     if let Some(size) = log_size(data) {
@@ -258,6 +272,23 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
     fitting.extend(wanted.options.iter().cloned());
     let settings = Settings { data: Some(data.to_owned()), options: fitting, ..Settings::default() };
     Ok(Sandbox::start(&installation, &places, &settings)?)
+}
+
+/// What a server needs that is started on a generation, or on the newest one, by what was noted when it was
+/// copied: other files of the system tablespace than usual.
+pub(crate) fn needs(repository: &Repository, generation: Option<u64>) -> Result<Vec<String>> {
+    let all = repository.list()?.generations;
+    let found = all.iter().rfind(|found| generation.is_none_or(|number| found.number == number));
+    Ok(found.and_then(|found| system_setting(&found.note)).map(|files| format!("{SYSTEM}={files}")).into_iter().collect())
+}
+
+/// The files of the system tablespace in a generation with this note, as the server's setting has them. None
+/// if they are the usual ones, and for what would lead out of the data folder.
+pub(crate) fn system_setting(note: &str) -> Option<String> {
+    let note: Value = serde_json::from_str(note).ok()?;
+    let files = note.get("system")?.as_str()?;
+    let is_inside = |file: &str| leads_inside(file.split(':').next().unwrap_or_default().as_bytes());
+    files.split(';').all(is_inside).then(|| files.to_owned())
 }
 
 /// The size of the redo log with which a server recovers the data.

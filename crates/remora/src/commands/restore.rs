@@ -18,9 +18,10 @@ use anyhow::{Context, Result};
 use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::{Value, json};
 
+use crate::boot;
 use crate::chosen::Chosen;
 use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
@@ -218,10 +219,35 @@ fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
              innodb_log_group_home_dir, or move ib_logfile0 there first"
         ));
     }
+    tell_of_places(&note, &found.note, report);
     match found.booted {
         Some(true) => {}
         Some(false) => report.warn("a server that was started on this generation found it NOT SOUND"),
         None => report.note("no server has recovered this generation yet: 'remora verify --boot' tries it"),
+    }
+}
+
+/// Says where the files are that were outside of the data folder.
+fn tell_of_places(note: &Value, text: &str, report: &Report) {
+    if let Some(files) = boot::system_setting(text) {
+        report.note(&format!("start it with --innodb-data-file-path='{files}'"));
+    }
+    let folders = note.pointer("/outside/folders").and_then(Value::as_array);
+    let Some(folders) = folders else { return };
+    let folders: Vec<&str> = folders.iter().filter_map(Value::as_str).collect();
+    report.note(&format!(
+        "what was outside of its data folder, in {}, is in it now: start it without innodb_data_home_dir, \
+         innodb_undo_directory and aria_log_dir_path",
+        folders.join(", ")
+    ));
+    let tables = note.pointer("/outside/tables").and_then(Value::as_u64).unwrap_or(0);
+    if tables > 0 {
+        report.note(&format!(
+            "{} with DATA DIRECTORY: what was in /x is in .x, and the .isl files lead there. A server with --skip-symbolic-links \
+             brings such a table to the others by ALTER TABLE ... FORCE. To have them where they were, move the files there before a \
+             server starts, and write / for the first dot in the .isl files",
+            count(tables, "file")
+        ));
     }
 }
 

@@ -334,9 +334,9 @@ impl HotFeed<'_> {
         if let Some(folder) = log_folder {
             self.note["log"]["folder"] = folder.display().to_string().into();
         }
-        let outside = self.places.noted(self.machine)?;
-        if !outside.is_empty() {
-            self.note["outside"] = outside.into();
+        let folders = self.places.noted(self.machine)?;
+        if !folders.is_empty() {
+            self.note["outside"] = json!({"folders": folders, "tables": self.places.tables()});
         }
         let system = self.places.system_setting();
         if system != USUAL_SYSTEM {

@@ -4,6 +4,8 @@
 mod aria;
 #[path = "hot/ddl.rs"]
 mod ddl;
+#[path = "hot/outside.rs"]
+mod outside;
 #[path = "hot/page.rs"]
 mod page;
 #[path = "hot/queue.rs"]

@@ -186,6 +186,10 @@ impl Place {
         if arguments.deleted {
             report.warn("such a server also purges deleted rows; with --force the backup is read as it is");
         }
+        let needs = match &self.backup {
+            Some(Backup { named, generation }) => boot::needs(&named.repository, Some(*generation))?,
+            None => Vec::new(),
+        };
         let place = match self {
             Place { backup: Some(Backup { named, generation }), restored: None, .. } => {
                 Place::restored(arguments, (named, Some(generation)), report, world)?
@@ -198,7 +202,8 @@ impl Place {
         report.phase("recovering", None);
         boot::refuse_outside(&data)?;
         let log = BinaryLog::find(&data)?;
-        let mut server = boot::start(&data, log.as_ref(), wanted)?;
+        let options: Vec<String> = needs.into_iter().chain(wanted.options.iter().cloned()).collect();
+        let mut server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
         boot::settle(&server, world.stop)?;
         let mut catalogue = None;
         if arguments.format == Form::Dump {

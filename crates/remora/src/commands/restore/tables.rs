@@ -31,6 +31,9 @@ use crate::{commands, shown};
 /// How long to wait for a lock that only our own sessions can hold.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 
+/// What DATA DIRECTORY of a table says is a folder of the copy, which no other server has.
+const WITHOUT_FOLDERS: &str = "--sql-mode=NO_DIR_IN_CREATE";
+
 /// The dump in the folder to work in.
 const DUMP: &str = "dump";
 
@@ -94,7 +97,8 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     let generation = past.as_ref().map(|past| past.generation).or(generation);
     let (generation, files) = files(&named, generation, (&work.folder, jobs), &stop, report)?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
-    let dumped = dump_from(arguments, (&files, past), &work.folder, &stop, report);
+    let needs = boot::needs(&named.repository, Some(generation))?;
+    let dumped = dump_from(arguments, (&files, past), (&work.folder, needs), &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
@@ -160,13 +164,13 @@ struct Dumped {
 fn dump_from(
     arguments: &Arguments,
     (files, past): (&Files, Option<Past<'_>>),
-    work: &Path,
+    (work, needs): (&Path, Vec<String>),
     stop: &Arc<AtomicBool>,
     report: &Report,
 ) -> Result<Dumped> {
     let own = &arguments.until;
-    let options: Vec<String> =
-        boot::FRUGAL.iter().map(ToString::to_string).chain(own.server_option.iter().cloned()).collect();
+    let frugal = boot::FRUGAL.into_iter().chain([WITHOUT_FOLDERS]).map(str::to_owned);
+    let options: Vec<String> = frugal.chain(needs).chain(own.server_option.iter().cloned()).collect();
     let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
     let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
     let data = boot::data(files, wanted)?;

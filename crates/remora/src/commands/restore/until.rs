@@ -133,8 +133,9 @@ fn whole(
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let work = parent.unwrap_or(Path::new("."));
     let own = &arguments.until;
-    let wanted =
-        Wanted { data_folder: None, product: own.server, options: &own.server_option, work: Some(work) };
+    let needs = boot::needs(&named.repository, Some(past.generation))?;
+    let options: Vec<String> = needs.into_iter().chain(own.server_option.iter().cloned()).collect();
+    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: Some(work) };
     let work = wanted.work_folder()?;
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let world = World { stop, progress: report };

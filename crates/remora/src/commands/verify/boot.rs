@@ -65,7 +65,8 @@ pub(crate) fn boot(
     let log = BinaryLog::find(&data)?;
     let mut found = Found { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
     let frugal = boot::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
-    let options: Vec<String> = frugal.chain(wanted.options.iter().cloned()).collect();
+    let needs = boot::needs(&named.repository, Some(generation))?;
+    let options: Vec<String> = frugal.chain(needs).chain(wanted.options.iter().cloned()).collect();
     match boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted }) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());

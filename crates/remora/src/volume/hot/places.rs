@@ -185,7 +185,12 @@ impl Places {
         Ok(all)
     }
 
-    /// The same as far as there is room to note it.
+    /// How many tablespaces link files lead to.
+    pub(super) fn tables(&self) -> usize {
+        self.led.keys().filter(|path| path.parent().is_some_and(|above| self.led.contains_key(above))).count()
+    }
+
+    /// The same as [`Places::outside`], as far as there is room to note it.
     pub(super) fn noted(&self, machine: &Machine) -> io::Result<Vec<String>> {
         let mut room = NOTED_MAX;
         let all = self.outside(machine)?.into_iter().map(|path| path.display().to_string());
@@ -198,13 +203,14 @@ impl Places {
             .collect())
     }
 
-    /// Entries of a folder of the copy, with their paths in it. Links are followed.
+    /// Entries of a folder of the copy, with their paths in it. Links are followed. Link files are left out:
+    /// what they say is known.
     pub(super) fn entries(&self, machine: &Machine, folder: &Path) -> io::Result<Vec<Node>> {
         let (tree, top) = (machine.tree(), self.real(folder));
         let mut nodes = Vec::new();
         for entry in tree.entries(&top)? {
             let path = folder.join(&entry.name);
-            if self.real(&path) != top.join(&entry.name) {
+            if self.real(&path) != top.join(&entry.name) || is_link_file(&path) {
                 continue;
             }
             match entry.kind {
@@ -283,7 +289,7 @@ impl Places {
                 }
                 let Some(entry) = entries.remove(&node.path) else {
                     // The folder itself.
-                    found.nodes.insert(path.clone(), Node { path, ..node });
+                    found.nodes.insert(under.clone(), Node { path: under.clone(), ..node });
                     continue;
                 };
                 match node.kind {
@@ -299,7 +305,7 @@ impl Places {
                         Err(error) if !is_gone(machine, &at, &error) => return Err(named(&at, error)),
                         _ => {}
                     },
-                    Kind::File if path.extension().is_some_and(|end| end == "isl") => {
+                    Kind::File if is_link_file(&path) => {
                         self.lead(machine, (Node { path, ..node }, &at), &mut found)?;
                     }
                     Kind::File if self.real(&path) != at || by_setting.contains_key(&identity(&entry)) => {}
@@ -383,6 +389,11 @@ fn made_folder(path: &Path, attributes: Attributes) -> Node {
         same_as: None,
         blocks: Vec::new(),
     }
+}
+
+/// Whether a file says that a table is in another place.
+fn is_link_file(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "isl")
 }
 
 /// Whether a link that leads to nothing is itself gone by now.
