@@ -274,12 +274,24 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
     Ok(Sandbox::start(&installation, &places, &settings)?)
 }
 
-/// What a server needs that is started on a generation, or on the newest one, by what was noted when it was
-/// copied: other files of the system tablespace than usual.
-pub(crate) fn needs(repository: &Repository, generation: Option<u64>) -> Result<Vec<String>> {
+/// What was noted when a generation, or the newest one, was made.
+fn note(repository: &Repository, generation: Option<u64>) -> Result<String> {
     let all = repository.list()?.generations;
-    let found = all.iter().rfind(|found| generation.is_none_or(|number| found.number == number));
-    Ok(found.and_then(|found| system_setting(&found.note)).map(|files| format!("{SYSTEM}={files}")).into_iter().collect())
+    let found = all.into_iter().rfind(|found| generation.is_none_or(|number| found.number == number));
+    Ok(found.map(|found| found.note).unwrap_or_default())
+}
+
+/// What a server needs that is started on a generation, or on the newest one: other files of the system
+/// tablespace than usual.
+pub(crate) fn needs(repository: &Repository, generation: Option<u64>) -> Result<Vec<String>> {
+    let files = system_setting(&note(repository, generation)?);
+    Ok(files.map(|files| format!("{SYSTEM}={files}")).into_iter().collect())
+}
+
+/// Whether a generation, or the newest one, has tables that were outside of the data folder.
+pub(crate) fn has_outside(repository: &Repository, generation: Option<u64>) -> Result<bool> {
+    let note: Value = serde_json::from_str(&note(repository, generation)?).unwrap_or_default();
+    Ok(note.pointer("/outside/tables").and_then(Value::as_u64).is_some_and(|tables| tables > 0))
 }
 
 /// The files of the system tablespace in a generation with this note, as the server's setting has them. None

@@ -1,5 +1,6 @@
 //! `remora restore`
 
+mod apart;
 mod goal;
 mod part;
 mod past;
@@ -243,9 +244,10 @@ fn tell_of_places(note: &Value, text: &str, report: &Report) {
     let tables = note.pointer("/outside/tables").and_then(Value::as_u64).unwrap_or(0);
     if tables > 0 {
         report.note(&format!(
-            "{} with DATA DIRECTORY: what was in /x is in .x, and the .isl files lead there. A server with --skip-symbolic-links \
-             brings such a table to the others by ALTER TABLE ... FORCE. To have them where they were, move the files there before a \
-             server starts, and write / for the first dot in the .isl files",
+            "{} of tables with DATA DIRECTORY: what was in /x is in .x, where the .isl files lead, and the server refuses to alter \
+             such a table there. SET sql_mode='NO_DIR_IN_CREATE' and ALTER TABLE ... FORCE, ALGORITHM=COPY bring one to the others. To \
+             have them where they were, let a server recover it and stop that, move the files, and write / for the first dot in the .isl \
+             files",
             count(tables, "file")
         ));
     }

@@ -95,7 +95,9 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     report.phase("opening the backup", None);
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let generation = past.as_ref().map(|past| past.generation).or(generation);
-    let (generation, files) = files(&named, generation, (&work.folder, jobs), &stop, report)?;
+    // What a replay alters outside of its data folder is moved there, which a mount can't do.
+    let is_lazy = past.is_none() || !boot::has_outside(&named.repository, generation)?;
+    let (generation, files) = files(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
     let needs = boot::needs(&named.repository, Some(generation))?;
     let dumped = dump_from(arguments, (&files, past), (&work.folder, needs), &stop, report);
@@ -137,15 +139,19 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
 fn files(
     named: &Named,
     generation: Option<u64>,
-    (work, jobs): (&Path, usize),
+    (work, jobs, is_lazy): (&Path, usize, bool),
     stop: &AtomicBool,
     report: &Report,
 ) -> Result<(u64, Files)> {
-    if mount::is_possible() {
+    if is_lazy && mount::is_possible() {
         let say = report.clone();
         return boot::lazy(named, generation, work, Box::new(move |what| say.warn(what)));
     }
-    report.note("without root and /dev/fuse nothing can be mounted, so all of it is restored first");
+    report.note(if is_lazy {
+        "without root and /dev/fuse nothing can be mounted, so all of it is restored first"
+    } else {
+        "it has tables with DATA DIRECTORY, which a replay may alter, so all of it is restored first"
+    });
     let world = World { stop, progress: report };
     let (restored, files) = boot::files(named, work, Request::new(generation, jobs), world)?;
     Ok((restored.generation, files))
@@ -169,7 +175,7 @@ fn dump_from(
     report: &Report,
 ) -> Result<Dumped> {
     let own = &arguments.until;
-    let frugal = boot::FRUGAL.into_iter().chain([WITHOUT_FOLDERS]).map(str::to_owned);
+    let frugal = boot::FRUGAL.map(str::to_owned).into_iter();
     let options: Vec<String> = frugal.chain(needs).chain(own.server_option.iter().cloned()).collect();
     let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
     let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
@@ -179,7 +185,8 @@ fn dump_from(
     let go = |past: Past<'_>| past.replay((&data, work), (&selection, wanted), stop, report);
     let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data)?;
-    let server = boot::start(&data, log.as_ref(), wanted)?;
+    let options: Vec<String> = [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
+    let server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
     boot::settle(&server, stop)?;
     let prepared = boot::connect(&server)?.strings("XA RECOVER")?.len();
     let world =
