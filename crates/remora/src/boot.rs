@@ -2,9 +2,9 @@
 
 pub(crate) mod binary_log;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -384,5 +384,23 @@ pub(crate) fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
         if !stop::pause(LOOK_AGAIN, stop) {
             return Err(block::Error::Stopped.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::system_setting;
+
+    #[test]
+    fn a_note_names_no_file_outside_of_the_data_folder() {
+        let said = |files: &str| system_setting(&format!("{{\"system\":\"{files}\"}}"));
+        for files in ["ibdata1:12M;more/ibdata2:8M:autoextend", "x"] {
+            assert_eq!(said(files).as_deref(), Some(files));
+        }
+        for files in ["/x/ibdata1:12M", "ibdata1:12M;../ibdata2:8M", "a/../../b:8M", "./../b:1M"] {
+            assert_eq!(said(files), None, "{files}");
+        }
+        assert_eq!(system_setting("{}"), None);
+        assert_eq!(system_setting("no note"), None);
     }
 }

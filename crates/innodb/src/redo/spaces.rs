@@ -99,9 +99,9 @@ impl Spaces {
     }
 }
 
-/// The path in a copy, relative to the data folder, of a file that is outside of that folder. It is as long as
-/// the absolute path: another length would move everything that follows in the log. A server takes no folder
-/// whose name begins with a dot for a database that it could have made.
+/// The path in a copy, relative to the data folder, of a file that is outside of that folder. It is as long
+/// as the absolute path: another length would move everything that follows in the log. No database has a
+/// folder whose name begins with a dot.
 ///
 /// None for a path that is not absolute, or has parts without a meaning.
 #[must_use]
@@ -111,8 +111,8 @@ pub fn path_in_copy(absolute: &[u8]) -> Option<Vec<u8>> {
     rest.split(|byte| *byte == b'/').all(is_plain).then(|| [OUTSIDE, rest].concat())
 }
 
-/// Changes the absolute names in a record about a file, which begins with the numbers of a tablespace and of a
-/// page. Returns whether there were any.
+/// Changes the absolute names in a record about a file, which begins with the numbers of a tablespace and of
+/// a page. Returns whether there were any.
 fn bring_in(body: &mut [u8]) -> bool {
     let taken = number(body).and_then(|(_, space)| Some(space + number(body.get(space..)?)?.1));
     let mut changed = false;
@@ -225,7 +225,11 @@ mod tests {
         assert!(after.contains(".x/app/old.ibd\0.x/app/new.ibd") && after.contains(".x/t.ibd"), "{after}");
         assert!(spaces.begins(".x/app/new.ibd") && !spaces.begins(".x/t.ibd"));
         // What is in the folder stays as it is, and so do pages.
-        for same in [file(0xB0, &[7], b"./app/a/.ibd"), record(0x30, b"\x07\x01/x/y"), record(0xF0, b"\0\0\0/LSN/\0/")] {
+        for same in [
+            file(0xB0, &[7], b"./app/a/.ibd"),
+            record(0x30, b"\x07\x01/x/y"),
+            record(0xF0, b"\0\0\0/LSN/\0/"),
+        ] {
             let (after, _) = brought(std::slice::from_ref(&same));
             assert_eq!(after, String::from_utf8_lossy(&same), "as it was");
         }

@@ -80,7 +80,9 @@ impl<'a> HotCopy<'a> {
             outside.iter().map(PathBuf::as_path).chain([&*places.data, log_folder]).collect();
         let reach = Reach::Folders(&folders);
         let lacks = belongs::check_settings(&mut session, machine, &places.data, &reach)?;
-        let names = Names::of(&mut session, machine, &places)?;
+        let system = places.system().map(Path::to_owned).collect();
+        let inside = |written: &Path, real: &Path| places.inside(written, real);
+        let names = Names::of(&mut session, machine, (&places.data, system), inside)?;
         let system = places.system().next().map(|system| places.real(system));
         system.map_or(Ok(()), |system| refuse::new_system(machine, &system))?;
         Ok(HotCopy { login, session, places, names, lacks })

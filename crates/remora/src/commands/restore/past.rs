@@ -171,8 +171,9 @@ impl<'a> Past<'a> {
         Ok(reached)
     }
 
-    /// Brings the data of the generation to the moment, in a folder `work` of its own on their file system, and
-    /// checks the tables `only`. Returns the way, and how many tables were checked. The data have no log then.
+    /// Brings the data of the generation to the moment, in a folder `work` of its own on their file system,
+    /// and checks the tables `only`. Returns the way, and how many tables were checked. The data have no log
+    /// then.
     ///
     /// # Errors
     /// What the server says, and [`block::Error::Stopped`]. The data are of no use then.

@@ -185,7 +185,8 @@ fn dump_from(
     let go = |past: Past<'_>| past.replay((&data, work), (&selection, wanted), stop, report);
     let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data)?;
-    let options: Vec<String> = [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
+    let options: Vec<String> =
+        [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
     let server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
     boot::settle(&server, stop)?;
     let prepared = boot::connect(&server)?.strings("XA RECOVER")?.len();

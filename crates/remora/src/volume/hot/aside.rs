@@ -67,7 +67,8 @@ impl HotFeed<'_> {
         let mut nodes = Vec::new();
         for folder in folders {
             let entries = self.places.entries(self.machine, folder)?;
-            let is_left = |node: &Node| node.kind == Kind::File && self.names.when(&node.path) == When::NoCommit;
+            let is_left =
+                |node: &Node| node.kind == Kind::File && self.names.when(&node.path) == When::NoCommit;
             nodes.extend(entries.into_iter().filter(is_left));
         }
         Ok(nodes)

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use block::tree::Node;
 use server::Session;
 
-use super::places::Places;
 use crate::host::Machine;
 use crate::volume::belongs::{self, setting};
 
@@ -65,16 +64,22 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(session: &mut Session, machine: &Machine, places: &Places) -> io::Result<Names> {
+    /// Asks a server whose data folder is `data`. `inside`: the path in the copy of what a setting names, as
+    /// it is written, and without links.
+    pub(super) fn of(
+        session: &mut Session,
+        machine: &Machine,
+        (data, system): (&Path, BTreeSet<PathBuf>),
+        inside: impl Fn(&Path, &Path) -> Option<PathBuf>,
+    ) -> io::Result<Names> {
         let mut paths: Vec<PathBuf> = Vec::new();
         for name in SETTINGS {
-            paths.push(places.data.join(setting(session, name)?.unwrap_or_default()));
+            paths.push(data.join(setting(session, name)?.unwrap_or_default()));
         }
         let resolved = belongs::resolve(machine, &paths)?;
-        let mut found = paths.iter().zip(&resolved).map(|(written, real)| places.inside(written, real));
+        let mut found = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
         let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());
         let page_bytes = u32::try_from(session.about.innodb_page_size).map_err(io::Error::other)?;
-        let system = places.system().map(Path::to_owned).collect();
         Ok(Names { page_bytes, system, binary_log, relay_log, told: found.flatten().collect() })
     }
 
@@ -275,7 +280,9 @@ mod tests {
         let ddl =
             line(["d", "t"], ["e", "u"]) + &line(["f", "a@0023b"], ["", ""]) + "2026\tDROP\t\t0\tgone\t\t\n";
         let named = named_in(&ddl);
-        for touched in [".x/d/t.ibd", "d/t.ibd", "d/t#P#p0.ibd", "e/u.frm", "f/a@0023b.ibd", "gone/x.ibd", "gone/y.frm"] {
+        for touched in
+            [".x/d/t.ibd", "d/t.ibd", "d/t#P#p0.ibd", "e/u.frm", "f/a@0023b.ibd", "gone/x.ibd", "gone/y.frm"]
+        {
             assert!(is_named(&named, Path::new(touched)), "{touched}");
         }
         for other in ["d/u.ibd", "e/t.ibd", "d/tt.ibd", "f/a.ibd", ".x/d/u.ibd", "ibdata1"] {

@@ -1,4 +1,5 @@
-//! Where the files of a copy are. Most of them are in the data folder; some are where settings and links lead.
+//! Where the files of a copy are. Most of them are in the data folder; some are where settings and links
+//! lead.
 //!
 //! In the copy all of them are in the data folder, so that a server on it works on nothing else:
 //!
@@ -72,8 +73,7 @@ impl Places {
     /// Asks a server for its settings.
     pub(super) fn of(session: &mut Session, machine: &Machine) -> io::Result<Places> {
         let (called, data) = data_folder(session, machine)?;
-        let mut folder =
-            |name| setting(session, name).map(|value| data.join(value.unwrap_or_default()));
+        let mut folder = |name| setting(session, name).map(|value| data.join(value.unwrap_or_default()));
         let log = folder("innodb_log_group_home_dir")?.join(file::REDO);
         let (aria, undo) = (folder("aria_log_dir_path")?, folder("innodb_undo_directory")?);
         let home = setting(session, "innodb_data_home_dir")?.unwrap_or_default();
@@ -121,8 +121,8 @@ impl Places {
         Ok(places)
     }
 
-    /// The path in the copy of what a setting names: as it is written, and without links. None if it is not in
-    /// the data folder.
+    /// The path in the copy of what a setting names: as it is written, and without links. None if it is not
+    /// in the data folder.
     pub(super) fn inside(&self, written: &Path, real: &Path) -> Option<PathBuf> {
         let leads_up = written.components().any(|part| part == Component::ParentDir);
         let written = [&self.data, &self.called]
@@ -252,10 +252,7 @@ impl Places {
     }
 
     /// The files and folders of the copy, and what is known of each file.
-    pub(super) fn list(
-        &mut self,
-        machine: &Machine,
-    ) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
+    pub(super) fn list(&mut self, machine: &Machine) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
         let (tree, mut found) = (machine.tree(), Found::default());
         self.led.clear();
         self.leads.clear();

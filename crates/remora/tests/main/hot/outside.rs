@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sandbox::{Product, Sandbox};
@@ -14,6 +15,7 @@ use super::step::Behind;
 use super::{ENGINES, OPTIONS, Scene, Stops, server, sound, under_load};
 use crate::ssh;
 use crate::support::{connect, tell};
+use crate::tree::Volume;
 
 /// A scene with everything outside that can be: by settings, by definitions, by links.
 struct Outside {
@@ -82,7 +84,8 @@ impl Outside {
         for (number, engine) in ENGINES.iter().enumerate() {
             let index = directory.replace("DATA", if *engine == "InnoDB" { "DATA" } else { "INDEX" });
             let index = if *engine == "InnoDB" { "" } else { &index };
-            let sql = format!("CREATE OR REPLACE TABLE w{number} {columns} ENGINE={engine} {directory} {index}");
+            let sql =
+                format!("CREATE OR REPLACE TABLE w{number} {columns} ENGINE={engine} {directory} {index}");
             session.execute(&sql).unwrap();
         }
         for sql in [
@@ -100,6 +103,9 @@ impl Outside {
         ] {
             session.execute(&sql).unwrap();
         }
+        // Others may have their tables there.
+        fs::write(self.place("tables/app/stray.ibd"), [7; 16_384]).unwrap();
+        fs::write(self.place("tables/stray.MYD"), "x").unwrap();
     }
 
     /// All files outside of the data folder, with what is in them.
@@ -173,13 +179,23 @@ fn what_is_outside_is_in_the_copy_and_nothing_outside_is_touched() {
         let before = outside.files();
         outside.scene.is_exact();
         has_all(&outside.scene.back());
+        let files = outside.scene.run(&["list", "repo", "--files"]).exits(0).out;
+        assert!(files.contains("/tables/app/still.ibd") && !files.contains("stray"), "{files}");
         let told = outside.place("told").display().to_string();
         let said = outside.scene.run(&["restore", "repo", "--to", &told]).exits(0);
         for name in ["system", "more", "undo", "aria", "tables", "tables/app", "linked/far"] {
             let place = outside.place(name).display().to_string();
-            assert!(said.err.contains(&format!("{place},")) || said.err.contains(&format!("{place} ")), "{place}: {}", said.err);
+            assert!(
+                said.err.contains(&format!("{place},")) || said.err.contains(&format!("{place} ")),
+                "{place}: {}",
+                said.err
+            );
         }
-        said.says(&["without innodb_data_home_dir", "='ibdata1:12M;ibdata2:8M:autoextend'", "DATA DIRECTORY"]);
+        said.says(&[
+            "without innodb_data_home_dir",
+            "='ibdata1:12M;ibdata2:8M:autoextend'",
+            "DATA DIRECTORY",
+        ]);
         fs::remove_dir_all(told).unwrap();
         assert!(before == outside.files(), "{product}: it was touched");
     }
@@ -209,7 +225,9 @@ fn tables_outside_may_change_after_the_pages_were_read() {
         session.execute("USE app").unwrap();
         for sql in [
             format!("CREATE TABLE gone (id INT PRIMARY KEY) {directory} SELECT seq AS id FROM seq_1_to_100"),
-            format!("CREATE TABLE emptied (id INT PRIMARY KEY) {directory} SELECT seq AS id FROM seq_1_to_100"),
+            format!(
+                "CREATE TABLE emptied (id INT PRIMARY KEY) {directory} SELECT seq AS id FROM seq_1_to_100"
+            ),
             format!("CREATE TABLE named (id INT PRIMARY KEY) {directory} SELECT seq AS id FROM seq_1_to_90"),
             format!("CREATE TABLE made (id INT PRIMARY KEY) {directory} SELECT seq AS id FROM seq_1_to_80"),
             format!("CREATE TABLE gone_my (id INT PRIMARY KEY) ENGINE=MyISAM {directory}"),
@@ -230,9 +248,13 @@ fn tables_outside_may_change_after_the_pages_were_read() {
             session.execute(sql).unwrap();
         }
         for sql in [
-            format!("CREATE TABLE made (id INT PRIMARY KEY, more INT) {directory} SELECT seq AS id, 5 AS more FROM seq_1_to_7"),
+            format!(
+                "CREATE TABLE made (id INT PRIMARY KEY, more INT) {directory} SELECT seq AS id, 5 AS more FROM seq_1_to_7"
+            ),
             format!("CREATE TABLE fresh (id INT PRIMARY KEY) {directory} SELECT seq AS id FROM seq_1_to_40"),
-            format!("CREATE TABLE fresh_my (id INT PRIMARY KEY) ENGINE=MyISAM {directory} SELECT seq AS id FROM seq_1_to_30"),
+            format!(
+                "CREATE TABLE fresh_my (id INT PRIMARY KEY) ENGINE=MyISAM {directory} SELECT seq AS id FROM seq_1_to_30"
+            ),
         ] {
             session.execute(&sql).unwrap();
         }
@@ -265,16 +287,24 @@ fn a_table_from_outside_is_brought_in_or_goes_back() {
         let mut session = connect(back.socket());
         let refused = session.execute("ALTER TABLE app.still FORCE").unwrap_err();
         assert!(refused.to_string().contains("DATA DIRECTORY"), "{product}: {refused}");
-        session.execute("SET sql_mode = 'NO_DIR_IN_CREATE'").unwrap();
-        for table in ["app.still", "app.parts", "app.w0", "app.w1"] {
+        for sql in [
+            "INSERT INTO app.w0 VALUES (1, 'x')",
+            "TRUNCATE TABLE app.w0",
+            "RENAME TABLE app.w0 TO far.w0",
+            "INSERT INTO far.w0 VALUES (2, 'x')",
+            "DROP TABLE app.w1",
+            "SET sql_mode = 'NO_DIR_IN_CREATE'",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        for table in ["app.still", "app.parts", "far.w0"] {
             session.execute(&format!("ALTER TABLE {table} FORCE, ALGORITHM=COPY")).unwrap();
         }
-        session.execute("RENAME TABLE app.w0 TO far.w0").unwrap();
-        session.execute("TRUNCATE TABLE app.w1").unwrap();
+        assert_eq!(session.value("SELECT GROUP_CONCAT(id) FROM far.w0").unwrap().unwrap(), "2");
         has_all(&back);
-        let mut left = fs::read_dir(back.data().join("app")).unwrap().map(|entry| entry.unwrap().path());
-        let left = left.find(|path| path.extension().is_some_and(|end| end == "isl"));
-        assert_eq!(left, None, "{product}");
+        for name in ["still.isl", "parts#P#p0.isl"] {
+            assert!(!back.data().join("app").join(name).exists(), "{product}: {name}");
+        }
         assert!(back.data().join("app/still.ibd").exists() && back.data().join("far/w0.ibd").exists());
         drop((session, back));
         // Back to where it was: the original is lost.
@@ -308,7 +338,10 @@ fn tables_from_outside_come_out_of_a_backup() {
     let outside = Outside::new(Product::MariaDb1011);
     let scene = &outside.scene;
     scene.backup(&[]).exits(0);
-    scene.run(&["restore", "repo", "--tables", "app.still", "app.parts", "--to", "some"]).exits(0).says(&["800 rows"]);
+    scene
+        .run(&["restore", "repo", "--tables", "app.still", "app.parts", "--to", "some"])
+        .exits(0)
+        .says(&["800 rows"]);
     let definitions = fs::read_to_string(scene.folder.path().join("some/schema/1-tables.sql")).unwrap();
     assert!(definitions.contains("CREATE TABLE") && !definitions.contains("DIRECTORY"), "{definitions}");
     let other = server(Product::MariaDb1011, &[], &[], None);
@@ -349,13 +382,54 @@ fn a_replay_makes_no_table_outside() {
     };
     let then = names();
     scene.run(&["restore", "repo/mysql", "--until", "end", "--to", "then"]).exits(0);
-    let line = ["restore", "repo/mysql", "--tables", "app.later", "app.still", "--until", "end", "--to", "some"];
+    let line =
+        ["restore", "repo/mysql", "--tables", "app.later", "app.still", "--until", "end", "--to", "some"];
     scene.run(&line).exits(0).says(&["702 rows"]);
     assert_eq!(then, names(), "nothing was made there");
     let options: Vec<&str> = scene.options.iter().map(String::as_str).collect();
     let back = server(Product::MariaDb1011, &options, &[], Some(scene.folder.path().join("then")));
     has_all(&back);
     assert_eq!(connect(back.socket()).value("SELECT COUNT(*) FROM app.later").unwrap().unwrap(), "2");
+}
+
+/// A database on a file system of its own.
+#[test]
+fn what_is_on_another_file_system_is_in_the_copy() {
+    let Some(volume) = Volume::new("btrfs") else { return };
+    let data = volume.top().join("data");
+    let mut first = server(Product::MariaDb1011, &[], &[], None);
+    first.stop().unwrap();
+    copy(first.data(), &data);
+    let made = Command::new("btrfs").args(["--quiet", "subvolume", "create"]).arg(data.join("far")).status();
+    assert!(made.unwrap().success());
+    let server = server(Product::MariaDb1011, &OPTIONS, &[], Some(data));
+    let scene = Scene::of(Product::MariaDb1011, server, Vec::new());
+    let mut session = connect(scene.server.socket());
+    session.execute("USE far").unwrap();
+    session.execute("CREATE TABLE far.t (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_60").unwrap();
+    scene.backup(&["--way", "copy"]).exits(0);
+    let back = scene.back();
+    assert_eq!(connect(back.socket()).value("SELECT COUNT(*) FROM far.t").unwrap().unwrap(), "60");
+}
+
+#[test]
+fn files_that_would_have_one_name_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    for name in ["one", "two"] {
+        fs::create_dir(place(name)).unwrap();
+    }
+    let mut first = server(Product::MariaDb1011, &[], &[], None);
+    first.stop().unwrap();
+    copy(first.data(), &place("data"));
+    fs::rename(place("data/ibdata1"), place("one/ibdata1")).unwrap();
+    let folder = folder.path().display();
+    let files =
+        format!("--innodb-data-file-path={folder}/one/ibdata1:12M;{folder}/two/ibdata1:8M:autoextend");
+    let options: Vec<&str> = OPTIONS.into_iter().chain([&*files, "--innodb-data-home-dir="]).collect();
+    let server = server(Product::MariaDb1011, &options, &[], Some(place("data")));
+    let scene = Scene::of(Product::MariaDb1011, server, Vec::new());
+    scene.backup(&[]).exits(1).says(&["two files with the name ibdata1", "no backup was made"]);
 }
 
 #[test]
