@@ -389,7 +389,15 @@ pub(crate) fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::system_setting;
+    use super::{leads_inside, system_setting};
+
+    #[test]
+    fn a_link_file_leads_out_of_the_data_folder_or_not() {
+        assert!(leads_inside(b".x/d/t.ibd\n") && leads_inside(b"x"));
+        for out in [&b"/x/d/t.ibd"[..], b"../t.ibd", b".x/../../t.ibd", b"./../t.ibd"] {
+            assert!(!leads_inside(out), "{}", String::from_utf8_lossy(out));
+        }
+    }
 
     #[test]
     fn a_note_names_no_file_outside_of_the_data_folder() {
