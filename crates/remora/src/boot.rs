@@ -1,13 +1,12 @@
 //! A private server on restored data: what `verify --boot` does to look, and `extract` to recover.
 
 pub(crate) mod binary_log;
+pub(crate) mod need;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,14 +14,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
-use block::{Library, Repository, World, tree};
+use block::{Library, World, tree};
 use disk::{Disk, RealDisk, Source};
 use physical::follow::{self, is_copy};
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
-use serde_json::Value;
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
+use self::need::leads_inside;
 use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
 use crate::repository::{self, Named};
@@ -40,8 +39,6 @@ pub(crate) const FRUGAL: [&str; 3] = [
     "--innodb-buffer-pool-dump-at-shutdown=OFF",
     "--innodb-stats-auto-recalc=OFF",
 ];
-/// The option with the files of the system tablespace.
-const SYSTEM: &str = "--innodb-data-file-path";
 /// How long to wait before asking again whether everything is rolled back.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -235,12 +232,6 @@ pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether what a link file says leads from the data folder only down.
-fn leads_inside(said: &[u8]) -> bool {
-    let path = Path::new(OsStr::from_bytes(said.trim_ascii()));
-    path.components().all(|part| matches!(part, Component::Normal(_)))
-}
-
 /// The programs of the server for a data folder.
 ///
 /// # Errors
@@ -272,35 +263,6 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
     fitting.extend(wanted.options.iter().cloned());
     let settings = Settings { data: Some(data.to_owned()), options: fitting, ..Settings::default() };
     Ok(Sandbox::start(&installation, &places, &settings)?)
-}
-
-/// What was noted when a generation, or the newest one, was made.
-fn note(repository: &Repository, generation: Option<u64>) -> Result<String> {
-    let all = repository.list()?.generations;
-    let found = all.into_iter().rfind(|found| generation.is_none_or(|number| found.number == number));
-    Ok(found.map(|found| found.note).unwrap_or_default())
-}
-
-/// What a server needs that is started on a generation, or on the newest one: other files of the system
-/// tablespace than usual.
-pub(crate) fn needs(repository: &Repository, generation: Option<u64>) -> Result<Vec<String>> {
-    let files = system_setting(&note(repository, generation)?);
-    Ok(files.map(|files| format!("{SYSTEM}={files}")).into_iter().collect())
-}
-
-/// Whether a generation, or the newest one, has tables that were outside of the data folder.
-pub(crate) fn has_outside(repository: &Repository, generation: Option<u64>) -> Result<bool> {
-    let note: Value = serde_json::from_str(&note(repository, generation)?).unwrap_or_default();
-    Ok(note.pointer("/outside/tables").and_then(Value::as_u64).is_some_and(|tables| tables > 0))
-}
-
-/// The files of the system tablespace in a generation with this note, as the server's setting has them. None
-/// if they are the usual ones, and for what would lead out of the data folder.
-pub(crate) fn system_setting(note: &str) -> Option<String> {
-    let note: Value = serde_json::from_str(note).ok()?;
-    let files = note.get("system")?.as_str()?;
-    let is_inside = |file: &str| leads_inside(file.split(':').next().unwrap_or_default().as_bytes());
-    files.split(';').all(is_inside).then(|| files.to_owned())
 }
 
 /// The size of the redo log with which a server recovers the data.
@@ -384,31 +346,5 @@ pub(crate) fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
         if !stop::pause(LOOK_AGAIN, stop) {
             return Err(block::Error::Stopped.into());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{leads_inside, system_setting};
-
-    #[test]
-    fn a_link_file_leads_out_of_the_data_folder_or_not() {
-        assert!(leads_inside(b".x/d/t.ibd\n") && leads_inside(b"x"));
-        for out in [&b"/x/d/t.ibd"[..], b"../t.ibd", b".x/../../t.ibd", b"./../t.ibd"] {
-            assert!(!leads_inside(out), "{}", String::from_utf8_lossy(out));
-        }
-    }
-
-    #[test]
-    fn a_note_names_no_file_outside_of_the_data_folder() {
-        let said = |files: &str| system_setting(&format!("{{\"system\":\"{files}\"}}"));
-        for files in ["ibdata1:12M;more/ibdata2:8M:autoextend", "x"] {
-            assert_eq!(said(files).as_deref(), Some(files));
-        }
-        for files in ["/x/ibdata1:12M", "ibdata1:12M;../ibdata2:8M", "a/../../b:8M", "./../b:1M"] {
-            assert_eq!(said(files), None, "{files}");
-        }
-        assert_eq!(system_setting("{}"), None);
-        assert_eq!(system_setting("no note"), None);
     }
 }

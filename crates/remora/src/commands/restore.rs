@@ -22,7 +22,7 @@ use clap::Args;
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
-use crate::boot;
+use crate::boot::need::{KEY_PLUGIN, Needs};
 use crate::chosen::Chosen;
 use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
@@ -220,7 +220,7 @@ fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
              innodb_log_group_home_dir, or move ib_logfile0 there first"
         ));
     }
-    tell_of_places(&note, &found.note, report);
+    tell_of_needs(&note, &Needs::noted(&found.note), report);
     match found.booted {
         Some(true) => {}
         Some(false) => report.warn("a server that was started on this generation found it NOT SOUND"),
@@ -228,9 +228,17 @@ fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
     }
 }
 
-/// Says where the files are that were outside of the data folder.
-fn tell_of_places(note: &Value, text: &str, report: &Report) {
-    if let Some(files) = boot::system_setting(text) {
+/// Says with which options a server starts on it, and where the files are that were outside of the data
+/// folder.
+fn tell_of_needs(note: &Value, needs: &Needs, report: &Report) {
+    if let Some(keys) = needs.keys() {
+        report.note(&format!(
+            "its tablespaces are encrypted: start it with --plugin-load-add={KEY_PLUGIN} and the keys that were in {}, which are \
+             not in the backup",
+            keys.file
+        ));
+    }
+    if let Some(files) = needs.system() {
         report.note(&format!("start it with --innodb-data-file-path='{files}'"));
     }
     let folders = note.pointer("/outside/folders").and_then(Value::as_array);

@@ -79,7 +79,11 @@ impl<'a> HotCopy<'a> {
         let folders: Vec<&Path> =
             outside.iter().map(PathBuf::as_path).chain([&*places.data, log_folder]).collect();
         let reach = Reach::Folders(&folders);
-        let lacks = belongs::check_settings(&mut session, machine, &places.data, &reach)?;
+        let mut lacks = belongs::check_settings(&mut session, machine, &places.data, &reach)?;
+        if let Some(keys) = refuse::keys(&mut session)? {
+            let file = keys["file"].as_str().unwrap_or_default();
+            lacks.push(format!("tablespaces are encrypted: the keys are not in the backup; keep {file}"));
+        }
         let system = places.system().map(Path::to_owned).collect();
         let inside = |written: &Path, real: &Path| places.inside(written, real);
         let names = Names::of(&mut session, machine, (&places.data, system), inside)?;
@@ -244,6 +248,9 @@ impl HotFeed<'_> {
         let (nodes, seen) = self.places.list(self.machine)?;
         self.listed = Instant::now();
         refuse::engines(self.stages()?.session())?;
+        if let Some(keys) = refuse::keys(self.stages()?.session())? {
+            self.note["keys"] = keys;
+        }
         let early = std::mem::take(&mut self.early);
         let mut anew = Vec::new();
         for mut node in nodes {

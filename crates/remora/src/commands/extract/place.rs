@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::{Arguments, Form, chosen, selection};
 use crate::boot::binary_log::BinaryLog;
+use crate::boot::need::Needs;
 use crate::boot::{self, Wanted};
 use crate::report::Report;
 use crate::repository::Named;
@@ -186,9 +187,11 @@ impl Place {
         if arguments.deleted {
             report.warn("such a server also purges deleted rows; with --force the backup is read as it is");
         }
-        let needs = match &self.backup {
-            Some(Backup { named, generation }) => boot::needs(&named.repository, Some(*generation))?,
-            None => Vec::new(),
+        let options = match &self.backup {
+            Some(Backup { named, generation }) => {
+                Needs::of(&named.repository, Some(*generation))?.options(wanted.options)?
+            }
+            None => wanted.options.to_vec(),
         };
         let place = match self {
             Place { backup: Some(Backup { named, generation }), restored: None, .. } => {
@@ -202,7 +205,6 @@ impl Place {
         report.phase("recovering", None);
         boot::refuse_outside(&data)?;
         let log = BinaryLog::find(&data)?;
-        let options: Vec<String> = needs.into_iter().chain(wanted.options.iter().cloned()).collect();
         let mut server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
         boot::settle(&server, world.stop)?;
         let mut catalogue = None;

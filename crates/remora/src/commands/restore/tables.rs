@@ -21,6 +21,7 @@ use super::goal::Goal;
 use super::past::{Past, Reached};
 use super::until;
 use crate::boot::binary_log::BinaryLog;
+use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{self, Exit, Held, usage};
 use crate::mount;
@@ -95,12 +96,13 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     report.phase("opening the backup", None);
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let generation = past.as_ref().map(|past| past.generation).or(generation);
+    let needs = Needs::of(&named.repository, generation)?;
+    let options = needs.options(&arguments.until.server_option)?;
     // What a replay alters outside of its data folder is moved there, which a mount can't do.
-    let is_lazy = past.is_none() || !boot::has_outside(&named.repository, generation)?;
+    let is_lazy = past.is_none() || !needs.has_outside();
     let (generation, files) = files(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
-    let needs = boot::needs(&named.repository, Some(generation))?;
-    let dumped = dump_from(arguments, (&files, past), (&work.folder, needs), &stop, report);
+    let dumped = dump_from(arguments, (&files, past), (&work.folder, options), &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
@@ -170,13 +172,12 @@ struct Dumped {
 fn dump_from(
     arguments: &Arguments,
     (files, past): (&Files, Option<Past<'_>>),
-    (work, needs): (&Path, Vec<String>),
+    (work, options): (&Path, Vec<String>),
     stop: &Arc<AtomicBool>,
     report: &Report,
 ) -> Result<Dumped> {
     let own = &arguments.until;
-    let frugal = boot::FRUGAL.map(str::to_owned).into_iter();
-    let options: Vec<String> = frugal.chain(needs).chain(own.server_option.iter().cloned()).collect();
+    let options: Vec<String> = boot::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
     let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
     let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
     let data = boot::data(files, wanted)?;

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::goal::{Goal, single};
 use super::past::{Past, Reached};
 use super::scan::{Found, Way};
+use crate::boot::need::Needs;
 use crate::boot::{self, Wanted};
 use crate::exit::{Exit, usage};
 use crate::history::Range;
@@ -133,8 +134,7 @@ fn whole(
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let work = parent.unwrap_or(Path::new("."));
     let own = &arguments.until;
-    let needs = boot::needs(&named.repository, Some(past.generation))?;
-    let options: Vec<String> = needs.into_iter().chain(own.server_option.iter().cloned()).collect();
+    let options = Needs::of(&named.repository, Some(past.generation))?.options(&own.server_option)?;
     let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: Some(work) };
     let work = wanted.work_folder()?;
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);

@@ -22,15 +22,19 @@ pub(super) const ARIA_CONTROL: &str = "aria_log_control";
 const UNLOGGED: [&str; 15] =
     ["frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "BAK", "TMD", "ARN"];
 /// Settings with the names of files: the beginning of those of the binary log and of the relay log, and files
-/// with messages and statements.
-const SETTINGS: [&str; 6] = [
+/// that are not copied.
+const SETTINGS: [&str; 7] = [
     "log_bin_basename",
     "relay_log_basename",
     "log_error",
     "slow_query_log_file",
     "general_log_file",
     "innodb_buffer_pool_filename",
+    // Keys are in no backup.
+    "file_key_management_filename",
 ];
+/// The setting with the key of that file, and what it begins with if that is in a file, too.
+const KEY_OF_KEYS: (&str, &str) = ("file_key_management_filekey", "FILE:");
 /// Files that a server makes anew, or that are of no use in a copy.
 const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"];
 
@@ -59,7 +63,7 @@ pub(super) struct Names {
     binary_log: Option<PathBuf>,
     /// The same for the relay log.
     relay_log: Option<PathBuf>,
-    /// Files with messages and statements for people.
+    /// Files with messages and statements for people, and with keys.
     told: BTreeSet<PathBuf>,
 }
 
@@ -76,6 +80,9 @@ impl Names {
         for name in SETTINGS {
             paths.push(data.join(setting(session, name)?.unwrap_or_default()));
         }
+        let (name, begins) = KEY_OF_KEYS;
+        let key = setting(session, name)?.unwrap_or_default();
+        paths.extend(key.strip_prefix(begins).map(|file| data.join(file)));
         let resolved = belongs::resolve(machine, &paths)?;
         let mut found = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
         let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());

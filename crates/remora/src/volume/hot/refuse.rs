@@ -4,9 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use physical::follow::Spooled;
+use serde_json::{Value, json};
 use server::{Flavour, Rights, Session, Version};
 
 use super::HotFeed;
+use crate::boot::need::KEY_PLUGIN;
 use crate::host::Machine;
 use crate::volume::belongs::setting;
 
@@ -30,8 +32,7 @@ const ENGINES: [&str; 13] = [
 ];
 
 /// Settings of which each other value than `OFF` encrypts something.
-const ENCRYPTS: [&str; 4] =
-    ["innodb_encrypt_log", "innodb_encrypt_tables", "aria_encrypt_tables", "encrypt_binlog"];
+const ENCRYPTS: [&str; 3] = ["innodb_encrypt_log", "aria_encrypt_tables", "encrypt_binlog"];
 
 /// Fails for a server of which a copy made in this way would not be right.
 pub(super) fn server(session: &mut Session) -> io::Result<()> {
@@ -49,17 +50,9 @@ pub(super) fn server(session: &mut Session) -> io::Result<()> {
     for name in ENCRYPTS {
         if let Some(value) = setting(session, name)?.filter(|value| value != "OFF") {
             return no(format!(
-                "a server with {name}={value} can't be copied while it runs: without its keys nobody can tell whether \
-                 the copy is sound"
+                "a server with {name}={value} can't be copied while it runs: what that encrypts can't be checked without its keys"
             ));
         }
-    }
-    let query = "SELECT name FROM information_schema.innodb_tablespaces_encryption WHERE encryption_scheme <> 0 LIMIT 1";
-    if let Some(name) = session.value(query).map_err(io::Error::other)? {
-        return no(format!(
-            "the tablespace {name} is encrypted, and can't be copied while the server runs: without its key nobody can \
-             tell whether the copy is sound"
-        ));
     }
     engines(session)?;
     // If it can't see all tables, it can't see what engines they are of.
@@ -77,6 +70,29 @@ pub(super) fn server(session: &mut Session) -> io::Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Where the keys of encrypted tablespaces are, if there are such tablespaces: that is noted. Fails for keys
+/// that a server on a copy could not be given here.
+pub(super) fn keys(session: &mut Session) -> io::Result<Option<Value>> {
+    let query = "SELECT name FROM information_schema.innodb_tablespaces_encryption WHERE encryption_scheme <> 0 LIMIT 1";
+    let name = session.value(query).map_err(io::Error::other)?;
+    let Some(name) = name else { return Ok(None) };
+    let query = "SELECT plugin_name FROM information_schema.plugins WHERE plugin_type = 'ENCRYPTION' AND plugin_status = 'ACTIVE'";
+    let plugin = session.value(query).map_err(io::Error::other)?.unwrap_or_default();
+    if plugin != KEY_PLUGIN {
+        return Err(io::Error::other(format!(
+            "the tablespace {name} is encrypted with keys of '{plugin}', and only keys of {KEY_PLUGIN} can be given to the server \
+             that proves a copy; dump the server with 'remora dump'"
+        )));
+    }
+    let mut text = |name: &str| {
+        Ok::<_, io::Error>(setting(session, &format!("{KEY_PLUGIN}_{name}"))?.unwrap_or_default())
+    };
+    let secret = text("filekey")?;
+    // What is no file is the secret itself, which belongs in no note.
+    let secret = if secret.is_empty() || secret.starts_with("FILE:") { &secret } else { "given" };
+    Ok(Some(json!({"file": text("filename")?, "algorithm": text("encryption_algorithm")?, "secret": secret})))
 }
 
 /// Fails if the first page of the system tablespace is only in the log: without it no server recovers.

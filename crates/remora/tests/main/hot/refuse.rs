@@ -126,7 +126,7 @@ fn a_server_that_encrypts_is_refused_before_anything_is_read() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     // Without a key it says so, and encrypts nothing.
     connect(scene.server.socket()).execute("SET GLOBAL aria_encrypt_tables = ON").unwrap();
-    scene.backup(&[]).exits(1).says(&["aria_encrypt_tables=ON", "without its keys", "no backup was made"]);
+    scene.backup(&[]).exits(1).says(&["aria_encrypt_tables=ON", "no backup was made"]);
     assert!(!scene.folder.path().join("repo/mysql/000001.blk").exists());
 }
 
