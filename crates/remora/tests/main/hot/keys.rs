@@ -1,8 +1,9 @@
-//! Encrypted tablespaces: their pages are checked without their keys, and a server that proves a copy gets the
-//! keys where they are.
+//! Encrypted tablespaces: their pages are checked without their keys, and a server that proves a copy gets
+//! the keys where they are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use sandbox::Product;
 
@@ -29,19 +30,25 @@ const KEY: &str = "F5502320F8429037B8DAEF761B189D12";
 
 /// A server whose keys are in its data folder, where they must be left.
 fn encrypted(product: Product, plugin: &Path) -> Scene {
+    encrypted_with(product, plugin, |_| Vec::new())
+}
+
+/// The same; what changes the file with the keys tells further options.
+fn encrypted_with(product: Product, plugin: &Path, change: impl Fn(&Path) -> Vec<String>) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut first = server(product, &[], &[], None);
     first.stop().unwrap();
     super::page::copy(first.data(), &data);
     fs::write(data.join("keys.txt"), format!("1;{KEY}\n2;{KEY}{KEY}\n")).unwrap();
-    let keys = format!("--file-key-management-filename={}", data.join("keys.txt").display());
-    let own = ["--plugin-load-add=file_key_management", &keys];
+    let mut own = vec!["--plugin-load-add=file_key_management".to_owned()];
+    own.push(format!("--file-key-management-filename={}", data.join("keys.txt").display()));
+    own.extend(change(&data));
     let more = ["--innodb-encrypt-tables=ON", "--innodb-encryption-threads=2"];
-    let all = [&OPTIONS[..], &own, &more].concat();
+    let all: Vec<&str> = OPTIONS.into_iter().chain(own.iter().map(String::as_str)).chain(more).collect();
     let started = server(product, &all, &[plugin.to_owned()], Some(data));
     let mut scene = Scene::of(product, started, vec![plugin.to_owned()]);
-    scene.options = own.map(str::to_owned).to_vec();
+    scene.options = own;
     // The data folder is removed with the scene.
     scene.data = Some(folder);
     let mut session = connect(scene.server.socket());
@@ -170,4 +177,40 @@ fn an_encrypted_redo_log_is_refused() {
     let options = ["--plugin-load-add=file_key_management", &file, "--innodb-encrypt-log=ON"];
     let scene = Scene::with(Product::MariaDb1011, &options, vec![plugin]);
     scene.backup(&[]).exits(1).says(&["innodb_encrypt_log=ON", "no backup was made"]);
+}
+
+/// The key of the file with the keys is in a file that is not copied, or the administrator has to give it.
+#[test]
+fn the_key_of_the_keys_is_in_no_backup() {
+    let Some(plugin) = plugin() else { return };
+    let option = plugin_option(&plugin);
+    for in_file in [false, true] {
+        let scene = encrypted_with(Product::MariaDb1011, &plugin, |data| {
+            let (plain, keys) = (data.join("keys.plain"), data.join("keys.txt"));
+            fs::rename(&keys, &plain).unwrap();
+            let arguments = ["enc", "-aes-256-cbc", "-md", "sha1", "-k", "s3cret-word", "-in"];
+            let made = Command::new("openssl").args(arguments).arg(&plain).arg("-out").arg(&keys).output();
+            assert!(made.unwrap().status.success());
+            fs::remove_file(plain).unwrap();
+            let word = data.join("word");
+            fs::write(&word, "s3cret-word\n").unwrap();
+            let key = if in_file { format!("FILE:{}", word.display()) } else { "s3cret-word".to_owned() };
+            vec![format!("--file-key-management-filekey={key}")]
+        });
+        scene.backup(&[]).exits(0);
+        let listed = scene.run(&["list", "repo", "--json"]).exits(0).out;
+        assert!(listed.contains("keys.txt") && !listed.contains("s3cret-word"), "{listed}");
+        let files = scene.run(&["list", "repo", "--files"]).exits(0).out;
+        assert!(!files.contains("keys.txt") && files.contains(" word\n") != in_file, "{files}");
+        let verify = |more: &[&str]| {
+            scene.run(&[&["verify", "repo", "--boot", "--work", ".", &*option][..], more].concat())
+        };
+        if in_file {
+            verify(&[]).exits(0).says(&["all sound"]);
+        } else {
+            verify(&[]).exits(1).says(&["give the key of that file"]);
+            let given = "--server-option=--file-key-management-filekey=s3cret-word";
+            verify(&[given]).exits(0).says(&["all sound"]);
+        }
+    }
 }
