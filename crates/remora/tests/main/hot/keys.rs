@@ -8,7 +8,7 @@ use std::process::Command;
 use sandbox::Product;
 
 use super::{OPTIONS, Scene, server, sound, under_load};
-use crate::support::{connect, places};
+use crate::support::{connect, places, skipped};
 
 /// The plugin with the keys, which `cargo xtask setup` brings. The one of 10.11 runs in 11.4, too.
 fn plugin() -> Option<PathBuf> {
@@ -16,7 +16,7 @@ fn plugin() -> Option<PathBuf> {
     let found =
         found.map(|folder| folder.join("file_key_management.so")).into_iter().find(|path| path.is_file());
     if found.is_none() {
-        println!("skipped: there is no file_key_management.so; 'cargo xtask setup' brings it");
+        skipped("encrypted tablespaces", "file_key_management.so is not there: 'cargo xtask setup' brings it");
     }
     found
 }

@@ -337,7 +337,7 @@ fn a_table_from_outside_is_brought_in_or_goes_back() {
 fn tables_from_outside_come_out_of_a_backup() {
     let outside = Outside::new(Product::MariaDb1011);
     let scene = &outside.scene;
-    scene.backup(&[]).exits(0);
+    scene.backup(&["--prove"]).exits(0).says(&["mysql@1 has been booted", "all sound"]);
     scene
         .run(&["restore", "repo", "--tables", "app.still", "app.parts", "--to", "some"])
         .exits(0)
