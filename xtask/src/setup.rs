@@ -38,7 +38,10 @@ const KEY_PLUGIN: (&str, &str) = ("mariadb-server", "usr/lib/mysql/plugin/file_k
 
 pub(crate) fn run_quietly() -> Result<()> {
     install(&NEEDED)?;
-    bring_key_plugin()
+    if let Err(error) = bring_key_plugin() {
+        println!("tests of encrypted tablespaces are skipped, because their plugin can't be had: {error:#}");
+    }
+    Ok(())
 }
 
 fn bring_key_plugin() -> Result<()> {
