@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, bail};
-use sandbox::Product;
+use anyhow::{Context, Result, bail};
+use sandbox::{Archive, Product};
 
 use crate::places;
 
@@ -36,12 +36,36 @@ pub(crate) fn run_for_plugin() -> Result<()> {
     install(&ENGINE)
 }
 
+/// A plugin with keys for encrypted tables, which tests need. Its package also starts a server, so only this
+/// file is taken.
+const KEY_PLUGIN: (&str, &str) = ("mariadb-server", "usr/lib/mysql/plugin/file_key_management.so");
+
 pub(crate) fn run_quietly() -> Result<()> {
-    install(&NEEDED)
+    install(&NEEDED)?;
+    if let Err(error) = bring_key_plugin() {
+        println!("tests of encrypted tablespaces are skipped, because their plugin can't be had: {error:#}");
+    }
+    Ok(())
+}
+
+fn bring_key_plugin() -> Result<()> {
+    let (package, path) = KEY_PLUGIN;
+    let folder = places()?.cache.join("plugins");
+    let to = folder.join(Path::new(path).file_name().unwrap_or_default());
+    if to.is_file() {
+        return Ok(());
+    }
+    let state = tempfile::Builder::new().prefix("remora-apt-").tempdir()?;
+    let archive = Archive::open(Product::MariaDb1011, state.path(), None, &["deb"])?;
+    let root = state.path().join("root");
+    archive.unpack(&[package], &root)?;
+    std::fs::create_dir_all(&folder)?;
+    std::fs::copy(root.join(path), &to).with_context(|| to.display().to_string())?;
+    Ok(())
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    install(&NEEDED)?;
+    run_quietly()?;
     if arguments.iter().any(|argument| argument == "--all-servers") {
         install(&FOR_ALL)?;
         let places = places()?;

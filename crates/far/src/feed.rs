@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use block::tree::{Care, Layout, Part};
 use block::{BLOCK, Blocks, CHUNK, Feed, Seen, Want};
@@ -49,11 +49,11 @@ impl Connection {
     /// # Errors
     /// When the connection ends.
     pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
-        self.scan_parts(layout.volume_len(), layout.parts(), top, &|_| Care::Still)
+        self.scan_parts(layout.volume_len(), layout.parts(), &|path| (top.join(path), Care::Still))
     }
 
-    /// Reads parts of a volume of `len` bytes, in order; paths are relative to `top`. `care`: what others do
-    /// meanwhile to a file. Pages are checked there, by [`crate::Intact`].
+    /// Reads parts of a volume of `len` bytes, in order. `find`: where the file with a path in the volume is,
+    /// and what others do to it meanwhile. Pages are checked there, by [`crate::Intact`].
     ///
     /// # Errors
     /// When the connection ends.
@@ -61,8 +61,7 @@ impl Connection {
         &self,
         len: u64,
         parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
-        top: &Path,
-        care: &dyn Fn(&Path) -> Care,
+        find: &dyn Fn(&Path) -> (PathBuf, Care),
     ) -> io::Result<FarFeed> {
         let handle = self.handle(&Request::Join(len))?;
         {
@@ -76,7 +75,8 @@ impl Connection {
                     }
                     Part::File(path, offset) => {
                         let part = FilePart { at: place.start, len: place.end - place.start, offset };
-                        wire.tell(&Request::AddFile(handle, part, care(path), top.join(path)))?;
+                        let (path, care) = find(path);
+                        wire.tell(&Request::AddFile(handle, part, care, path))?;
                     }
                 }
             }

@@ -20,6 +20,10 @@ use crate::page::{
 const COMPRESSED: u16 = 0x8000;
 /// The type of a compressed page in the older form.
 const OLD_COMPRESSED: Kind = Kind(34_354);
+/// The same, encrypted, which has no checksum.
+const OLD_COMPRESSED_ENCRYPTED: Kind = Kind(37_401);
+/// Where a page of the older forms has the version of its key; a checksum follows.
+const KEY_VERSION: usize = 26;
 /// Where a page has the LSN of its last change.
 const LSN: usize = 16;
 /// Where the payload of such a page begins, behind its length.
@@ -56,6 +60,8 @@ pub struct Format {
     /// The number of the file's first page in its tablespace, which may have several files; none if it is
     /// not known.
     first: Option<u32>,
+    /// Whether its pages may be encrypted.
+    encrypted: bool,
     /// The second extent of the system tablespace, which has as many pages; 0 for other files. It and the
     /// third are copies of pages that the server was about to write. The server looks at them only when it
     /// recovers, and passes over those that are torn.
@@ -70,10 +76,11 @@ impl Format {
     /// the forms, and `page_bytes`, which is `innodb_page_size`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for encrypted tablespaces; [`Error::Corrupt`] if this is not the first page of
-    /// a tablespace, which it may be when it is read again.
+    /// [`Error::Corrupt`] if this is not the first page of a tablespace, which it may be when it is read
+    /// again.
     pub fn of_first_page(page: &[u8], page_bytes: usize) -> Result<Format, Error> {
-        let unknown = Format { form: Form::Unknown, page_bytes, first: None, doublewrite: 0 };
+        let unknown =
+            Format { form: Form::Unknown, page_bytes, first: None, encrypted: true, doublewrite: 0 };
         // The smallest pages have that much, and none that was written begins with so many zeros.
         if is_zeros(page.get(..ZIP_BYTES_MIN).unwrap_or(page)) {
             return Ok(unknown);
@@ -100,14 +107,11 @@ impl Format {
         let extent = extent_pages(logical);
         // Two bits for each page of an extent, and 24 bytes.
         let extents = crate::space::DESCRIPTORS + (24 + extent / 4) * (page_bytes / extent);
-        let encryption = page.get(extents..).and_then(|rest| rest.strip_prefix(ENCRYPTION));
-        if encryption.and_then(<[u8]>::first).is_some_and(|&scheme| scheme != 0) {
-            return Err(Error::unsupported(
-                "it is encrypted; only the server can tell whether it is damaged",
-            ));
-        }
+        // The server adds the length of the header once more.
+        let encryption = page.get(extents + DATA..).and_then(|rest| rest.strip_prefix(ENCRYPTION));
+        let encrypted = encryption.and_then(<[u8]>::first).is_some_and(|&scheme| scheme != 0);
         let doublewrite = if spaces == (0, 0) { u32::try_from(extent).unwrap_or(0) } else { 0 };
-        Ok(Format { form, page_bytes, first: Some(0), doublewrite })
+        Ok(Format { form, page_bytes, first: Some(0), encrypted, doublewrite })
     }
 
     /// Bytes of a page in the file.
@@ -125,6 +129,8 @@ impl Format {
     /// Whether a page is as the server wrote it, or zeros because it never did. `number` counts the pages of
     /// the file from 0, and `page` has [`Format::page_bytes`] bytes.
     ///
+    /// What is encrypted has its checksum over what is in the file.
+    ///
     /// Not all bytes have a checksum: those behind the end of a compressed page have none, nor have bytes 26
     /// to 37 in the older form. There, compressed data that was changed but unpacks to the same page is
     /// intact.
@@ -136,7 +142,7 @@ impl Format {
             return Ok(true);
         }
         let number = self.first.unwrap_or(0).wrapping_add(number);
-        match self.form {
+        let plain = match self.form {
             Form::Full => Ok(is_page(number, page) && is_full(page)),
             Form::Old(compressed) => Ok(is_page(number, page) && is_old(compressed, page)?),
             Form::Zip => Ok(is_page(number, page) && is_zip(page)),
@@ -146,6 +152,12 @@ impl Format {
                 let is_whole = is_here && (is_full(page) || is_old(true, page)?);
                 Ok(is_whole || is_zip_of_any_size(number, page))
             }
+        };
+        // A page of the older forms is not encrypted if it has no key; what else may be there can't be told.
+        let may_be = self.encrypted && self.form != Form::Full && u32_at(page, KEY_VERSION) != 0;
+        match plain {
+            Ok(false) if may_be && is_page(number, page) => is_old_encrypted(self.form, page),
+            plain => plain,
         }
     }
 
@@ -238,6 +250,28 @@ fn is_old(compressed: bool, page: &[u8]) -> Result<bool, Error> {
     let whole =
         matches!(ended, Ok(Status::StreamEnd)) && lens == (payload.len() as u64, unpacked.len() as u64);
     Ok(whole && u32_at(&unpacked, 4) == u32_at(page, 4) && Sums::Old.is_whole(&unpacked))
+}
+
+/// Whether an encrypted page of the older forms is as it was written. It has a checksum of its own
+/// (`fil_space_verify_crypt_checksum()`).
+fn is_old_encrypted(form: Form, page: &[u8]) -> Result<bool, Error> {
+    if page::kind(page) == OLD_COMPRESSED_ENCRYPTED {
+        return Err(Error::unsupported(
+            "it is encrypted and has PAGE_COMPRESSED=1 and innodb_checksum_algorithm=crc32: only the server can tell whether \
+             it is damaged. ALTER TABLE ... FORCE gives it checksums, if innodb_checksum_algorithm is full_crc32",
+        ));
+    }
+    let sum = |ranges: [Range<usize>; 3]| {
+        ranges.into_iter().fold(0, |sum, range| sum ^ crc(page.get(range).unwrap_or_default()))
+    };
+    let stored = u32_at(page, KEY_VERSION + 4);
+    let is_old = || stored == sum([4..26, DATA..page.len() - 8, 0..0]);
+    let is_zip = || stored == sum([4..16, 24..26, 34..page.len()]);
+    Ok(match form {
+        Form::Old(_) => is_old(),
+        Form::Zip => is_zip(),
+        Form::Full | Form::Unknown => is_old() || is_zip(),
+    })
 }
 
 /// A page of `ROW_FORMAT=COMPRESSED`: three ranges have checksums, CRC-32C or Adler-32 that begins with 0.

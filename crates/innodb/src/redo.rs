@@ -8,7 +8,7 @@
 
 mod spaces;
 
-pub use self::spaces::Spaces;
+pub use self::spaces::{Spaces, path_in_copy};
 
 use crate::Error;
 use crate::page::{crc, u32_at, u64_at};
@@ -162,7 +162,8 @@ enum Mini {
 }
 
 /// Copies a log from its checkpoint on, and proves all of it. The copy is no ring: [`Chain::head`] comes
-/// first, the mini-transactions follow.
+/// first, the mini-transactions follow. It names no file outside of the data folder ([`path_in_copy`]): a
+/// server that recovers by it would open that file of the original server.
 #[derive(Clone, Debug)]
 pub struct Chain {
     log: Log,
@@ -218,10 +219,12 @@ impl Chain {
         loop {
             match self.log.mini(&self.rest[at..], self.lsn) {
                 Mini::Whole(len) => {
-                    let (records, end) = self.rest[at..at + len + END_BYTES].split_at(len);
-                    out.extend_from_slice(records);
-                    self.spaces.take(records);
+                    let (records, end) = self.rest[at..at + len + END_BYTES].split_at_mut(len);
                     // The checksum is of the records alone.
+                    if self.spaces.take(records) {
+                        put(end, 1, &crc(records).to_be_bytes());
+                    }
+                    out.extend_from_slice(records);
                     out.push(FIRST_ROUND);
                     out.extend_from_slice(&end[1..]);
                     at += len + END_BYTES;

@@ -138,9 +138,9 @@ fn schema_of(folder: &Path) -> String {
     folder.file_name().map(|name| name::decode(&name.to_string_lossy())).unwrap_or_default()
 }
 
-/// The file that a link file names.
+/// The file that a link file names; in the backup of a running server it is in the data folder.
 fn linked(disk: &dyn Disk, link: &Path) -> Option<PathBuf> {
     let mut text = String::new();
     std::io::Read::read_to_string(&mut disk.open(link).ok()?, &mut text).ok()?;
-    Some(PathBuf::from(text.trim_end()))
+    Some(link.parent()?.parent()?.join(text.trim_end()))
 }

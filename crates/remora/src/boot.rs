@@ -1,6 +1,7 @@
 //! A private server on restored data: what `verify --boot` does to look, and `extract` to recover.
 
 pub(crate) mod binary_log;
+pub(crate) mod need;
 
 use std::fs;
 use std::io::Read;
@@ -20,6 +21,7 @@ use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
+use self::need::leads_inside;
 use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
 use crate::repository::{self, Named};
@@ -206,15 +208,16 @@ fn data_folder(root: &Path, depth: usize) -> Option<PathBuf> {
     None
 }
 
-/// Refuses links out of the data folder: a server follows them, and the original server may be using what is
-/// there.
+/// Refuses links: a server follows them out of the data folder, and the original server may be using what is
+/// there. Link files of tables may lead to what is in the folder.
 pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
     let mut folders = vec![data.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let (kind, path) = (entry.file_type()?, entry.path());
-            if kind.is_symlink() || path.extension().is_some_and(|end| end == "isl") {
+            let is_link_file = path.extension().is_some_and(|end| end == "isl");
+            if kind.is_symlink() || is_link_file && !leads_inside(&fs::read(&path)?) {
                 bail!(
                     "{} leads out of the volume: a server would work on what it finds there; restore the volume and \
                      what belongs to it to another machine and start it there",
@@ -245,6 +248,8 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
         "--skip-grant-tables".to_owned(),
         "--skip-slave-start".to_owned(),
         "--event-scheduler=OFF".to_owned(),
+        // It makes no table in another folder, whatever DATA DIRECTORY of a definition or a log says.
+        "--skip-symbolic-links".to_owned(),
         format!("--innodb-page-size={}", page_size(data)?),
     ];
     if let Some(size) = log_size(data) {

@@ -158,23 +158,22 @@ impl Machine {
         })
     }
 
-    /// Reads parts of a volume of `len` bytes, in order, from files below `top`. `care`: what others do
-    /// meanwhile to a file.
+    /// Reads parts of a volume of `len` bytes, in order. `find`: where the file with a path in the volume is,
+    /// and what others do to it meanwhile.
     pub(crate) fn scan_parts(
         &self,
         len: u64,
         parts: Vec<(Range<u64>, Part<'_>)>,
-        top: &Path,
-        care: &dyn Fn(&Path) -> Care,
+        find: &dyn Fn(&Path) -> (PathBuf, Care),
     ) -> io::Result<Box<dyn Feed>> {
         let parts = parts.into_iter();
         Ok(match self {
             Machine::Here => {
                 let reader = Reader::checked(Arc::new(RealDisk), len, Arc::new(far::Intact::default()));
-                Box::new(Scan::new(Box::new(reader.with(parts, top, care))))
+                Box::new(Scan::new(Box::new(reader.with(parts, find))))
             }
             Machine::There(host) => {
-                let feed = host.connection.scan_parts(len, parts, top, care);
+                let feed = host.connection.scan_parts(len, parts, find);
                 Box::new(feed.map_err(|error| self.explain(error))?)
             }
         })

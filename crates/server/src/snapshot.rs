@@ -119,7 +119,8 @@ pub fn connect(target: &Target) -> Result<Session, Error> {
     let target = Target { database: None, ..target.clone() };
     let mut session = target.connect()?;
     for setting in [
-        "sql_mode = ''",
+        // Definitions come without the folders of tables from a server that takes none.
+        "sql_mode = IF(@@GLOBAL.sql_mode LIKE '%NO_DIR_IN_CREATE%', 'NO_DIR_IN_CREATE', '')",
         "time_zone = '+00:00'",
         "sql_quote_show_create = 1",
         "net_write_timeout = 31536000",

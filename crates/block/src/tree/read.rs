@@ -44,21 +44,23 @@ impl Reader {
     /// The volume of a layout, with the files below `top`.
     #[must_use]
     pub fn of(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Reader {
-        Reader::new(disk, layout.volume_len()).with(layout.parts(), top, &|_| Care::Still)
+        Reader::new(disk, layout.volume_len()).with(layout.parts(), &|path| (top.join(path), Care::Still))
     }
 
-    /// Adds parts; paths are relative to `top`. `care`: what others do meanwhile to a file.
+    /// Adds parts. `find`: where the file with a path in the volume is, and what others do to it meanwhile.
     #[must_use]
     pub fn with<'a>(
         mut self,
         parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
-        top: &Path,
-        care: &dyn Fn(&Path) -> Care,
+        find: &dyn Fn(&Path) -> (PathBuf, Care),
     ) -> Reader {
         for (place, what) in parts {
             match what {
                 Part::Bytes(bytes) => self.add_bytes(place.start, bytes),
-                Part::File(path, offset) => self.add_file(place, top.join(path), offset, care(path)),
+                Part::File(path, offset) => {
+                    let (path, care) = find(path);
+                    self.add_file(place, path, offset, care);
+                }
             }
         }
         self

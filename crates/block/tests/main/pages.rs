@@ -193,8 +193,10 @@ fn only_paged_files_are_checked_and_read_around_the_cache() {
     let open = || {
         Reader::checked(Arc::new(RealDisk), layout.volume_len(), check.clone()).with(
             layout.parts(),
-            &top,
-            &|path| if paged.contains(path) { Care::Pages(16_384) } else { Care::Still },
+            &|path| {
+                let care = if paged.contains(path) { Care::Pages(16_384) } else { Care::Still };
+                (top.join(path), care)
+            },
         )
     };
     let mut bytes = vec![0; usize::try_from(layout.volume_len()).unwrap()];

@@ -54,9 +54,11 @@ fn back_up(bytes: &[u8], torn: u64, paged: bool) -> Result<Vec<u8>, String> {
     let machine = Real::default();
     machine.1.store(torn, Ordering::Relaxed);
     let connection = connected_to(&machine);
-    let care =
-        |path: &Path| if paged && path == Path::new("t.ibd") { Care::Pages(16_384) } else { Care::Still };
-    let mut feed = connection.scan_parts(layout.volume_len(), layout.parts(), &top, &care).unwrap();
+    let find = |path: &Path| {
+        let is_paged = paged && path == Path::new("t.ibd");
+        (top.join(path), if is_paged { Care::Pages(16_384) } else { Care::Still })
+    };
+    let mut feed = connection.scan_parts(layout.volume_len(), layout.parts(), &find).unwrap();
     let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));
     let backed_up = backup(&repository, &mut feed, &Request { jobs: 2, ..Request::new("tree") }, WORLD);
     if let Err(error) = backed_up {
@@ -90,12 +92,6 @@ fn damaged_refused_there() {
     let said = back_up(&bytes, 0, true).unwrap_err();
     assert!(said.contains("t.ibd: page 3, at byte 49152,") && said.contains("CHECK TABLE"), "{said}");
     assert!(back_up(&bytes, 0, false).unwrap() == bytes, "nobody said that it has pages");
-    let mut first = page(0);
-    first[10_390..10_397].copy_from_slice(b"s\x0e\x0cREt\x01");
-    seal(&mut first);
-    bytes[..BLOCK].copy_from_slice(&first);
-    let said = back_up(&bytes, 0, true).unwrap_err();
-    assert!(said.contains("t.ibd") && said.contains("encrypted"), "{said}");
 }
 
 #[test]

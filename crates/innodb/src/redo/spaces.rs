@@ -1,4 +1,4 @@
-//! What a redo log says of tablespaces.
+//! What a redo log says of tablespaces, and where their files are in a copy.
 //!
 //! Facts: `mtr0types.h` and `recv_sys_t::parse` of MariaDB's source.
 
@@ -16,6 +16,10 @@ const FILE_DELETE: u8 = 0x90;
 const FILE_RENAME: u8 = 0xA0;
 const FILE_MODIFY: u8 = 0xB0;
 const INIT_PAGE: u8 = 0x10;
+/// Those with the name of a file.
+const NAMES: [u8; 4] = [FILE_CREATE, FILE_DELETE, FILE_RENAME, FILE_MODIFY];
+/// What a path begins with in a copy instead of `/`.
+const OUTSIDE: &[u8] = b".";
 
 /// The tablespaces that a log deletes and begins.
 #[derive(Clone, Debug, Default)]
@@ -36,18 +40,21 @@ impl Spaces {
     }
 
     /// Whether recovery writes the first page of this file, such as `./database/table.ibd`, from nothing. If
-    /// it does not, that page must be in the file.
+    /// it does not, that page must be in the file. The name is the one in the copy.
     #[must_use]
     pub fn begins(&self, name: &str) -> bool {
         self.named.get(name.as_bytes()).is_some_and(|spaces| !spaces.is_disjoint(&self.begun))
     }
 
-    /// Takes the records of a mini-transaction.
-    pub(super) fn take(&mut self, records: &[u8]) {
-        let (mut at, mut has_page) = (0, false);
+    /// Takes the records of a mini-transaction. Names of files outside of the data folder become those that
+    /// they have in a copy. Returns whether there are any.
+    pub(super) fn take(&mut self, records: &mut [u8]) -> bool {
+        let (mut at, mut has_page, mut changed) = (0, false, false);
         while let Some((first, rest)) = records.get(at..).and_then(<[u8]>::split_first) {
-            let Some(len) = record_bytes(*first, rest) else { return };
-            let Some(record) = records.get(at..at + len) else { return };
+            let (first, Some(len)) = (*first, record_bytes(*first, rest)) else { break };
+            // The length takes no more bytes than those in which it is not told by the first one.
+            let skipped = if first & 15 > 0 { 0 } else { number(rest).map_or(0, |(_, taken)| taken) };
+            let Some(record) = records.get_mut(at..at + len) else { break };
             at += len;
             let is_of_file = first & SAME_PAGE != 0;
             // Once a record has named a page, those with this bit are about the same page.
@@ -55,12 +62,16 @@ impl Spaces {
                 continue;
             }
             has_page |= !is_of_file;
+            let body = record.get_mut(1 + skipped..).unwrap_or_default();
+            // A checkpoint is a record of this kind, too, and has an LSN.
+            if is_of_file && NAMES.contains(&(first & KIND)) {
+                changed |= bring_in(body);
+            }
             if is_of_file || first & KIND == INIT_PAGE {
-                // The length takes no more bytes than those in which it is not told by the first one.
-                let skipped = if first & 15 > 0 { 0 } else { number(rest).map_or(0, |(_, taken)| taken) };
-                self.record(first & KIND, record.get(1 + skipped..).unwrap_or_default());
+                self.record(first & KIND, body);
             }
         }
+        changed
     }
 
     /// Takes a record that begins with the numbers of a tablespace and of a page.
@@ -88,9 +99,35 @@ impl Spaces {
     }
 }
 
+/// The path in a copy, relative to the data folder, of a file that is outside of that folder. It is as long
+/// as the absolute path: another length would move everything that follows in the log. No database has a
+/// folder whose name begins with a dot.
+///
+/// None for a path that is not absolute, or has parts without a meaning.
+#[must_use]
+pub fn path_in_copy(absolute: &[u8]) -> Option<Vec<u8>> {
+    let rest = absolute.strip_prefix(b"/")?;
+    let is_plain = |part: &[u8]| !part.is_empty() && part != b"." && part != b"..";
+    rest.split(|byte| *byte == b'/').all(is_plain).then(|| [OUTSIDE, rest].concat())
+}
+
+/// Changes the absolute names in a record about a file, which begins with the numbers of a tablespace and of
+/// a page. Returns whether there were any.
+fn bring_in(body: &mut [u8]) -> bool {
+    let taken = number(body).and_then(|(_, space)| Some(space + number(body.get(space..)?)?.1));
+    let mut changed = false;
+    // A file that is renamed has two names.
+    for name in body.get_mut(taken.unwrap_or(usize::MAX)..).unwrap_or_default().split_mut(|byte| *byte == 0) {
+        if let Some(first) = name.first_mut().filter(|first| **first == b'/') {
+            (*first, changed) = (OUTSIDE[0], true);
+        }
+    }
+    changed
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Spaces;
+    use super::{Spaces, path_in_copy};
 
     /// A record with these bytes after its first one and its length.
     fn record(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -109,7 +146,7 @@ mod tests {
 
     fn taken(records: &[Vec<u8>]) -> Spaces {
         let mut spaces = Spaces::default();
-        spaces.take(&records.concat());
+        spaces.take(&mut records.concat());
         spaces
     }
 
@@ -165,5 +202,42 @@ mod tests {
         let spaces = taken(&[renamed, page(0x10, 7, 0)]);
         assert!(spaces.begins("./app/old.ibd") && spaces.begins("./app/new.ibd"));
         assert!(!spaces.begins("./app/other.ibd"));
+    }
+
+    #[test]
+    fn files_outside_have_a_name_in_the_folder() {
+        let long = "/some/other disk/app/a_table.ibd";
+        let brought = |records: &[Vec<u8>]| {
+            let (before, mut spaces) = (records.concat(), Spaces::default());
+            let mut after = before.clone();
+            assert_eq!(spaces.take(&mut after), after != before);
+            (String::from_utf8_lossy(&after).into_owned(), spaces)
+        };
+        for kind in [0x80, 0x90, 0xA0, 0xB0] {
+            let (after, _) = brought(&[file(kind, &[0xC0, 0, 0], long.as_bytes())]);
+            assert!(after.ends_with(".some/other disk/app/a_table.ibd"), "{kind:x} {after}");
+        }
+        let (after, spaces) = brought(&[
+            file(0xA0, &[7], b"/x/app/old.ibd\0/x/app/new.ibd"),
+            file(0xB0, &[8], b"/x/t.ibd"),
+            record(0x10, &[7, 0]),
+        ]);
+        assert!(after.contains(".x/app/old.ibd\0.x/app/new.ibd") && after.contains(".x/t.ibd"), "{after}");
+        assert!(spaces.begins(".x/app/new.ibd") && !spaces.begins(".x/t.ibd"));
+        // What is in the folder stays as it is, and so do pages.
+        for same in [
+            file(0xB0, &[7], b"./app/a/.ibd"),
+            record(0x30, b"\x07\x01/x/y"),
+            record(0xF0, b"\0\0\0/LSN/\0/"),
+        ] {
+            let (after, _) = brought(std::slice::from_ref(&same));
+            assert_eq!(after, String::from_utf8_lossy(&same), "as it was");
+        }
+        let page = record(0x30, &[7, 1, 2]);
+        assert!(brought(&[page, file(0xB0, &[7], b"/x/t.ibd")]).0.contains("/x/t.ibd"), "it is about a page");
+        assert_eq!(path_in_copy(b"/x/t.ibd").unwrap(), b".x/t.ibd");
+        for wrong in ["x/t.ibd", "./t.ibd", "//x/t.ibd", "/x//t.ibd", "/x/../t.ibd", "/./t.ibd", "/x/", ""] {
+            assert_eq!(path_in_copy(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 }

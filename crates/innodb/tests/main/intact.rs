@@ -119,13 +119,6 @@ fn only_as_it_is(format: &Format, number: u32, page: &[u8], counts: impl Fn(usiz
     assert_eq!(format.is_intact(number, &vec![0; page.len()]), Ok(true), "it was never written");
 }
 
-fn unsupported(first: &[u8]) -> String {
-    match Format::of_first_page(first, 16_384) {
-        Err(Error::Unsupported(what)) => what,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn full_checksums_cover_every_byte() {
     for (size, bytes) in [(3, 4096), (4, 8192), (5, 16_384), (6, 32_768), (7, 65_536)] {
@@ -268,21 +261,48 @@ fn the_system_tablespace_has_several_files_and_pages_that_nobody_checks() {
     assert_eq!(unused.is_intact(70, &of_system(710)), Ok(true));
 }
 
+/// Pages of encrypted tablespaces have checksums over what is in the file; not all of them are encrypted.
 #[test]
-fn what_is_no_first_page_or_can_not_be_checked_is_refused() {
-    for (flags, len, at) in [
-        (FULL, 16_384, 10_390),
-        (0x13, 4096, 1558),
-        (0x14, 8192, 3734),
-        (0x17, 65_536, 41_110),
-        (0x21 | 1 << 1, 1024, 790),
-    ] {
+fn encrypted_pages_are_checked_without_a_key() {
+    let first = |flags: u32, len: usize, at: usize| {
         let mut page = page(0, flags, len);
         page[at..at + 7].copy_from_slice(b"s\x0e\x0cREt\x01");
-        assert!(unsupported(&page).contains("encrypted"));
-        page[at + 6] = 0;
-        assert!(Format::of_first_page(&page, 16_384).is_ok(), "it was encrypted once");
+        page
+    };
+    let format = known(&first(FULL, 16_384, 10_428));
+    only_as_it_is(&format, 3, &full(page(3, FULL, 16_384)), |_| true);
+    assert_eq!(format.is_intact(0, &full(first(FULL, 16_384, 10_428))), Ok(true));
+    for (flags, len, at, ranges) in [
+        (0, 16_384, 10_428, [4..26, 38..16_376, 0..0]),
+        (0x21 | 1 << 1, 1024, 828, [4..16, 24..26, 34..1024]),
+    ] {
+        let format = known(&first(flags, len, at));
+        let mut encrypted = page(3, flags, len);
+        encrypted[26..30].copy_from_slice(&1_u32.to_be_bytes());
+        let sum = ranges.into_iter().fold(0, |sum, range| sum ^ crc(&encrypted[range]));
+        encrypted[30..34].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(format.is_intact(3, &encrypted), Ok(true), "{flags:#x}");
+        assert_eq!(format.is_intact(4, &encrypted), Ok(false), "{flags:#x}");
+        encrypted[500] ^= 1;
+        assert_eq!(format.is_intact(3, &encrypted), Ok(false), "{flags:#x}");
+        encrypted[500] ^= 1;
+        // What was never encrypted has no such checksum.
+        let other = known(&page(0, flags, len));
+        assert_eq!(other.is_intact(3, &encrypted), Ok(false), "{flags:#x}");
+        encrypted[26..30].fill(0);
+        assert_eq!(format.is_intact(3, &encrypted), Ok(false), "{flags:#x}");
     }
+    // Compressed and then encrypted, it has none.
+    let format = known(&first(1 << 16, 16_384, 10_428));
+    let mut squeezed = page(3, 1 << 16, 16_384);
+    squeezed[24..26].copy_from_slice(&37_401_u16.to_be_bytes());
+    squeezed[26..30].copy_from_slice(&1_u32.to_be_bytes());
+    let said = format.is_intact(3, &squeezed).unwrap_err().to_string();
+    assert!(said.contains("ALTER TABLE"), "{said}");
+}
+
+#[test]
+fn what_is_no_first_page_is_refused() {
     for flags in [0x10, 0x12, 0x18, 1 << 6, 5 << 6, 8 << 6, 6 << 1, 3 << 6 | 5 << 1] {
         let found = Format::of_first_page(&page(0, flags, 16_384), 16_384);
         assert!(matches!(found, Err(Error::Corrupt { .. })), "{flags:#x}: {found:?}");

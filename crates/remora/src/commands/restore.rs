@@ -1,5 +1,6 @@
 //! `remora restore`
 
+mod apart;
 mod goal;
 mod part;
 mod past;
@@ -18,9 +19,10 @@ use anyhow::{Context, Result};
 use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::{Value, json};
 
+use crate::boot::need::{KEY_PLUGIN, Needs};
 use crate::chosen::Chosen;
 use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
@@ -218,10 +220,44 @@ fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
              innodb_log_group_home_dir, or move ib_logfile0 there first"
         ));
     }
+    tell_of_needs(&note, &Needs::noted(&found.note), report);
     match found.booted {
         Some(true) => {}
         Some(false) => report.warn("a server that was started on this generation found it NOT SOUND"),
         None => report.note("no server has recovered this generation yet: 'remora verify --boot' tries it"),
+    }
+}
+
+/// Says with which options a server starts on it, and where the files are that were outside of the data
+/// folder.
+fn tell_of_needs(note: &Value, needs: &Needs, report: &Report) {
+    if let Some(keys) = needs.keys() {
+        report.note(&format!(
+            "its tablespaces are encrypted: start it with --plugin-load-add={KEY_PLUGIN} and the keys that were in {}, which are \
+             not in the backup",
+            keys.file
+        ));
+    }
+    if let Some(files) = needs.system() {
+        report.note(&format!("start it with --innodb-data-file-path='{files}'"));
+    }
+    let folders = note.pointer("/outside/folders").and_then(Value::as_array);
+    let Some(folders) = folders else { return };
+    let folders: Vec<&str> = folders.iter().filter_map(Value::as_str).collect();
+    report.note(&format!(
+        "what was outside of its data folder, in {}, is in it now: start it without innodb_data_home_dir, \
+         innodb_undo_directory and aria_log_dir_path",
+        folders.join(", ")
+    ));
+    let tables = note.pointer("/outside/tables").and_then(Value::as_u64).unwrap_or(0);
+    if tables > 0 {
+        report.note(&format!(
+            "{} of tables with DATA DIRECTORY: what was in /x is in .x, where the .isl files lead, and the server refuses to alter \
+             such a table there. SET sql_mode='NO_DIR_IN_CREATE' and ALTER TABLE ... FORCE, ALGORITHM=COPY bring one to the others. To \
+             have them where they were, let a server recover it and stop that, move the files, and write / for the first dot in the .isl \
+             files",
+            count(tables, "file")
+        ));
     }
 }
 

@@ -15,6 +15,7 @@ mod doubt;
 mod early;
 mod file;
 mod log;
+mod places;
 mod queue;
 mod refuse;
 mod settle;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::tree::{self, Care, Growing, Layout, Node, Part, Reader};
+use block::tree::{Care, Growing, Layout, Node, Part, Reader};
 use block::{BLOCK, Feed, Scan, Seen, Want};
 use disk::{Kind, RealDisk, Stat};
 use physical::follow::Spooled;
@@ -40,16 +41,19 @@ use self::doubt::Doubt;
 use self::early::Early;
 use self::file::{Names, When};
 use self::log::{LogReader, Stopped};
+use self::places::Places;
 use self::spool::Spool;
 use self::stage::Stages;
 use super::belongs::{self, Reach};
-use super::server::{Login, data_folder};
+use super::server::Login;
 use crate::hold;
 use crate::host::Machine;
 use crate::stop;
 
 /// Blanks in place of a note that is known later.
 const NOTE_ROOM: usize = 16 << 10;
+/// What `innodb_data_file_path` is if nobody has set it.
+const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";
 /// How long pages wait for the log before they look again.
 const WAIT_FOR_LOG: Duration = Duration::from_millis(20);
 
@@ -57,9 +61,7 @@ const WAIT_FOR_LOG: Duration = Duration::from_millis(20);
 pub(crate) struct HotCopy<'a> {
     login: &'a Login<'a>,
     session: ::server::Session,
-    data: PathBuf,
-    /// Where the redo log is.
-    log_folder: PathBuf,
+    places: Places,
     names: Names,
     /// What the user should know about things that the copy lacks.
     lacks: Vec<String>,
@@ -69,25 +71,32 @@ impl<'a> HotCopy<'a> {
     /// Finds the server's data. Fails with a reason if they can't be copied rightly.
     pub(crate) fn find(machine: &Machine, login: &'a Login<'a>) -> io::Result<HotCopy<'a>> {
         let (_, mut session) = login.connect(machine)?;
-        let (_, data) = data_folder(&mut session, machine)?;
-        let log_folder = refuse::server(&mut session, machine, &data)?;
-        let reach = Reach::Folders(&[&*data, &*log_folder]);
-        let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
-        if belongs::check_links(machine, &data, &data, &reach)? {
-            return Err(io::Error::other(format!(
-                "{} has links in it, and a file that has two names can't be copied while it is written",
-                data.display()
-            )));
+        refuse::server(&mut session)?;
+        let mut places = Places::of(&mut session, machine)?;
+        places.list(machine)?;
+        let outside = places.outside(machine)?;
+        let log_folder = places.log.parent().unwrap_or(&places.data);
+        let folders: Vec<&Path> =
+            outside.iter().map(PathBuf::as_path).chain([&*places.data, log_folder]).collect();
+        let reach = Reach::Folders(&folders);
+        let mut lacks = belongs::check_settings(&mut session, machine, &places.data, &reach)?;
+        if let Some(keys) = refuse::keys(&mut session)? {
+            let file = keys["file"].as_str().unwrap_or_default();
+            lacks.push(format!("tablespaces are encrypted: the keys are not in the backup; keep {file}"));
         }
-        let names = Names::of(&mut session, machine, &data)?;
-        names.system().map_or(Ok(()), |system| refuse::new_system(machine, &data.join(system)))?;
-        Ok(HotCopy { login, session, data, log_folder, names, lacks })
+        let system = places.system().map(Path::to_owned).collect();
+        let inside = |written: &Path, real: &Path| places.inside(written, real);
+        let names = Names::of(&mut session, machine, (&places.data, system), inside)?;
+        let system = places.system().next().map(|system| places.real(system));
+        system.map_or(Ok(()), |system| refuse::new_system(machine, &system))?;
+        Ok(HotCopy { login, session, places, names, lacks })
     }
 
-    /// The paths of the files that there are now.
-    pub(crate) fn paths(&self, machine: &Machine) -> io::Result<Vec<PathBuf>> {
-        let (nodes, _) = tree::list(&*machine.tree(), &self.data)?;
-        Ok(nodes.into_iter().map(|node| node.path).collect())
+    /// The paths that the files that there are now have in a copy.
+    pub(crate) fn paths(&mut self, machine: &Machine) -> io::Result<Vec<PathBuf>> {
+        let (nodes, _) = self.places.list(machine)?;
+        let leads = self.places.leads.iter().map(|(node, _)| node.path.clone());
+        Ok(nodes.into_iter().map(|node| node.path).chain(leads).collect())
     }
 
     /// Begins a copy. What is put aside goes to a file without a name in `room`. `before`: where the files
@@ -103,15 +112,14 @@ impl<'a> HotCopy<'a> {
         let stages = Stages::start(self.session, self.login.wait)?;
         let (_, session) = self.login.connect(machine)?;
         let redo = Spool::new(room)?;
-        let log = LogReader::begin(machine, &self.log_folder.join(file::REDO), &redo, session)?;
-        note["log"] = json!({"of": doubt::identity(machine, &self.data, &self.names)?});
+        let log = LogReader::begin(machine, &self.places.log, &redo, session)?;
+        note["log"] = json!({"of": doubt::identity(machine, &self.places)?});
         let since = before.and_then(|(_, before)| doubt::since(before, &note, log.checkpoint));
         let growing = Growing::new(before.map(|(layout, _)| layout), self.names.page_bytes);
         let mut feed = HotFeed {
             machine,
             login: self.login,
-            data: self.data,
-            log_folder: self.log_folder,
+            places: self.places,
             names: self.names,
             stages: Some(stages),
             log: Some(log),
@@ -142,9 +150,7 @@ impl<'a> HotCopy<'a> {
 pub(crate) struct HotFeed<'a> {
     machine: &'a Machine,
     login: &'a Login<'a>,
-    data: PathBuf,
-    /// Where the redo log is.
-    log_folder: PathBuf,
+    places: Places,
     names: Names,
     stages: Option<Stages>,
     log: Option<LogReader>,
@@ -199,7 +205,7 @@ impl HotFeed<'_> {
 
     /// The first region: what is read while the server works.
     fn read_pages(&mut self) -> io::Result<()> {
-        let (nodes, seen) = self.list()?;
+        let (nodes, seen) = self.places.list(self.machine)?;
         let growing = file::newest(nodes.iter().filter(|node| self.names.when(&node.path) == When::Closed));
         let (mut read, mut early) = (Vec::new(), Vec::new());
         for node in nodes.into_iter().filter(|node| node.kind == Kind::File) {
@@ -224,14 +230,14 @@ impl HotFeed<'_> {
         Ok(())
     }
 
-    /// Reads parts of the volume from files of the data folder.
+    /// Reads parts of the volume from the server's files.
     fn scan(&self, parts: Vec<(Range<u64>, Part<'_>)>) -> io::Result<Box<dyn Feed>> {
         let care = |path: &Path| match self.names.when(path) {
             When::Pages => Care::Pages(self.names.page_bytes),
             When::Closed => Care::Passing,
             _ => Care::Still,
         };
-        self.machine.scan_parts(self.len, parts, &self.data, &care)
+        self.machine.scan_parts(self.len, parts, &|path| (self.places.real(path), care(path)))
     }
 
     /// The second region: stops DDL, and reads what was not read before, or has become another file since.
@@ -239,16 +245,12 @@ impl HotFeed<'_> {
         self.stages()?.block_ddl()?;
         let ddl = self.contents(Path::new(file::DDL))?.unwrap_or_default();
         let named = file::named_in(&String::from_utf8(ddl).map_err(io::Error::other)?);
-        let (nodes, seen) = self.list()?;
+        let (nodes, seen) = self.places.list(self.machine)?;
         self.listed = Instant::now();
-        // What was refused in the beginning may have been made since.
-        if let Some(node) = nodes.iter().find(|node| file::leads_away(node)) {
-            return Err(io::Error::other(format!(
-                "{} was made while the server was copied, and leads to another place",
-                self.data.join(&node.path).display()
-            )));
-        }
         refuse::engines(self.stages()?.session())?;
+        if let Some(keys) = refuse::keys(self.stages()?.session())? {
+            self.note["keys"] = keys;
+        }
         let early = std::mem::take(&mut self.early);
         let mut anew = Vec::new();
         for mut node in nodes {
@@ -328,11 +330,26 @@ impl HotFeed<'_> {
         self.note["log"]["from"] = log.checkpoint.into();
         self.note["log"]["to"] = log.end.into();
         self.note["log"]["size"] = log.log_size().into();
-        if self.log_folder != self.data {
-            self.note["log"]["folder"] = self.log_folder.display().to_string().into();
-        }
+        self.note_places()?;
         if self.note.to_string().len() > NOTE_ROOM {
             return Err(io::Error::other("the server's position is too long to be noted"));
+        }
+        Ok(())
+    }
+
+    /// Notes what was outside of the data folder, for who restores it.
+    fn note_places(&mut self) -> io::Result<()> {
+        let log_folder = self.places.log.parent().filter(|folder| *folder != self.places.data);
+        if let Some(folder) = log_folder {
+            self.note["log"]["folder"] = folder.display().to_string().into();
+        }
+        let folders = self.places.noted(self.machine)?;
+        if !folders.is_empty() {
+            self.note["outside"] = json!({"folders": folders, "tables": self.places.tables()});
+        }
+        let system = self.places.system_setting();
+        if system != USUAL_SYSTEM {
+            self.note["system"] = system.into();
         }
         Ok(())
     }
@@ -349,7 +366,7 @@ impl HotFeed<'_> {
     /// Gives places to the files of the third region, and begins to read it. Of the `fresh` ones only the
     /// names are known.
     fn lay_out(&mut self, rest: &[Aside], fresh: Vec<Node>, log: &Spooled) -> io::Result<()> {
-        let redo = self.machine.tree().entry(&self.log_folder.join(file::REDO))?;
+        let redo = self.machine.tree().entry(&self.places.log)?;
         let redo = Node::of(file::REDO.into(), redo).with_len(log.file_bytes());
         let (redo_path, aside_path) = (self.redo.path(), self.aside.path());
         // Where the bytes of each file are.

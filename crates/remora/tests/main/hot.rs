@@ -4,6 +4,10 @@
 mod aria;
 #[path = "hot/ddl.rs"]
 mod ddl;
+#[path = "hot/keys.rs"]
+mod keys;
+#[path = "hot/outside.rs"]
+mod outside;
 #[path = "hot/page.rs"]
 mod page;
 #[path = "hot/queue.rs"]
@@ -36,6 +40,8 @@ struct Scene {
     plugins: Vec<PathBuf>,
     /// What servers on copies of it need.
     options: Vec<String>,
+    /// Its data, if they are in a folder of their own.
+    data: Option<TempDir>,
 }
 
 /// A server, with new data if there are none.
@@ -72,7 +78,7 @@ impl Scene {
             let columns = "(id INT PRIMARY KEY, pad VARCHAR(2000) NOT NULL)";
             session.execute(&format!("CREATE TABLE app.w{number} {columns} ENGINE={engine}")).unwrap();
         }
-        Scene { product, server, folder, plugins, options: Vec::new() }
+        Scene { product, server, folder, plugins, options: Vec::new(), data: None }
     }
 
     /// Rows that make the copy take a while.
@@ -133,6 +139,12 @@ impl Scene {
     /// The copy has exactly the rows that were committed at its position, and its tables are sound.
     #[track_caller]
     fn is_exact(&self) {
+        self.is_exact_with(&[]);
+    }
+
+    /// The same, with options for the server that verify starts.
+    #[track_caller]
+    fn is_exact_with(&self, more: &[&str]) {
         let position = self.position();
         let back = self.back();
         let mut session = connect(back.socket());
@@ -144,7 +156,7 @@ impl Scene {
         }
         sound(&mut session);
         let line = ["verify", "repo", "--boot", "--work", ".", "--server", self.product.id()];
-        self.run(&line).exits(0).says(&["all sound"]);
+        self.run(&[&line, more].concat()).exits(0).says(&["all sound"]);
     }
 }
 

@@ -175,7 +175,7 @@ impl Run<'_> {
     /// Copies a server file by file, while it runs.
     fn copy(&self, repository: &mut Repository, machine: &Machine) -> Result<Made, Error> {
         let failed = |error| self.source.failed(error);
-        let found = HotCopy::find(machine, self.login).map_err(failed)?;
+        let mut found = HotCopy::find(machine, self.login).map_err(failed)?;
         repository.hold()?;
         let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
         // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.

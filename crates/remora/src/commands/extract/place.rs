@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::{Arguments, Form, chosen, selection};
 use crate::boot::binary_log::BinaryLog;
+use crate::boot::need::Needs;
 use crate::boot::{self, Wanted};
 use crate::report::Report;
 use crate::repository::Named;
@@ -186,6 +187,12 @@ impl Place {
         if arguments.deleted {
             report.warn("such a server also purges deleted rows; with --force the backup is read as it is");
         }
+        let options = match &self.backup {
+            Some(Backup { named, generation }) => {
+                Needs::of(&named.repository, Some(*generation))?.options(wanted.options)?
+            }
+            None => wanted.options.to_vec(),
+        };
         let place = match self {
             Place { backup: Some(Backup { named, generation }), restored: None, .. } => {
                 Place::restored(arguments, (named, Some(generation)), report, world)?
@@ -198,7 +205,7 @@ impl Place {
         report.phase("recovering", None);
         boot::refuse_outside(&data)?;
         let log = BinaryLog::find(&data)?;
-        let mut server = boot::start(&data, log.as_ref(), wanted)?;
+        let mut server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
         boot::settle(&server, world.stop)?;
         let mut catalogue = None;
         if arguments.format == Form::Dump {

@@ -9,6 +9,7 @@ use disk::{Disk, RealDisk};
 use dump::Selection;
 use progress::{Progress, count};
 
+use super::apart::Apart;
 use super::goal::Goal;
 use super::replay::Replay;
 use super::scan::{self, Found, NoWay};
@@ -170,8 +171,9 @@ impl<'a> Past<'a> {
         Ok(reached)
     }
 
-    /// Brings the data of the generation to the moment, in a folder `work` of its own, and checks the tables
-    /// `only`. Returns the way, and how many tables were checked. The data have no log then.
+    /// Brings the data of the generation to the moment, in a folder `work` of its own on their file system,
+    /// and checks the tables `only`. Returns the way, and how many tables were checked. The data have no log
+    /// then.
     ///
     /// # Errors
     /// What the server says, and [`block::Error::Stopped`]. The data are of no use then.
@@ -202,7 +204,9 @@ impl<'a> Past<'a> {
         let folder = work.join("log");
         RealDisk.create_folder(&folder)?;
         let replay = Replay { data, work: &folder, files, from, way, servers, only, wanted };
+        let apart = Apart::new(data, &folder)?;
         let tables = replay.run(stop, report)?;
+        apart.back()?;
         forget_log(data, &name)?;
         Ok((Reached { position, found }, tables))
     }

@@ -21,6 +21,7 @@ use super::goal::Goal;
 use super::past::{Past, Reached};
 use super::until;
 use crate::boot::binary_log::BinaryLog;
+use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{self, Exit, Held, usage};
 use crate::mount;
@@ -30,6 +31,9 @@ use crate::{commands, shown};
 
 /// How long to wait for a lock that only our own sessions can hold.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// What DATA DIRECTORY of a table says is a folder of the copy, which no other server has.
+const WITHOUT_FOLDERS: &str = "--sql-mode=NO_DIR_IN_CREATE";
 
 /// The dump in the folder to work in.
 const DUMP: &str = "dump";
@@ -92,9 +96,13 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     report.phase("opening the backup", None);
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let generation = past.as_ref().map(|past| past.generation).or(generation);
-    let (generation, files) = files(&named, generation, (&work.folder, jobs), &stop, report)?;
+    let needs = Needs::of(&named.repository, generation)?;
+    let options = needs.options(&arguments.until.server_option)?;
+    // What a replay alters outside of its data folder is moved there, which a mount can't do.
+    let is_lazy = past.is_none() || !needs.has_outside();
+    let (generation, files) = files(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
-    let dumped = dump_from(arguments, (&files, past), &work.folder, &stop, report);
+    let dumped = dump_from(arguments, (&files, past), (&work.folder, options), &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
@@ -133,15 +141,19 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
 fn files(
     named: &Named,
     generation: Option<u64>,
-    (work, jobs): (&Path, usize),
+    (work, jobs, is_lazy): (&Path, usize, bool),
     stop: &AtomicBool,
     report: &Report,
 ) -> Result<(u64, Files)> {
-    if mount::is_possible() {
+    if is_lazy && mount::is_possible() {
         let say = report.clone();
         return boot::lazy(named, generation, work, Box::new(move |what| say.warn(what)));
     }
-    report.note("without root and /dev/fuse nothing can be mounted, so all of it is restored first");
+    report.note(if is_lazy {
+        "without root and /dev/fuse nothing can be mounted, so all of it is restored first"
+    } else {
+        "it has tables with DATA DIRECTORY, which a replay may alter, so all of it is restored first"
+    });
     let world = World { stop, progress: report };
     let (restored, files) = boot::files(named, work, Request::new(generation, jobs), world)?;
     Ok((restored.generation, files))
@@ -160,13 +172,12 @@ struct Dumped {
 fn dump_from(
     arguments: &Arguments,
     (files, past): (&Files, Option<Past<'_>>),
-    work: &Path,
+    (work, options): (&Path, Vec<String>),
     stop: &Arc<AtomicBool>,
     report: &Report,
 ) -> Result<Dumped> {
     let own = &arguments.until;
-    let options: Vec<String> =
-        boot::FRUGAL.iter().map(ToString::to_string).chain(own.server_option.iter().cloned()).collect();
+    let options: Vec<String> = boot::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
     let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
     let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
     let data = boot::data(files, wanted)?;
@@ -175,7 +186,9 @@ fn dump_from(
     let go = |past: Past<'_>| past.replay((&data, work), (&selection, wanted), stop, report);
     let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data)?;
-    let server = boot::start(&data, log.as_ref(), wanted)?;
+    let options: Vec<String> =
+        [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
+    let server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
     boot::settle(&server, stop)?;
     let prepared = boot::connect(&server)?.strings("XA RECOVER")?.len();
     let world =

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::goal::{Goal, single};
 use super::past::{Past, Reached};
 use super::scan::{Found, Way};
+use crate::boot::need::Needs;
 use crate::boot::{self, Wanted};
 use crate::exit::{Exit, usage};
 use crate::history::Range;
@@ -133,8 +134,8 @@ fn whole(
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let work = parent.unwrap_or(Path::new("."));
     let own = &arguments.until;
-    let wanted =
-        Wanted { data_folder: None, product: own.server, options: &own.server_option, work: Some(work) };
+    let options = Needs::of(&named.repository, Some(past.generation))?.options(&own.server_option)?;
+    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: Some(work) };
     let work = wanted.work_folder()?;
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let world = World { stop, progress: report };

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use std::{fs, iter};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use block::restore::Request;
 use block::{Repository, World};
 use progress::{Progress, count};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Arguments;
 use crate::boot::binary_log::{self, BinaryLog, Position};
+use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{self, Exit};
 use crate::mount::{self, Say};
@@ -44,6 +45,9 @@ pub(crate) fn boot(
     (stop, report): (&AtomicBool, &Report),
 ) -> Result<usize> {
     let began = Instant::now();
+    // Before what may take hours.
+    let needs = Needs::of(&named.repository, request.generation)?;
+    let options = needs.options(wanted.options)?;
     let work = wanted.work_folder()?;
     // What was copied while its server ran was not sound before a server recovered it: that is what is proven
     // here, and that every table can be read. That every byte came back is proven without a server.
@@ -65,7 +69,7 @@ pub(crate) fn boot(
     let log = BinaryLog::find(&data)?;
     let mut found = Found { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
     let frugal = boot::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
-    let options: Vec<String> = frugal.chain(wanted.options.iter().cloned()).collect();
+    let options: Vec<String> = frugal.chain(options).collect();
     match boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted }) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
@@ -79,6 +83,12 @@ pub(crate) fn boot(
     if is_damaged {
         // That is told, and says nothing about the copy.
         return Err(exit::damage(format!("what a server needs of {}@{generation} is damaged", named.name)));
+    }
+    if let Some(said) = needs.not_decrypted(&found.checked.damages) {
+        bail!(
+            "{}@{generation} is encrypted, and the server could not decrypt it, which says nothing about it: are these its keys? {said}",
+            named.name
+        );
     }
     // What is found counts, even if it can't be noted.
     if let Err(error) = named.repository.note_boot(generation, found.checked.damages.is_empty()) {

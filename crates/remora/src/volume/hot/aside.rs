@@ -33,7 +33,7 @@ impl HotFeed<'_> {
     pub(super) fn put_aside(&mut self) -> io::Result<Vec<Aside>> {
         let mut nodes = self.left(self.folders.iter().map(PathBuf::as_path))?;
         // Aria's control file first and its logs last, so that nothing between them is newer than the logs.
-        nodes.sort_by_key(|node| node.path != Path::new("aria_log_control"));
+        nodes.sort_by_key(|node| node.path != Path::new(file::ARIA_CONTROL));
         let (altered, rest): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| file::is_altered(&node.path));
         let (logs, files): (Vec<Node>, Vec<Node>) =
@@ -44,15 +44,20 @@ impl HotFeed<'_> {
         self.settle(&logs)?;
         rest.extend(logs);
         for node in altered {
-            match self.machine.disk().open(&self.data.join(&node.path)) {
+            let whole = self.places.real(&node.path);
+            match self.machine.disk().open(&whole) {
                 Ok(file) => {
                     let (offset, len) = self.aside.add(file)?;
                     rest.push(Aside { node: node.with_len(len), offset });
                 }
                 // The ALTER TABLE that made it has failed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(named(&self.data.join(&node.path), error)),
+                Err(error) => return Err(named(&whole, error)),
             }
+        }
+        for (node, bytes) in std::mem::take(&mut self.places.leads) {
+            let (offset, _) = self.aside.add(&*bytes)?;
+            rest.push(Aside { node, offset });
         }
         Ok(rest)
     }
@@ -61,12 +66,10 @@ impl HotFeed<'_> {
     pub(super) fn left<'a>(&self, folders: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<Node>> {
         let mut nodes = Vec::new();
         for folder in folders {
-            for entry in self.machine.tree().entries(&self.data.join(folder))? {
-                let path = folder.join(&entry.name);
-                if entry.kind == Kind::File && self.names.when(&path) == When::NoCommit {
-                    nodes.push(Node::of(path, entry));
-                }
-            }
+            let entries = self.places.entries(self.machine, folder)?;
+            let is_left =
+                |node: &Node| node.kind == Kind::File && self.names.when(&node.path) == When::NoCommit;
+            nodes.extend(entries.into_iter().filter(is_left));
         }
         Ok(nodes)
     }
@@ -80,7 +83,8 @@ impl HotFeed<'_> {
             next = end;
         }
         let len = next * BLOCK as u64;
-        let mut feed = self.machine.scan_parts(len, parts_of(&nodes), &self.data, &|_| Care::Still)?;
+        let find = |path: &Path| (self.places.real(path), Care::Still);
+        let mut feed = self.machine.scan_parts(len, parts_of(&nodes), &find)?;
         let (start, count) = (self.aside.len(), len.div_ceil(CHUNK as u64));
         let bytes =
             |number: u64| usize::try_from(len - number * CHUNK as u64).map_or(CHUNK, |left| left.min(CHUNK));
@@ -112,18 +116,28 @@ impl HotFeed<'_> {
         let known: BTreeSet<&Path> = self.kept.iter().map(|node| &*node.path).collect();
         let mut fresh = Vec::new();
         for folder in self.kept.iter().filter(|node| node.kind == Kind::Folder) {
-            for name in self.machine.disk().list(&self.data.join(&folder.path))? {
-                let path = folder.path.join(name);
+            let top = self.places.real(&folder.path);
+            let names = match self.machine.disk().list(&top) {
+                // Only the copy has it, with a table from outside somewhere in it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                names => names?,
+            };
+            for name in names {
+                let (whole, path) = (top.join(&name), folder.path.join(name));
                 if self.names.when(&path) != When::Pages || known.contains(&*path) {
                     continue;
                 }
-                match self.machine.tree().entry(&self.data.join(&path)) {
+                // There others may have tables, too.
+                if self.places.is_outside(&folder.path) && !file::is_altered(&path) {
+                    continue;
+                }
+                match self.machine.tree().entry(&whole) {
                     Ok(entry) => {
                         let len = entry.len.max(NEW_PAGES * u64::from(self.names.page_bytes));
                         fresh.push(Node::of(path, entry).with_len(len));
                     }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(named(&self.data.join(&path), error)),
+                    Err(error) => return Err(named(&whole, error)),
                 }
             }
         }
@@ -145,7 +159,7 @@ impl HotFeed<'_> {
                 continue;
             }
             self.kept.retain(|node| node.path != path);
-            let whole = self.data.join(&path);
+            let whole = self.places.real(&path);
             let entry = self.machine.tree().entry(&whole).map_err(|error| named(&whole, error))?;
             let file = self.machine.disk().open(&whole).map_err(|error| named(&whole, error))?;
             open.push(Tail { node: Node::of(path, entry).with_len(len), file });
@@ -160,7 +174,7 @@ impl HotFeed<'_> {
         rest: &mut Vec<Aside>,
     ) -> io::Result<()> {
         for Tail { node, file } in tails {
-            let whole = self.data.join(&node.path);
+            let whole = self.places.real(&node.path);
             let (offset, read) = self.aside.add(file.take(node.len)).map_err(|error| named(&whole, error))?;
             if read != node.len {
                 return Err(named(&whole, io::Error::other("it is shorter than it was")));

@@ -4,11 +4,10 @@
 //! later LSN. If it has not, the disk has lost a write, or a read has returned something old, now or then.
 
 use std::io;
-use std::path::Path;
 
 use serde_json::Value;
 
-use super::file::Names;
+use super::places::Places;
 use crate::host::Machine;
 
 /// Whether a block can't be right, by what it was and what it is.
@@ -16,9 +15,9 @@ pub(crate) type Doubt = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;
 
 /// Tells these data from those of another server, and from what was restored since: the first file of the
 /// system tablespace, which is made with them and never again.
-pub(super) fn identity(machine: &Machine, data: &Path, names: &Names) -> io::Result<String> {
-    let Some(path) = names.system() else { return Ok(String::new()) };
-    let entry = machine.tree().entry(&data.join(path))?;
+pub(super) fn identity(machine: &Machine, places: &Places) -> io::Result<String> {
+    let Some(path) = places.system().next() else { return Ok(String::new()) };
+    let entry = machine.tree().entry(&places.real(path))?;
     Ok(format!("{}-{}", entry.inode, entry.born_ns))
 }
 

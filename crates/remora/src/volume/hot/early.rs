@@ -1,10 +1,9 @@
 //! What the files of the data folder are, and whether one still is the file that was read.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use block::tree::{self, Node};
+use disk::Entry;
 
 use super::HotFeed;
 use super::file::{self, When};
@@ -16,6 +15,7 @@ const SPACE_ID: u64 = 34;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Early {
     pub(super) inode: u64,
+    pub(super) device: u64,
     /// When it was made: another file may have its inode number now. 0 if that is unknown.
     pub(super) born_ns: i128,
     pub(super) modified_ns: i128,
@@ -23,34 +23,26 @@ pub(super) struct Early {
     pub(super) space: u32,
 }
 
-impl HotFeed<'_> {
-    /// The files of the data folder, and what is known of each.
-    pub(super) fn list(&self) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
-        let mut seen = BTreeMap::new();
-        let (nodes, left) = tree::list_seen(&*self.machine.tree(), &self.data, |path, entry| {
-            let (inode, born_ns) = (entry.inode, entry.born_ns);
-            let modified_ns = entry.attributes.modified_ns;
-            seen.insert(path.to_owned(), Early { inode, born_ns, modified_ns, space: 0 });
-        })?;
-        if let Some(left) = left.iter().find(|left| !left.of_no_use) {
-            return Err(io::Error::other(format!("{}: {}", self.data.join(&left.path).display(), left.what)));
+impl Early {
+    pub(super) fn of(entry: &Entry) -> Early {
+        Early {
+            inode: entry.inode,
+            device: entry.device,
+            born_ns: entry.born_ns,
+            modified_ns: entry.attributes.modified_ns,
+            space: 0,
         }
-        if let Some(node) = nodes.iter().find(|node| node.same_as.is_some()) {
-            return Err(io::Error::other(format!(
-                "{} has a second name",
-                self.data.join(&node.path).display()
-            )));
-        }
-        Ok((nodes, seen))
     }
+}
 
+impl HotFeed<'_> {
     /// The number of a file's tablespace; none if the file is gone or empty.
     pub(super) fn space(&self, path: &Path) -> io::Result<Option<u32>> {
         let mut number = [0; 4];
         let read = self
             .machine
             .disk()
-            .open(&self.data.join(path))
+            .open(&self.places.real(path))
             .and_then(|file| file.read_full_at(SPACE_ID, &mut number));
         match read {
             Ok(4) => Ok(Some(u32::from_be_bytes(number))),
@@ -73,7 +65,7 @@ impl HotFeed<'_> {
     /// The contents of a small file; none if it does not exist.
     pub(super) fn contents(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
-        match self.machine.disk().open(&self.data.join(path)) {
+        match self.machine.disk().open(&self.places.real(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?.read_to_end(&mut bytes)?,
         };
@@ -82,7 +74,7 @@ impl HotFeed<'_> {
 
     /// Whether the file of this name still is the one that was read.
     pub(super) fn is_same(&self, path: &Path, then: Early, now: Early, when: When) -> io::Result<bool> {
-        if (then.inode, then.born_ns) != (now.inode, now.born_ns) {
+        if (then.device, then.inode, then.born_ns) != (now.device, now.inode, now.born_ns) {
             return Ok(false);
         }
         // Whoever makes another file of it writes to it.

@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use block::tree::Node;
-use disk::Kind;
 use server::Session;
 
 use crate::host::Machine;
@@ -16,20 +15,26 @@ use crate::volume::belongs::{self, setting};
 pub(super) const REDO: &str = "ib_logfile0";
 /// The list of DDL that a server keeps while it is copied.
 pub(super) const DDL: &str = "ddl.log";
+/// What Aria knows of its log.
+pub(super) const ARIA_CONTROL: &str = "aria_log_control";
 
 /// Extensions of files that only change with their table's rows or definition, of engines without a log.
 const UNLOGGED: [&str; 15] =
     ["frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "BAK", "TMD", "ARN"];
 /// Settings with the names of files: the beginning of those of the binary log and of the relay log, and files
-/// with messages and statements.
-const SETTINGS: [&str; 6] = [
+/// that are not copied.
+const SETTINGS: [&str; 7] = [
     "log_bin_basename",
     "relay_log_basename",
     "log_error",
     "slow_query_log_file",
     "general_log_file",
     "innodb_buffer_pool_filename",
+    // Keys are in no backup.
+    "file_key_management_filename",
 ];
+/// The setting with the key of that file, and what it begins with if that is in a file, too.
+const KEY_OF_KEYS: (&str, &str) = ("file_key_management_filekey", "FILE:");
 /// Files that a server makes anew, or that are of no use in a copy.
 const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"];
 
@@ -52,40 +57,40 @@ pub(super) enum When {
 pub(super) struct Names {
     /// Bytes of a page of InnoDB.
     pub(super) page_bytes: u32,
-    /// The files of the system tablespace, relative to the data folder.
+    /// The files of the system tablespace, by their paths in the copy.
     system: BTreeSet<PathBuf>,
     /// What all files of the binary log begin with, relative to the data folder, if it is there.
     binary_log: Option<PathBuf>,
     /// The same for the relay log.
     relay_log: Option<PathBuf>,
-    /// Files with messages and statements for people.
+    /// Files with messages and statements for people, and with keys.
     told: BTreeSet<PathBuf>,
 }
 
 impl Names {
-    pub(super) fn of(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<Names> {
-        let files = setting(session, "innodb_data_file_path")?.unwrap_or_default();
-        let files: Vec<&str> = files.split(';').filter_map(|file| file.split(':').next()).collect();
-        let mut paths: Vec<PathBuf> = files.iter().map(|file| data.join(file)).collect();
+    /// Asks a server whose data folder is `data`. `inside`: the path in the copy of what a setting names, as
+    /// it is written, and without links.
+    pub(super) fn of(
+        session: &mut Session,
+        machine: &Machine,
+        (data, system): (&Path, BTreeSet<PathBuf>),
+        inside: impl Fn(&Path, &Path) -> Option<PathBuf>,
+    ) -> io::Result<Names> {
+        let mut paths: Vec<PathBuf> = Vec::new();
         for name in SETTINGS {
             paths.push(data.join(setting(session, name)?.unwrap_or_default()));
         }
-        // The data folder is known without links, and these may have some. What is not set is that folder.
-        let inside = |path: PathBuf| path.strip_prefix(data).map(Path::to_owned).ok();
-        let inside = |path| inside(path).filter(|path| path != Path::new(""));
-        let mut found = belongs::resolve(machine, &paths)?.into_iter().map(inside);
-        let system = found.by_ref().take(files.len()).flatten().collect();
+        let (name, begins) = KEY_OF_KEYS;
+        let key = setting(session, name)?.unwrap_or_default();
+        paths.extend(key.strip_prefix(begins).map(|file| data.join(file)));
+        let resolved = belongs::resolve(machine, &paths)?;
+        let mut found = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
         let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());
         let page_bytes = u32::try_from(session.about.innodb_page_size).map_err(io::Error::other)?;
         Ok(Names { page_bytes, system, binary_log, relay_log, told: found.flatten().collect() })
     }
 
-    /// The first file of the system tablespace, by its name.
-    pub(super) fn system(&self) -> Option<&Path> {
-        self.system.first().map(PathBuf::as_path)
-    }
-
-    /// When the file with this path, relative to the data folder, is copied.
+    /// When the file with this path in the copy is copied.
     pub(super) fn when(&self, path: &Path) -> When {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let end = path.extension().and_then(OsStr::to_str).unwrap_or_default();
@@ -104,9 +109,7 @@ impl Names {
         if !of_binary_log && self.relay_log.as_ref().is_some_and(|base| is_relayed(base, path)) {
             return When::Never;
         }
-        let number = name.strip_prefix("undo").filter(|number| at_top && !number.is_empty());
-        let undo = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-        if end == "ibd" || undo || self.system.contains(path) {
+        if end == "ibd" || at_top && is_undo(path) || self.system.contains(path) {
             return When::Pages;
         }
         if of_binary_log && end != "index" && end != "state" {
@@ -147,9 +150,10 @@ pub(super) fn newest<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeSet<Path
     newest.into_values().map(Path::to_owned).collect()
 }
 
-/// Whether this is a link, or says that a table is in another place.
-pub(super) fn leads_away(node: &Node) -> bool {
-    matches!(node.kind, Kind::Link(_)) || node.path.extension().is_some_and(|end| end == "isl")
+/// Whether a file at the top is an undo tablespace.
+pub(super) fn is_undo(path: &Path) -> bool {
+    let number = path.to_str().and_then(|name| name.strip_prefix("undo"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a file is one of `base.000001`, `base.index` and so on.
@@ -195,9 +199,9 @@ pub(super) fn named_in(ddl: &str) -> BTreeSet<(String, String)> {
 
 /// Whether a file belongs to one of these tables.
 pub(super) fn is_named(named: &BTreeSet<(String, String)>, path: &Path) -> bool {
-    let (Some(schema), Some(stem)) =
-        (path.parent().and_then(|parent| parent.to_str()), path.file_stem().and_then(OsStr::to_str))
-    else {
+    // The folder of a database, also of one outside of the data folder.
+    let schema = path.parent().map(|parent| parent.file_name().unwrap_or_default()).and_then(OsStr::to_str);
+    let (Some(schema), Some(stem)) = (schema, path.file_stem().and_then(OsStr::to_str)) else {
         // A name that no statement has.
         return true;
     };
@@ -283,10 +287,12 @@ mod tests {
         let ddl =
             line(["d", "t"], ["e", "u"]) + &line(["f", "a@0023b"], ["", ""]) + "2026\tDROP\t\t0\tgone\t\t\n";
         let named = named_in(&ddl);
-        for touched in ["d/t.ibd", "d/t#P#p0.ibd", "e/u.frm", "f/a@0023b.ibd", "gone/x.ibd", "gone/y.frm"] {
+        for touched in
+            [".x/d/t.ibd", "d/t.ibd", "d/t#P#p0.ibd", "e/u.frm", "f/a@0023b.ibd", "gone/x.ibd", "gone/y.frm"]
+        {
             assert!(is_named(&named, Path::new(touched)), "{touched}");
         }
-        for other in ["d/u.ibd", "e/t.ibd", "d/tt.ibd", "f/a.ibd", "ibdata1"] {
+        for other in ["d/u.ibd", "e/t.ibd", "d/tt.ibd", "f/a.ibd", ".x/d/u.ibd", "ibdata1"] {
             assert!(!is_named(&named, Path::new(other)), "{other}");
         }
     }

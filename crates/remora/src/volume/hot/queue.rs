@@ -26,7 +26,7 @@ impl HotFeed<'_> {
         let mut open = Vec::new();
         for folder in std::mem::take(&mut self.queues) {
             open.extend(
-                self.open_queue(&folder, rest).map_err(|error| named(&self.data.join(&folder), error))?,
+                self.open_queue(&folder, rest).map_err(|error| named(&self.places.real(&folder), error))?,
             );
         }
         Ok(open)
@@ -37,7 +37,7 @@ impl HotFeed<'_> {
         for _ in 0..LOOKS {
             let before = self.contents(&path)?;
             let Some(parts) = self.open_parts(folder)? else { continue };
-            let entry = match self.machine.tree().entry(&self.data.join(&path)) {
+            let entry = match self.machine.tree().entry(&self.places.real(&path)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 entry => Some(entry?),
             };
@@ -58,13 +58,13 @@ impl HotFeed<'_> {
     fn open_parts(&self, folder: &Path) -> io::Result<Option<Vec<Tail>>> {
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         // First their names and then their lengths, so that all but the newest are whole.
-        let names = match self.machine.disk().list(&self.data.join(folder)) {
+        let names = match self.machine.disk().list(&self.places.real(folder)) {
             Err(error) if missing(&error) => return Ok(Some(Vec::new())),
             names => names?,
         };
         let mut parts = Vec::new();
         for path in names.into_iter().map(|name| folder.join(name)).filter(|path| file::is_queue_part(path)) {
-            let whole = self.data.join(&path);
+            let whole = self.places.real(&path);
             let opened = self.machine.disk().open(&whole).and_then(|file| Ok((file.stat()?.len, file)));
             let entry = self.machine.tree().entry(&whole);
             match opened.and_then(|(len, file)| Ok(Tail { node: Node::of(path, entry?).with_len(len), file }))

@@ -4,11 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use physical::follow::Spooled;
+use serde_json::{Value, json};
 use server::{Flavour, Rights, Session, Version};
 
 use super::HotFeed;
+use crate::boot::need::KEY_PLUGIN;
 use crate::host::Machine;
-use crate::volume::belongs::{self, setting};
+use crate::volume::belongs::setting;
 
 /// The first version with the redo log that can be followed.
 const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };
@@ -29,17 +31,11 @@ const ENGINES: [&str; 13] = [
     "QUEUE",
 ];
 
-/// The setting with the folder of the redo log, which may be anywhere: a copy has it in the data folder.
-const LOG_FOLDER: &str = "innodb_log_group_home_dir";
-/// Settings with folders of files that are expected at the top of the data folder.
-const FOLDERS: [&str; 3] = ["innodb_data_home_dir", "innodb_undo_directory", "aria_log_dir_path"];
 /// Settings of which each other value than `OFF` encrypts something.
-const ENCRYPTS: [&str; 4] =
-    ["innodb_encrypt_log", "innodb_encrypt_tables", "aria_encrypt_tables", "encrypt_binlog"];
+const ENCRYPTS: [&str; 3] = ["innodb_encrypt_log", "aria_encrypt_tables", "encrypt_binlog"];
 
-/// Fails for a server of which a copy made in this way would not be right. Returns the folder of its redo
-/// log.
-pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<PathBuf> {
+/// Fails for a server of which a copy made in this way would not be right.
+pub(super) fn server(session: &mut Session) -> io::Result<()> {
     let about = &session.about;
     let no = |why: String| Err(io::Error::other(format!("{why}; dump the server with 'remora dump'")));
     if about.flavour != Flavour::MariaDb || about.version < FIRST {
@@ -54,17 +50,9 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
     for name in ENCRYPTS {
         if let Some(value) = setting(session, name)?.filter(|value| value != "OFF") {
             return no(format!(
-                "a server with {name}={value} can't be copied while it runs: without its keys nobody can tell whether \
-                 the copy is sound"
+                "a server with {name}={value} can't be copied while it runs: what that encrypts can't be checked without its keys"
             ));
         }
-    }
-    let query = "SELECT name FROM information_schema.innodb_tablespaces_encryption WHERE encryption_scheme <> 0 LIMIT 1";
-    if let Some(name) = session.value(query).map_err(io::Error::other)? {
-        return no(format!(
-            "the tablespace {name} is encrypted, and can't be copied while the server runs: without its key nobody can \
-             tell whether the copy is sound"
-        ));
     }
     engines(session)?;
     // If it can't see all tables, it can't see what engines they are of.
@@ -81,21 +69,30 @@ pub(super) fn server(session: &mut Session, machine: &Machine, data: &Path) -> i
              tables; GRANT SELECT ON *.* shows them"
         )));
     }
-    let mut folders = Vec::new();
-    for name in FOLDERS.into_iter().chain([LOG_FOLDER]) {
-        folders.push(data.join(setting(session, name)?.unwrap_or_default()));
+    Ok(())
+}
+
+/// Where the keys of encrypted tablespaces are, if there are such tablespaces: that is noted. Fails for keys
+/// that a server on a copy could not be given here.
+pub(super) fn keys(session: &mut Session) -> io::Result<Option<Value>> {
+    let query = "SELECT name FROM information_schema.innodb_tablespaces_encryption WHERE encryption_scheme <> 0 LIMIT 1";
+    let name = session.value(query).map_err(io::Error::other)?;
+    let Some(name) = name else { return Ok(None) };
+    let query = "SELECT plugin_name FROM information_schema.plugins WHERE plugin_type = 'ENCRYPTION' AND plugin_status = 'ACTIVE'";
+    let plugin = session.value(query).map_err(io::Error::other)?.unwrap_or_default();
+    if plugin != KEY_PLUGIN {
+        return Err(io::Error::other(format!(
+            "the tablespace {name} is encrypted with keys of '{plugin}', and only keys of {KEY_PLUGIN} can be given to the server \
+             that proves a copy; dump the server with 'remora dump'"
+        )));
     }
-    let mut folders = belongs::resolve(machine, &folders)?;
-    let log = folders.pop().unwrap_or_else(|| data.to_owned());
-    for (name, folder) in FOLDERS.iter().zip(folders) {
-        if folder != data {
-            return Err(io::Error::other(format!(
-                "{name} is {}, and only files at the top of the data folder can be copied while the server runs",
-                folder.display()
-            )));
-        }
-    }
-    Ok(log)
+    let mut text = |name: &str| {
+        Ok::<_, io::Error>(setting(session, &format!("{KEY_PLUGIN}_{name}"))?.unwrap_or_default())
+    };
+    let secret = text("filekey")?;
+    // What is no file is the secret itself, which belongs in no note.
+    let secret = if secret.is_empty() || secret.starts_with("FILE:") { &secret } else { "given" };
+    Ok(Some(json!({"file": text("filename")?, "algorithm": text("encryption_algorithm")?, "secret": secret})))
 }
 
 /// Fails if the first page of the system tablespace is only in the log: without it no server recovers.
@@ -142,7 +139,7 @@ impl HotFeed<'_> {
             Some(path) => Err(io::Error::other(format!(
                 "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
                  again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
-                self.data.join(path).display()
+                self.places.real(path).display()
             ))),
         }
     }
@@ -150,13 +147,18 @@ impl HotFeed<'_> {
     /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,
     /// and the server has not written that page yet.
     pub(super) fn refuse_lost(&self, log: &Spooled) -> io::Result<()> {
-        let is_lost = |path: &&PathBuf| !log.spaces.begins(&format!("./{}", path.display()));
+        // Those from outside have names without a folder to begin with.
+        let name = |path: &Path| match path.to_string_lossy() {
+            path if path.starts_with('.') => path.into_owned(),
+            path => format!("./{path}"),
+        };
+        let is_lost = |path: &&PathBuf| !log.spaces.begins(&name(path));
         match self.unwritten.iter().find(is_lost) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(
                 "the first page of {} is lost: it is zeros, and the redo log does not have it. Dump that table before the server is \
                  started again, if it still can be read",
-                self.data.join(path).display()
+                self.places.real(path).display()
             ))),
         }
     }

@@ -38,7 +38,7 @@ impl HotFeed<'_> {
             if self.before.get(&node.path).is_some_and(|before| now.get(&node.path) == Some(before)) {
                 continue;
             }
-            let whole = self.data.join(&node.path);
+            let whole = self.places.real(&node.path);
             let file = self.machine.disk().open(&whole).map_err(|error| named(&whole, error))?;
             let read = |at, buffer: &mut [u8]| file.read_full_at(at, buffer);
             settle(read, node.len, (&self.aside, *offset)).map_err(|error| named(&whole, error))?;

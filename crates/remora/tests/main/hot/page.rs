@@ -11,7 +11,7 @@ use crate::ssh;
 use crate::support::{Ended, connect, remora, tell, until};
 
 /// Copies a data folder of a server that has ended.
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(copied.success());
 }

@@ -1,0 +1,189 @@
+//! What a server needs that is started on a generation, by what was noted when it was copied.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use anyhow::{Result, bail};
+use block::Repository;
+use serde_json::Value;
+
+/// The plugin whose keys are known here, and the beginning of its settings.
+pub(crate) const KEY_PLUGIN: &str = "file_key_management";
+/// The ways in which it encrypts.
+const ALGORITHMS: [&str; 2] = ["aes_cbc", "aes_ctr"];
+/// How a server names what it can't decrypt.
+const NOT_DECRYPTED: [&str; 3] = ["decrypt", "ncryption key", KEY_PLUGIN];
+
+/// What was noted of a generation, or of the newest one.
+#[derive(Debug)]
+pub(crate) struct Needs {
+    note: Value,
+}
+
+impl Needs {
+    /// Reads it in a repository.
+    pub(crate) fn of(repository: &Repository, generation: Option<u64>) -> Result<Needs> {
+        let all = repository.list()?.generations;
+        let found = all.into_iter().rfind(|found| generation.is_none_or(|number| found.number == number));
+        Ok(Needs::noted(&found.map(|found| found.note).unwrap_or_default()))
+    }
+
+    /// The same by its note.
+    pub(crate) fn noted(note: &str) -> Needs {
+        Needs { note: serde_json::from_str(note).unwrap_or_default() }
+    }
+
+    /// The options of a server: what it needs, and then those that are `given`, which count more.
+    ///
+    /// # Errors
+    /// Without the keys of encrypted tablespaces.
+    pub(crate) fn options(&self, given: &[String]) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        all.extend(self.system().map(|files| format!("--innodb-data-file-path={files}")));
+        if let Some(keys) = self.keys() {
+            all.extend(keys.options(given)?);
+        }
+        all.extend(given.iter().cloned());
+        Ok(all)
+    }
+
+    /// The files of the system tablespace, as the server's setting has them. None if they are the usual ones,
+    /// and for what would lead out of the data folder.
+    pub(crate) fn system(&self) -> Option<&str> {
+        let files = self.note.get("system")?.as_str()?;
+        let is_inside = |file: &str| leads_inside(file.split(':').next().unwrap_or_default().as_bytes());
+        files.split(';').all(is_inside).then_some(files)
+    }
+
+    /// Whether it has tables that were outside of the data folder.
+    pub(crate) fn has_outside(&self) -> bool {
+        self.note.pointer("/outside/tables").and_then(Value::as_u64).is_some_and(|tables| tables > 0)
+    }
+
+    /// The keys of its encrypted tablespaces.
+    pub(crate) fn keys(&self) -> Option<Keys<'_>> {
+        let keys = self.note.get("keys")?;
+        let text = |name: &str| keys.get(name).and_then(Value::as_str).unwrap_or_default();
+        Some(Keys { file: text("file"), algorithm: text("algorithm"), secret: text("secret") })
+    }
+
+    /// What of the damages that a server has found only says that it has other keys.
+    pub(crate) fn not_decrypted<'a>(&self, damages: &'a [String]) -> Option<&'a String> {
+        let is_of_key = |said: &&String| NOT_DECRYPTED.iter().any(|word| said.contains(word));
+        damages.iter().find(is_of_key).filter(|_| self.keys().is_some())
+    }
+}
+
+/// Where the keys are, which are in no backup.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys<'a> {
+    pub(crate) file: &'a str,
+    algorithm: &'a str,
+    /// `FILE:` and the file with the key of that file; `given` if only the server's administrator has it;
+    /// empty if there is none.
+    secret: &'a str,
+}
+
+impl Keys<'_> {
+    fn options(self, given: &[String]) -> Result<Vec<String>> {
+        let Keys { file, algorithm, secret } = self;
+        let name = |option: &str| option.trim_start_matches('-').replace('_', "-");
+        let has = |wanted: &str| given.iter().any(|option| name(option).starts_with(wanted));
+        if !has("file-key-management-filename") && !Path::new(file).is_file() {
+            bail!(
+                "its tablespaces are encrypted, and {file}, the file with their keys, is not on this machine; give it with \
+                 --server-option=--file-key-management-filename=FILE"
+            );
+        }
+        if secret == "given" && !has("file-key-management-filekey") {
+            bail!(
+                "its tablespaces are encrypted, and so is the file with their keys; give the key of that file with \
+                 --server-option=--file-key-management-filekey=FILE:PATH"
+            );
+        }
+        let mut all =
+            vec![format!("--plugin-load-add={KEY_PLUGIN}"), format!("--file-key-management-filename={file}")];
+        if ALGORITHMS.contains(&algorithm) {
+            all.push(format!("--file-key-management-encryption-algorithm={algorithm}"));
+        }
+        if secret.starts_with("FILE:") {
+            all.push(format!("--file-key-management-filekey={secret}"));
+        }
+        Ok(all)
+    }
+}
+
+/// Whether what a link file or a setting says leads from the data folder only down.
+pub(crate) fn leads_inside(said: &[u8]) -> bool {
+    let path = Path::new(OsStr::from_bytes(said.trim_ascii()));
+    path.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Needs, leads_inside};
+
+    #[test]
+    fn a_link_file_leads_out_of_the_data_folder_or_not() {
+        assert!(leads_inside(b".x/d/t.ibd\n") && leads_inside(b"x"));
+        for out in [&b"/x/d/t.ibd"[..], b"../t.ibd", b".x/../../t.ibd", b"./../t.ibd"] {
+            assert!(!leads_inside(out), "{}", String::from_utf8_lossy(out));
+        }
+    }
+
+    #[test]
+    fn a_note_names_no_file_outside_of_the_data_folder() {
+        let said =
+            |files: &str| Needs::noted(&format!("{{\"system\":\"{files}\"}}")).system().map(str::to_owned);
+        for files in ["ibdata1:12M;more/ibdata2:8M:autoextend", "x"] {
+            assert_eq!(said(files).as_deref(), Some(files));
+        }
+        for files in ["/x/ibdata1:12M", "ibdata1:12M;../ibdata2:8M", "a/../../b:8M", "./../b:1M"] {
+            assert_eq!(said(files), None, "{files}");
+        }
+        assert_eq!(Needs::noted("{}").system(), None);
+        assert_eq!(Needs::noted("no note").system(), None);
+    }
+
+    #[test]
+    fn keys_are_found_or_asked_for() {
+        let here = tempfile::NamedTempFile::new().unwrap();
+        let here = here.path().display().to_string();
+        let needs = |file: &str, secret: &str| {
+            let keys = format!("{{\"file\":\"{file}\",\"algorithm\":\"aes_ctr\",\"secret\":\"{secret}\"}}");
+            Needs::noted(&format!("{{\"keys\":{keys}}}"))
+        };
+        let options = |needs: &Needs, given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|option| (*option).to_owned()).collect();
+            needs.options(&given).map(|all| all.join(" ")).map_err(|error| error.to_string())
+        };
+        let all = options(&needs(&here, "FILE:/s"), &["--x"]).unwrap();
+        let wanted = format!(
+            "--plugin-load-add=file_key_management --file-key-management-filename={here} \
+             --file-key-management-encryption-algorithm=aes_ctr --file-key-management-filekey=FILE:/s --x"
+        );
+        assert_eq!(all, wanted);
+        assert!(!options(&needs(&here, ""), &[]).unwrap().contains("filekey"));
+        assert!(options(&needs("/no/file", ""), &[]).unwrap_err().contains("/no/file"));
+        let other = options(&needs("/no/file", ""), &["--file_key_management_filename=/y"]).unwrap();
+        assert!(other.ends_with("=/y"), "{other}");
+        assert!(options(&needs(&here, "given"), &[]).unwrap_err().contains("filekey"));
+        let other = options(&needs(&here, "given"), &["--file-key-management-filekey=x"]).unwrap();
+        assert!(other.matches("filekey").count() == 1, "{other}");
+        assert_eq!(options(&Needs::noted("{}"), &["--x"]).unwrap(), "--x");
+    }
+
+    #[test]
+    fn other_keys_are_no_damage() {
+        let said = |text: &str| vec!["the server says: x".to_owned(), text.to_owned()];
+        let encrypted = Needs::noted("{\"keys\":{\"file\":\"/k\"}}");
+        for text in
+            ["uncompress or decrypt failed", "Encryption key is not found", "Can't open file_key_management"]
+        {
+            assert!(encrypted.not_decrypted(&said(text)).is_some_and(|found| found == text));
+            assert_eq!(Needs::noted("{}").not_decrypted(&said(text)), None);
+        }
+        assert_eq!(encrypted.not_decrypted(&said("page 5 is corrupted")), None);
+    }
+}
