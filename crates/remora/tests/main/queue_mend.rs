@@ -39,15 +39,19 @@ fn a_list_has_what_queues_hold_and_their_options() {
     run("CREATE TABLE shop.later (id INT, at INT) ENGINE=QUEUE DUE=at");
     run("INSERT INTO shop.later VALUES (1, UNIX_TIMESTAMP() + 900), (2, NULL)");
     run("SELECT queue_lease_json(30, 1, 'shop.jobs', 0)");
+    run("CREATE TABLE shop.line (id INT, k INT) ENGINE=QUEUE FIFO=k DEDUPE=id");
+    run("INSERT INTO shop.line VALUES (1, 7), (2, 7), (3, 7), (3, 8)");
     let cells = |text: &str, name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let shown = ended(&server, &["list"]).exits(0).out;
-    assert_eq!(cells(&shown, "shop.jobs")[..6], ["5", "1", "1", "0", "0", "6"]);
-    assert_eq!(cells(&shown, "shop.jobs")[7..], ["TRIES='2'", "DEAD='dead'"]);
-    assert_eq!(cells(&shown, "shop.later")[..6], ["1", "1", "0", "1", "0", "0"]);
-    assert!(cells(&shown, "shop.dead")[6].contains(':'), "{shown}");
+    assert_eq!(cells(&shown, "shop.jobs")[..7], ["5", "0", "1", "1", "0", "0", "6"]);
+    assert_eq!(cells(&shown, "shop.jobs")[8..], ["TRIES='2'", "DEAD='dead'"]);
+    assert_eq!(cells(&shown, "shop.later")[..7], ["1", "0", "1", "0", "1", "0", "0"]);
+    assert_eq!(cells(&shown, "shop.line")[..2], ["3", "2"]);
+    assert_eq!(lines(&server, &["list", "shop.line"])[0]["left_out"], 1);
+    assert!(cells(&shown, "shop.dead")[7].contains(':'), "{shown}");
     // Nobody has used them since.
     drop(session);
     server.stop().unwrap();

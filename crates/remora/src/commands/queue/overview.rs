@@ -8,8 +8,8 @@ use server::{Error, Session, TableName};
 
 use crate::report::Report;
 
-const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, \
-     waiters, bytes, rows_written, rows_removed, oldest_age FROM information_schema.queues ORDER BY 1, 2";
+const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, behind, \
+     left_out, waiters, bytes, rows_written, rows_removed, oldest_age FROM information_schema.queues ORDER BY 1, 2";
 
 /// One queue at one moment.
 pub(crate) struct Line {
@@ -24,6 +24,10 @@ pub(crate) struct Line {
     pub(crate) dead: u64,
     /// Rows that had no tries left and went to another queue.
     pub(crate) buried: u64,
+    /// Waiting rows that an earlier one of their key holds up.
+    pub(crate) behind: u64,
+    /// Rows that were left out as doubles.
+    pub(crate) left_out: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) written: u64,
@@ -93,7 +97,9 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
     let numbers: Vec<Option<u64>> = numbers.iter().map(number).collect::<Option<_>>()?;
     let (oldest_s, numbers) = numbers.split_last()?;
     let numbers: Vec<u64> = numbers.iter().copied().collect::<Option<_>>()?;
-    let [waiting, owned, leased, later, dead, buried, waiters, bytes, written, removed] = numbers[..] else {
+    let [waiting, owned, leased, later, dead, buried, behind, left_out, waiters, bytes, written, removed] =
+        numbers[..]
+    else {
         return None;
     };
     let (name, oldest_s) = (format!("{schema}.{table}"), *oldest_s);
@@ -105,6 +111,8 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         later,
         dead,
         buried,
+        behind,
+        left_out,
         waiters,
         bytes,
         written,

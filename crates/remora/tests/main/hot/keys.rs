@@ -16,7 +16,10 @@ fn plugin() -> Option<PathBuf> {
     let found =
         found.map(|folder| folder.join("file_key_management.so")).into_iter().find(|path| path.is_file());
     if found.is_none() {
-        skipped("encrypted tablespaces", "file_key_management.so is not there: 'cargo xtask setup' brings it");
+        skipped(
+            "encrypted tablespaces",
+            "file_key_management.so is not there: 'cargo xtask setup' brings it",
+        );
     }
     found
 }
