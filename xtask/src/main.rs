@@ -134,8 +134,13 @@ fn ci(arguments: &[String]) -> Result<()> {
             let fuzzed = patiently(&["fuzz", "all", FUZZ_S])?;
             anyhow::Ok((fuzzed, patiently(&["size"])?))
         });
-        test::run(&["--all-servers".to_owned()])?;
-        beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let tested = test::run(&["--all-servers".to_owned()]);
+        let beside = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if let (Err(_), Err(error)) = (&tested, &beside) {
+            // Only one of them is returned.
+            println!("xtask: {error:#}");
+        }
+        tested.and(beside)
     })?;
     println!("{guest}\n{fuzzed}\n{size}");
     Ok(())

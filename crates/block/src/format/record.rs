@@ -127,9 +127,10 @@ impl Record {
         let mut rest = Fields::new(fields.bytes(count * CHANGE_BYTES)?);
         let groups = (0..groups).map(|_| group(&mut fields)).collect::<Result<Vec<_>, _>>()?;
         fields.end()?;
+        let mut named = Named { groups: &groups, first: Table::default() };
         let mut changes: Vec<Change> = Vec::with_capacity(count);
         for _ in 0..count {
-            let change = change(&mut rest, &groups)?;
+            let change = change(&mut rest, &mut named)?;
             if changes.last().is_some_and(|(before, _)| *before >= change.0) {
                 return Err(fields.wrong("blocks out of order"));
             }
@@ -137,6 +138,9 @@ impl Record {
         }
         if changes.is_empty() && content != ZERO {
             return Err(fields.wrong("zeros with content"));
+        }
+        if named.first.numbers.len() != groups.len() {
+            return Err(fields.wrong("a group without blocks"));
         }
         Ok(Record { chunk, content, changes })
     }
@@ -163,7 +167,21 @@ pub fn record_len(bytes: &[u8]) -> Result<usize, Corrupt> {
     }
 }
 
-fn change(fields: &mut Fields<'_>, groups: &[Group]) -> Result<Change, Corrupt> {
+/// The groups of a record that is read. They are in the order in which blocks first name them, each once.
+struct Named<'a> {
+    groups: &'a [Group],
+    /// Those that were named.
+    first: Table,
+}
+
+impl Named<'_> {
+    fn get(&mut self, number: u16, slot: u8) -> Option<Group> {
+        let group = *self.groups.get(usize::from(number)).filter(|group| slot < group.blocks)?;
+        (self.first.number(&group) == number).then_some(group)
+    }
+}
+
+fn change(fields: &mut Fields<'_>, named: &mut Named<'_>) -> Result<Change, Corrupt> {
     let [block, kind, slot, base_slot] = fields.array()?;
     let (group, base) = (fields.u16()?, fields.u16()?);
     let hash = fields.hash()?;
@@ -171,13 +189,11 @@ fn change(fields: &mut Fields<'_>, groups: &[Group]) -> Result<Change, Corrupt> 
         let zero = (slot, base_slot, group, base, hash) == (0, 0, NONE, NONE, ZERO);
         return if zero { Ok((block, None)) } else { Err(fields.wrong("a block of zeros with content")) };
     }
-    let named =
-        |number: u16, slot: u8| groups.get(usize::from(number)).copied().filter(|group| slot < group.blocks);
-    let group = named(group, slot).ok_or(fields.wrong("a block in no group"))?;
+    let group = named.get(group, slot).ok_or(fields.wrong("a block in no group"))?;
     let base = match (kind, group.method) {
         (1, Method::Raw | Method::Zstd) if base == NONE && base_slot == 0 => None,
         (2, Method::Delta) => {
-            let base = named(base, base_slot).filter(|base| base.method != Method::Delta);
+            let base = named.get(base, base_slot).filter(|base| base.method != Method::Delta);
             Some((base.ok_or(fields.wrong("a difference to nothing"))?, base_slot))
         }
         _ => return Err(fields.wrong("a block of unknown kind")),
