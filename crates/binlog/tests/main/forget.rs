@@ -100,7 +100,7 @@ fn what_the_index_has_before_a_file_is_older_whatever_its_name() {
     is_tidy(&disk);
     // What a run has left that was killed: it is older by its name.
     let put = |name: &str| disk.put(&line.folder().join(name), &[0; 64]);
-    ["bin.000001", "bin.00000x", "old.000001"].into_iter().for_each(put);
+    ["bin.000000", "bin.00000x", "old.000001"].into_iter().for_each(put);
     assert_eq!(run(&disk, &["bin.000003"]).unwrap().unwrap().files, 2);
     let left = disk.list(line.folder()).unwrap().into_iter().map(|name| name.into_string().unwrap());
     let left: Vec<String> = left.filter(|name| name.contains(".0000")).collect();
