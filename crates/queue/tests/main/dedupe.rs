@@ -11,8 +11,8 @@ use queue::{
 };
 
 use crate::support::{
-    DEAD, FOLDER, Ranked, WHOLE, all, ends, limited, ordered, pass_ms, poll, prepared, session, set_wall,
-    texts, timed, wall, whole_row, xid,
+    DEAD, FOLDER, Ranked, WHOLE, all, altered, ends, limited, ordered, pass_ms, poll, prepared, session,
+    set_wall, texts, timed, wall, whole_row, xid,
 };
 
 const MINUTE_MS: u64 = 60_000;
@@ -216,19 +216,8 @@ fn a_copy_has_all_rows_and_knows_the_keys_of_those_that_are_gone() {
     let mut taker = session(1);
     take(&mut taker, &place.queue, 1);
     taker.end().unwrap();
-    let (copy, away) = (Path::new("/db/copy"), Path::new("/db/away"));
-    place.queue.hold_back().unwrap();
-    place.engine.create(copy, place.queue.definition()).unwrap();
-    let new = place.engine.open(copy).unwrap();
-    let mut cursor = place.queue.copy_cursor();
-    while let Some((_, row)) = cursor.advance().unwrap() {
-        new.publish(&[row], None).unwrap();
-    }
-    place.queue.copied_to(&new).unwrap();
-    place.engine.rename(Path::new(FOLDER), away).unwrap();
-    place.queue.replaced_by(&new, || place.engine.rename(copy, Path::new(FOLDER))).unwrap();
-    place.queue.let_go();
-    drop((taker, cursor, new));
+    let new = altered(&place.engine, &place.queue, place.queue.definition()).unwrap();
+    drop((taker, new));
     let place = place.reopened();
     assert_eq!(there(&place.queue), ["a2", "b2"]);
     assert_eq!(put(&place.queue, &["c1", "c2"]), 2);

@@ -8,8 +8,8 @@ use disk::faults::FaultDisk;
 use queue::{Cursor, Definition, Engine, Error, Kind, Options, Order, Patience, RowId, Sync, Waited};
 
 use crate::support::{
-    FOLDER, Ranked, WHOLE, all, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll, prepared,
-    session, set_wall, texts, timed, wall, whole_row, xid,
+    FOLDER, Ranked, WHOLE, all, altered, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll,
+    prepared, session, set_wall, texts, timed, wall, whole_row, xid,
 };
 
 const DUE: Order = Order { due: Some(0), priority: None, fifo: None };
@@ -316,18 +316,7 @@ fn alter_with_rows_that_are_due_later() {
     let mut taker = session(1);
     taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
     // The column says nothing in the old shape.
-    let (copy, away) = (Path::new("/db/copy"), Path::new("/db/away"));
-    place.queue.hold_back().unwrap();
-    place.engine.create(copy, &due(Sync::Always)).unwrap();
-    let new = place.engine.open(copy).unwrap();
-    let mut cursor = place.queue.copy_cursor();
-    while let Some((_, row)) = cursor.advance().unwrap() {
-        new.publish(&[row], None).unwrap();
-    }
-    place.queue.copied_to(&new).unwrap();
-    place.engine.rename(Path::new(FOLDER), away).unwrap();
-    place.queue.replaced_by(&new, || place.engine.rename(copy, Path::new(FOLDER))).unwrap();
-    place.queue.let_go();
+    let new = altered(&place.engine, &place.queue, &due(Sync::Always)).unwrap();
     assert_eq!(texts(&session(2), &new), ["c"]);
     let status = new.status();
     assert_eq!((status.owned, status.delayed), (2, 1), "the owner keeps its row");

@@ -12,8 +12,8 @@ use queue::{
 };
 
 use crate::support::{
-    DEAD, FOLDER, Ranked, WHOLE, all, ends, limited, ordered, ordered_row, pass_ms, poll, session, text_of,
-    texts, timed, whole_row, xid,
+    Begins, DEAD, FOLDER, Ranked, WHOLE, all, altered, ends, limited, ordered, ordered_row, pass_ms, poll,
+    session, text_of, texts, timed, whole_row, xid,
 };
 
 const FIFO: Order = Order { due: None, priority: None, fifo: Some(0) };
@@ -298,35 +298,11 @@ fn alter_with_rows_in_flight() {
     assert_eq!(take(&mut taker, &place.queue, 2), ["a1", "b1"], "without FIFO both");
     let leased = lease(&place.queue, 1);
     assert_eq!(place.queue.nack(&[leased[0].1], None, "").unwrap(), 1);
-    let (copy, away) = (Path::new("/db/copy"), Path::new("/db/away"));
-    place.queue.hold_back().unwrap();
-    place.engine.create(copy, &Definition { policy, ..fifo(Sync::Always) }).unwrap();
-    let new = place.engine.open(copy).unwrap();
-    let mut cursor = place.queue.copy_cursor();
-    while let Some((_, row)) = cursor.advance().unwrap() {
-        new.publish(&[row], None).unwrap();
-    }
-    place.queue.copied_to(&new).unwrap();
-    place.engine.rename(Path::new(FOLDER), away).unwrap();
-    place.queue.replaced_by(&new, || place.engine.rename(copy, Path::new(FOLDER))).unwrap();
-    place.queue.let_go();
+    let new = altered(&place.engine, &place.queue, &Definition { policy, ..fifo(Sync::Always) }).unwrap();
     let mut other = session(2);
     assert_eq!(take(&mut other, &new, 9), ["b2", "a3"], "2 has none in flight: a2 is dead");
     taker.end().unwrap();
     assert_eq!(take(&mut other, &new, 9), ["c1"]);
-}
-
-/// Rows whose text begins with this.
-struct Begins(&'static str);
-
-impl Filter for Begins {
-    fn text(&self) -> &str {
-        self.0
-    }
-
-    fn matches(&self, row: &[u8]) -> bool {
-        text_of(row).starts_with(self.0)
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use disk::faults::{FaultDisk, Unsynced};
 use queue::{Definition, Engine, Error, LeasedRow, Options, Patience, Policy, Queue, Session, Sync, Token};
 
 use crate::support::{
-    DEAD, FOLDER, all, definition, ends, limited, pass_ms, poll, put, rows, seen, session, timed,
+    DEAD, FOLDER, all, altered, definition, ends, limited, pass_ms, poll, put, rows, seen, session, timed,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -234,24 +234,6 @@ fn without_a_place_for_them_rows_without_tries_left_stay() {
     assert_eq!((counts(&both.queue), both.queue.why_unburied()), ((0, 0, 0, 0), None));
 }
 
-/// Alters a queue so that it has another definition.
-fn altered(both: &Both, definition: &Definition) -> Result<Arc<Queue>, Error> {
-    let (copy, away) = (Path::new("/db/copy"), Path::new("/db/away"));
-    both.queue.hold_back()?;
-    both.engine.create(copy, definition).unwrap();
-    let new = both.engine.open(copy).unwrap();
-    let mut cursor = both.queue.copy_cursor();
-    while let Some((_, row)) = cursor.advance().unwrap() {
-        new.publish(&[row], None).unwrap();
-    }
-    both.queue.copied_to(&new).unwrap();
-    both.engine.rename(Path::new(FOLDER), away).unwrap();
-    both.queue.replaced_by(&new, || both.engine.rename(copy, Path::new(FOLDER))).unwrap();
-    both.queue.let_go();
-    both.engine.remove(away).unwrap();
-    Ok(new)
-}
-
 #[test]
 fn alter_with_policies() {
     let of = |policy| Definition { policy, ..definition(Sync::Always) };
@@ -266,7 +248,7 @@ fn alter_with_policies() {
     both.queue.end_due().unwrap();
     assert_eq!(counts(&both.queue), (1, 0, 1, 1));
     // More tries: the row that had none left is tried again.
-    both.queue = altered(&both, &of(limited(3, "2,1,0", true))).unwrap();
+    both.queue = altered(&both.engine, &both.queue, &of(limited(3, "2,1,0", true))).unwrap();
     assert_eq!(counts(&both.queue), (2, 0, 1, 0));
     both = both.reopened();
     assert_eq!(counts(&both.queue), (2, 0, 1, 0));
@@ -282,7 +264,7 @@ fn alter_with_policies() {
     pass_ms(10_000);
     both.queue.end_due().unwrap();
     assert_eq!(counts(&both.queue), (0, 0, 2, 0));
-    both.queue = altered(&both, &definition(Sync::Always)).unwrap();
+    both.queue = altered(&both.engine, &both.queue, &definition(Sync::Always)).unwrap();
     assert_eq!(counts(&both.queue), (1, 0, 1, 0));
     both = both.reopened();
     assert_eq!(counts(&both.queue), (1, 0, 1, 0));
@@ -319,9 +301,12 @@ fn a_row_that_is_in_both_queues_is_ended_before_its_queue_is_copied() {
         }
     }
     assert_eq!((both.queue.rows(), both.dead.rows()), (1, 1));
-    assert!(matches!(altered(&both, &of(limited(1, "0,1,0", true))), Err(Error::Disk { .. })));
+    assert!(matches!(
+        altered(&both.engine, &both.queue, &of(limited(1, "0,1,0", true))),
+        Err(Error::Disk { .. })
+    ));
     both.disk.limit(u64::MAX);
-    both.queue = altered(&both, &of(limited(1, "0,1,0", true))).unwrap();
+    both.queue = altered(&both.engine, &both.queue, &of(limited(1, "0,1,0", true))).unwrap();
     both.queue.bury().unwrap();
     assert_eq!((both.queue.rows(), both.dead.rows()), (0, 1));
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disk::faults::FaultDisk;
-use queue::{Engine, Error, Filter, Kind, Order, Patience, Queue, Session, Sync, Target, Waited};
+use queue::{Engine, Error, Kind, Order, Patience, Queue, Session, Sync, Target, Waited};
 
 use crate::support::{
-    FOLDER, Ranked, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed, whole_row,
+    Begins, FOLDER, Ranked, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed,
+    whole_row,
 };
 
 const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None };
@@ -116,19 +117,6 @@ fn who_waits_is_given_the_rows_that_come_first() {
         assert_eq!(waiter.join().unwrap(), ["a", "b"]);
         assert_eq!(queue.status().counters.handed_over, 2);
     });
-}
-
-/// Rows whose text begins with this.
-struct Begins(&'static str);
-
-impl Filter for Begins {
-    fn text(&self) -> &str {
-        self.0
-    }
-
-    fn matches(&self, row: &[u8]) -> bool {
-        text_of(row).starts_with(self.0)
-    }
 }
 
 #[test]

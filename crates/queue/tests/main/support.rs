@@ -9,8 +9,8 @@ use std::time::Duration;
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Column, Definition, Engine, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue, RowId,
-    Schema, Session, Status, Sync, Target, Xid,
+    Column, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue,
+    RowId, Schema, Session, Status, Sync, Target, Xid,
 };
 
 /// Where the queue of a test lives.
@@ -286,5 +286,40 @@ impl Ranked {
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         Ranked { disk, engine, queue }
+    }
+}
+
+/// Alters a queue so that it has another definition, as the server does it, and returns the new one.
+pub(crate) fn altered(
+    engine: &Engine,
+    queue: &Arc<Queue>,
+    definition: &Definition,
+) -> Result<Arc<Queue>, Error> {
+    let (copy, away) = (Path::new("/db/copy"), Path::new("/db/away"));
+    queue.hold_back()?;
+    engine.create(copy, definition).unwrap();
+    let new = engine.open(copy).unwrap();
+    let mut cursor = queue.copy_cursor();
+    while let Some((_, row)) = cursor.advance().unwrap() {
+        new.publish(&[row], None).unwrap();
+    }
+    queue.copied_to(&new).unwrap();
+    engine.rename(Path::new(FOLDER), away).unwrap();
+    queue.replaced_by(&new, || engine.rename(copy, Path::new(FOLDER))).unwrap();
+    queue.let_go();
+    engine.remove(away).unwrap();
+    Ok(new)
+}
+
+/// Rows whose text begins with this.
+pub(crate) struct Begins(pub(crate) &'static str);
+
+impl Filter for Begins {
+    fn text(&self) -> &str {
+        self.0
+    }
+
+    fn matches(&self, row: &[u8]) -> bool {
+        text_of(row).starts_with(self.0)
     }
 }
