@@ -25,6 +25,13 @@ def connect(url, size=4):
     return create_engine(url, pool_size=size, max_overflow=0, pool_pre_ping=True, future=True)
 
 
+def prepare(engine, tables):
+    """Makes what is not there yet."""
+    with alone(engine) as connection:
+        for table in tables:
+            connection.execute(text(table))
+
+
 def alone(engine):
     """A connection on which each statement is a transaction of its own."""
     return engine.connect().execution_options(isolation_level="AUTOCOMMIT")

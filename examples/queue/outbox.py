@@ -8,7 +8,9 @@ The message is published by a trigger, so no program can forget it.
 
 import sys
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
+
+import jobs
 
 TABLES = [
     "CREATE TABLE IF NOT EXISTS orders (id BIGINT PRIMARY KEY, what VARCHAR(50)) ENGINE=InnoDB",
@@ -40,10 +42,8 @@ def relay(engine):
 
 
 if __name__ == "__main__":
-    engine = create_engine(sys.argv[1], future=True)
-    with engine.begin() as connection:
-        for table in TABLES:
-            connection.execute(text(table))
+    engine = jobs.connect(sys.argv[1])
+    jobs.prepare(engine, TABLES)
     if sys.argv[2] == "place":
         place(engine, int(sys.argv[3]))
     else:

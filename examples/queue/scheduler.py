@@ -9,7 +9,9 @@ However often schedulers are killed, each job has exactly one run that is to com
 import sys
 import time
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
+
+import jobs
 
 TABLES = [
     """CREATE TABLE IF NOT EXISTS run (name VARCHAR(50), every_ms INT, at TIMESTAMP(3) NULL)
@@ -40,10 +42,8 @@ def run(engine, seconds):
 
 
 if __name__ == "__main__":
-    engine = create_engine(sys.argv[1], future=True)
-    with engine.begin() as connection:
-        for table in TABLES:
-            connection.execute(text(table))
+    engine = jobs.connect(sys.argv[1])
+    jobs.prepare(engine, TABLES)
     if sys.argv[2] == "add":
         add(engine, sys.argv[3], int(sys.argv[4]))
     else:

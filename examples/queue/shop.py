@@ -6,7 +6,7 @@
 
 import sys
 
-from sqlalchemy import BigInteger, Column, String, text
+from sqlalchemy import BigInteger, Column, String
 from sqlalchemy.orm import Session, declarative_base
 
 import jobs
@@ -44,9 +44,7 @@ def order(number):
 if __name__ == "__main__":
     engine = jobs.connect(sys.argv[1])
     Base.metadata.create_all(engine)
-    with jobs.alone(engine) as connection:
-        for table in jobs.TABLES:
-            connection.execute(text(table))
+    jobs.prepare(engine, jobs.TABLES)
     if sys.argv[2] == "order":
         for number in range(int(sys.argv[3])):
             try:

@@ -8,8 +8,6 @@ import sys
 import urllib.error
 import urllib.request
 
-from sqlalchemy import text
-
 import jobs
 
 TABLES = [
@@ -30,9 +28,7 @@ def send(row, number):
 
 if __name__ == "__main__":
     engine = jobs.connect(sys.argv[1])
-    with jobs.alone(engine) as connection:
-        for table in TABLES:
-            connection.execute(text(table))
+    jobs.prepare(engine, TABLES)
     # Those that wait for their next try are shorter away than this.
     while jobs.work(engine, "webhook", send, wait=2) or "--once" not in sys.argv:
         pass
