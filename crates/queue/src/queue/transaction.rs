@@ -96,7 +96,8 @@ impl Queue {
             if !state.transactions.open.contains_key(&tx) {
                 return Err(Error::UnknownTransaction);
             }
-            let added = state.transactions.open.get(&tx).filter(|_| commit).map(|prepared| prepared.rows);
+            let asks = commit && self.definition().dedupe.is_some();
+            let added = state.transactions.open.get(&tx).filter(|_| asks).map(|prepared| prepared.rows);
             let added = added.map(|rows| state.owned_in(rows, OwnerId::transaction(tx))).unwrap_or_default();
             // Those that came before it was committed leave its own rows out.
             if let Some(doubles) = self.doubles(&mut state, &added)?
@@ -106,7 +107,7 @@ impl Queue {
                     state.gather.acknowledge(&doubles);
                 }
                 state.gather.decide(tx, commit);
-                if self.definition().dedupe.is_some() {
+                if asks {
                     let new: Vec<RowId> =
                         added.into_iter().filter(|row| doubles.binary_search(row).is_err()).collect();
                     let keys = state.index.keys(&new)?;
