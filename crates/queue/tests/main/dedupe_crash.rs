@@ -3,14 +3,12 @@
 //! out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
-use disk::faults::{FaultDisk, Unsynced};
-use queue::{Dedupe, Definition, Engine, Error, Order, Queue, Sync};
+use queue::{Dedupe, Definition, Error, Order, Queue, Sync};
 
 use crate::support::{
-    FOLDER, WHOLE, all, ordered, pass_ms, poll, session, set_wall, texts, timed, wall, whole_row, xid,
+    WHOLE, all, ordered, pass_ms, poll, session, set_wall, stopped_at_each_sync, texts, wall, whole_row, xid,
 };
 
 const FOR_MS: u64 = 10_000;
@@ -31,17 +29,6 @@ fn key_of(text: &str) -> i64 {
 
 fn row(text: &str) -> Vec<u8> {
     whole_row(Some(key_of(text)), None, text)
-}
-
-fn open(disk: &FaultDisk, create: Option<u64>) -> Result<(Engine, Arc<Queue>), Error> {
-    let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
-    if let Some(for_ms) = create {
-        let definition = ordered(Sync::Always, WHOLE, Order::default());
-        let dedupe = Some(Dedupe { column: 0, for_ms });
-        engine.create(Path::new(FOLDER), &Definition { transactional: true, dedupe, ..definition })?;
-    }
-    let queue = engine.open(Path::new(FOLDER))?;
-    Ok((engine, queue))
 }
 
 impl Known {
@@ -128,30 +115,15 @@ fn compare(queue: &Arc<Queue>, known: &Known, for_ms: u64) -> Result<(), Error> 
 #[test]
 fn keys_that_came_leave_others_out_over_crashes() {
     for for_ms in [FOR_MS, 0] {
-        let play = |disk: &FaultDisk| {
+        println!("for {for_ms} ms");
+        let definition = ordered(Sync::Always, WHOLE, Order::default());
+        let dedupe = Some(Dedupe { column: 0, for_ms });
+        let definition = Definition { transactional: true, dedupe, ..definition };
+        let run = |queue: &Arc<Queue>, known: &mut Known| {
             set_wall(1_700_000_000_000);
-            let mut known = Known::default();
-            let opened = open(disk, Some(for_ms)).ok();
-            opened.map(|(engine, queue)| {
-                run(&queue, &mut known, for_ms).ok();
-                drop(engine);
-                known
-            })
+            run(queue, known, for_ms)
         };
-        let calm = FaultDisk::default();
-        assert!(play(&calm).unwrap().unsure.is_empty());
-        for stop in 0..=calm.syncs() {
-            let disk = FaultDisk::stopping_at(stop);
-            let known = play(&disk);
-            for unsynced in Unsynced::ALL {
-                // Shown by the test runner when something below fails.
-                println!("for {for_ms} ms, stopped at sync {stop}, {unsynced:?}");
-                match (open(&disk.after_crash(unsynced), None), &known) {
-                    (Ok((_engine, queue)), Some(known)) => compare(&queue, known, for_ms).unwrap(),
-                    (Err(Error::Missing { .. }) | Ok(_), None) => {}
-                    (Err(error), _) => panic!("{error}"),
-                }
-            }
-        }
+        let compare = |queue: &Arc<Queue>, known: &Known| compare(queue, known, for_ms);
+        assert!(stopped_at_each_sync(&definition, run, compare).unsure.is_empty());
     }
 }

@@ -2,14 +2,14 @@
 //! Of each key the rows that were not ended are there, and are given in order and one at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use disk::faults::{FaultDisk, Unsynced};
-use queue::{Definition, Engine, Error, Order, Queue, Sync};
+use queue::{Definition, Error, Order, Queue, Sync};
 
-use crate::support::{FOLDER, WHOLE, all, ordered, pass_ms, poll, session, texts, timed, whole_row, xid};
+use crate::support::{
+    WHOLE, all, ordered, pass_ms, poll, session, stopped_at_each_sync, texts, whole_row, xid,
+};
 
 /// What clients know of the rows when the queue stops. A text is the key and the number of the row.
 #[derive(Default)]
@@ -21,16 +21,6 @@ struct Known {
 
 fn key_of(text: &str) -> &str {
     text.split_once(' ').unwrap().0
-}
-
-fn open(disk: &FaultDisk, create: bool) -> Result<(Engine, Arc<Queue>), Error> {
-    let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
-    if create {
-        let definition = ordered(Sync::Always, WHOLE, Order { fifo: Some(0), ..Order::default() });
-        engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition })?;
-    }
-    let queue = engine.open(Path::new(FOLDER))?;
-    Ok((engine, queue))
 }
 
 fn run(queue: &Arc<Queue>, known: &mut Known) -> Result<(), Error> {
@@ -105,28 +95,7 @@ fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), Error> {
 
 #[test]
 fn keys_keep_their_order_over_crashes() {
-    let play = |disk: &FaultDisk| {
-        let mut known = Known::default();
-        let opened = open(disk, true).ok();
-        opened.map(|(engine, queue)| {
-            run(&queue, &mut known).ok();
-            drop(engine);
-            known
-        })
-    };
-    let calm = FaultDisk::default();
-    assert!(play(&calm).unwrap().unsure.is_empty());
-    for stop in 0..=calm.syncs() {
-        let disk = FaultDisk::stopping_at(stop);
-        let known = play(&disk);
-        for unsynced in Unsynced::ALL {
-            // Shown by the test runner when something below fails.
-            println!("stopped at sync {stop}, {unsynced:?}");
-            match (open(&disk.after_crash(unsynced), false), &known) {
-                (Ok((_engine, queue)), Some(known)) => compare(&queue, known).unwrap(),
-                (Err(Error::Missing { .. }) | Ok(_), None) => {}
-                (Err(error), _) => panic!("{error}"),
-            }
-        }
-    }
+    let definition = ordered(Sync::Always, WHOLE, Order { fifo: Some(0), ..Order::default() });
+    let definition = Definition { transactional: true, ..definition };
+    assert!(stopped_at_each_sync(&definition, run, compare).unsure.is_empty());
 }

@@ -323,3 +323,45 @@ impl Filter for Begins {
         text_of(row).starts_with(self.0)
     }
 }
+
+/// Does the same on a disk that stops at each of its syncs in turn, and compares what is known with what is
+/// there after each kind of crash. Returns what is known when nothing stops it.
+pub(crate) fn stopped_at_each_sync<K: Default>(
+    definition: &Definition,
+    run: impl Fn(&Arc<Queue>, &mut K) -> Result<(), Error>,
+    compare: impl Fn(&Arc<Queue>, &K) -> Result<(), Error>,
+) -> K {
+    let open = |disk: &FaultDisk, is_new: bool| {
+        let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
+        if is_new {
+            engine.create(Path::new(FOLDER), definition)?;
+        }
+        let queue = engine.open(Path::new(FOLDER))?;
+        Ok((engine, queue))
+    };
+    let play = |disk: &FaultDisk| {
+        let mut known = K::default();
+        let opened = open(disk, true).ok();
+        opened.map(|(engine, queue)| {
+            run(&queue, &mut known).ok();
+            drop(engine);
+            known
+        })
+    };
+    let calm = FaultDisk::default();
+    let whole = play(&calm).unwrap();
+    for stop in 0..=calm.syncs() {
+        let disk = FaultDisk::stopping_at(stop);
+        let known = play(&disk);
+        for unsynced in Unsynced::ALL {
+            // Shown by the test runner when something below fails.
+            println!("stopped at sync {stop}, {unsynced:?}");
+            match (open(&disk.after_crash(unsynced), false), &known) {
+                (Ok((_engine, queue)), Some(known)) => compare(&queue, known).unwrap(),
+                (Err(Error::Missing { .. }) | Ok(_), None) => {}
+                (Err(error), _) => panic!("{error}"),
+            }
+        }
+    }
+    whole
+}
