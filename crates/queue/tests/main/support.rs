@@ -326,6 +326,7 @@ impl Filter for Begins {
 
 /// Does the same on a disk that stops at each of its syncs in turn, and compares what is known with what is
 /// there after each kind of crash. Returns what is known when nothing stops it.
+#[expect(clippy::print_stdout, reason = "the test runner shows it when something fails")]
 pub(crate) fn stopped_at_each_sync<K: Default>(
     definition: &Definition,
     run: impl Fn(&Arc<Queue>, &mut K) -> Result<(), Error>,
@@ -354,7 +355,6 @@ pub(crate) fn stopped_at_each_sync<K: Default>(
         let disk = FaultDisk::stopping_at(stop);
         let known = play(&disk);
         for unsynced in Unsynced::ALL {
-            // Shown by the test runner when something below fails.
             println!("stopped at sync {stop}, {unsynced:?}");
             match (open(&disk.after_crash(unsynced), false), &known) {
                 (Ok((_engine, queue)), Some(known)) => compare(&queue, known).unwrap(),
