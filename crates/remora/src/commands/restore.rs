@@ -254,8 +254,8 @@ fn tell_of_needs(note: &Value, needs: &Needs, report: &Report) {
         report.note(&format!(
             "{} of tables with DATA DIRECTORY: what was in /x is in .x, where the .isl files lead, and the server refuses to alter \
              such a table there. SET sql_mode='NO_DIR_IN_CREATE' and ALTER TABLE ... FORCE, ALGORITHM=COPY bring one to the others. To \
-             have them where they were, let a server recover it and stop that, move the files, and write / for the first dot in the .isl \
-             files",
+             put the tables back where they were, start a server on the folder once and stop it, move the files, and replace the first \
+             dot in each .isl file by /",
             count(tables, "file")
         ));
     }

@@ -86,7 +86,7 @@ pub(crate) fn boot(
     }
     if let Some(said) = needs.not_decrypted(&found.checked.damages) {
         bail!(
-            "{}@{generation} is encrypted, and the server could not decrypt it, which says nothing about it: are these its keys? {said}",
+            "{}@{generation} is encrypted, and the server could not decrypt it: are these its keys? Whether it is sound is still unknown. {said}",
             named.name
         );
     }
