@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use sandbox::{Ability, Product};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{cargo, places, plugin, root, run as show_and_run, setup, shown, target};
 
@@ -22,6 +23,14 @@ const QUEUE_SERVER: &str = "REMORA_QUEUE_SERVER";
 /// How many tests run at a time. Unless the user sets it there are two for each core, since tests wait for
 /// servers and disks much of their time.
 const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Names the folder for files that tests make.
+const SCRATCH: &str = "TMPDIR";
+
+/// A file system in memory, and how much memory must be free for the tests to be there: several times as much
+/// as they were seen to take.
+const MEMORY: &str = "/dev/shm";
+const SCRATCH_KIB: u64 = 12 << 20;
 
 /// Sums of the test runner's closing lines, and its lines about single tests.
 #[derive(Default)]
@@ -50,6 +59,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     plugin::build_all()?;
     let skips = target().join("test-skips");
     std::fs::write(&skips, "")?;
+    let scratch = in_memory()?;
     let mut counts = Counts::default();
     let own: Vec<&String> = arguments.iter().filter(|argument| *argument != "--all-servers").collect();
     let mut command = cargo();
@@ -60,6 +70,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     if all {
         command.env(ALL_SERVERS, "1");
+    }
+    if let Some(scratch) = &scratch {
+        println!("the tests' files are in memory: {}", scratch.path().display());
+        command.env(SCRATCH, scratch.path());
     }
     let mut good = counts.follow(&mut command)?;
     let places = places()?;
@@ -77,8 +91,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             good &= counts.follow(engine.env(SKIPS, &skips).env(QUEUE_SERVER, product.id()))?;
         }
     }
+    // Of the workspace, so that all below the queue is as it was built for the tests.
     let interleaving =
-        ["test", "--quiet", "--package", "queue", "--features", "shuttle", "--test", "interleaving"];
+        ["test", "--quiet", "--workspace", "--features", "queue/shuttle", "--test", "interleaving"];
     let tried = show_and_run(cargo().args(interleaving));
     let covered = Product::ALL.into_iter().filter_map(|product| {
         let found = found(&product)?;
@@ -91,6 +106,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         bail!("tests failed");
     }
     tried
+}
+
+/// A folder in memory for the tests' files, if enough memory is free and the user names no folder. Servers sync
+/// at each commit, and on a slow disk the tests would wait for that most of their time.
+fn in_memory() -> Result<Option<TempDir>> {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
+    let enough = free.and_then(|kib| kib.parse().ok()).is_some_and(|kib: u64| kib >= SCRATCH_KIB);
+    let is_there = mounts.lines().any(|line| line.starts_with(&format!("tmpfs {MEMORY} tmpfs rw")));
+    if !enough || !is_there || std::env::var_os(SCRATCH).is_some() {
+        return Ok(None);
+    }
+    let folder = tempfile::Builder::new().prefix("remora-tests-").tempdir_in(MEMORY);
+    folder.map(Some).context(MEMORY)
 }
 
 /// The program with the integration tests of a package, as the run of all tests has built it. Cargo would
