@@ -21,8 +21,9 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for tests that are left out without them: Galera clusters, and examples in Python.
-const FOR_ALL: [(&str, &str); 3] = [
+/// Required for tests that are left out without them: Galera clusters, a broker, and examples in Python.
+const FOR_ALL: [(&str, &str); 4] = [
+    ("nats-server", "nats-server"),
     ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
     ("/usr/lib/python3/dist-packages/pymysql/__init__.py", "python3-pymysql"),
     ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),

@@ -108,8 +108,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     tried
 }
 
-/// A folder in memory for the tests' files, if enough memory is free and the user names no folder. Servers sync
-/// at each commit, and on a slow disk the tests would wait for that most of their time.
+/// A folder in memory for the tests' files, if enough memory is free and the user names no folder. Servers
+/// sync at each commit, and on a slow disk the tests would wait for that most of their time.
 fn in_memory() -> Result<Option<TempDir>> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -71,6 +71,8 @@ mod poke;
 mod pruned;
 #[path = "main/queue.rs"]
 mod queue;
+#[path = "main/queue_broker.rs"]
+mod queue_broker;
 #[path = "main/queue_mend.rs"]
 mod queue_mend;
 #[path = "main/reject.rs"]

@@ -179,7 +179,7 @@ fn written(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn only_paged_files_are_checked_and_read_around_the_cache() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let top = folder.path().join("data");
     RealDisk.create_folder(&top).unwrap();
     let (table, other) = (top.join("t.ibd"), top.join("t.frm"));
@@ -207,7 +207,7 @@ fn only_paged_files_are_checked_and_read_around_the_cache() {
         assert!(bytes[at..at + content.len()] == content, "{path}");
     }
     if cached(&table).only_there {
-        println!("skipped: the temporary folder is in memory, so that everything is in the page cache");
+        println!("skipped: the target folder is in memory, so that everything is in the page cache");
     } else {
         assert_eq!(cached(&table).pages, 0);
         assert!(cached(&other).pages > 0);

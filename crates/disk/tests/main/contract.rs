@@ -9,13 +9,13 @@ use disk::{Disk, Output, RealDisk, Share, Tree as _};
 
 #[test]
 fn the_real_disk_keeps_the_contract() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     contract(&RealDisk, folder.path());
 }
 
 #[test]
 fn the_room_on_a_disk_is_what_df_says() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let output = Command::new("df").args(["--output=avail", "-B1"]).arg(folder.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let said: u64 = text.lines().last().unwrap().trim().parse().unwrap();

@@ -21,7 +21,7 @@ fn written_around(path: &Path) -> Option<File> {
     opened.ok().filter(|_| kept_on_disk)
 }
 
-const SKIPPED: &str = "skipped: the file system of the temporary folder has no reads around the page cache";
+const SKIPPED: &str = "skipped: the file system of the target folder has no reads around the page cache";
 
 fn cached(path: &Path) -> u64 {
     RealDisk.open(path).unwrap().resident(0, LEN as u64).unwrap().unwrap().pages
@@ -35,7 +35,7 @@ fn read(source: &dyn disk::Source) -> Vec<u8> {
 
 #[test]
 fn stale_cache_o_direct() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("table.ibd");
     let Some(file) = written_around(&path) else { return println!("{SKIPPED}") };
     let through = RealDisk.open(&path).unwrap();
@@ -59,7 +59,7 @@ fn stale_cache_o_direct() {
 
 #[test]
 fn a_direct_read_leaves_the_cache_to_others() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("table.ibd");
     let Some(_file) = written_around(&path) else { return println!("{SKIPPED}") };
     let all = LEN as u64 / page_size();
@@ -85,7 +85,7 @@ fn a_direct_read_leaves_the_cache_to_others() {
 
 #[test]
 fn threads_read_around_the_cache_at_the_same_time() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("table.ibd");
     let bytes: Vec<u8> = (0..LEN).map(|at| (at % 253).to_le_bytes()[0]).collect();
     std::fs::write(&path, &bytes).unwrap();

@@ -4,9 +4,12 @@ mod bench;
 mod column;
 mod drop;
 mod forward;
+mod insert;
 mod list;
 mod overview;
 mod peek;
+mod publish;
+mod receive;
 mod relay;
 mod retry;
 mod rows;
@@ -31,11 +34,14 @@ const EXAMPLES: &str = "EXAMPLES
       move rows from a queue to one of the same name on another server, each exactly once
   remora queue forward mysql://app@db1 shop.jobs mysql://app@db2 shop.from_db1 --once
       only what waits now
+  remora queue forward unix:///a.sock shop.jobs nats://broker orders.new
+  remora queue forward nats://broker orders.new unix:///b.sock shop.jobs
+      rows become messages of a stream, and messages become rows
   remora queue tail shop.jobs                 rows as they come; nothing is taken
   remora queue tail shop.jobs --all --once    what is there now, also rows that somebody owns
   remora queue bench shop --connections 10    how fast a server is, on a scratch table";
 
-/// Look into the queues of a server (ENGINE=QUEUE), mend them, and relay them to another server
+/// Look into the queues of a server (ENGINE=QUEUE), mend them, and relay them to other servers and brokers
 ///
 /// A queue is a table of the engine that `cargo xtask plugin` builds; see docs/manual/queue.md.
 #[derive(Debug, Args)]
@@ -57,7 +63,7 @@ enum Action {
     Retry(Box<retry::Arguments>),
     /// End rows without giving them to anybody
     Drop(Box<drop::Arguments>),
-    /// Move rows to a queue on another server, each exactly once
+    /// Move rows to a queue on another server, or to a broker, or messages from there
     Forward(Box<forward::Arguments>),
     /// Show rows as they come, without taking them
     Tail(Box<tail::Arguments>),

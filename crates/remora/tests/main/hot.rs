@@ -40,21 +40,25 @@ struct Scene {
     plugins: Vec<PathBuf>,
     /// What servers on copies of it need.
     options: Vec<String>,
-    /// Its data, if they are in a folder of their own.
+    /// The server's files, if they are in a folder of their own.
     data: Option<TempDir>,
 }
 
 /// A server, with new data if there are none.
 fn server(product: Product, options: &[&str], plugins: &[PathBuf], data: Option<PathBuf>) -> Sandbox {
+    let plugins = plugins.to_vec();
+    started(product, options, Settings { data, plugins, ..Settings::default() })
+}
+
+fn started(product: Product, options: &[&str], settings: Settings) -> Sandbox {
     let installation = sandbox::find(&places(), product).unwrap();
     let options = [&["--innodb-buffer-pool-size=64M"], options].concat();
     let options = options.into_iter().map(str::to_owned).collect();
-    let settings = Settings { data, options, plugins: plugins.to_vec(), ..Settings::default() };
-    Sandbox::start(&installation, &places(), &settings).unwrap()
+    Sandbox::start(&installation, &places(), &Settings { options, ..settings }).unwrap()
 }
 
 /// Options of all servers.
-const OPTIONS: [&str; 3] = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"];
+const OPTIONS: [&str; 3] = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=32M"];
 /// Engines of the tables that grow by a row with each transaction.
 const ENGINES: [&str; 4] = ["InnoDB", "InnoDB", "MyISAM", "Aria"];
 
@@ -66,7 +70,13 @@ impl Scene {
     /// With plugins, which are files.
     fn with(product: Product, more: &[&str], plugins: Vec<PathBuf>) -> Scene {
         tell(product);
-        Scene::of(product, server(product, &[&OPTIONS, more].concat(), &plugins, None), plugins)
+        // On a disk: how a server's files are read there is what is tested. Other files may be in memory.
+        let place = env!("CARGO_TARGET_TMPDIR");
+        let disk = tempfile::Builder::new().prefix("remora-test-").tempdir_in(place).unwrap();
+        let folder = Some(disk.path().join("server"));
+        let settings = Settings { folder, plugins: plugins.clone(), ..Settings::default() };
+        let server = started(product, &[&OPTIONS, more].concat(), settings);
+        Scene { data: Some(disk), ..Scene::of(product, server, plugins) }
     }
 
     /// With a server that has started.
@@ -411,7 +421,7 @@ fn a_copy_is_proven_when_a_server_has_recovered_it() {
 
 #[test]
 fn a_server_on_another_machine_is_copied_over_ssh() {
-    let scene = Scene::new(Product::MariaDb1011, &[]);
+    let scene = Scene::new(Product::MariaDb1011, &["--innodb-log-file-size=96M"]);
     scene.fill(5000);
     let there = ssh::Server::start();
     let (source, socket) =

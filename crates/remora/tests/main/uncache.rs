@@ -15,7 +15,9 @@ const LEN: usize = 8 << 20;
 
 /// A folder whose files can leave memory; `None` on a file system that stores them nowhere else.
 fn folder(name: &str) -> Option<TempDir> {
-    let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+    // Not where other tests have their files: that may be in memory.
+    let place = env!("CARGO_TARGET_TMPDIR");
+    let folder = tempfile::Builder::new().prefix("remora-test-").tempdir_in(place).unwrap();
     let probe = folder.path().join("probe");
     std::fs::write(&probe, [1; 5000]).unwrap();
     let source = RealDisk.open(&probe).unwrap();

@@ -1,6 +1,10 @@
 //! The columns of a queue.
 
 use anyhow::{Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use serde_json::value::RawValue;
 use server::catalogue::filled_columns;
 use server::{Session, TableName, quote_name};
 
@@ -80,6 +84,71 @@ impl Column {
         }
     }
 
+    /// The expression to select the bytes of a value, as hexadecimal digits: text in UTF-8, numbers as text.
+    pub(crate) fn read_bytes(&self) -> String {
+        let name = quote_name(&self.name);
+        match self.kind {
+            Kind::Bytes(None) => format!("HEX({name})"),
+            Kind::Bit => format!("HEX(CONVERT({name} + 0 USING utf8mb4))"),
+            _ => format!("HEX(CONVERT({name} USING utf8mb4))"),
+        }
+    }
+
+    /// The expression to select a value for JSON.
+    pub(crate) fn read_json(&self) -> String {
+        let name = quote_name(&self.name);
+        match self.kind {
+            Kind::Bytes(None) => format!("REPLACE(TO_BASE64({name}), '\\n', '')"),
+            Kind::Bytes(Some(_)) => name,
+            Kind::Number | Kind::Float | Kind::Bit | Kind::Plain => self.read(),
+        }
+    }
+
+    /// A value selected in this way, as JSON: as `queue_lease_json` writes it, and floating-point numbers and
+    /// bits as numbers.
+    pub(crate) fn json(&self, value: Option<&str>) -> String {
+        let Some(value) = value else { return "null".to_owned() };
+        match self.kind {
+            Kind::Number | Kind::Float | Kind::Bit => {
+                // ZEROFILL: no number of JSON begins with such zeros.
+                let zeros = value.len() - value.trim_start_matches('0').len();
+                let has_digit = value[zeros..].starts_with(|letter: char| letter.is_ascii_digit());
+                value[if has_digit { zeros } else { zeros.saturating_sub(1) }..].to_owned()
+            }
+            Kind::Plain | Kind::Bytes(_) => json!(value).to_string(),
+        }
+    }
+
+    /// A value of JSON, as a literal for an INSERT.
+    pub(crate) fn literal_of_json(&self, json: &RawValue, session: &Session) -> Result<String> {
+        let text = match json.get() {
+            "null" => return Ok("NULL".to_owned()),
+            text if text.starts_with('"') => serde_json::from_str(text)?,
+            text => match self.kind {
+                Kind::Number | Kind::Float | Kind::Bit => return Ok(text.to_owned()),
+                Kind::Plain | Kind::Bytes(_) => text.to_owned(),
+            },
+        };
+        match &self.kind {
+            Kind::Bytes(None) => match STANDARD.decode(&text) {
+                Ok(bytes) => Ok(self.bytes(&bytes)),
+                Err(error) => {
+                    bail!("the value of {} is not base64, as those of binary columns are: {error}", self.name)
+                }
+            },
+            _ => Ok(session.quote(&text)),
+        }
+    }
+
+    /// Bytes as a literal for an INSERT; in UTF-8 if the column has text.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> String {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        match self.kind {
+            Kind::Bytes(None) => format!("x'{hex}'"),
+            _ => format!("_utf8mb4 x'{hex}'"),
+        }
+    }
+
     /// A value selected in this way, as a literal for an INSERT.
     pub(crate) fn literal(&self, value: Option<&str>) -> String {
         let Some(value) = value else { return "NULL".to_owned() };
@@ -89,5 +158,30 @@ impl Column {
             Kind::Bytes(None) => format!("x'{value}'"),
             Kind::Bytes(Some(charset)) => format!("_{charset} x'{value}'"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, Kind};
+
+    #[test]
+    fn values_are_json() {
+        let column = |kind| Column { name: "v".to_owned(), written: String::new(), filled: false, kind };
+        let number = column(Kind::Number);
+        for (value, json) in [
+            ("0", "0"),
+            ("-7", "-7"),
+            ("00042", "42"),
+            ("0000", "0"),
+            ("000.50", "0.50"),
+            ("-0.5", "-0.5"),
+            ("100", "100"),
+        ] {
+            assert_eq!(number.json(Some(value)), json);
+        }
+        assert_eq!(number.json(None), "null");
+        assert_eq!(column(Kind::Plain).json(Some("2026-11-25")), "\"2026-11-25\"");
+        assert_eq!(column(Kind::Bytes(Some("latin1".to_owned()))).json(Some("a\"\n")), r#""a\"\n""#);
     }
 }

@@ -1,19 +1,22 @@
-//! Moves rows from a queue to another, each exactly once.
+//! Moves rows from a queue to another place.
 //!
-//! The source says where a row is from, and the destination notes that in the same record of its log as the
-//! row. So a row that is sent again, because somebody was killed before its end at the source, is left out.
+//! The source says where a row is from, and the destination notes that with the row. So a row that is sent
+//! again, because somebody was killed before its end at the source, is left out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use broker::Address;
 use progress::{Progress, count};
 use serde_json::json;
-use server::{Session, TableName, Target, quote_name};
+use server::{Session, TableName, Target};
 
 use super::column::{Column, columns};
-use super::rows::{must_be_queue, table_engine};
+use super::insert::Inserts;
+use super::publish::{Messages, Publisher};
+use super::rows::must_be_queue;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 use crate::stop::pause;
@@ -25,6 +28,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Whether it makes sense to reconnect.
 fn is_gone(error: &anyhow::Error) -> bool {
+    if let Some(error) = error.downcast_ref::<broker::Error>() {
+        return error.is_gone();
+    }
     let Some(error) = error.downcast_ref::<server::Error>() else { return false };
     // 1053: the server is shutting down; 1927: the connection was killed.
     let going = matches!(error.code(), Some(1053 | 1927));
@@ -34,11 +40,62 @@ fn is_gone(error: &anyhow::Error) -> bool {
 /// Source and destination.
 pub(crate) struct Route {
     pub(crate) from: Target,
-    pub(crate) to: Target,
     pub(crate) queue: TableName,
-    pub(crate) into: TableName,
+    pub(crate) to: To,
     pub(crate) rows: Rows,
     pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// Where rows go.
+pub(crate) enum To {
+    /// To a queue on this server.
+    Queue(Target, TableName),
+    /// To a broker.
+    Subject(Address, Messages),
+}
+
+/// A place that rows go to, connected.
+enum Destination {
+    Queue(Inserts),
+    Subject(Publisher),
+}
+
+impl To {
+    fn connect(&self, source: &mut Session, queue: &TableName, columns: Vec<Column>) -> Result<Destination> {
+        Ok(match self {
+            To::Queue(target, into) => {
+                Destination::Queue(Inserts::connect(target, source, [queue, into], columns)?)
+            }
+            To::Subject(address, messages) => {
+                Destination::Subject(Publisher::connect(address, messages, columns)?)
+            }
+        })
+    }
+}
+
+impl Destination {
+    /// The expressions that select what [`Destination::send`] sends.
+    fn reads(&self) -> Vec<String> {
+        match self {
+            Destination::Queue(inserts) => inserts.reads(),
+            Destination::Subject(publisher) => publisher.reads(),
+        }
+    }
+
+    fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
+        match self {
+            Destination::Queue(inserts) => inserts.send(origin, values),
+            Destination::Subject(publisher) => publisher.send(origin, values),
+        }
+    }
+
+    /// Keeps the connection alive while there is nothing to send.
+    fn keep(&mut self) -> Result<()> {
+        match self {
+            Destination::Queue(_) => Ok(()),
+            Destination::Subject(publisher) => publisher.keep(),
+        }
+    }
 }
 
 /// Which rows move.
@@ -55,38 +112,11 @@ pub(crate) struct Rows {
 }
 
 impl Route {
-    /// Moves rows until it is stopped, or until there are none. Returns how many.
-    fn run(&self, report: &Report) -> Result<(Exit, u64)> {
-        let mut rows = 0;
-        let mut relay = Some(self.connect()?);
-        let ended = loop {
-            let Some(mut link) = relay.take() else { break Exit::Done };
-            match link.run(self, &mut rows) {
-                Ok(ended) => break ended,
-                Err(error) if is_gone(&error) => report.say(&format!("{error:#}; trying again")),
-                Err(error) => return Err(error),
-            }
-            // The owned row went back with the connection and is sent again: the destination knows whether it
-            // has arrived.
-            relay = match self.reconnect()? {
-                Some(link) => Some(link),
-                None => break stopped(),
-            };
-        };
-        Ok((ended, rows))
-    }
-
     /// Moves rows and says how many; `done` is what was done with them.
     pub(crate) fn run_and_tell(&self, done: &str, report: &Report) -> Result<Exit> {
-        let began = Instant::now();
-        let (ended, rows) = self.run(report)?;
-        let seconds = began.elapsed().as_secs_f64();
-        if report.is_json() {
-            report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
-        } else {
-            report.note(&format!("{} {done} in {}", count(rows, "row"), report::clock(seconds)));
-        }
-        Ok(ended)
+        // The owned row goes back with a connection that is lost, and is sent again: the destination knows
+        // whether it has arrived.
+        run_and_tell(done, &self.stop, report, || self.connect(), |relay, rows| relay.run(self, rows))
     }
 
     /// Connects, and refuses what cannot be relayed.
@@ -96,80 +126,59 @@ impl Route {
             bail!("{queue}: queue_wait() does not understand names with a dot or a colon; rename the table");
         }
         let mut source = self.from.connect()?;
-        let mut destination = self.to.connect()?;
-        for session in [&mut source, &mut destination] {
-            session.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")?;
-        }
-        let columns = columns(&mut source, &self.queue)?;
-        self.must_be_queues(&mut source, &mut destination)?;
-        self.must_be_another(&mut source, &mut destination)?;
-        // An INSERT ignores them, and the destination need not have them.
-        let columns: Vec<Column> = columns.into_iter().filter(|column| !column.filled).collect();
-        let reads: Vec<String> = columns.iter().map(Column::read).collect();
-        let names: Vec<String> = columns.iter().map(|column| quote_name(&column.name)).collect();
-        let select = format!("SELECT queue_origin(), {} FROM {}", reads.join(", "), self.queue);
-        let insert = format!("INSERT INTO {} ({}) VALUES ", self.into, names.join(", "));
-        Ok(Relay { source, destination, columns, select, insert })
+        source.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")?;
+        let columns = columns(&mut source, queue)?;
+        must_be_queue(&mut source, queue)?;
+        // An INSERT ignores columns that the queue fills, and the destination need not have them.
+        let columns = columns.into_iter().filter(|column| !column.filled).collect();
+        let destination = self.to.connect(&mut source, queue, columns)?;
+        let select = format!("SELECT queue_origin(), {} FROM {queue}", destination.reads().join(", "));
+        Ok(Relay { source, destination, select })
     }
+}
 
-    /// Only rows of a queue can be owned, and only a queue knows which rows have already arrived.
-    fn must_be_queues(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
-        let engine = |found: Option<String>| {
-            found.map_or_else(
-                || "no engine: a view, or a table that cannot be opened".to_owned(),
-                |name| format!("ENGINE={name}"),
-            )
-        };
-        let (queue, into) = (&self.queue, &self.into);
-        must_be_queue(source, queue)?;
-        match table_engine(destination, into)? {
-            Some(Some(name)) if name == "QUEUE" => Ok(()),
-            Some(other) => bail!(
-                "the destination {into} is no queue ({}), and nothing there would know which rows came already: \
-                 make it with ENGINE=QUEUE and the columns of {queue}",
-                engine(other),
-            ),
-            None => bail!(
-                "the destination {into} is not there, or you have no privilege to see it: make it with \
-                 ENGINE=QUEUE and the columns of {queue}"
-            ),
+/// Moves rows with connections that are made anew when they are lost, until it is stopped or there are none.
+/// Says how many rows moved; `done` is what was done with them.
+pub(crate) fn run_and_tell<L>(
+    done: &str,
+    stop: &AtomicBool,
+    report: &Report,
+    connect: impl Fn() -> Result<L>,
+    run: impl Fn(&mut L, &mut u64) -> Result<Exit>,
+) -> Result<Exit> {
+    let began = Instant::now();
+    let mut rows = 0;
+    let mut link = Some(connect()?);
+    let ended = loop {
+        let Some(mut linked) = link.take() else { break stopped() };
+        match run(&mut linked, &mut rows) {
+            Ok(ended) => break ended,
+            Err(error) if is_gone(&error) => report.say(&format!("{error:#}; trying again")),
+            Err(error) => return Err(error),
         }
+        // Before another one is made: what it owns goes back.
+        drop(linked);
+        link = reconnect(stop, &connect)?;
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    if report.is_json() {
+        report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
+    } else {
+        report.note(&format!("{} {done} in {}", count(rows, "row"), report::clock(seconds)));
     }
+    Ok(ended)
+}
 
-    /// A queue that receives its own rows would never become empty.
-    fn must_be_another(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
-        // Addresses do not tell whether two servers are the same. A lock that one session holds and the other
-        // sees does.
-        let lock = source.value("SELECT CONCAT('remora forward ', UUID())")?.unwrap_or_default();
-        let lock = source.quote(&lock);
-        source.value(&format!("SELECT GET_LOCK({lock}, 0)"))?;
-        let owner = destination.value(&format!("SELECT IS_USED_LOCK({lock})"))?;
-        source.value(&format!("SELECT RELEASE_LOCK({lock})"))?;
-        if owner.is_none() {
-            return Ok(());
+/// Connects as soon as both sides are available; none when it was stopped before that.
+fn reconnect<L>(stop: &AtomicBool, connect: impl Fn() -> Result<L>) -> Result<Option<L>> {
+    loop {
+        if !pause(AGAIN, stop) {
+            return Ok(None);
         }
-        let folded = source.value("SELECT @@lower_case_table_names")?.as_deref() != Some("0");
-        let name = |table: &TableName| {
-            let name = table.to_string();
-            if folded { name.to_lowercase() } else { name }
-        };
-        if name(&self.queue) == name(&self.into) {
-            bail!("{} is source and destination: name another queue, or another server", self.queue);
-        }
-        Ok(())
-    }
-
-    /// Connects as soon as both servers are available; none when it was stopped before that.
-    fn reconnect(&self) -> Result<Option<Relay>> {
-        loop {
-            if !pause(AGAIN, &self.stop) {
-                return Ok(None);
-            }
-            match self.connect() {
-                Ok(relay) => return Ok(Some(relay)),
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(error),
-            }
+        match connect() {
+            Ok(link) => return Ok(Some(link)),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
         }
     }
 }
@@ -177,10 +186,8 @@ impl Route {
 /// Both connections.
 pub(crate) struct Relay {
     source: Session,
-    destination: Session,
-    columns: Vec<Column>,
+    destination: Destination,
     select: String,
-    insert: String,
 }
 
 impl Relay {
@@ -213,7 +220,7 @@ impl Relay {
                     self.source.execute("SELECT queue_end()")?;
                     return Ok(Exit::Done);
                 }
-                Some(_) => {}
+                Some(_) => self.destination.keep()?,
                 None => bail!("{}: {}", route.queue, self.why()?),
             }
         }
@@ -265,13 +272,6 @@ impl Relay {
         let [Some(origin), values @ ..] = row.as_slice() else {
             bail!("the server did not say where the row that was taken is from")
         };
-        let armed = format!("SELECT queue_set_origin({})", self.destination.quote(origin));
-        if self.destination.value(&armed)?.as_deref() != Some("1") {
-            bail!("the destination does not understand {origin}: is its engine of the same version?");
-        }
-        let literals: Vec<String> =
-            self.columns.iter().zip(values).map(|(column, value)| column.literal(value.as_deref())).collect();
-        self.destination.execute(&format!("{}({})", self.insert, literals.join(", ")))?;
-        Ok(())
+        self.destination.send(origin, values)
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use server::{Session, TableName};
 
 use super::column::{Column, columns};
-use super::relay::{Route, Rows};
+use super::relay::{Route, Rows, To};
 use super::rows;
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
@@ -54,9 +54,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         limit: arguments.limit,
         before: Some(rows::end(&mut session, &queue)?),
     };
-    let (from, to) = (target.clone(), target);
-    let route = Route { from, to, queue, into, rows, stop: stop_flag(report)? };
-    let (queue, into) = (&route.queue, &route.into);
+    let (from, to) = (target.clone(), To::Queue(target, into.clone()));
+    let route = Route { from, queue, to, rows, stop: stop_flag(report)? };
+    let queue = &route.queue;
     if arguments.dry_run {
         route.connect()?.check_condition(&route)?;
         // As the relay has it: conditions read times as UTC.

@@ -1,0 +1,269 @@
+//! A connection to a server of NATS.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::address::Address;
+use crate::protocol::{Message, Operation, parse};
+use crate::secure::{Secure, secure};
+
+/// How long a server may take to answer.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+/// How much is read at once.
+const PIECE: usize = 64 << 10;
+/// What the subject begins with to which a delivery is acknowledged, and the one that asks for a delivery.
+pub(crate) const ACKNOWLEDGE: &str = "$JS.ACK.";
+pub(crate) const NEXT: &str = "$JS.API.CONSUMER.MSG.NEXT.";
+/// The number of the one subscription.
+const OURS: u32 = 1;
+
+enum Socket {
+    Plain(TcpStream),
+    Secure(Box<Secure>),
+}
+
+impl Socket {
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Socket::Plain(socket) => socket,
+            Socket::Secure(secure) => &secure.sock,
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Plain(socket) => socket.read(into),
+            Socket::Secure(secure) => secure.read(into),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Socket::Plain(socket) => socket.write_all(bytes),
+            Socket::Secure(secure) => secure.write_all(bytes).and_then(|()| secure.flush()),
+        }
+    }
+}
+
+/// A connection. Whoever keeps one idle calls [`Link::keep`] now and then: a server ends a connection on
+/// which its questions are not answered for minutes.
+pub struct Link {
+    socket: Socket,
+    /// What has come and was not read yet.
+    input: Vec<u8>,
+    server: String,
+    /// Answers come to subjects that begin with it.
+    inbox: String,
+    requests: u64,
+    /// The longest message that the server takes, in bytes.
+    limit: usize,
+}
+
+impl Link {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    ///
+    /// The server is not there, speaks another protocol, or refuses the login.
+    pub fn connect(address: &Address) -> Result<Link, Error> {
+        let server = address.shown();
+        let io = |source| Error::Io { server: server.clone(), source };
+        let socket = connected(address).map_err(io)?;
+        socket.set_nodelay(true).map_err(io)?;
+        socket.set_read_timeout(Some(ANSWER)).map_err(io)?;
+        socket.set_write_timeout(Some(ANSWER)).map_err(io)?;
+        let mut random = [0; 12];
+        SystemRandom::new().fill(&mut random).map_err(|_| io(io::Error::other("no random bytes")))?;
+        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let inbox = format!("_INBOX.{random}");
+        let socket = Socket::Plain(socket);
+        let mut link = Link { socket, input: Vec::new(), server, inbox, requests: 0, limit: usize::MAX };
+        link.log_in(address)?;
+        Ok(link)
+    }
+
+    fn log_in(&mut self, address: &Address) -> Result<(), Error> {
+        let until = Instant::now() + ANSWER;
+        let Some(Operation::Info(info)) = self.next(until)? else {
+            return Err(self.protocol("no INFO at the beginning"));
+        };
+        let info: Value = serde_json::from_str(&info).map_err(|_| self.protocol("INFO is no JSON"))?;
+        let limit = info["max_payload"].as_u64().and_then(|limit| usize::try_from(limit).ok());
+        self.limit = limit.ok_or_else(|| self.protocol("INFO without max_payload"))?;
+        if address.tls || info["tls_required"] == true {
+            if info["tls_required"] != true && info["tls_available"] != true {
+                let why = "the server offers none; with nats:// nothing is encrypted".to_owned();
+                return Err(Error::Tls { server: self.server.clone(), why });
+            }
+            let socket = self.socket.tcp().try_clone().map_err(|error| self.io(error))?;
+            let secure = secure(address, socket).map_err(|error| match error {
+                Ok(error) => self.io(error),
+                Err(why) => Error::Tls { server: self.server.clone(), why },
+            })?;
+            self.socket = Socket::Secure(Box::new(secure));
+        }
+        let mut login = json!({
+            "verbose": false, "pedantic": false, "name": "remora", "lang": "rust", "version": env!("CARGO_PKG_VERSION"),
+            "protocol": 1, "headers": true, "no_responders": true, "tls_required": address.tls,
+        });
+        match (&address.user, &address.secret) {
+            (Some(user), password) => (login["user"], login["pass"]) = (json!(user), json!(password)),
+            (None, Some(token)) => login["auth_token"] = json!(token),
+            (None, None) => {}
+        }
+        self.write(format!("CONNECT {login}\r\nSUB {}.* {OURS}\r\n", self.inbox).as_bytes())?;
+        self.flush()
+    }
+
+    /// Waits until the server has read all that was sent.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost, or the server dislikes something that was sent.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.write(b"PING\r\n")?;
+        let until = Instant::now() + ANSWER;
+        while self.heed(until)? != Some(Operation::Pong) {}
+        Ok(())
+    }
+
+    /// Answers what the server has asked meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost.
+    pub fn keep(&mut self) -> Result<(), Error> {
+        match self.heed(Instant::now()) {
+            Err(Error::Io { source, .. }) if is_late(&source) => Ok(()),
+            heard => heard.map(drop),
+        }
+    }
+
+    /// Sends a message and waits for the answer.
+    pub(crate) fn request(
+        &mut self,
+        subject: &str,
+        headers: &str,
+        body: &[u8],
+        wait: Duration,
+    ) -> Result<Message, Error> {
+        self.requests += 1;
+        let reply = format!("{}.{}", self.inbox, self.requests);
+        self.send(subject, Some(&reply), headers, body)?;
+        // A delivery of JetStream has the subject that the message was sent to.
+        let is_answer = |message: &Message| {
+            let is_delivery = || message.reply.as_deref().is_some_and(|reply| reply.starts_with(ACKNOWLEDGE));
+            message.subject == reply || (subject.starts_with(NEXT) && is_delivery())
+        };
+        let until = Instant::now() + wait;
+        loop {
+            match self.heed(until)? {
+                Some(Operation::Message(message)) if is_answer(&message) => return Ok(message),
+                // An answer that came too late for its request.
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends a message. `headers` are lines that end with a carriage return and a line feed.
+    pub(crate) fn send(
+        &mut self,
+        subject: &str,
+        reply: Option<&str>,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<(), Error> {
+        let headers = if headers.is_empty() { String::new() } else { format!("NATS/1.0\r\n{headers}\r\n") };
+        let total = headers.len() + body.len();
+        if total > self.limit {
+            return Err(Error::TooLong { bytes: total, limit: self.limit });
+        }
+        let reply = reply.map_or_else(String::new, |reply| format!(" {reply}"));
+        let mut sent = match headers.len() {
+            0 => format!("PUB {subject}{reply} {total}\r\n"),
+            header => format!("HPUB {subject}{reply} {header} {total}\r\n{headers}"),
+        }
+        .into_bytes();
+        sent.extend(body);
+        sent.extend(b"\r\n");
+        self.write(&sent)
+    }
+
+    /// The next operation for the caller. Questions of the server are answered, and its complaints are
+    /// errors.
+    fn heed(&mut self, until: Instant) -> Result<Option<Operation>, Error> {
+        match self.next(until)? {
+            Some(Operation::Ping) => self.write(b"PONG\r\n").map(|()| None),
+            Some(Operation::Err(why)) if is_of_the_connection(&why) => {
+                Err(self.io(io::Error::new(io::ErrorKind::ConnectionAborted, why)))
+            }
+            Some(Operation::Err(why)) => Err(Error::Refused { server: self.server.clone(), why }),
+            Some(other) => Ok(Some(other)),
+            None => Err(self.io(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))),
+        }
+    }
+
+    /// The next operation; none if it is not there in time.
+    fn next(&mut self, until: Instant) -> Result<Option<Operation>, Error> {
+        loop {
+            let found = parse(&self.input).map_err(|what| self.protocol(what))?;
+            if let Some((operation, length)) = found {
+                self.input.drain(..length);
+                return Ok(Some(operation));
+            }
+            // A time limit of zero is none.
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            self.socket.tcp().set_read_timeout(Some(left)).map_err(|error| self.io(error))?;
+            let before = self.input.len();
+            self.input.resize(before + PIECE, 0);
+            let read = self.socket.read(&mut self.input[before..]);
+            self.input.truncate(before + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => {
+                    return Err(self.io(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up")));
+                }
+                Ok(_) => {}
+                Err(error) if is_late(&error) && Instant::now() >= until => return Ok(None),
+                Err(error) if is_late(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.io(error)),
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.socket.write(bytes).map_err(|error| self.io(error))
+    }
+
+    fn io(&self, source: io::Error) -> Error {
+        Error::Io { server: self.server.clone(), source }
+    }
+
+    fn protocol(&self, what: &'static str) -> Error {
+        Error::Protocol { server: self.server.clone(), what }
+    }
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Whether a complaint means only that this connection is over.
+fn is_of_the_connection(why: &str) -> bool {
+    ["Stale Connection", "Slow Consumer", "Server Shutdown"].contains(&why)
+}
+
+fn connected(address: &Address) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for place in (address.host.as_str(), address.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&place, ANSWER) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}

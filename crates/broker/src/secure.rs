@@ -1,0 +1,51 @@
+//! TLS to a server.
+
+use std::io;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::Address;
+
+/// An encrypted connection.
+pub(crate) type Secure = StreamOwned<ClientConnection, TcpStream>;
+
+/// Shakes hands on a connection, and checks the server's certificate. The error says what went wrong, or it
+/// is the connection's own.
+pub(crate) fn secure(address: &Address, mut socket: TcpStream) -> Result<Secure, Result<io::Error, String>> {
+    let config = config(address.trusted.as_deref()).map_err(Err)?;
+    let name = ServerName::try_from(address.host.clone()).map_err(|error| Err(error.to_string()))?;
+    let mut connection =
+        ClientConnection::new(Arc::new(config), name).map_err(|error| Err(error.to_string()))?;
+    while connection.is_handshaking() {
+        // A certificate that is not trusted comes as such an error too.
+        connection.complete_io(&mut socket).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => Err(error.to_string()),
+            _ => Ok(error),
+        })?;
+    }
+    Ok(StreamOwned::new(connection, socket))
+}
+
+fn config(trusted: Option<&Path>) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    match trusted {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(path) => {
+            let unusable = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+            let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
+            for certificate in CertificateDer::pem_slice_iter(&pem) {
+                let certificate = certificate.map_err(|error| unusable(&error))?;
+                roots.add(certificate).map_err(|error| unusable(&error))?;
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
