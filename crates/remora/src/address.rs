@@ -85,11 +85,6 @@ pub(crate) fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.starts_with(SCHEME))
 }
 
-/// Says that an archive can't be there.
-pub(crate) fn no_archive(path: &Path) -> String {
-    format!("{}: an archive of a binary log is a folder, and can't be in a store", path.display())
-}
-
 /// The keys of a profile in the file that other tools of object stores read.
 fn from_file(path: Option<PathBuf>, profile: &str) -> Result<(String, String, Option<String>)> {
     let home = || std::env::home_dir().map(|home| home.join(".aws/credentials"));

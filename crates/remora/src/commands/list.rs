@@ -79,7 +79,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.warn(&format!("there is no backup in {}", root.display()));
         return Ok(Exit::Partial);
     }
-    let found = repository::all(root, arguments.key.read()?.as_ref())?;
+    let key = arguments.key.read()?;
+    let found = repository::all(root, key.as_ref())?;
     let mut exit = Exit::Done;
     let partial = |what: &str, exit: Exit| {
         report.warn(what);
@@ -104,12 +105,14 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     let mut has_log = false;
-    // An archive is in no store.
-    let folders = if address::is_in_store(root) { Vec::new() } else { repository::folders(root)? };
-    for (name, folder) in folders {
-        let Some(log) = Log::find(&name, &folder)? else { continue };
+    for (name, home) in repository::places(root)? {
+        let Some(log) = Log::find(&name, &home, key.as_ref())? else { continue };
         has_log = true;
         log.show(report)?;
+        for damage in log.damages() {
+            report.warn(&format!("{name}: {damage}"));
+            exit = Exit::Damaged;
+        }
         metrics.log(&name, log.caught_up());
         if let Some(limit) = arguments.log_older_than
             && let Some(why) = log.too_old(limit, now_s)
