@@ -112,7 +112,9 @@ fn names(address: &Address) -> Result<Names> {
     for (name, home) in all {
         if archived::has_pieces(&home)? {
             // An encrypted one is of no use without the keys beside it.
-            names.places.entry((name.clone(), false)).or_insert_with(|| home.place());
+            if block::is_sealed(&*home.store())? {
+                names.places.entry((name.clone(), false)).or_insert_with(|| home.place());
+            }
             names.places.insert((name, true), home.log().place());
         } else if archived::has_files(&home) {
             names.archives.push(name);
