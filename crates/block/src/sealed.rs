@@ -187,8 +187,7 @@ impl Store for Sealed {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let (mut sealing, mut out) =
-            Sealing::begin(self.vault.keyring(), name).map_err(io::Error::other)?;
+        let (mut sealing, mut out) = Sealing::begin(self.vault.keyring(), name).map_err(io::Error::other)?;
         sealing.push(bytes, &mut out).map_err(io::Error::other)?;
         sealing.finish(&mut out).map_err(io::Error::other)?;
         self.inner.put(name, &out)

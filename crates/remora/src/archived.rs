@@ -40,9 +40,7 @@ pub(crate) struct Place {
 /// Whether the archive of a name is the server's files.
 pub(crate) fn has_files(home: &Home) -> bool {
     let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
-    folder.is_some_and(|folder| {
-        archive::lines(&disk::RealDisk, &folder).is_ok_and(|lines| !lines.is_empty())
-    })
+    folder.is_some_and(|folder| archive::lines(&disk::RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()))
 }
 
 /// Whether a name has an archive in pieces.

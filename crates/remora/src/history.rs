@@ -17,8 +17,8 @@ mod walk;
 pub(crate) mod when;
 
 pub(crate) use again::{Again, AskedRow};
-pub(crate) use filter::{Filter, Range};
 pub(crate) use file::LogFile;
+pub(crate) use filter::{Filter, Range};
 pub(crate) use find::{Found, files, of_pieces};
 pub(crate) use known::{Known, logged};
 pub(crate) use request::Request;

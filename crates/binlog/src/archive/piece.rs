@@ -152,11 +152,7 @@ impl Front {
     ///
     /// # Errors
     /// [`Corrupt`](crate::Corrupt) if it is none, or the piece of another name.
-    pub fn decode(
-        front: &[u8],
-        numbers: (u64, u64),
-        len: u64,
-    ) -> Result<(Front, Sum), crate::Corrupt> {
+    pub fn decode(front: &[u8], numbers: (u64, u64), len: u64) -> Result<(Front, Sum), crate::Corrupt> {
         Front::parse(front, numbers, len).map_err(|flaw| flaw.at(name(numbers.0, numbers.1)))
     }
 
@@ -174,8 +170,8 @@ impl Front {
         let count = head.last_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count)) as usize;
         let body = covered.get(HEAD_BYTES..).unwrap_or_default();
         let (text, table) = body.split_at(body.len().saturating_sub(count * CHUNK_BYTES));
-        let piece: Piece =
-            serde_json::from_slice(text).map_err(|_| Flaw("what a piece says of itself is not understood"))?;
+        let piece: Piece = serde_json::from_slice(text)
+            .map_err(|_| Flaw("what a piece says of itself is not understood"))?;
         let (rows, _) = table.as_chunks::<CHUNK_BYTES>();
         let chunks: Vec<Chunk> = rows.iter().map(chunk).collect();
         let front_len = front.len() as u64;

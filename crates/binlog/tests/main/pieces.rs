@@ -81,7 +81,8 @@ impl Sender {
                 keeper.newest().unwrap()
             }
         };
-        let known = newest.tail.as_ref().map(|tail| FILES.iter().position(|file| *file == tail.file).unwrap());
+        let known =
+            newest.tail.as_ref().map(|tail| FILES.iter().position(|file| *file == tail.file).unwrap());
         keeper.resume();
         for (number, file) in FILES.iter().enumerate().skip(known.unwrap_or(0)) {
             let tail = newest.tail.as_ref().filter(|_| known == Some(number));
@@ -169,7 +170,9 @@ fn is_whole(disk: &FaultDisk, key: Option<&Key>) {
 /// The files with pieces, with their names.
 fn stored(disk: &FaultDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let names = disk.names().into_iter();
-    let logs = names.filter(|path| path.extension().is_some_and(|end| end == "log") && path.parent() == Some(Path::new("/repo/db/log")));
+    let logs = names.filter(|path| {
+        path.extension().is_some_and(|end| end == "log") && path.parent() == Some(Path::new("/repo/db/log"))
+    });
     logs.map(|path| (path.clone(), disk.bytes(&path).unwrap())).collect()
 }
 
@@ -218,7 +221,10 @@ fn nothing_durable_is_lost_wherever_it_is_stopped_and_no_nonce_comes_twice() {
                 let pieces = pieces(&disk, Some(&full));
                 for (file, durable) in FILES.iter().zip(durable).filter(|(_, durable)| *durable > 0) {
                     let found = read(&pieces, file).unwrap();
-                    assert!(found.len() >= durable && found[22..durable] == LOG[22..durable], "{stop} {unsynced:?} {file}");
+                    assert!(
+                        found.len() >= durable && found[22..durable] == LOG[22..durable],
+                        "{stop} {unsynced:?} {file}"
+                    );
                 }
             }
             archive(&disk, Some(&put), 9).1.unwrap();

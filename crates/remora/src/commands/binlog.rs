@@ -138,7 +138,9 @@ impl Run<'_> {
         }
         self.looked.set(Instant::now());
         if sealed.is_replaced()? {
-            bail!("the key was replaced ('remora rekey'): start it again with the new one, so that the old one does not open what comes");
+            bail!(
+                "the key was replaced ('remora rekey'): start it again with the new one, so that the old one does not open what comes"
+            );
         }
         Ok(())
     }
@@ -182,7 +184,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut must_look = false;
     while !run.stop.load(Ordering::Relaxed) {
         for damage in kept.damages() {
-            report.warn(&format!("{damage}; the run goes on behind it, and 'remora verify' tells what is lost"));
+            report.warn(&format!(
+                "{damage}; the run goes on behind it, and 'remora verify' tells what is lost"
+            ));
         }
         if std::mem::take(&mut must_look) {
             kept.look()?;

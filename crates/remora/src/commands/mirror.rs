@@ -25,7 +25,8 @@ ENVIRONMENT
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN   who asks; otherwise AWS_PROFILE (default)
                                                     in AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials)
   AWS_REGION, AWS_DEFAULT_REGION                    us-east-1 if none is set
-  AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL             another store than Amazon's";
+  AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL             another store than Amazon's
+  AWS_CA_BUNDLE, SSL_CERT_FILE                      certificates that vouch for it, in PEM";
 
 /// Copy a repository to another disk or to an object store, and back
 ///

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use block::Store;
 use disk::{Source, Stat};
 
-use super::chain::{LogFile, Pieces};
 use super::Entry;
+use super::chain::{LogFile, Pieces};
 use crate::archive::piece::Chunk;
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
@@ -45,7 +45,11 @@ pub(super) fn chunks(entry: &Entry) -> impl Iterator<Item = (u64, u64, &Chunk)> 
 }
 
 /// Reads a chunk, and proves the bytes as they are stored.
-pub(super) fn stored(store: &dyn Store, source: &dyn Source, (entry, at, chunk): (&Entry, u64, &Chunk)) -> io::Result<Vec<u8>> {
+pub(super) fn stored(
+    store: &dyn Store,
+    source: &dyn Source,
+    (entry, at, chunk): (&Entry, u64, &Chunk),
+) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; chunk.stored as usize];
     let count = source.read_full_at(at, &mut bytes)?;
     bytes.truncate(count);
@@ -59,7 +63,8 @@ pub(super) fn stored(store: &dyn Store, source: &dyn Source, (entry, at, chunk):
 /// The bytes of the log in a chunk as it is stored.
 pub(super) fn opened(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chunk) -> io::Result<Vec<u8>> {
     let Some(vault) = store.vault() else { return Ok(stored) };
-    let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", store.shown(name)));
+    let invalid =
+        |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", store.shown(name)));
     let bytes = vault.open(&stored).map_err(|error| invalid(error.to_string()))?;
     if bytes.len() != chunk.len as usize {
         return Err(invalid("a chunk is not as long as its front says".to_owned()));
@@ -102,7 +107,8 @@ impl Source for Stored {
         }
         if at >= self.file.end {
             let missing = self.file.missing.as_ref();
-            return missing.map_or(Ok(0), |what| Err(io::Error::new(io::ErrorKind::InvalidData, what.clone())));
+            return missing
+                .map_or(Ok(0), |what| Err(io::Error::new(io::ErrorKind::InvalidData, what.clone())));
         }
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if at < recent.start || at >= recent.start + recent.bytes.len() as u64 {
@@ -115,7 +121,9 @@ impl Source for Stored {
             to.copy_from_slice(from);
         }
         // It is set in all pieces, and a server's own file has it until it is whole.
-        let flags = FLAGS.checked_sub(at).and_then(|place| buffer.get_mut(..count)?.get_mut(usize::try_from(place).ok()?));
+        let flags = FLAGS
+            .checked_sub(at)
+            .and_then(|place| buffer.get_mut(..count)?.get_mut(usize::try_from(place).ok()?));
         if let Some(flags) = flags.filter(|_| self.file.whole) {
             *flags &= !IN_USE.to_le_bytes()[0];
         }

@@ -20,7 +20,9 @@ impl Keeper {
         while let Some(from) = self.foldable(whole) {
             match self.fold_from(from) {
                 // What is damaged or gone stays so, and is told by who reads it.
-                Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) =>
+                {
                     self.entries.drain(..self.entries.len() - 1);
                 }
                 folded => folded?,
@@ -85,7 +87,9 @@ impl Keeper {
     /// Adds what a piece has behind its front.
     fn add(&self, part: &Entry, to: &mut Vec<u8>) -> io::Result<()> {
         let number = part.front.piece.last;
-        if let Some((_, bytes)) = self.recent.iter().find(|(recent, _)| part.front.piece.level == 0 && *recent == number) {
+        if let Some((_, bytes)) =
+            self.recent.iter().find(|(recent, _)| part.front.piece.level == 0 && *recent == number)
+        {
             to.extend_from_slice(bytes);
             return Ok(());
         }

@@ -35,10 +35,13 @@ pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Optio
 fn remove(store: &dyn Store, first: u64) -> io::Result<()> {
     let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(()) };
     let (_, stale) = chosen(&store.list()?, first);
-    let is_older = |name: &&String| crate::archive::piece::numbers(name).is_some_and(|(_, last)| last < first);
+    let is_older =
+        |name: &&String| crate::archive::piece::numbers(name).is_some_and(|(_, last)| last < first);
     for name in stale.iter().filter(is_older) {
         match store.remove(name) {
-            Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            Err(error)
+                if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+            {
                 return Err(error);
             }
             _ => {}

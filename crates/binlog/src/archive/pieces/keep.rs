@@ -370,7 +370,9 @@ impl Written {
     }
 
     fn mark(&self) -> Mark {
-        let all = |state: &State| state.iter().map(|((domain, server), number)| (*domain, *server, *number)).collect();
+        let all = |state: &State| {
+            state.iter().map(|((domain, server), number)| (*domain, *server, *number)).collect()
+        };
         Mark {
             last: self.from.max(FIRST_EVENT),
             head: self.head.clone(),

@@ -69,7 +69,12 @@ pub fn verify(pieces: &Arc<Pieces>, goes_on: &mut dyn FnMut(u64) -> bool) -> Res
 }
 
 /// Reads a file event by event.
-fn events(pieces: &Arc<Pieces>, file: &super::LogFile, place: &str, found: &mut Verified) -> Result<(), Error> {
+fn events(
+    pieces: &Arc<Pieces>,
+    file: &super::LogFile,
+    place: &str,
+    found: &mut Verified,
+) -> Result<(), Error> {
     let read = || -> Result<Option<End>, Error> {
         let mut reader = Reader::open(pieces.open_file(file))?;
         while reader.next()?.is_some() {}

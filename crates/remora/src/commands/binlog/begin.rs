@@ -26,7 +26,11 @@ pub(super) struct Beginning<'a> {
 }
 
 /// Finds out where to go on. A new line begins if the server has purged what comes next.
-pub(super) fn begin<'a>(run: &'a Run<'_>, session: &mut Session, is_broken: &mut bool) -> Result<Beginning<'a>> {
+pub(super) fn begin<'a>(
+    run: &'a Run<'_>,
+    session: &mut Session,
+    is_broken: &mut bool,
+) -> Result<Beginning<'a>> {
     let files = files(session)?;
     let Some(oldest) = files.first().cloned() else { bail!("the server has no binary log (log_bin is off)") };
     let Some(line) = run.kept.newest()? else {
@@ -36,7 +40,8 @@ pub(super) fn begin<'a>(run: &'a Run<'_>, session: &mut Session, is_broken: &mut
     };
     let Some(tail) = line.tail()? else {
         // It was begun, and no file of it is there.
-        let first = if files.iter().any(|file| file == line.first()) { line.first().to_owned() } else { oldest };
+        let first =
+            if files.iter().any(|file| file == line.first()) { line.first().to_owned() } else { oldest };
         return Ok(Beginning { line, tail: None, first });
     };
     if let Some(damage) = &tail.damage {
@@ -82,7 +87,12 @@ struct Reason<'t> {
     before: Option<&'t Tail>,
 }
 
-fn begin_line<'a>(run: &'a Run<'_>, session: &mut Session, first: &str, reason: Reason<'_>) -> Result<Written<'a>> {
+fn begin_line<'a>(
+    run: &'a Run<'_>,
+    session: &mut Session,
+    first: &str,
+    reason: Reason<'_>,
+) -> Result<Written<'a>> {
     let row = session.strings("SELECT @@server_id, @@version")?.into_iter().next().unwrap_or_default();
     let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
     let Reason { why, what, before } = reason;

@@ -27,9 +27,7 @@ impl Kept {
     pub(super) fn newest(&self) -> Result<Option<Written<'_>>> {
         Ok(match self {
             Kept::Files(archive) => archive.newest()?.map(Written::Files),
-            Kept::Pieces(keeper) => {
-                keeper.borrow().newest().map(|newest| Written::Pieces(newest, keeper))
-            }
+            Kept::Pieces(keeper) => keeper.borrow().newest().map(|newest| Written::Pieces(newest, keeper)),
         })
     }
 
@@ -64,9 +62,7 @@ impl Kept {
     pub(super) fn damages(&self) -> Vec<String> {
         match self {
             Kept::Files(_) => Vec::new(),
-            Kept::Pieces(keeper) => {
-                keeper.borrow_mut().damages().iter().map(ToString::to_string).collect()
-            }
+            Kept::Pieces(keeper) => keeper.borrow_mut().damages().iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::sums::Sums;
 use crate::exit::{self, Stdout};
-use crate::history::{LogFile, Changed, Transaction, names, when};
+use crate::history::{Changed, LogFile, Transaction, names, when};
 use crate::report::{self, Report};
 use crate::{calendar, shown};
 

@@ -14,7 +14,9 @@ use super::record::{Record, Records};
 use super::spool::Spool;
 use super::statement::{self, Statement};
 use crate::calendar;
-use crate::history::{Again, Asked, AskedRow, Filter, Known, LogFile, Place, Take, Transaction, Xa, XaName, names};
+use crate::history::{
+    Again, Asked, AskedRow, Filter, Known, LogFile, Place, Take, Transaction, Xa, XaName, names,
+};
 
 /// Transactions whose names are kept, for people.
 const NAMES_MAX: usize = 20;
