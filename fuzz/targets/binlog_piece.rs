@@ -1,5 +1,5 @@
-//! Any bytes as a piece, and any change of an archive in pieces: what is read is a part of what was archived, or
-//! an error, and damage is told.
+//! Any bytes as a piece, and any change of an archive in pieces: what is read is a part of what was archived,
+//! or an error, and damage is told.
 #![no_main]
 
 use std::io::Read;

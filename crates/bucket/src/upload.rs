@@ -50,8 +50,8 @@ impl Bucket {
 
     /// Writes a file with one request.
     ///
-    /// A request that is under way can't be ended by whoever takes over the lock. So its file is only counted on
-    /// once this run is seen to have the lock still: then whoever takes it over later finds the file.
+    /// A request that is under way can't be ended by whoever takes over the lock. So its file is only counted
+    /// on once this run is seen to have the lock still: then whoever takes it over later finds the file.
     pub(crate) fn put_short(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<()> {
         if self.is_lost() {
             self.still_held()?;

@@ -68,8 +68,8 @@ impl Address {
     }
 }
 
-/// The authorities that a variable names, as other tools of stores and of TLS read them. They take the place of
-/// those that are built in.
+/// The authorities that a variable names, as other tools of stores and of TLS read them. They take the place
+/// of those that are built in.
 fn authorities() -> Result<Option<Authorities>> {
     for name in ["AWS_CA_BUNDLE", "SSL_CERT_FILE"] {
         let Some(path) = std::env::var_os(name).filter(|value| !value.is_empty()) else { continue };

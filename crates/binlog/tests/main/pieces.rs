@@ -297,7 +297,7 @@ fn what_is_read_stays_until_it_was_read() {
 
 #[test]
 fn a_put_key_goes_on_and_reads_nothing_of_what_was_written() {
-    let (full, put) = keys();
+    let (_, put) = keys();
     let disk = FaultDisk::default();
     archive(&disk, Some(&put), 5).1.unwrap();
     let sealed = store(&disk, Some(&put)).unwrap();
@@ -322,7 +322,6 @@ fn a_put_key_goes_on_and_reads_nothing_of_what_was_written() {
     // Another key opens nothing.
     let other = Key::Full(FullKey::generate().unwrap());
     assert!(store(&disk, Some(&other)).is_err());
-    drop(full);
 }
 
 #[test]
@@ -549,4 +548,48 @@ fn the_first_event_and_the_last_transaction_must_be_the_same() {
         assert!(!has(&bytes), "byte {at}");
     }
     assert_eq!(Kind::FORMAT_DESCRIPTION.0, LOG[8]);
+}
+
+/// What a front says must be true of the piece that has it.
+#[test]
+fn a_front_is_that_of_its_piece() {
+    let chunk = piece::Chunk { len: 7, stored: 67, sum: [3; 32] };
+    let piece = piece::Piece {
+        first: 5,
+        last: 5,
+        level: 0,
+        before: Some("00".repeat(32)),
+        root: None,
+        line: 2,
+        about: Some(about()),
+        file: FILES[0].to_owned(),
+        start: 100,
+        end: 107,
+        whole: false,
+        mark: None,
+    };
+    let front = piece::Front { piece, chunks: vec![chunk] };
+    let (bytes, root) = front.encode();
+    let len = bytes.len() as u64 + 67;
+    let decode = |bytes: &[u8], numbers, len| piece::Front::decode(bytes, numbers, len).map_err(|it| it.what);
+    assert_eq!(decode(&bytes, (5, 5), len), Ok((front.clone(), root)));
+    assert!(decode(&bytes, (4, 4), len).unwrap_err().contains("another number"));
+    assert!(decode(&bytes, (5, 5), len + 1).unwrap_err().contains("as many bytes"));
+    let changed = |change: fn(&mut piece::Front)| {
+        let mut front = front.clone();
+        change(&mut front);
+        let (bytes, _) = front.encode();
+        decode(&bytes, (front.piece.first, front.piece.last), bytes.len() as u64 + 67).map(|_| ())
+    };
+    assert_eq!(changed(|front| front.piece.whole = true), Ok(()));
+    assert!(changed(|front| front.piece.end = 108).unwrap_err().contains("as long as"));
+    assert!(changed(|front| front.piece.start = u64::MAX).unwrap_err().contains("as long as"));
+    assert!(changed(|front| front.piece.last = 6).unwrap_err().contains("of several"));
+    assert!(changed(|front| front.piece.root = Some(String::new())).unwrap_err().contains("of several"));
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        assert!(decode(&bad, (5, 5), len).is_err(), "byte {at}");
+        assert!(decode(&bytes[..at], (5, 5), len).is_err(), "{at} bytes");
+    }
 }

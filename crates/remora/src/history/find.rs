@@ -53,7 +53,8 @@ pub(crate) fn files(paths: &[PathBuf], key: &KeyArguments) -> Result<Found> {
     Ok(found)
 }
 
-/// Where an archive is that has the files in pieces, and the number of a line, if an argument names such a one.
+/// Where an archive is that has the files in pieces, and the number of a line, if an argument names such a
+/// one.
 fn in_pieces(path: &Path) -> Result<Option<(Home, Option<u32>)>> {
     let (name, line) = archived::line(path).map_or((path, None), |(name, line)| (name, Some(line)));
     let home = Home::of(name)?;

@@ -2,12 +2,10 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
 use block::{READER, Store};
 use disk::{Guard, Share};
 
-use super::file::Stored;
 use super::{Entry, caught_up, chosen, first};
 use crate::archive::line::{About, Why};
 use crate::{Corrupt, Error};
@@ -240,11 +238,5 @@ impl Pieces {
     /// The store, which others may remove files from again.
     pub(super) fn into_store(self) -> Box<dyn Store> {
         self.store
-    }
-
-    /// A file as the server had it.
-    #[must_use]
-    pub fn open_file(self: &Arc<Self>, file: &LogFile) -> Stored {
-        Stored::new(Arc::clone(self), file.clone())
     }
 }

@@ -72,8 +72,16 @@ pub(super) fn opened(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chu
     Ok(bytes)
 }
 
+impl Pieces {
+    /// A file as the server had it.
+    #[must_use]
+    pub fn open_file(self: &Arc<Self>, file: &LogFile) -> Stored {
+        Stored::new(Arc::clone(self), file.clone())
+    }
+}
+
 impl Stored {
-    pub(super) fn new(pieces: Arc<Pieces>, file: LogFile) -> Stored {
+    fn new(pieces: Arc<Pieces>, file: LogFile) -> Stored {
         Stored { pieces, file, position: 0, recent: Mutex::default() }
     }
 

@@ -11,7 +11,8 @@ use crate::Error;
 use crate::archive::Forgotten;
 
 /// Removes the pieces that are older than all backups: as [`forget`](crate::archive::forget()) does it with
-/// files, and with the same arguments. Returns none, and removes nothing, if no file of the archive is needed.
+/// files, and with the same arguments. Returns none, and removes nothing, if no file of the archive is
+/// needed.
 ///
 /// Only what is before the first piece that is needed goes: what follows it in a line between stays.
 ///

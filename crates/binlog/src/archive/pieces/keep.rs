@@ -210,8 +210,8 @@ impl Keeper {
         self.at.file.as_deref()
     }
 
-    /// Goes on with the newest piece. The events that its mark covers must be given to [`Keeper::again`] before
-    /// others are appended.
+    /// Goes on with the newest piece. The events that its mark covers must be given to [`Keeper::again`]
+    /// before others are appended.
     pub fn resume(&mut self) {
         let Some(own) = self.entries.last().map(|entry| &entry.front.piece) else { return };
         let Some(mark) = &own.mark else { return };
@@ -419,8 +419,8 @@ impl Compared {
         hash(event, FIRST_EVENT, &mut blake3::Hasher::new()) == self.mark.head
     }
 
-    /// Takes the event that the server has there; they come in order. Returns whether it can be the one that is
-    /// archived: that is certain once the one that ends where the archive does was taken.
+    /// Takes the event that the server has there; they come in order. Returns whether it can be the one that
+    /// is archived: that is certain once the one that ends where the archive does was taken.
     pub fn take(&mut self, event: &[u8], at: u64) -> bool {
         if at < self.mark.last {
             return at != FIRST_EVENT || self.has_head(event);

@@ -42,8 +42,8 @@ impl Compare {
         }
     }
 
-    /// Whether an event is archived with the same bytes. That a file is in use is no difference. Events come in
-    /// order, and with the last one before the end it is certain.
+    /// Whether an event is archived with the same bytes. That a file is in use is no difference. Events come
+    /// in order, and with the last one before the end it is certain.
     pub(super) fn has(&mut self, event: &[u8], at: u64) -> Result<bool> {
         match self {
             Compare::Bytes(source, end) => has(&**source, *end, event, at),
