@@ -593,3 +593,30 @@ fn a_front_is_that_of_its_piece() {
         assert!(decode(&bytes[..at], (5, 5), len).is_err(), "{at} bytes");
     }
 }
+
+/// A piece that can't be read is not folded away with its neighbours: they would be lost too.
+#[test]
+fn what_is_damaged_is_not_folded_with_its_neighbours() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 20).1.unwrap();
+    let before = pieces(&disk, None);
+    let at = before.lines()[0].files[2].end;
+    drop(before);
+    let last: Vec<_> = stored(&disk).into_iter().rev().take(4).collect();
+    assert!(last.iter().all(|(path, _)| !path.display().to_string().contains('-')));
+    disk.corrupt(&last[1].0, 30, 1);
+    let mut keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    keeper.resume();
+    keeper.begin("binlog.000004").unwrap();
+    drop(keeper);
+    let after = pieces(&disk, None);
+    let file = &after.lines()[0].files[2];
+    assert!(file.missing.is_some() && file.end > 0 && file.end < at, "{file:?}");
+    let mut bytes = vec![0; usize::try_from(file.end).unwrap()];
+    assert_eq!(after.open_file(file).read_full_at(0, &mut bytes).unwrap(), bytes.len());
+    assert!(bytes[22..] == LOG[22..bytes.len()]);
+    let behind = stored(&disk).into_iter().map(|(path, _)| path).filter(|path| *path > last[1].0);
+    assert!(behind.count() > 0, "what is behind it is there");
+    let found = verify(&after, &mut |_| true).unwrap();
+    assert!(found.damages.iter().all(|it| !it.what.contains("as long as")), "{found:?}");
+}

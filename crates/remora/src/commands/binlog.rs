@@ -254,7 +254,7 @@ fn open(arguments: &Arguments) -> Result<(Kept, Option<Sealed>)> {
     let shown = store.in_use();
     let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
     let keeper = keeper.ok_or_else(|| busy(shown))?;
-    Ok((Kept::Pieces(RefCell::new(keeper)), sealed))
+    Ok((Kept::Pieces(Box::new(RefCell::new(keeper))), sealed))
 }
 
 /// Whether the same may work later.

@@ -17,7 +17,7 @@ pub(super) enum Compare {
     /// Everything in a file up to there.
     Bytes(Box<dyn Source>, u64),
     /// What a piece says of it.
-    Sums(Compared),
+    Sums(Box<Compared>),
 }
 
 impl Compare {

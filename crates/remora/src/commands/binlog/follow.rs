@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use binlog::Corrupt;
 use binlog::archive::Tail;
 use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Body, Event, Kind};
@@ -276,17 +277,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         let prove = if self.skips_format { Event::cut } else { Event::prove };
         let event = match prove(bytes, self.at, &self.format) {
             Ok(event) => event,
-            Err(corrupt) => {
-                let compare = self.compare.as_ref().filter(|compare| self.at < compare.end());
-                if let Some(compare) = compare
-                    && !compare.has_damaged(bytes, self.at)?
-                {
-                    // In another history, this may be within an event.
-                    return Ok(self.difference());
-                }
-                let what = format!("the server sent a damaged event of {}: {corrupt}", self.file);
-                return Err(exit::damage(what));
-            }
+            Err(corrupt) => return self.no_event(bytes, &corrupt),
         };
         let header = event.header;
         // How the events behind this one are written.
@@ -351,6 +342,17 @@ impl<'r, 'a> Follow<'r, 'a> {
         self.at = end;
         self.newest_s = timestamp.into();
         Ok(Took::It)
+    }
+
+    /// Bytes that are no event: in another history, this may be within one.
+    fn no_event(&self, bytes: &[u8], corrupt: &Corrupt) -> Result<Took> {
+        let compare = self.compare.as_ref().filter(|compare| self.at < compare.end());
+        if let Some(compare) = compare
+            && !compare.has_damaged(bytes, self.at)?
+        {
+            return Ok(self.difference());
+        }
+        Err(exit::damage(format!("the server sent a damaged event of {}: {corrupt}", self.file)))
     }
 
     /// What is sent now is not what is archived.

@@ -13,13 +13,13 @@ use super::compare::Compare;
 /// An archive that is written.
 pub(super) enum Kept {
     Files(Archive<'static>),
-    Pieces(RefCell<Keeper>),
+    Pieces(Box<RefCell<Keeper>>),
 }
 
 /// A line that is written.
 pub(super) enum Written<'a> {
     Files(Line<'static>),
-    Pieces(Newest, &'a RefCell<Keeper>),
+    Pieces(Box<Newest>, &'a RefCell<Keeper>),
 }
 
 impl Kept {
@@ -27,7 +27,9 @@ impl Kept {
     pub(super) fn newest(&self) -> Result<Option<Written<'_>>> {
         Ok(match self {
             Kept::Files(archive) => archive.newest()?.map(Written::Files),
-            Kept::Pieces(keeper) => keeper.borrow().newest().map(|newest| Written::Pieces(newest, keeper)),
+            Kept::Pieces(keeper) => {
+                keeper.borrow().newest().map(|newest| Written::Pieces(Box::new(newest), keeper))
+            }
         })
     }
 
@@ -37,7 +39,7 @@ impl Kept {
             Kept::Files(archive) => Written::Files(archive.begin(about)?),
             Kept::Pieces(keeper) => {
                 let line = keeper.borrow_mut().begin_line(about.clone())?;
-                Written::Pieces(Newest { line, about, tail: None, mark: None }, keeper)
+                Written::Pieces(Box::new(Newest { line, about, tail: None, mark: None }), keeper)
             }
         })
     }
@@ -97,7 +99,7 @@ impl<'a> Written<'a> {
             Written::Files(line) => Compare::open(&line.folder().join(&tail.file), tail.end),
             Written::Pieces(newest, _) => {
                 let mark = newest.mark.clone().context("the newest piece has no mark")?;
-                Ok(Compare::Sums(Compared::new(mark, tail.end)))
+                Ok(Compare::Sums(Box::new(Compared::new(mark, tail.end))))
             }
         }
     }

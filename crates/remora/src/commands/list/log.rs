@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use binlog::archive::pieces::{LineFiles, LogFile};
 use binlog::archive::{self, About, Line, Why};
 use disk::{Disk, RealDisk};
+use progress::Progress;
 use seal::Key;
 use serde_json::json;
 
@@ -82,9 +83,11 @@ impl Log {
         }
     }
 
-    /// What is damaged or missing, as far as it is seen without reading all of it.
-    pub(super) fn damages(&self) -> &[String] {
-        &self.damages
+    /// Says what is damaged or missing, as far as it is seen without reading all of it. Returns whether
+    /// something is.
+    pub(super) fn warn_of_damage(&self, report: &Report) -> bool {
+        self.damages.iter().for_each(|damage| report.warn(&format!("{}: {damage}", self.name)));
+        !self.damages.is_empty()
     }
 
     /// When it last had everything; `None` if it never had.
