@@ -159,7 +159,7 @@ fn a_short_file_is_put_once_and_counts_only_for_who_still_has_the_lock() {
     let name = "0000000001.log";
     let held = one.lock(WRITER, Share::Exclusive).unwrap().unwrap();
     one.put(name, b"first").unwrap();
-    assert_eq!(one.put(name, b"second").unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(one.put(name, b"second").unwrap_err().kind(), ErrorKind::AlreadyExists);
     // The answer is lost, and the next try finds the file that the first one has written.
     fake.set(|state| state.answers_lost = 1);
     one.put("0000000002.log", b"once").unwrap();
@@ -175,7 +175,7 @@ fn a_short_file_is_put_once_and_counts_only_for_who_still_has_the_lock() {
     });
     let taken = other.lock(WRITER, Share::Exclusive).unwrap().unwrap();
     let error = one.put("0000000003.log", b"too late").unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy, "{error}");
+    assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
     other.put("0000000004.log", b"its successor").unwrap();
     drop((held, taken));
 }
