@@ -9,6 +9,8 @@
 
 mod forget;
 mod line;
+pub mod piece;
+pub mod pieces;
 mod tail;
 mod writer;
 

@@ -10,6 +10,8 @@ mod damage;
 mod event;
 #[path = "main/forget.rs"]
 mod forget;
+#[path = "main/pieces.rs"]
+mod pieces;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/written.rs"]

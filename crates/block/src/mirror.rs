@@ -12,6 +12,8 @@ use disk::{Guard, Share};
 use crate::Error;
 use crate::backup::World;
 use crate::file;
+pub use crate::name::never_changes;
+use crate::name::{Kind, kind};
 use crate::repository::READER;
 use crate::store::{Folder, Store, WRITER};
 
@@ -118,12 +120,6 @@ pub fn hold(store: &dyn Store, writes: bool) -> io::Result<Option<Box<dyn Guard>
     }
 }
 
-/// Whether a file is numbered, and so has the same content for ever.
-#[must_use]
-pub fn never_changes(name: &str) -> bool {
-    kind(name).is_some_and(|kind| kind <= Kind::Blocks)
-}
-
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
@@ -133,25 +129,6 @@ pub struct Summary {
     pub bytes: u64,
     /// Files that were there already.
     pub there: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Keys,
-    Blocks,
-    Catalogue,
-    Note,
-}
-
-/// What a file is; None if it is not copied. Known damage is that of one place, so it is not.
-fn kind(name: &str) -> Option<Kind> {
-    match name.rsplit_once('.')? {
-        (_, "keys") => Some(Kind::Keys),
-        (_, "blk") if file::number(name).is_some() => Some(Kind::Blocks),
-        (_, "catalogue") => Some(Kind::Catalogue),
-        ("newest" | "booted" | "places", "note") => Some(Kind::Note),
-        _ => None,
-    }
 }
 
 /// A place whose notes are as they were before its files were listed: a backup that is made meanwhile adds a
@@ -230,11 +207,12 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
     let from = &from;
     let mut files: Vec<(Kind, String, u64)> =
         files.into_iter().filter_map(|(name, len)| Some((kind(&name)?, name, len))).collect();
-    if !files.iter().any(|(kind, ..)| *kind == Kind::Blocks) {
+    // The archive of a log may be there before the first backup, and its keys are beside it.
+    if files.is_empty() {
         return Err(Error::Missing(format!("there is no backup in {}", from.shown(""))));
     }
     for (kind, name, len) in &files {
-        let other = there.get(name).filter(|there| **there != *len && *kind <= Kind::Blocks);
+        let other = there.get(name).filter(|there| **there != *len && *kind <= Kind::Log);
         if other.is_some() {
             return Err(differs(from, to, name));
         }
@@ -247,7 +225,7 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
         let early = is_first && *kind == Kind::Catalogue;
         (if early { Kind::Keys } else { *kind }, file::number(name), name.clone())
     });
-    let reads = |kind: Kind, name: &str| compare || kind > Kind::Blocks || !there.contains_key(name);
+    let reads = |kind: Kind, name: &str| compare || kind > Kind::Log || !there.contains_key(name);
     let bytes = files.iter().filter(|(kind, name, _)| reads(*kind, name)).map(|(.., len)| len).sum();
     world.progress.phase("copying", Some(bytes));
     let mut summary = Summary::default();
@@ -261,7 +239,7 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
         };
         match known {
             Some(_) if same => summary.there += 1,
-            Some(_) if *kind <= Kind::Blocks => return Err(differs(from, to, name)),
+            Some(_) if *kind <= Kind::Log => return Err(differs(from, to, name)),
             _ => {
                 copy(from, to, &Adding { name, len: *len, replaces: known.is_some() }, world)?;
                 summary.copied += 1;

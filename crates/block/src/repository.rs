@@ -14,7 +14,7 @@ use crate::known::{Booted, Damage, Newest};
 use crate::store::{self, Store};
 
 /// The lock that keeps files from being removed while somebody reads them.
-pub(crate) const READER: &str = "reader";
+pub const READER: &str = "reader";
 
 /// Backups of one volume in a store.
 pub struct Repository {

@@ -125,6 +125,24 @@ impl Sealed {
         }
     }
 
+    /// Another place with the same keys: one that belongs to this store, and has no file of keys of its own.
+    /// No file may have the same name in both.
+    ///
+    /// # Errors
+    /// [`Error::Key`] if the system gives no random bytes.
+    pub fn beside(&self, inner: Box<dyn Store>) -> Result<Sealed, Error> {
+        Sealed::with(self.vault.keyring().clone(), inner)
+    }
+
+    /// Whether another file of keys has taken the place of the one that this was opened with: what is sealed
+    /// from then on should be for the new key.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn is_replaced(&self) -> Result<bool, Error> {
+        Ok(newest(&*self.inner)? != Some(self.vault.keyring().number()))
+    }
+
     fn with(keyring: Keyring, inner: Box<dyn Store>) -> Result<Sealed, Error> {
         let vault = Vault::new(keyring).map_err(failed(&*inner, ""))?;
         Ok(Sealed { inner, vault })
@@ -166,6 +184,13 @@ impl Store for Sealed {
         let mut inner = self.inner.create(name)?;
         inner.write_all(&header)?;
         Ok(Box::new(Sealer { inner, sealing, out: Vec::new() }))
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let (mut sealing, mut out) = Sealing::begin(self.vault.keyring(), name).map_err(io::Error::other)?;
+        sealing.push(bytes, &mut out).map_err(io::Error::other)?;
+        sealing.finish(&mut out).map_err(io::Error::other)?;
+        self.inner.put(name, &out)
     }
 
     fn leftover(&self, name: &str) -> io::Result<Option<Box<dyn Source>>> {

@@ -8,6 +8,7 @@ use disk::{Disk, Guard, Output, Share, Source};
 use seal::Vault;
 
 use crate::Error;
+use crate::name::never_changes;
 
 /// The lock of the single run that writes.
 pub const WRITER: &str = "writer";
@@ -31,6 +32,24 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Errors of the store.
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>>;
+
+    /// Writes a short file in one step: a numbered one only if there is none of its name, and any other takes
+    /// the place of its former state.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there is a numbered one of that name; otherwise errors of the store.
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        if never_changes(name) {
+            match self.open(name) {
+                Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut upload = self.create(name)?;
+        upload.write_all(bytes)?;
+        upload.finish()
+    }
 
     /// What an earlier run has left of a file that it did not finish, if the store keeps that. It can still
     /// be read after the file was started again.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ureq::http;
+use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
 use crate::held::Held;
@@ -72,7 +73,12 @@ impl Bucket {
     /// The files of a bucket below a prefix. Nothing is asked yet.
     #[must_use]
     pub fn new(settings: Settings) -> Bucket {
+        let roots = match &settings.authorities {
+            Some(authorities) => RootCerts::new_with_certs(&authorities.0),
+            None => RootCerts::WebPki,
+        };
         let config = Agent::config_builder()
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(20)))
             .timeout_recv_response(Some(SILENCE))

@@ -18,6 +18,8 @@ mod xml;
 use std::io;
 use std::time::Duration;
 
+use ureq::tls::{Certificate, PemItem, parse_pem};
+
 use ring::rand::{SecureRandom, SystemRandom};
 
 pub use client::Bucket;
@@ -42,10 +44,37 @@ pub struct Settings {
     pub secret_key: String,
     /// Goes with keys that are valid for some hours only.
     pub session_token: Option<String>,
+    /// Who may vouch for a store at https; none: the authorities that browsers know.
+    pub authorities: Option<Authorities>,
     /// Who this run is, for others that find its lock: a line.
     pub holder: String,
     /// The wait after a request that has failed; each further one is twice as long.
     pub wait: Duration,
+}
+
+/// Certificates of authorities that may vouch for a store.
+#[derive(Clone)]
+pub struct Authorities(Vec<Certificate<'static>>);
+
+impl Authorities {
+    /// Those in a file of PEM.
+    ///
+    /// # Errors
+    /// `InvalidData` if a certificate in it is none, or there is none in it.
+    pub fn parse(pem: &[u8]) -> io::Result<Authorities> {
+        let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        let mut found = Vec::new();
+        for item in parse_pem(pem) {
+            match item.map_err(|error| wrong(error.to_string()))? {
+                PemItem::Certificate(certificate) => found.push(certificate),
+                _ => return Err(wrong("it has a private key, and certificates belong there".to_owned())),
+            }
+        }
+        if found.is_empty() {
+            return Err(wrong("there is no certificate in it (-----BEGIN CERTIFICATE-----)".to_owned()));
+        }
+        Ok(Authorities(found))
+    }
 }
 
 /// A word that nothing else has.

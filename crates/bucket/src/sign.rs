@@ -99,6 +99,7 @@ mod tests {
             access_key: "AKIAIOSFODNN7EXAMPLE".into(),
             secret_key: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
             session_token: None,
+            authorities: None,
             holder: String::new(),
             wait: std::time::Duration::ZERO,
         };

@@ -22,6 +22,10 @@ impl Store for Bucket {
         Ok(Box::new(Parts::new(self, name, never_changes(name))?))
     }
 
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put_short(name, bytes, never_changes(name))
+    }
+
     fn leftover(&self, _: &str) -> io::Result<Option<Box<dyn Source>>> {
         Ok(None)
     }

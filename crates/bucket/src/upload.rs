@@ -37,6 +37,49 @@ pub(crate) struct Parts {
     tags: Vec<(u64, String)>,
 }
 
+impl Bucket {
+    /// Whether an earlier try with this mark, whose answer was lost, has written a file.
+    fn has(&self, name: &str, mark: &str) -> io::Result<bool> {
+        let answer = self.ask(&Ask::about("HEAD", name))?;
+        match answer.status() {
+            200 => Ok(answer.header(MARK) == Some(mark)),
+            404 => Ok(false),
+            _ => Err(self.refused("look at", name, answer)),
+        }
+    }
+
+    /// Writes a file with one request.
+    ///
+    /// A request that is under way can't be ended by whoever takes over the lock. So its file is only counted
+    /// on once this run is seen to have the lock still: then whoever takes it over later finds the file.
+    pub(crate) fn put_short(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<()> {
+        if self.is_lost() {
+            self.still_held()?;
+        }
+        let mark = random()?;
+        let mut headers = vec![(MARK, mark.clone())];
+        if only_new {
+            headers.insert(0, ("if-none-match", "*".to_owned()));
+        }
+        let answer = self.ask(&Ask { headers: &headers, body: bytes, ..Ask::about("PUT", name) })?;
+        match answer.status() {
+            200 => {}
+            412 if self.has(name, &mark)? => {}
+            412 => return Err(appeared()),
+            _ => return Err(self.refused("write", name, answer)),
+        }
+        self.still_held()
+    }
+}
+
+/// The error for a file that somebody else has written.
+fn appeared() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "another file of this name has appeared meanwhile; another run writes to this place",
+    )
+}
+
 /// The length of a part.
 fn len(number: u64) -> usize {
     usize::try_from(PART * (1 + number / STEP)).unwrap_or(usize::MAX)
@@ -124,10 +167,7 @@ impl Parts {
                 io::Error::other(format!("cannot write: the store says {code}; run it again"))
             }
             404 | 412 if self.is_there()? => return Ok(()),
-            412 => io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "another file of this name has appeared meanwhile; another run writes to this place",
-            ),
+            412 => appeared(),
             _ => self.bucket.refused("write", &self.name, answer),
         };
         Err(failed)
@@ -140,14 +180,8 @@ impl Parts {
         is_ended.then(|| self.bucket.still_held().err()).flatten().unwrap_or(error)
     }
 
-    /// Whether an earlier try, whose answer was lost, has written it.
     fn is_there(&self) -> io::Result<bool> {
-        let answer = self.bucket.ask(&Ask::about("HEAD", &self.name))?;
-        match answer.status() {
-            200 => Ok(answer.header(MARK) == Some(&self.mark)),
-            404 => Ok(false),
-            _ => Err(self.bucket.refused("look at", &self.name, answer)),
-        }
+        self.bucket.has(&self.name, &self.mark)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use bucket::{Bucket, Settings};
+use bucket::{Authorities, Bucket, Settings};
 
 use crate::exit::usage;
 
@@ -40,6 +40,7 @@ impl Address {
         // The certificate of Amazon's hosts covers no name with one more dot.
         let path_style = own.is_some() || bucket.contains('.');
         let endpoint = own.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+        let authorities = if endpoint.starts_with("https") { authorities()? } else { None };
         let (access_key, secret_key, session_token) = match variable("AWS_ACCESS_KEY_ID") {
             Some(access) => {
                 let secret = variable("AWS_SECRET_ACCESS_KEY")
@@ -60,10 +61,23 @@ impl Address {
             access_key,
             secret_key,
             session_token,
+            authorities,
             holder: holder(),
             wait: Duration::from_millis(100),
         })))
     }
+}
+
+/// The authorities that a variable names, as other tools of stores and of TLS read them. They take the place
+/// of those that are built in.
+fn authorities() -> Result<Option<Authorities>> {
+    for name in ["AWS_CA_BUNDLE", "SSL_CERT_FILE"] {
+        let Some(path) = std::env::var_os(name).filter(|value| !value.is_empty()) else { continue };
+        let path = Path::new(&path);
+        let read = std::fs::read(path).and_then(|pem| Authorities::parse(&pem));
+        return read.map(Some).map_err(|error| usage(format!("{name} {}: {error}", path.display())));
+    }
+    Ok(None)
 }
 
 /// This run, as others see it that find its lock in a store.
@@ -83,11 +97,6 @@ pub(crate) fn of(path: &Path) -> Result<Address> {
 /// Whether it is the address of a place in a store.
 pub(crate) fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.starts_with(SCHEME))
-}
-
-/// Says that an archive can't be there.
-pub(crate) fn no_archive(path: &Path) -> String {
-    format!("{}: an archive of a binary log is a folder, and can't be in a store", path.display())
 }
 
 /// The keys of a profile in the file that other tools of object stores read.

@@ -6,6 +6,7 @@
 
 mod again;
 mod feed;
+mod file;
 mod filter;
 mod find;
 mod known;
@@ -16,8 +17,9 @@ mod walk;
 pub(crate) mod when;
 
 pub(crate) use again::{Again, AskedRow};
+pub(crate) use file::LogFile;
 pub(crate) use filter::{Filter, Range};
-pub(crate) use find::files;
+pub(crate) use find::{Found, files, of_pieces};
 pub(crate) use known::{Known, logged};
 pub(crate) use request::Request;
 pub(crate) use transaction::{Changed, Place, Transaction, Xa, XaName, slot};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
+use binlog::archive::FOLDER;
 use block::mirror::Place;
 use block::{Folder, Store};
 use bucket::Bucket;
@@ -24,12 +25,28 @@ pub(crate) fn folder(path: PathBuf) -> Folder {
 }
 
 impl Home {
+    /// That of a name, which an argument names as a whole.
+    pub(crate) fn of(path: &Path) -> Result<Home> {
+        Ok(match address::of(path)? {
+            Address::Folder(path) => Home::Folder(path),
+            Address::Bucket(bucket) => Home::Bucket(bucket),
+        })
+    }
+
     /// That of a name in a repository, which may be its first.
     pub(crate) fn new(root: &Path, name: &str) -> Result<Home> {
         Ok(match address::of(root)? {
             Address::Folder(root) => Home::Folder(root.join(name)),
             Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
         })
+    }
+
+    /// That of the archive of its binary log.
+    pub(crate) fn log(&self) -> Home {
+        match self {
+            Home::Folder(path) => Home::Folder(path.join(FOLDER)),
+            Home::Bucket(bucket) => Home::Bucket(bucket.below(FOLDER)),
+        }
     }
 
     pub(crate) fn store(&self) -> Box<dyn Store> {

@@ -1,6 +1,7 @@
 //! `remora`: arguments, wiring, output and exit codes. The other crates do the work.
 
 mod address;
+mod archived;
 mod args;
 mod boot;
 mod calendar;

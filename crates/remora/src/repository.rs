@@ -156,6 +156,30 @@ pub(crate) fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(folders.into_iter().map(named).collect())
 }
 
+/// All places of a repository that may be of a name, with backups or an archive of a log, and their names.
+/// `root` may also be that of one name itself.
+pub(crate) fn places(root: &Path) -> Result<Vec<(String, Home)>> {
+    let bucket = match address::of(root)? {
+        Address::Folder(root) => {
+            let folders = folders(&root)?.into_iter();
+            return Ok(folders.map(|(name, folder)| (name, Home::Folder(folder))).collect());
+        }
+        Address::Bucket(bucket) => bucket,
+    };
+    let found = bucket.folders()?;
+    if found.contains_key(FOLDER) || found.get("").is_some_and(|files| has_backups(files)) {
+        let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return Ok(vec![(name, Home::Bucket(bucket))]);
+    }
+    places_in(&bucket).map_err(Into::into)
+}
+
+/// The same in a place of a store that is that of a repository.
+pub(crate) fn places_in(root: &Bucket) -> io::Result<Vec<(String, Home)>> {
+    let names = root.folders()?.into_keys().filter(|name| !name.is_empty());
+    Ok(names.map(|name| (name.clone(), Home::Bucket(root.below(&name)))).collect())
+}
+
 /// The names in a place of a store that have backups.
 pub(crate) fn in_bucket(root: &Bucket) -> io::Result<Vec<(String, Home)>> {
     let mut found = root.folders()?;

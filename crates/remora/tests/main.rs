@@ -65,6 +65,8 @@ mod one_table;
 mod option;
 #[path = "main/pack.rs"]
 mod pack;
+#[path = "main/pieces.rs"]
+mod pieces;
 #[path = "main/poke.rs"]
 mod poke;
 #[path = "main/pruned.rs"]

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use disk::Disk;
 
-use crate::event::{Body, MAGIC};
+use crate::event::gtid::Number;
+use crate::event::{Body, Event, MAGIC};
 use crate::group::{Grouping, Part};
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
@@ -57,32 +58,65 @@ impl Tail {
     }
 
     fn scan(&mut self, reader: &mut Reader<impl Read>) -> Result<(), Error> {
-        let mut grouping = Grouping::default();
-        let (mut began, mut open) = (None, None);
+        let mut track = Track::default();
+        let scanned = track.all(reader);
+        self.end = track.end.unwrap_or(self.end);
+        self.last = track.last.unwrap_or(self.last);
+        (self.state, self.next) = (track.state, track.next);
+        scanned
+    }
+}
+
+/// How far the events of a file are that were seen so far.
+#[derive(Default)]
+pub(super) struct Track {
+    grouping: Grouping,
+    /// Where the transaction begins that is open.
+    began: Option<u64>,
+    open: Option<Number>,
+    /// As in [`Tail`]; none as long as there is no such place.
+    end: Option<u64>,
+    last: Option<u64>,
+    pub(super) state: Option<State>,
+    pub(super) next: Option<String>,
+}
+
+impl Track {
+    fn all(&mut self, reader: &mut Reader<impl Read>) -> Result<(), Error> {
         while let Some(event) = reader.next()? {
-            let body = event.parse()?;
-            let (part, is_cut) = grouping.take(&event, &body);
-            if matches!(part, Part::First | Part::Whole) || is_cut {
-                began = Some(event.at);
+            self.take(&event)?;
+        }
+        Ok(())
+    }
+
+    /// Where the newest transaction begins, whether its end is there or not.
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.began.or(self.last)
+    }
+
+    pub(super) fn take(&mut self, event: &Event<'_>) -> Result<(), Corrupt> {
+        let body = event.parse()?;
+        let (part, is_cut) = self.grouping.take(event, &body);
+        if matches!(part, Part::First | Part::Whole) || is_cut {
+            self.began = Some(event.at);
+        }
+        match &body {
+            Body::GtidList(list) => {
+                let numbers = list.numbers.iter();
+                self.state = Some(numbers.map(|it| ((it.domain, it.server_id), it.sequence)).collect());
             }
-            match &body {
-                Body::GtidList(list) => {
-                    let numbers = list.numbers.iter();
-                    self.state = Some(numbers.map(|it| ((it.domain, it.server_id), it.sequence)).collect());
-                }
-                Body::Gtid(gtid) => open = Some(gtid.number),
-                Body::Rotate(rotate) => self.next = Some(String::from_utf8_lossy(rotate.file).into_owned()),
-                _ => {}
+            Body::Gtid(gtid) => self.open = Some(gtid.number),
+            Body::Rotate(rotate) => self.next = Some(String::from_utf8_lossy(rotate.file).into_owned()),
+            _ => {}
+        }
+        if matches!(part, Part::Last | Part::Whole) {
+            self.last = Some(self.began.take().unwrap_or(event.at));
+            if let (Some(state), Some(number)) = (&mut self.state, self.open.take()) {
+                state.insert((number.domain, number.server_id), number.sequence);
             }
-            if matches!(part, Part::Last | Part::Whole) {
-                self.last = began.take().unwrap_or(event.at);
-                if let (Some(state), Some(number)) = (&mut self.state, open.take()) {
-                    state.insert((number.domain, number.server_id), number.sequence);
-                }
-            }
-            if matches!(part, Part::Last | Part::Whole) || (part == Part::Outside && began.is_none()) {
-                self.end = event.end();
-            }
+        }
+        if matches!(part, Part::Last | Part::Whole) || (part == Part::Outside && self.began.is_none()) {
+            self.end = Some(event.end());
         }
         Ok(())
     }

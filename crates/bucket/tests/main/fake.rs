@@ -114,6 +114,7 @@ impl Fake {
             access_key: "id".into(),
             secret_key: "secret".into(),
             session_token: None,
+            authorities: None,
             holder: "this test".into(),
             wait: Duration::from_millis(1),
         })
@@ -315,7 +316,8 @@ impl State {
         if let Some(first) = body.first_mut().filter(|_| self.flips) {
             *first ^= 1;
         }
-        self.about.insert(request.key.clone(), (self.now, String::new()));
+        let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
+        self.about.insert(request.key.clone(), (self.now, mark));
         self.files.insert(request.key.clone(), body);
         plain(200, "")
     }

@@ -150,3 +150,32 @@ fn a_store_that_ignores_the_condition_is_refused() {
         assert!(scene.fake.state.lock().unwrap().names("p q/db/").is_empty());
     }
 }
+
+/// A short file goes up with one request, which nobody can end. So who was taken for dead is told behind it.
+#[test]
+fn a_short_file_is_put_once_and_counts_only_for_who_still_has_the_lock() {
+    let fake = Fake::start();
+    let (one, other) = (fake.bucket().below("db"), fake.bucket().below("db"));
+    let name = "0000000001.log";
+    let held = one.lock(WRITER, Share::Exclusive).unwrap().unwrap();
+    one.put(name, b"first").unwrap();
+    assert_eq!(one.put(name, b"second").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    // The answer is lost, and the next try finds the file that the first one has written.
+    fake.set(|state| state.answers_lost = 1);
+    one.put("0000000002.log", b"once").unwrap();
+    // A note takes the place of its former state.
+    one.put("caught-up.note", b"1").unwrap();
+    one.put("caught-up.note", b"2").unwrap();
+    fake.set(|state| {
+        assert_eq!(state.files["p q/db/0000000001.log"], b"first");
+        assert_eq!(state.files["p q/db/0000000002.log"], b"once");
+        assert_eq!(state.files["p q/db/caught-up.note"], b"2");
+        assert_eq!(state.unfinished(), 0);
+        state.now += 1000;
+    });
+    let taken = other.lock(WRITER, Share::Exclusive).unwrap().unwrap();
+    let error = one.put("0000000003.log", b"too late").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+    other.put("0000000004.log", b"its successor").unwrap();
+    drop((held, taken));
+}

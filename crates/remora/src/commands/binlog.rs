@@ -3,15 +3,19 @@
 mod begin;
 mod compare;
 mod follow;
+mod kept;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use binlog::archive::pieces::Keeper;
 use binlog::archive::{Archive, FOLDER};
+use block::Sealed;
 use clap::Args;
 use disk::RealDisk;
 use progress::Progress;
@@ -19,11 +23,15 @@ use server::{Session, Target};
 
 use self::begin::Beginning;
 use self::follow::{Follow, Left};
+use self::kept::Kept;
+use crate::archived::Place;
 use crate::args::ServerArgs;
 use crate::calendar;
 use crate::exit::{self, Exit, Held};
+use crate::home::Home;
+use crate::keys::KeyArguments;
 use crate::report::Report;
-use crate::{address, home, shown, stop};
+use crate::{address, archived, shown, stop};
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -31,6 +39,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How often it is noted that everything is archived, while a server writes without a pause.
 const NOTE: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the key was replaced.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// What a server says if it has not what is asked for: it was told to begin its log anew.
 const NO_SUCH_PLACE: u16 = 1236;
@@ -42,6 +53,10 @@ const EXAMPLES: &str = "EXAMPLES
       archive what is new and end, for a job every few minutes
   remora binlog /backup/db1 -h db1 --ack
       a COMMIT on db1 returns only when its transaction is durable here too
+  remora binlog /backup/db1 -h db1 --key db1.put
+      encrypted: with a put key this host can add to the archive, and read nothing of it
+  remora binlog s3://company-backups/db1 -h db1
+      into an object store, in pieces of a second each
   remora log /backup/db1 --since -1h --table shop.orders
       look into the archive
 
@@ -49,8 +64,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Archive a server's binary log as it is written
 ///
-/// remora connects as a replica does, and keeps the server's files byte for byte in REPO/NAME/log. A run that
-/// was stopped or killed goes on where it was, after it has compared what the server has there with what is
+/// remora connects as a replica does, and keeps the server's files byte for byte in REPO/NAME/log. In an
+/// encrypted name and in a store it keeps them in pieces, from which the other commands read. A run that was
+/// stopped or killed goes on where it was, after it has compared what the server has there with what is
 /// archived. If the server has another history (RESET MASTER, an older state put back), or has purged files
 /// that were not archived yet, a new line begins beside the former one: nothing is overwritten, and what
 /// happened is told (exit code 12 with --once).
@@ -59,7 +75,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The folder of a name in a repository; it is made if it does not exist
+    /// A name in a repository; it is made if it does not exist. REPO is a folder or s3://BUCKET/PREFIX
     #[arg(value_name = "REPO/NAME")]
     to: PathBuf,
 
@@ -81,6 +97,9 @@ pub(crate) struct Arguments {
     server_id: Option<u32>,
 
     #[command(flatten)]
+    key: KeyArguments,
+
+    #[command(flatten)]
     server: ServerArgs,
 }
 
@@ -91,7 +110,10 @@ pub(crate) struct Run<'a> {
     ack: bool,
     server_id: u32,
     target: &'a Target,
-    archive: &'a Archive<'a>,
+    kept: &'a Kept,
+    sealed: Option<&'a Sealed>,
+    /// When it was looked last whether the key was replaced.
+    looked: Cell<Instant>,
     stop: Arc<AtomicBool>,
     /// Whether it was told that everything is archived.
     has_told: Cell<bool>,
@@ -105,7 +127,23 @@ impl Run<'_> {
     fn note_now(&self) -> Result<()> {
         let now_s = calendar::now_s();
         self.noted.set((now_s, Some(Instant::now())));
-        Ok(self.archive.note_caught_up(now_s)?)
+        self.must_have_the_key()?;
+        Ok(self.kept.note_caught_up(now_s)?)
+    }
+
+    /// Ends the run if the key that it was given is not the one that opens the backups any more.
+    fn must_have_the_key(&self) -> Result<()> {
+        let Some(sealed) = self.sealed else { return Ok(()) };
+        if self.looked.get().elapsed() < LOOK {
+            return Ok(());
+        }
+        self.looked.set(Instant::now());
+        if sealed.is_replaced()? {
+            bail!(
+                "the key was replaced ('remora rekey'): start it again with the new one, so that the old one does not open what comes"
+            );
+        }
+        Ok(())
     }
 
     /// Notes that everything up to this time is archived, unless that was done a moment ago. The time is what
@@ -117,19 +155,14 @@ impl Run<'_> {
         }
         let time_s = time_s.min(calendar::now_s()).max(noted_s);
         self.noted.set((time_s, Some(Instant::now())));
-        Ok(self.archive.note_caught_up(time_s)?)
+        self.must_have_the_key()?;
+        Ok(self.kept.note_caught_up(time_s)?)
     }
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let target = arguments.server.target(password)?;
-    refuse_sealed(&arguments.to)?;
-    let folder = arguments.to.join(FOLDER);
-    let archive = Archive::open(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
-    let Some(archive) = archive else {
-        let text = format!("{}: another run archives into it", shown::path(&folder));
-        return Err(anyhow::Error::new(Held(text)));
-    };
+    let (kept, sealed) = open(arguments)?;
     let line = report.clone();
     let run = Run {
         once: arguments.once,
@@ -137,7 +170,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         ack: arguments.ack,
         server_id: arguments.server_id.map_or_else(|| number(&arguments.to), Ok)?,
         target: &target,
-        archive: &archive,
+        kept: &kept,
+        sealed: sealed.as_ref(),
+        looked: Cell::new(Instant::now()),
         stop: stop::flag(move || line.print_line())?,
         has_told: Cell::new(false),
         noted: Cell::new((0, None)),
@@ -147,7 +182,16 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut is_broken = false;
     let mut pause = PAUSE;
     let mut has_connected = false;
+    let mut must_look = false;
     while !run.stop.load(Ordering::Relaxed) {
+        for damage in kept.damages() {
+            report.warn(&format!(
+                "{damage}; the run goes on behind it, and 'remora verify' tells what is lost"
+            ));
+        }
+        if std::mem::take(&mut must_look) {
+            kept.look()?;
+        }
         match once(&run, &mut is_broken, &mut has_connected) {
             Ok(Left::End) => {
                 report.end();
@@ -164,6 +208,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
                 report.warn(&format!("{error:#}; trying again"));
                 run.has_told.set(false);
                 stop::pause(pause, &run.stop);
+                must_look = true;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
             Err(error) => return Err(error),
@@ -184,25 +229,50 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     Follow::new(run, &line, tail, first)?.all()
 }
 
-/// An archive is in a folder, and its rows in clear must not lie beside encrypted backups.
-fn refuse_sealed(to: &std::path::Path) -> Result<()> {
-    if address::is_in_store(to) {
-        return Err(exit::usage(address::no_archive(to)));
+/// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
+fn open(arguments: &Arguments) -> Result<(Kept, Option<Sealed>)> {
+    let home = Home::of(&arguments.to)?;
+    let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
+    let key = arguments.key.read()?;
+    if let Some(folder) = home.folder()
+        && key.is_none()
+        && !block::is_sealed(&*home.store())?
+        && !archived::has_pieces(&home)?
+    {
+        let folder = folder.join(FOLDER);
+        let archive = Archive::open(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
+        return Ok((Kept::Files(archive.ok_or_else(|| busy(shown::path(&folder)))?), None));
     }
-    if block::is_sealed(&home::folder(to.to_owned()))? {
+    if archived::has_files(&home) {
         return Err(exit::usage(format!(
-            "the backups in {} are encrypted, and an archive of the binary log is not: archive it elsewhere, for example on an \
-             encrypted file system",
-            shown::path(to)
+            "{}: the log that is archived here is not encrypted, and rows in clear must not lie beside encrypted ones: leave out the \
+             key, or archive under another name",
+            home.shown()
         )));
     }
-    Ok(())
+    let Place { store, sealed } = archived::place(&home, key.as_ref())?;
+    let shown = store.in_use();
+    let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
+    let keeper = keeper.ok_or_else(|| busy(shown))?;
+    Ok((Kept::Pieces(Box::new(RefCell::new(keeper))), sealed))
 }
 
 /// Whether the same may work later.
 fn is_passing(error: &anyhow::Error) -> bool {
+    if error.chain().any(is_away) {
+        return true;
+    }
     let server = error.chain().find_map(|cause| cause.downcast_ref::<server::Error>());
     server.is_some_and(|error| error.is_passing() || error.code() == Some(NO_SUCH_PLACE))
+}
+
+/// Whether a store did not answer, or has a piece that an earlier request has written behind our back.
+fn is_away(error: &(dyn std::error::Error + 'static)) -> bool {
+    let kind = match (error.downcast_ref::<io::Error>(), error.downcast_ref::<binlog::Error>()) {
+        (Some(error), _) | (_, Some(binlog::Error::Io(error))) => error.kind(),
+        _ => return false,
+    };
+    matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::AlreadyExists)
 }
 
 /// A number for this archive: the same each time, and hardly another's.
@@ -210,7 +280,8 @@ fn number(to: &std::path::Path) -> Result<u32> {
     let mut hasher = blake3::Hasher::new();
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     hasher.update(machine.trim().as_bytes());
-    hasher.update(to.canonicalize()?.as_os_str().as_encoded_bytes());
+    let place = if address::is_in_store(to) { to.to_owned() } else { to.canonicalize()? };
+    hasher.update(place.as_os_str().as_encoded_bytes());
     let [a, b, c, d, ..] = *hasher.finalize().as_bytes();
     // People count from 1 on, and use dates and addresses.
     Ok(u32::from_le_bytes([a, b, c, d]) | 0x8000_0000)

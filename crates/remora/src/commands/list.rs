@@ -79,11 +79,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.warn(&format!("there is no backup in {}", root.display()));
         return Ok(Exit::Partial);
     }
-    let found = repository::all(root, arguments.key.read()?.as_ref())?;
+    let key = arguments.key.read()?;
+    let found = repository::all(root, key.as_ref())?;
     let mut exit = Exit::Done;
     let partial = |what: &str, exit: Exit| {
         report.warn(what);
-        if exit == Exit::Done { Exit::Partial } else { exit }
+        worse(exit)
     };
     let now_s = calendar::now_s();
     let mut metrics = Metrics::new(root);
@@ -104,12 +105,13 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     let mut has_log = false;
-    // An archive is in no store.
-    let folders = if address::is_in_store(root) { Vec::new() } else { repository::folders(root)? };
-    for (name, folder) in folders {
-        let Some(log) = Log::find(&name, &folder)? else { continue };
+    for (name, home) in repository::places(root)? {
+        let Some(log) = Log::find(&name, &home, key.as_ref())? else { continue };
         has_log = true;
         log.show(report)?;
+        if log.warn_of_damage(report) {
+            exit = Exit::Damaged;
+        }
         metrics.log(&name, log.caught_up());
         if let Some(limit) = arguments.log_older_than
             && let Some(why) = log.too_old(limit, now_s)
@@ -117,23 +119,23 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             exit = partial(&format!("{name}: {why}"), exit);
         }
     }
-    let root = root.display();
     if found.is_empty() && (arguments.older_than.is_some() || !has_log) {
-        let text = format!("there is no backup in {root}");
-        exit = if is_watched {
-            partial(&text, exit)
-        } else {
-            report.warn(&text);
-            exit
-        };
+        let text = format!("there is no backup in {}", root.display());
+        report.warn(&text);
+        exit = if is_watched { worse(exit) } else { exit };
     }
     if arguments.log_older_than.is_some() && !has_log {
-        exit = partial(&format!("no log is archived in {root}"), exit);
+        exit = partial(&format!("no log is archived in {}", root.display()), exit);
     }
     if let Some(file) = &arguments.textfile {
         metrics.write(file)?;
     }
     Ok(exit)
+}
+
+/// The exit code once something is left out.
+fn worse(exit: Exit) -> Exit {
+    if exit == Exit::Done { Exit::Partial } else { exit }
 }
 
 /// Why the newest backup is too old, if it is. The newest is the last one that was made, whatever its clock

@@ -10,7 +10,7 @@ use progress::{Progress, count};
 
 use self::show::Show;
 use crate::exit::Exit;
-use crate::history::{Again, Asked, Request, Take, Transaction, Walk};
+use crate::history::{Again, Asked, LogFile, Request, Take, Transaction, Walk};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 
 /// Shows transactions.
 struct Lines<'a> {
-    files: &'a [std::path::PathBuf],
+    files: &'a [LogFile],
     again: Again<'a>,
     show: Show,
     /// Statements that were left out because their tables are not in the log.
@@ -91,6 +91,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     for line in &found.missing {
         report.warn(line);
         exit = Exit::Partial;
+    }
+    for damage in &found.damages {
+        report.warn(damage);
+        exit = Exit::Damaged;
     }
     let show = Show::new(arguments.statements, arguments.stat, arguments.rows, report)?;
     if !show.is_on_terminal() {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use binlog::archive::FOLDER;
 use block::World;
 use block::mirror::Place;
 use clap::Args;
@@ -14,7 +13,7 @@ use crate::address::Address;
 use crate::exit::{Exit, usage};
 use crate::home::Home;
 use crate::report::{self, Report};
-use crate::{commands, repository};
+use crate::{archived, commands, repository};
 
 const EXAMPLES: &str = "EXAMPLES
   remora mirror /backup /mnt/usb
@@ -26,7 +25,8 @@ ENVIRONMENT
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN   who asks; otherwise AWS_PROFILE (default)
                                                     in AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials)
   AWS_REGION, AWS_DEFAULT_REGION                    us-east-1 if none is set
-  AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL             another store than Amazon's";
+  AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL             another store than Amazon's
+  AWS_CA_BUNDLE, SSL_CERT_FILE                      certificates that vouch for it, in PEM";
 
 /// Copy a repository to another disk or to an object store, and back
 ///
@@ -36,7 +36,8 @@ ENVIRONMENT
 /// An object store must keep the condition If-None-Match, so that no file can be written twice. This is
 /// proven at the beginning of each run, and a store that ignores it is refused.
 ///
-/// The archive of a binary log is not copied; exit code 3 says that there is one.
+/// The archive of a binary log is copied if it is in pieces, as in encrypted names and in stores. One that is
+/// the server's files is not copied; exit code 3 says that there is one.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -53,10 +54,11 @@ pub(crate) struct Arguments {
     compare: bool,
 }
 
-/// The places of all names, and names with an archive of a log.
+/// The places of all names, and names with an archive of a log that is not copied.
 #[derive(Default)]
 struct Names {
-    backups: BTreeMap<String, Box<dyn Place>>,
+    /// By the name, and whether it is that of the archive in pieces. The backups' keys come first.
+    places: BTreeMap<(String, bool), Box<dyn Place>>,
     archives: Vec<String>,
 }
 
@@ -64,26 +66,27 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let (from, to) = (Address::new(&arguments.from)?, Address::new(&arguments.to)?);
     let stop = commands::stop_flag(report)?;
     let names = names(&from)?;
-    if names.backups.is_empty() {
+    if names.places.is_empty() {
         anyhow::bail!("there is no backup in {}", arguments.from);
     }
-    for (name, from) in &names.backups {
+    for ((name, is_log), from) in &names.places {
         let to = match &to {
             Address::Folder(root) => Home::Folder(root.join(name)),
             Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
         };
-        let to = to.place();
+        let to = if *is_log { to.log().place() } else { to.place() };
         let world = World { stop: &stop, progress: report };
         let done = block::mirror(&**from, &*to, arguments.compare, world)
             .with_context(|| format!("{name} is not mirrored; run it again to go on"))?;
         if report.is_json() {
             report.message(&json!({
-                "message_type": "mirrored", "name": name, "files_copied": done.copied,
+                "message_type": "mirrored", "name": name, "log": is_log, "files_copied": done.copied,
                 "bytes_copied": done.bytes, "files_there": done.there,
             }))?;
         } else {
             let (copied, size) = (count(done.copied, "file"), report::size(done.bytes));
-            report.note(&format!("{name}: {copied} copied, {size}; {} there already", done.there));
+            let what = if *is_log { ", archived log" } else { "" };
+            report.note(&format!("{name}{what}: {copied} copied, {size}; {} there already", done.there));
         }
     }
     for name in &names.archives {
@@ -95,22 +98,27 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 
 fn names(address: &Address) -> Result<Names> {
     let mut names = Names::default();
-    match address {
+    let (backups, all) = match address {
         Address::Folder(root) => {
             // A folder of one name has the name of the folder, which must have one.
             let root = root.canonicalize().map_err(|error| usage(format!("{}: {error}", root.display())))?;
-            for (name, home) in repository::names(&root)? {
-                names.backups.insert(name, home.place());
-            }
-            // Also of names that have no backup.
-            let all = repository::folders(&root)?.into_iter();
-            names.archives =
-                all.filter(|(_, folder)| folder.join(FOLDER).is_dir()).map(|(name, _)| name).collect();
+            (repository::names(&root)?, repository::places(&root)?)
         }
-        Address::Bucket(bucket) => {
-            for (name, home) in repository::in_bucket(bucket)? {
-                names.backups.insert(name, home.place());
+        Address::Bucket(bucket) => (repository::in_bucket(bucket)?, repository::places_in(bucket)?),
+    };
+    for (name, home) in backups {
+        names.places.insert((name, false), home.place());
+    }
+    // Also of names that have no backup.
+    for (name, home) in all {
+        if archived::has_pieces(&home)? {
+            // An encrypted one is of no use without the keys beside it.
+            if block::is_sealed(&*home.store())? {
+                names.places.entry((name.clone(), false)).or_insert_with(|| home.place());
             }
+            names.places.insert((name, true), home.log().place());
+        } else if archived::has_files(&home) {
+            names.archives.push(name);
         }
     }
     Ok(names)

@@ -1,5 +1,6 @@
 //! `remora rekey`
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -9,6 +10,7 @@ use seal::Key;
 use serde_json::json;
 
 use crate::exit::{Exit, usage};
+use crate::home::Home;
 use crate::report::Report;
 use crate::{keys, repository};
 
@@ -46,7 +48,14 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     let id = Key::Full(new.clone()).id();
     let mut exit = Exit::Done;
-    for (name, home) in repository::names(&arguments.repository)? {
+    let mut found: BTreeMap<String, Home> = repository::names(&arguments.repository)?.into_iter().collect();
+    // Also of a name that has only an archived log yet.
+    for (name, home) in repository::places(&arguments.repository)? {
+        if block::is_sealed(&*home.store())? {
+            found.entry(name).or_insert(home);
+        }
+    }
+    for (name, home) in found {
         let store = &*home.store();
         if !block::is_sealed(store)? {
             report.warn(&format!("{name} is not encrypted"));

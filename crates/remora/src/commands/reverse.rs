@@ -81,6 +81,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             "{missing}; what was done to the tables in it is unknown, so nothing is written"
         ));
     }
+    for damage in &found.damages {
+        report.warn(damage);
+    }
     let (known, filter) = (request.known()?, request.filter());
     let folder = to.map_or_else(std::env::temp_dir, folder);
     let spool = Spool::new(&folder).with_context(|| shown::path(&folder))?;

@@ -1,6 +1,7 @@
 //! `remora verify`
 
 pub(crate) mod boot;
+mod log;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -30,8 +31,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Prove that every byte of the backups is as it was written
 ///
 /// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed,
-/// each chain is followed to its end. What is damaged is named with its file, byte and block, and the exit
-/// code is 4.
+/// each chain is followed to its end. So is the archive of a binary log that is in pieces, event by event;
+/// with a put key its pieces are proven as they are stored. What is damaged is named with its file, byte and
+/// block, and the exit code is 4.
 ///
 /// With --boot a generation is restored into a file and mounted, a private server on this machine recovers
 /// the data, and every table is checked. That needs root, and room for what the volume holds. Nothing of it
@@ -88,11 +90,23 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let day = u64::try_from(calendar::stamp(0, calendar::now_s()).day).unwrap_or(0);
     let sample = arguments.sample.map(|parts| Sample { part: day % parts, parts });
     let mut exit = Exit::Done;
-    for named in repository::some(&arguments.repository, arguments.key.read()?.as_ref())? {
+    let key = arguments.key.read()?;
+    let logs = log::find(&arguments.repository, key.as_ref())?;
+    // The archive of a log may be there before the first backup.
+    let found = match logs.is_empty() {
+        true => repository::some(&arguments.repository, key.as_ref())?,
+        false => repository::all(&arguments.repository, key.as_ref())?,
+    };
+    for named in found {
         let began = Instant::now();
         let verified = block::verify(&named.repository, jobs, sample, world)?;
         tell((&named.name, sample), &verified, began.elapsed().as_secs_f64(), report)?;
         if !verified.damages.is_empty() {
+            exit = Exit::Damaged;
+        }
+    }
+    for (name, pieces) in logs {
+        if log::verify(&name, pieces, &stop, report)? {
             exit = Exit::Damaged;
         }
     }

@@ -1,6 +1,5 @@
 //! Reads transactions again, for their rows.
 
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::Result;
@@ -10,6 +9,7 @@ use binlog::row::{self, Row};
 use binlog::tables::Tables;
 
 use super::feed;
+use super::file::LogFile;
 use super::filter::{Choice, Choices, Filter};
 use super::known::Known;
 use super::transaction::Transaction;
@@ -26,7 +26,7 @@ pub(crate) struct AskedRow<'a> {
 
 /// Reads transactions again.
 pub(crate) struct Again<'a> {
-    files: &'a [PathBuf],
+    files: &'a [LogFile],
     filter: &'a Filter,
     known: &'a Known,
     choices: Choices<'a>,
@@ -34,7 +34,7 @@ pub(crate) struct Again<'a> {
 }
 
 impl<'a> Again<'a> {
-    pub(crate) fn new(files: &'a [PathBuf], filter: &'a Filter, known: &'a Known) -> Again<'a> {
+    pub(crate) fn new(files: &'a [LogFile], filter: &'a Filter, known: &'a Known) -> Again<'a> {
         Again { files, filter, known, choices: Choices::new(filter), tables: Tables::default() }
     }
 

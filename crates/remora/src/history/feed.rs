@@ -1,14 +1,14 @@
 //! Reads files of a log.
 
 use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use binlog::event::Event;
 use binlog::event::format::Format;
 use binlog::reader::Reader;
-use disk::{Disk, RealDisk, Source};
+use disk::Source;
 
+use super::file::LogFile;
 use super::transaction::{Place, Transaction};
 
 /// Bytes that are read at once.
@@ -25,13 +25,13 @@ pub(crate) struct Feed {
 
 impl Feed {
     /// Opens a file, all of which is read from there on.
-    pub(crate) fn open(path: &Path, at: u64) -> Result<BufReader<Feed>> {
-        Feed::sized(path, at, PIECE_BYTES)
+    pub(crate) fn open(file: &LogFile, at: u64) -> Result<BufReader<Feed>> {
+        Feed::sized(file, at, PIECE_BYTES)
     }
 
     /// Opens a file of which about so many bytes are read.
-    fn sized(path: &Path, at: u64, bytes: usize) -> Result<BufReader<Feed>> {
-        let source = RealDisk.open(path).with_context(|| path.display().to_string())?;
+    fn sized(file: &LogFile, at: u64, bytes: usize) -> Result<BufReader<Feed>> {
+        let source = file.open().with_context(|| file.display().to_string())?;
         Ok(BufReader::with_capacity(bytes.clamp(LEAST_BYTES, PIECE_BYTES), Feed { source, at }))
     }
 }
@@ -47,7 +47,7 @@ impl Read for Feed {
 /// Reads the events of a transaction again, in one file after the other.
 pub(crate) fn again(
     whole: &Transaction,
-    files: &[PathBuf],
+    files: &[LogFile],
     mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
 ) -> Result<()> {
     let bytes = usize::try_from(whole.bytes).unwrap_or(PIECE_BYTES);

@@ -2,33 +2,44 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use disk::{Disk, RealDisk};
+use std::sync::Arc;
 
+use anyhow::{Context, Result, bail};
+use binlog::archive::pieces::Pieces;
+use disk::RealDisk;
+
+use super::file::LogFile;
 use crate::exit::usage;
-use crate::shown;
+use crate::home::Home;
+use crate::keys::KeyArguments;
+use crate::{address, archived, shown};
 
 /// The files of a log.
+#[derive(Default)]
 pub(crate) struct Found {
     /// In their order.
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) files: Vec<LogFile>,
     /// What an index names and is not there.
     pub(crate) missing: Vec<String>,
+    /// What is not as it was written, and may be of these files.
+    pub(crate) damages: Vec<String>,
 }
 
 impl Found {
     /// The bytes of all files.
     pub(crate) fn bytes(&self) -> Result<u64> {
-        let bytes = |path: &PathBuf| Ok(RealDisk.stat(path).with_context(|| shown::path(path))?.len);
+        let bytes = |file: &LogFile| file.bytes().with_context(|| shown::path(file));
         self.files.iter().map(bytes).sum()
     }
 }
 
 /// The files that the arguments name.
-pub(crate) fn files(paths: &[PathBuf]) -> Result<Found> {
-    let mut found = Found { files: Vec::new(), missing: Vec::new() };
+pub(crate) fn files(paths: &[PathBuf], key: &KeyArguments) -> Result<Found> {
+    let mut found = Found::default();
     for path in paths {
-        if path.is_dir() {
+        if let Some((home, line)) = in_pieces(path)? {
+            of_pieces(&Arc::new(archived::open_to_read(&home, key)?), line, &mut found)?;
+        } else if path.is_dir() {
             match archived(path)? {
                 Some(line) => of_line(&line, &mut found)?,
                 None => listed(&index(path)?, &mut found)?,
@@ -36,10 +47,42 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Found> {
         } else if path.extension().is_some_and(|end| end == "index") {
             listed(path, &mut found)?;
         } else {
-            found.files.push(path.clone());
+            found.files.push(LogFile::new(path.clone()));
         }
     }
     Ok(found)
+}
+
+/// Where an archive is that has the files in pieces, and the number of a line, if an argument names such a
+/// one.
+fn in_pieces(path: &Path) -> Result<Option<(Home, Option<u32>)>> {
+    let (name, line) = archived::line(path).map_or((path, None), |(name, line)| (name, Some(line)));
+    let home = Home::of(name)?;
+    if archived::has_pieces(&home)? {
+        return Ok(Some((home, line)));
+    }
+    if address::is_in_store(path) {
+        bail!("no log is archived in {}: 'remora binlog {}' does that", home.shown(), home.shown());
+    }
+    Ok(None)
+}
+
+/// The files of a line of an archive in pieces; of the newest one if no number is given. Returns its number.
+pub(crate) fn of_pieces(pieces: &Arc<Pieces>, line: Option<u32>, found: &mut Found) -> Result<u32> {
+    found.damages.extend(pieces.damages().iter().map(ToString::to_string));
+    let own = match line {
+        Some(number) => pieces.lines().iter().find(|line| line.number == number),
+        None => pieces.lines().last(),
+    };
+    let Some(own) = own else {
+        return Err(usage(match line {
+            Some(number) => format!("{} has no line {number}", pieces.shown()),
+            None => format!("{} has no line that can be read", pieces.shown()),
+        }));
+    };
+    let files = own.files.iter();
+    found.files.extend(files.map(|file| LogFile::in_pieces(pieces, own.number, file)));
+    Ok(own.number)
 }
 
 /// The files of a line of an archive.
@@ -47,7 +90,7 @@ fn of_line(line: &Path, found: &mut Found) -> Result<()> {
     for name in binlog::archive::files(&RealDisk, line).with_context(|| shown::path(line))? {
         let path = line.join(name);
         if path.is_file() {
-            found.files.push(path);
+            found.files.push(LogFile::new(path));
         } else {
             found.missing.push(format!("{} is archived, but not there", shown::path(&path)));
         }
@@ -108,7 +151,7 @@ fn listed(index: &Path, found: &mut Found) -> Result<()> {
         let beside = folder.join(named.file_name().unwrap_or_default());
         let choices = [beside, folder.join(named)];
         match choices.into_iter().find(|path| path.is_file()) {
-            Some(path) => found.files.push(path),
+            Some(path) => found.files.push(LogFile::new(path)),
             None => found.missing.push(format!("{} names {line}, which is not there", shown::path(index))),
         }
     }

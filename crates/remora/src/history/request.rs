@@ -10,12 +10,13 @@ use super::filter::{Condition, Filter, Range};
 use super::find::{self, Found};
 use super::known::{self, Known};
 use super::when;
+use crate::keys::KeyArguments;
 
 /// Which transactions and rows of which files.
 #[derive(Debug, Args)]
 pub(crate) struct Request {
     /// Binary logs or relay logs in their order, a .index file, a data folder with one,
-    /// or REPO/NAME with an archive
+    /// or REPO/NAME with an archive, in which REPO may be s3://BUCKET/PREFIX
     #[arg(required = true, value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
 
@@ -48,6 +49,9 @@ pub(crate) struct Request {
     /// A file with the CREATE TABLE of tables, for the names of their columns
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 impl Request {
@@ -58,7 +62,7 @@ impl Request {
 
     /// The files.
     pub(crate) fn files(&self) -> Result<Found> {
-        find::files(&self.paths)
+        find::files(&self.paths, &self.key)
     }
 
     /// What is known of tables that the log may not say.

@@ -1,8 +1,8 @@
 //! Walks over the files, event by event, and shows the transactions that are asked for.
 
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
@@ -18,6 +18,7 @@ use binlog::{Error, row};
 use progress::Progress;
 
 use super::feed::{Feed, PIECE_BYTES};
+use super::file::LogFile;
 use super::filter::{Choice, Choices, Filter};
 use super::known::Known;
 use super::names;
@@ -53,7 +54,7 @@ pub(crate) trait Take {
 
 /// The walk.
 pub(crate) struct Walk<'a, T> {
-    files: &'a [PathBuf],
+    files: &'a [LogFile],
     filter: &'a Filter,
     choices: Choices<'a>,
     known: &'a Known,
@@ -73,7 +74,7 @@ pub(crate) struct Walk<'a, T> {
 
 impl<'a, T: Take> Walk<'a, T> {
     pub(crate) fn new(
-        files: &'a [PathBuf],
+        files: &'a [LogFile],
         filter: &'a Filter,
         known: &'a Known,
         take: &'a mut T,
@@ -110,7 +111,7 @@ impl<'a, T: Take> Walk<'a, T> {
         self.is_nameless
     }
 
-    fn file(&mut self, number: usize, path: &Path) -> Result<()> {
+    fn file(&mut self, number: usize, path: &LogFile) -> Result<()> {
         let mut reader = match Reader::open(Feed::open(path, 0)?) {
             Err(Error::Foreign(what)) => {
                 return Err(crate::exit::usage(format!("{}: {what}", path.display())));
@@ -136,6 +137,11 @@ impl<'a, T: Take> Walk<'a, T> {
             let event = match reader.next() {
                 Ok(None) => break,
                 Err(Error::Corrupt(corrupt)) => return Err(corrupt.into()),
+                // A piece of it is not as it was written.
+                Err(Error::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                    let place = format!("at {}", reader.position());
+                    return Err(binlog::Corrupt { what: error.to_string(), place }.into());
+                }
                 event => event?,
             };
             let Some(event) = event else { break };

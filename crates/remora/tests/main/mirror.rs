@@ -1,8 +1,13 @@
 //! `remora mirror`, between folders and over a store in this process, and repositories in that store.
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
 
 use crate::mount;
@@ -94,8 +99,11 @@ fn what_cannot_be_mirrored_is_told() {
     scene.store.set(|state| state.ignores = (false, false));
 
     // The archive of a log stays behind.
-    std::fs::create_dir(scene.path("repo/disk/log")).unwrap();
-    std::fs::create_dir_all(scene.path("repo/alone/log")).unwrap();
+    for name in ["disk", "alone"] {
+        let line = scene.path("repo").join(name).join("log/000001");
+        std::fs::create_dir_all(&line).unwrap();
+        std::fs::write(line.join("line.json"), "{}").unwrap();
+    }
     scene.run("mirror repo copy").exits(3).says(&[
         "disk: the archive of the binary log is not copied",
         "alone: the archive of the binary log is not copied",
@@ -107,11 +115,11 @@ fn what_cannot_be_mirrored_is_told() {
 }
 
 #[test]
-fn an_archive_of_a_log_is_in_no_store() {
+fn a_store_without_an_archive_is_told() {
     let scene = Scene::new(false);
     scene.run("mirror repo s3://b/p").exits(0);
-    for line in ["binlog s3://b/p/disk", "restore s3://b/p/disk --to new --until end"] {
-        let ended = scene.run(line).says(&["store"]);
+    for line in ["restore s3://b/p/disk --to new --until end", "log s3://b/p/disk"] {
+        let ended = scene.run(line).says(&["no log is archived in s3://b/p/disk"]);
         assert_ne!(ended.code, 0, "{line}");
     }
     assert!(!scene.path("s3:").exists());
@@ -273,4 +281,82 @@ fn what_cannot_be_done_in_a_store_is_told() {
     std::fs::write(scene.path("disk"), "other".repeat(20_000)).unwrap();
     scene.run("backup file:disk --to s3://b/x --full").exits(0);
     scene.run("prune s3://b/x --keep-last 1").exits(0).says(&["retained: "]);
+}
+
+/// A way to the store with TLS, under a certificate of an authority of its own.
+fn with_tls(folder: &std::path::Path, store: &Fake) -> String {
+    let openssl = |line: &str| {
+        let done = Command::new("openssl").args(line.split(' ')).current_dir(folder).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    for name in ["ca", "other"] {
+        openssl(&format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN={name} -keyout {name}.key -out {name}.pem"
+        ));
+    }
+    openssl(
+        "req -newkey rsa:2048 -nodes -subj /CN=store -keyout store.key -out store.csr -addext subjectAltName=IP:127.0.0.1",
+    );
+    openssl("x509 -req -in store.csr -CA ca.pem -CAkey ca.key -days 30 -copy_extensions copy -out store.pem");
+    let certificate = CertificateDer::from_pem_file(folder.join("store.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(folder.join("store.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    let inner = store.endpoint.strip_prefix("http://").unwrap().to_owned();
+    std::thread::spawn(move || {
+        for outer in listener.incoming().flatten() {
+            let tls = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let inner = TcpStream::connect(&inner).unwrap();
+            std::thread::spawn(move || forward(rustls::StreamOwned::new(tls, outer), inner));
+        }
+    });
+    endpoint
+}
+
+/// Brings bytes from one side to the other, as they come, until one of them ends.
+fn forward(
+    mut outer: rustls::StreamOwned<rustls::ServerConnection, TcpStream>,
+    mut inner: TcpStream,
+) -> Option<()> {
+    let wait = Some(std::time::Duration::from_millis(5));
+    outer.sock.set_read_timeout(wait).ok()?;
+    inner.set_read_timeout(wait).ok()?;
+    let mut bytes = vec![0; 1 << 16];
+    let mut pass = |from: &mut dyn Read, to: &mut dyn Write| match from.read(&mut bytes) {
+        Ok(0) => None,
+        Ok(len) => to.write_all(&bytes[..len]).and_then(|()| to.flush()).ok(),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Some(()),
+        Err(_) => None,
+    };
+    loop {
+        pass(&mut outer, &mut inner)?;
+        pass(&mut inner, &mut outer)?;
+    }
+}
+
+#[test]
+fn a_store_may_have_a_certificate_of_its_own() {
+    let scene = Scene::new(false);
+    let endpoint = with_tls(scene.folder.path(), &scene.store);
+    let run = |line: &str, variables: &[(&str, &str)]| {
+        let mut command = scene.command(line);
+        command.env("AWS_ENDPOINT_URL", &endpoint).env_remove("SSL_CERT_FILE");
+        command.envs(variables.iter().copied());
+        Ended::of(&command.output().unwrap())
+    };
+    run("mirror repo s3://b/p", &[("AWS_CA_BUNDLE", "ca.pem")]).exits(0).says(&["disk: ", "copied"]);
+    run("verify s3://b/p", &[("SSL_CERT_FILE", "ca.pem")]).exits(0).says(&["all sound"]);
+    // The first of them counts.
+    run("verify s3://b/p", &[("AWS_CA_BUNDLE", "ca.pem"), ("SSL_CERT_FILE", "other.pem")]).exits(0);
+    for wrong in [&[][..], &[("AWS_CA_BUNDLE", "other.pem")]] {
+        let ended = run("list s3://b/p", wrong);
+        assert!(ended.code == 1 && ended.err.contains("certificate"), "{}", ended.err);
+    }
+    run("list s3://b/p", &[("AWS_CA_BUNDLE", "none.pem")]).exits(2).says(&["AWS_CA_BUNDLE none.pem"]);
+    run("list s3://b/p", &[("AWS_CA_BUNDLE", "full.key")]).exits(2).says(&["there is no certificate in it"]);
+    run("list s3://b/p", &[("AWS_CA_BUNDLE", "ca.key")]).exits(2).says(&["it has a private key"]);
 }

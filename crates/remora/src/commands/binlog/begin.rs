@@ -1,7 +1,7 @@
 //! Where to begin: which line, and where in it.
 
 use anyhow::{Context, Result, bail};
-use binlog::archive::{About, Line, State, Tail, Why};
+use binlog::archive::{About, State, Tail, Why};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
 use progress::Progress;
@@ -10,6 +10,7 @@ use server::{Error, Session};
 
 use super::Run;
 use super::follow::HEARTBEAT;
+use super::kept::Written;
 use crate::calendar;
 
 /// How long the head of a file may take to arrive.
@@ -17,7 +18,7 @@ const PATIENCE: u32 = 30;
 
 /// A line to write, and where to go on.
 pub(super) struct Beginning<'a> {
-    pub(super) line: Line<'a>,
+    pub(super) line: Written<'a>,
     /// What is archived, and is to be compared. `None`: all that is archived is whole.
     pub(super) tail: Option<Tail>,
     /// The file from which on the server is asked.
@@ -25,17 +26,22 @@ pub(super) struct Beginning<'a> {
 }
 
 /// Finds out where to go on. A new line begins if the server has purged what comes next.
-pub(super) fn begin<'a>(run: &Run<'a>, session: &mut Session, is_broken: &mut bool) -> Result<Beginning<'a>> {
+pub(super) fn begin<'a>(
+    run: &'a Run<'_>,
+    session: &mut Session,
+    is_broken: &mut bool,
+) -> Result<Beginning<'a>> {
     let files = files(session)?;
     let Some(oldest) = files.first().cloned() else { bail!("the server has no binary log (log_bin is off)") };
-    let Some(line) = run.archive.newest()? else {
+    let Some(line) = run.kept.newest()? else {
         let line =
             begin_line(run, session, &oldest, Reason { why: Why::First, what: String::new(), before: None })?;
         return Ok(Beginning { line, tail: None, first: oldest });
     };
     let Some(tail) = line.tail()? else {
         // It was begun, and no file of it is there.
-        let first = if files.contains(&line.about.first) { line.about.first.clone() } else { oldest };
+        let first =
+            if files.iter().any(|file| file == line.first()) { line.first().to_owned() } else { oldest };
         return Ok(Beginning { line, tail: None, first });
     };
     if let Some(damage) = &tail.damage {
@@ -65,7 +71,7 @@ pub(super) fn begin<'a>(run: &Run<'a>, session: &mut Session, is_broken: &mut bo
 
 /// Begins a line because the server's history is another than the one archived.
 pub(super) fn fork(run: &Run<'_>, what: &str) -> Result<()> {
-    let tail = run.archive.newest()?.map_or(Ok(None), |line| line.tail())?;
+    let tail = run.kept.newest()?.map_or(Ok(None), |line| line.tail())?;
     let mut session = run.target.connect()?;
     let oldest = files(&mut session)?.into_iter().next().context("the server has no binary log any more")?;
     let reason = Reason { why: Why::Fork, what: what.to_owned(), before: tail.as_ref() };
@@ -81,7 +87,12 @@ struct Reason<'t> {
     before: Option<&'t Tail>,
 }
 
-fn begin_line<'a>(run: &Run<'a>, session: &mut Session, first: &str, reason: Reason<'_>) -> Result<Line<'a>> {
+fn begin_line<'a>(
+    run: &'a Run<'_>,
+    session: &mut Session,
+    first: &str,
+    reason: Reason<'_>,
+) -> Result<Written<'a>> {
     let row = session.strings("SELECT @@server_id, @@version")?.into_iter().next().unwrap_or_default();
     let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
     let Reason { why, what, before } = reason;
@@ -89,9 +100,9 @@ fn begin_line<'a>(run: &Run<'a>, session: &mut Session, first: &str, reason: Rea
         About::new(why, calendar::now_s(), cell(0).parse().unwrap_or(0), cell(1), first.to_owned());
     about.before = before.map(|tail| (tail.file.clone(), tail.end));
     about.what.clone_from(&what);
-    let line = run.archive.begin(about)?;
+    let line = run.kept.begin(about)?;
     if why != Why::First {
-        run.report.warn(&format!("{what}; line {} begins with {first}", line.number));
+        run.report.warn(&format!("{what}; line {} begins with {first}", line.number()));
     }
     Ok(line)
 }

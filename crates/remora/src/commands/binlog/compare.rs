@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use binlog::archive::pieces::Compared;
 use binlog::event::{FLAGS_AT, IN_USE};
 use disk::{Disk, RealDisk, Source};
 
@@ -12,38 +13,68 @@ use crate::shown;
 const FIRST: u64 = 4;
 
 /// A part of an archived file that the server must have too.
-pub(super) struct Compare {
-    source: Box<dyn Source>,
-    end: u64,
+pub(super) enum Compare {
+    /// Everything in a file up to there.
+    Bytes(Box<dyn Source>, u64),
+    /// What a piece says of it.
+    Sums(Box<Compared>),
 }
 
 impl Compare {
     /// Everything in a file up to there.
     pub(super) fn open(path: &Path, end: u64) -> Result<Compare> {
-        Ok(Compare { source: RealDisk.open(path).with_context(|| shown::path(path))?, end })
+        Ok(Compare::Bytes(RealDisk.open(path).with_context(|| shown::path(path))?, end))
     }
 
     /// Where what is archived ends.
     pub(super) fn end(&self) -> u64 {
-        self.end
+        match self {
+            Compare::Bytes(_, end) => *end,
+            Compare::Sums(sums) => sums.end(),
+        }
     }
 
-    /// Whether an event is archived with the same bytes. That a file is in use is no difference.
-    pub(super) fn has(&self, event: &[u8], at: u64) -> Result<bool> {
-        let mut own = vec![0; event.len()];
-        let len = self.source.read_full_at(at, &mut own)?;
-        if at + len as u64 > self.end || len < event.len() {
-            return Ok(false);
+    /// Whether this can be the first event of the file.
+    pub(super) fn has_head(&self, event: &[u8]) -> Result<bool> {
+        match self {
+            Compare::Bytes(source, end) => has(&**source, *end, event, FIRST),
+            Compare::Sums(sums) => Ok(sums.has_head(event)),
         }
-        if at == FIRST {
-            let bit = IN_USE.to_le_bytes()[0];
-            let mut event = event.to_vec();
-            [&mut own, &mut event]
-                .into_iter()
-                .filter_map(|bytes| bytes.get_mut(FLAGS_AT))
-                .for_each(|flags| *flags |= bit);
-            return Ok(own == event);
-        }
-        Ok(own == event)
     }
+
+    /// Whether an event is archived with the same bytes. That a file is in use is no difference. Events come
+    /// in order, and with the last one before the end it is certain.
+    pub(super) fn has(&mut self, event: &[u8], at: u64) -> Result<bool> {
+        match self {
+            Compare::Bytes(source, end) => has(&**source, *end, event, at),
+            Compare::Sums(sums) => Ok(sums.take(event, at)),
+        }
+    }
+
+    /// Whether bytes that are no event can be archived there.
+    pub(super) fn has_damaged(&self, event: &[u8], at: u64) -> Result<bool> {
+        match self {
+            Compare::Bytes(source, end) => has(&**source, *end, event, at),
+            // What is archived was proven when it came.
+            Compare::Sums(_) => Ok(false),
+        }
+    }
+}
+
+fn has(source: &dyn Source, end: u64, event: &[u8], at: u64) -> Result<bool> {
+    let mut own = vec![0; event.len()];
+    let len = source.read_full_at(at, &mut own)?;
+    if at + len as u64 > end || len < event.len() {
+        return Ok(false);
+    }
+    if at == FIRST {
+        let bit = IN_USE.to_le_bytes()[0];
+        let mut event = event.to_vec();
+        [&mut own, &mut event]
+            .into_iter()
+            .filter_map(|bytes| bytes.get_mut(FLAGS_AT))
+            .for_each(|flags| *flags |= bit);
+        return Ok(own == event);
+    }
+    Ok(own == event)
 }

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use binlog::archive::{Line, Tail, Writer};
+use anyhow::{Result, bail};
+use binlog::Corrupt;
+use binlog::archive::Tail;
 use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Body, Event, Kind};
 use binlog::group::Name;
@@ -13,6 +14,7 @@ use server::Error;
 use server::dump::{Dump, From, Packet};
 
 use super::compare::Compare;
+use super::kept::{Output, Written};
 use super::{NO_SUCH_PLACE, Run};
 use crate::exit;
 use crate::history::names;
@@ -53,8 +55,8 @@ enum Took {
 /// A connection.
 pub(super) struct Follow<'r, 'a> {
     run: &'r Run<'a>,
-    writer: Writer<'a>,
-    line: &'r Line<'a>,
+    writer: Output<'r>,
+    line: &'r Written<'r>,
     tail: Option<Tail>,
     first: String,
     /// While this is there, nothing is appended.
@@ -87,12 +89,12 @@ fn is_log(name: &str) -> bool {
 impl<'r, 'a> Follow<'r, 'a> {
     pub(super) fn new(
         run: &'r Run<'a>,
-        line: &'r Line<'a>,
+        line: &'r Written<'r>,
         tail: Option<Tail>,
         first: String,
     ) -> Result<Follow<'r, 'a>> {
         let compare = match &tail {
-            Some(tail) => Some(Compare::open(&line.folder().join(&tail.file), tail.end)?),
+            Some(tail) => Some(line.compare(tail)?),
             None => None,
         };
         Ok(Follow {
@@ -129,8 +131,10 @@ impl<'r, 'a> Follow<'r, 'a> {
         let mut dump = self.run.target.dump(&self.asked(from, self.run.once))?;
         self.format.has_sums = dump.has_sums();
         let left = self.receive(&mut dump);
-        // Whatever happened, what has come is kept.
-        self.sync(&mut dump)?;
+        // Whatever happened, what has come is kept, unless that is what has failed.
+        if !self.writer.is_broken() {
+            self.sync(&mut dump)?;
+        }
         if matches!(left, Ok(Left::End)) {
             self.run.note_now()?;
         }
@@ -162,7 +166,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             let Packet::Event { bytes, .. } = dump.next(HEARTBEAT)? else { continue };
             let event = Event::cut(bytes, FIRST, &format)?;
             if event.header.kind == Kind::FORMAT_DESCRIPTION {
-                let is_same = compare.has(bytes, FIRST)?;
+                let is_same = compare.has_head(bytes)?;
                 return Ok((!is_same).then(|| format!("the server began {} anew", self.first)));
             }
         }
@@ -254,13 +258,15 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     fn sync(&mut self, dump: &mut Dump) -> Result<()> {
+        // If this fails nothing is acknowledged, also not later.
+        let waits = std::mem::take(&mut self.waits);
         if self.dirty.take().is_some() {
-            self.writer.sync().with_context(|| self.line.folder().display().to_string())?;
+            self.writer.sync()?;
             if !dump.has_more() {
                 self.run.note(self.newest_s)?;
             }
         }
-        if std::mem::take(&mut self.waits) {
+        if waits {
             dump.acknowledge(&self.file, self.at)?;
         }
         Ok(())
@@ -271,19 +277,11 @@ impl<'r, 'a> Follow<'r, 'a> {
         let prove = if self.skips_format { Event::cut } else { Event::prove };
         let event = match prove(bytes, self.at, &self.format) {
             Ok(event) => event,
-            Err(corrupt) => {
-                let compare = self.compare.as_ref().filter(|compare| self.at < compare.end());
-                if let Some(compare) = compare
-                    && !compare.has(bytes, self.at)?
-                {
-                    // In another history, this may be within an event.
-                    return Ok(self.difference());
-                }
-                let what = format!("the server sent a damaged event of {}: {corrupt}", self.file);
-                return Err(exit::damage(what));
-            }
+            Err(corrupt) => return self.no_event(bytes, &corrupt),
         };
         let header = event.header;
+        // How the events behind this one are written.
+        let mut next = None;
         match header.kind {
             Kind::HEARTBEAT => {
                 return Ok(Took::Silence);
@@ -295,9 +293,10 @@ impl<'r, 'a> Follow<'r, 'a> {
             }
             Kind::FORMAT_DESCRIPTION => {
                 if let Body::Format(format) = event.parse()? {
-                    self.format = *format;
+                    next = Some(*format);
                 }
                 if std::mem::take(&mut self.skips_format) {
+                    self.format = next.unwrap_or_else(|| self.format.clone());
                     return Ok(Took::It);
                 }
             }
@@ -318,7 +317,42 @@ impl<'r, 'a> Follow<'r, 'a> {
                 self.file
             );
         }
-        self.keep(bytes, end, header.timestamp)
+        let timestamp = header.timestamp;
+        match &mut self.compare {
+            Some(compare) if self.at < compare.end() => {
+                if !compare.has(bytes, self.at)? {
+                    return Ok(self.difference());
+                }
+                self.writer.again(&event, bytes)?;
+            }
+            _ => {
+                // All is compared: what follows is appended.
+                if self.compare.take().is_some()
+                    && let Some(tail) = &self.tail
+                {
+                    self.line.resume(&mut self.writer, tail)?;
+                }
+                self.writer.append(&event, bytes)?;
+                self.dirty.get_or_insert_with(Instant::now);
+            }
+        }
+        if let Some(format) = next {
+            self.format = format;
+        }
+        self.at = end;
+        self.newest_s = timestamp.into();
+        Ok(Took::It)
+    }
+
+    /// Bytes that are no event: in another history, this may be within one.
+    fn no_event(&self, bytes: &[u8], corrupt: &Corrupt) -> Result<Took> {
+        let compare = self.compare.as_ref().filter(|compare| self.at < compare.end());
+        if let Some(compare) = compare
+            && !compare.has_damaged(bytes, self.at)?
+        {
+            return Ok(self.difference());
+        }
+        Err(exit::damage(format!("the server sent a damaged event of {}: {corrupt}", self.file)))
     }
 
     /// What is sent now is not what is archived.
@@ -326,31 +360,12 @@ impl<'r, 'a> Follow<'r, 'a> {
         Took::Difference(format!("the server's {} differs from what is archived, at {}", self.file, self.at))
     }
 
-    /// Compares or appends an event of the file.
-    fn keep(&mut self, bytes: &[u8], end: u64, timestamp: u32) -> Result<Took> {
-        match &self.compare {
-            Some(compare) if self.at < compare.end() => {
-                if !compare.has(bytes, self.at)? {
-                    return Ok(self.difference());
-                }
-            }
-            _ => {
-                self.go_on()?;
-                self.writer.append(bytes).with_context(|| self.line.folder().display().to_string())?;
-                self.dirty.get_or_insert_with(Instant::now);
-            }
-        }
-        self.at = end;
-        self.newest_s = timestamp.into();
-        Ok(Took::It)
-    }
-
     /// All is compared: what follows is appended.
     fn go_on(&mut self) -> Result<()> {
         if self.compare.take().is_some()
             && let Some(tail) = &self.tail
         {
-            self.writer = self.line.resume(tail)?;
+            self.line.resume(&mut self.writer, tail)?;
         }
         Ok(())
     }
@@ -370,8 +385,8 @@ impl<'r, 'a> Follow<'r, 'a> {
         }
         if !self.file.is_empty() || self.compare.is_none() {
             self.go_on()?;
-            let whole = self.writer.file().map(ToOwned::to_owned);
-            self.writer.begin(&name).with_context(|| self.line.folder().join(&name).display().to_string())?;
+            let whole = self.writer.file();
+            self.writer.begin(&name)?;
             self.dirty = None;
             if let Some(whole) = whole {
                 self.run.report.note(&format!("{whole} is whole: {}", size(self.at)));
@@ -385,6 +400,6 @@ impl<'r, 'a> Follow<'r, 'a> {
     /// `caught up: line 1, binlog.000033:818, 0-1-90112`
     fn tell(&self, how: &str) {
         let name = names::gtid(self.name).map_or_else(String::new, |name| format!(", {name}"));
-        self.run.report.note(&format!("{how} line {}, {}:{}{name}", self.line.number, self.file, self.at));
+        self.run.report.note(&format!("{how} line {}, {}:{}{name}", self.line.number(), self.file, self.at));
     }
 }

@@ -1,38 +1,93 @@
 //! What `remora list` says of an archived binary log.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::archive::{self, Line, Why};
+use binlog::archive::pieces::{LineFiles, LogFile};
+use binlog::archive::{self, About, Line, Why};
 use disk::{Disk, RealDisk};
+use progress::Progress;
+use seal::Key;
 use serde_json::json;
 
+use crate::archived::{self, Archive};
+use crate::home::Home;
 use crate::report::{self, Report};
 use crate::{calendar, shown};
 
 /// The archive of a name.
 pub(super) struct Log {
     name: String,
-    lines: Vec<PathBuf>,
+    lines: Vec<Shown>,
     caught_up: Option<i64>,
+    damages: Vec<String>,
+}
+
+/// What is shown of a line.
+struct Shown {
+    number: u32,
+    about: About,
+    first: Option<String>,
+    last: Option<String>,
+    files: usize,
+    bytes: u64,
+}
+
+impl Shown {
+    fn of_files(folder: &Path) -> Result<Shown> {
+        let line = Line::read(&RealDisk, folder)?;
+        let files = line.files()?;
+        let mut bytes = 0;
+        for file in &files {
+            bytes += RealDisk.stat(&folder.join(file))?.len;
+        }
+        let (first, last) = (files.first().cloned(), files.last().cloned());
+        Ok(Shown { number: line.number, about: line.about, first, last, files: files.len(), bytes })
+    }
+
+    fn of_pieces(line: &LineFiles) -> Shown {
+        let name = |file: Option<&LogFile>| file.map(|file| file.name.clone());
+        Shown {
+            number: line.number,
+            about: line.about.clone(),
+            first: name(line.files.first()),
+            last: name(line.files.last()),
+            files: line.files.len(),
+            bytes: line.files.iter().map(|file| file.end).sum(),
+        }
+    }
 }
 
 impl Log {
-    /// Of the name that this folder is, if it has one.
-    pub(super) fn find(name: &str, folder: &Path) -> Result<Option<Log>> {
-        let folder = folder.join(archive::FOLDER);
-        let lines = match archive::lines(&RealDisk, &folder) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                Vec::new()
+    /// That of a name, if it has one.
+    pub(super) fn find(name: &str, home: &Home, key: Option<&Key>) -> Result<Option<Log>> {
+        let name = name.to_owned();
+        match archived::find(home, key)? {
+            None => Ok(None),
+            Some(Archive::Files(folder)) => {
+                let lines = archive::lines(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
+                let lines: Result<Vec<Shown>> = lines
+                    .iter()
+                    .map(|line| Shown::of_files(line).with_context(|| shown::path(line)))
+                    .collect();
+                let caught_up =
+                    archive::caught_up(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
+                Ok(Some(Log { name, lines: lines?, caught_up, damages: Vec::new() }))
             }
-            lines => lines.with_context(|| shown::path(&folder))?,
-        };
-        if lines.is_empty() {
-            return Ok(None);
+            Some(Archive::Pieces(pieces)) => Ok(Some(Log {
+                name,
+                lines: pieces.lines().iter().map(Shown::of_pieces).collect(),
+                caught_up: pieces.caught_up(),
+                damages: pieces.damages().iter().map(ToString::to_string).collect(),
+            })),
         }
-        let caught_up = archive::caught_up(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
-        Ok(Some(Log { name: name.to_owned(), lines, caught_up }))
+    }
+
+    /// Says what is damaged or missing, as far as it is seen without reading all of it. Returns whether
+    /// something is.
+    pub(super) fn warn_of_damage(&self, report: &Report) -> bool {
+        self.damages.iter().for_each(|damage| report.warn(&format!("{}: {damage}", self.name)));
+        !self.damages.is_empty()
     }
 
     /// When it last had everything; `None` if it never had.
@@ -42,26 +97,20 @@ impl Log {
 
     /// A line for each line of it.
     pub(super) fn show(&self, report: &Report) -> Result<()> {
-        for (at, folder) in self.lines.iter().enumerate() {
+        for (at, line) in self.lines.iter().enumerate() {
             let caught_up = self.caught_up.filter(|_| at + 1 == self.lines.len());
-            self.show_line(folder, caught_up, report).with_context(|| shown::path(folder))?;
+            self.show_line(line, caught_up, report)?;
         }
         Ok(())
     }
 
-    fn show_line(&self, folder: &Path, caught_up: Option<i64>, report: &Report) -> Result<()> {
-        let line = Line::read(&RealDisk, folder)?;
-        let files = line.files()?;
-        let mut bytes = 0;
-        for file in &files {
-            bytes += RealDisk.stat(&folder.join(file))?.len;
-        }
+    fn show_line(&self, line: &Shown, caught_up: Option<i64>, report: &Report) -> Result<()> {
         let about = &line.about;
         if report.is_json() {
             return Ok(report.message(&json!({
                 "message_type": "log", "name": self.name, "line": line.number, "why": about.why,
-                "began": calendar::machine(about.began_s), "server": about.server, "first_file": files.first(),
-                "last_file": files.last(), "files": files.len(), "bytes": bytes,
+                "began": calendar::machine(about.began_s), "server": about.server, "first_file": line.first,
+                "last_file": line.last, "files": line.files, "bytes": line.bytes,
                 "caught_up": caught_up.map(calendar::machine),
             }))?);
         }
@@ -71,13 +120,12 @@ impl Log {
             Why::Fork => "log after a fork",
             Why::Gap => "log after a gap",
         };
-        let (first, last) =
-            (files.first().map_or("", String::as_str), files.last().map_or("", String::as_str));
+        let [first, last] = [&line.first, &line.last].map(|file| file.as_deref().unwrap_or_default());
         let caught_up = caught_up.map(|when| format!("  caught up {}", calendar::shown(when)));
         report.data(&format!(
             "{place:<24} {}  {what:<16} {:>9}  {first} to {last}{}",
             calendar::shown(about.began_s),
-            report::size(bytes),
+            report::size(line.bytes),
             caught_up.unwrap_or_default(),
         ))?;
         Ok(())

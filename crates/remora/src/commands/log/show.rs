@@ -1,7 +1,6 @@
 //! Transactions as lines or JSON.
 
 use std::io::{BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
 
 use anyhow::Result;
 use progress::{Progress, count};
@@ -9,7 +8,7 @@ use serde_json::json;
 
 use super::sums::Sums;
 use crate::exit::{self, Stdout};
-use crate::history::{Changed, Transaction, names, when};
+use crate::history::{Changed, LogFile, Transaction, names, when};
 use crate::report::{self, Report};
 use crate::{calendar, shown};
 
@@ -63,7 +62,7 @@ impl Show {
     }
 
     /// A transaction whose end is there.
-    pub(super) fn transaction(&mut self, whole: &Transaction, files: &[PathBuf]) -> Result<()> {
+    pub(super) fn transaction(&mut self, whole: &Transaction, files: &[LogFile]) -> Result<()> {
         self.sums.add(whole, &place(whole, files));
         if self.stat {
             return Ok(());
@@ -114,7 +113,7 @@ impl Show {
     }
 
     /// What is said after all transactions.
-    pub(super) fn end(&mut self, files: &[PathBuf], report: &Report) -> Result<()> {
+    pub(super) fn end(&mut self, files: &[LogFile], report: &Report) -> Result<()> {
         if self.stat {
             for line in self.sums.lines(self.is_json) {
                 writeln!(self.out, "{line}")?;
@@ -141,12 +140,12 @@ fn one_line(statement: &str) -> String {
     statement.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn place(whole: &Transaction, files: &[PathBuf]) -> String {
+fn place(whole: &Transaction, files: &[LogFile]) -> String {
     let file = files.get(whole.start.file).map(|path| names::file(path)).unwrap_or_default();
     format!("{file}:{}", whole.start.at)
 }
 
-fn object(whole: &Transaction, files: &[PathBuf]) -> serde_json::Value {
+fn object(whole: &Transaction, files: &[LogFile]) -> serde_json::Value {
     let file = |number: usize| files.get(number).map(|path| names::file(path)).unwrap_or_default();
     let table = |table: &Changed| {
         let [inserted, updated, deleted] = table.rows;

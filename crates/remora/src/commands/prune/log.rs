@@ -7,6 +7,7 @@ use disk::RealDisk;
 use progress::{Progress, count};
 use serde_json::json;
 
+use crate::archived::{self, Archive};
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::shown;
@@ -19,11 +20,7 @@ pub(super) fn forget<'a>(
     dry_run: bool,
     report: &Report,
 ) -> Result<()> {
-    let Some(folder) = named.home.folder() else { return Ok(()) };
-    let folder = folder.join(archive::FOLDER);
-    if !archive::lines(&RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()) {
-        return Ok(());
-    }
+    let Some(archive) = archived::find(&named.home, named.key.as_ref())? else { return Ok(()) };
     let name = &named.name;
     let stays = |why: &str| report.note(&format!("{name}: the archived log stays as it is: {why}"));
     if is_damaged {
@@ -38,7 +35,18 @@ pub(super) fn forget<'a>(
         };
         needed.push(file);
     }
-    let done = archive::forget(&RealDisk, &folder, &needed, dry_run).with_context(|| shown::path(&folder))?;
+    let done = match archive {
+        Archive::Files(folder) => {
+            archive::forget(&RealDisk, &folder, &needed, dry_run).with_context(|| shown::path(&folder))?
+        }
+        Archive::Pieces(pieces) => {
+            if let Some(damage) = pieces.damages().first() {
+                stays(&damage.to_string());
+                return Ok(());
+            }
+            archive::pieces::forget(pieces, &needed, dry_run).with_context(|| named.home.shown())?
+        }
+    };
     let Some(done) = done else {
         stays("it has none of the files in which the kept generations are");
         return Ok(());

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail, ensure};
@@ -13,10 +14,12 @@ use super::apart::Apart;
 use super::goal::Goal;
 use super::replay::Replay;
 use super::scan::{self, Found, NoWay};
+use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};
 use crate::exit::usage;
-use crate::history::names;
+use crate::history::{self, LogFile, names};
+use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::repository::{self, Named};
 
@@ -29,44 +32,42 @@ const IN_USE_AT: u64 = 21;
 pub(super) struct Log {
     /// The line's number.
     pub(super) line: String,
-    files: Vec<PathBuf>,
+    files: Vec<LogFile>,
 }
 
 impl Log {
-    fn find(named: &Named, line: Option<u32>) -> Result<Log> {
-        let Some(folder) = named.home.folder() else {
-            return Err(usage(format!(
-                "{}: no log is archived in a store: restore without --until, and apply the log of the server",
-                named.home.shown()
-            )));
+    fn find(named: &Named, line: Option<u32>, report: &Report) -> Result<Log> {
+        let shown = named.home.shown();
+        let none = || usage(format!("no log is archived in {shown}: 'remora binlog {shown}' does that"));
+        let mut found = history::Found::default();
+        let line = match archived::find(&named.home, named.key.as_ref())?.ok_or_else(none)? {
+            Archive::Pieces(pieces) => history::of_pieces(&Arc::new(pieces), line, &mut found)?,
+            Archive::Files(folder) => {
+                let lines = binlog::archive::lines(&RealDisk, &folder)?;
+                let number = |path: &PathBuf| names::file(path).parse::<u32>().unwrap_or(0);
+                let chosen = match line {
+                    None => lines.last(),
+                    Some(wanted) => lines.iter().find(|path| number(path) == wanted),
+                };
+                let wanted = line.unwrap_or(0);
+                let none = || usage(format!("the archive of {shown} has no line {wanted}"));
+                let chosen = chosen.ok_or_else(none)?;
+                found = history::files(std::slice::from_ref(chosen), &KeyArguments::default())?;
+                number(chosen)
+            }
         };
-        let folder = folder.join(binlog::archive::FOLDER);
-        let lines = binlog::archive::lines(&RealDisk, &folder).unwrap_or_default();
-        let number = |path: &PathBuf| names::file(path).parse::<u32>().unwrap_or(0);
-        let found = match line {
-            None => lines.last(),
-            Some(wanted) => lines.iter().find(|path| number(path) == wanted),
-        };
-        let Some(found) = found else {
-            let repository = named.home.shown();
-            return Err(usage(match line {
-                Some(line) => format!("the archive of {repository} has no line {line}"),
-                None if block::is_sealed(&*named.home.store())? => {
-                    format!("{repository} is encrypted, and no log is archived beside encrypted backups")
-                }
-                None => format!("no log is archived in {repository}: 'remora binlog {repository}' does that"),
-            }));
-        };
-        let line = number(found).to_string();
-        let found = crate::history::files(std::slice::from_ref(found))?;
         if let Some(missing) = found.missing.first() {
             bail!("the archive is not complete: {missing}");
         }
-        Ok(Log { line, files: found.files })
+        // It may be elsewhere: what is read is proven.
+        for damage in &found.damages {
+            report.warn(&format!("the archive is damaged: {damage}"));
+        }
+        Ok(Log { line: line.to_string(), files: found.files })
     }
 
     /// The files from the one with this name on; none if it is not archived.
-    fn from(&self, file: &str) -> Option<&[PathBuf]> {
+    fn from(&self, file: &str) -> Option<&[LogFile]> {
         let at = self.files.iter().position(|path| names::file(path) == file)?;
         self.files.get(at..)
     }
@@ -147,7 +148,7 @@ impl<'a> Past<'a> {
         line: Option<u32>,
         report: &Report,
     ) -> Result<Past<'a>> {
-        let log = Log::find(named, line)?;
+        let log = Log::find(named, line, report)?;
         report.phase("reading the archived log", None);
         let (generation, known) = choose((named, wanted, volumes), goal, &log, report)?;
         report.end();
@@ -247,9 +248,9 @@ impl<'a> Past<'a> {
     }
 
     /// The log in the backup and the archived one have the same bytes, up to where the backup is.
-    fn is_same_history(&self, data: &Path, (file, at): &Position, files: &[PathBuf]) -> Result<()> {
+    fn is_same_history(&self, data: &Path, (file, at): &Position, files: &[LogFile]) -> Result<()> {
         let Some(archived) = files.first() else { return Ok(()) };
-        let (own, archived) = (RealDisk.open(&data.join(file))?, RealDisk.open(archived)?);
+        let (own, archived) = (RealDisk.open(&data.join(file))?, archived.open()?);
         let line = &self.log.line;
         ensure!(
             archived.stat()?.len >= *at,
@@ -299,7 +300,7 @@ fn forget_source(data: &Path) -> Result<()> {
         let is_info = name.ends_with(".info") && (name.contains("master") || name.contains("relay"));
         let is_index = name.ends_with(".index") && name.contains("relay");
         if is_index {
-            let listed = crate::history::files(std::slice::from_ref(&path))?.files;
+            let listed = history::files(std::slice::from_ref(&path), &KeyArguments::default())?.files;
             // What lies elsewhere belongs to the original.
             for log in listed.iter().filter(|log| log.parent() == Some(data)) {
                 RealDisk.remove(log)?;

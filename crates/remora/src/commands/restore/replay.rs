@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use disk::{Disk, Output, RealDisk};
+use disk::{Output, RealDisk};
 use dump::Selection;
 use progress::{Progress, count};
 use sandbox::Sandbox;
@@ -18,10 +18,13 @@ use server::catalogue::Wanted as _;
 
 use super::scan::Way;
 use crate::boot::{self, Wanted};
+use crate::history::LogFile;
 use crate::report::Report;
 use crate::sound;
 use crate::stop;
 
+/// Bytes that are copied at once.
+const PIECE_BYTES: usize = 1 << 20;
 /// How long to wait before looking again how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How often in a row the server may say that it has read everything, before that is believed.
@@ -34,7 +37,7 @@ pub(super) struct Replay<'a> {
     /// A folder for the relay logs and what belongs to them.
     pub(super) work: &'a Path,
     /// The archived files, from the one where the data are.
-    pub(super) files: &'a [PathBuf],
+    pub(super) files: &'a [LogFile],
     /// The offset in the first one.
     pub(super) from: u64,
     pub(super) way: &'a Way,
@@ -86,12 +89,15 @@ impl Replay<'_> {
         ])
     }
 
-    /// The archived files as relay logs, which a server only reads.
+    /// The archived files as relay logs, which a server only reads. What is in pieces is put together for it.
     fn link(&self) -> Result<()> {
         let mut index = Output::create(&RealDisk, &self.work.join("relay.index"))?;
         for (number, file) in self.files.iter().enumerate() {
             let name = relay(number);
-            std::os::unix::fs::symlink(file.canonicalize()?, self.work.join(&name))?;
+            match file.on_disk() {
+                Some(path) => std::os::unix::fs::symlink(path.canonicalize()?, self.work.join(&name))?,
+                None => copy(file, &self.work.join(&name)).with_context(|| file.display().to_string())?,
+            }
             writeln!(index, "./{name}")?;
         }
         index.finish()?;
@@ -131,7 +137,7 @@ impl Replay<'_> {
     ) -> Result<BTreeMap<String, String>> {
         let mut lens = Vec::new();
         for file in self.files {
-            lens.push(RealDisk.stat(file)?.len);
+            lens.push(file.bytes()?);
         }
         let (mut told, mut idle) = (0, 0);
         loop {
@@ -188,6 +194,14 @@ impl Replay<'_> {
         ensure!(lost.is_none(), "the replay should have ended with {lost:?}, and it ended with {state}");
         Ok(())
     }
+}
+
+/// Copies a file that is archived in pieces.
+fn copy(file: &LogFile, to: &Path) -> Result<()> {
+    let mut output = Output::create(&RealDisk, to)?;
+    let mut source = std::io::BufReader::with_capacity(PIECE_BYTES, file.open()?);
+    std::io::copy(&mut source, &mut output)?;
+    Ok(output.finish()?)
 }
 
 /// The relay log that an archived file is to the server.

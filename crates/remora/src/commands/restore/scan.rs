@@ -1,7 +1,6 @@
 //! Finds the place in an archived log at which a replay ends, and what must be known of the way there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::{error, fmt};
 
 use anyhow::{Result, bail};
@@ -11,7 +10,7 @@ use dump::Selection;
 use super::goal::Goal;
 use crate::calendar;
 use crate::exit::Exit;
-use crate::history::{Asked, Filter, Known, Place, Take, Transaction, Walk, names};
+use crate::history::{Asked, Filter, Known, LogFile, Place, Take, Transaction, Walk, names};
 use crate::report::Report;
 
 /// How far times of neighbours in a log may be out of order, in seconds: a transaction takes its time before
@@ -99,7 +98,7 @@ struct Scan<'a> {
 ///
 /// # Errors
 /// [`NoWay`] if the goal is not there; errors of files, and damage.
-pub(super) fn scan(goal: &Goal, files: &[PathBuf], from: u64, report: &Report) -> Result<Found> {
+pub(super) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -> Result<Found> {
     let statement = match goal {
         Goal::BeforeStatement(text) => Some(text.clone()),
         _ => None,

@@ -1,7 +1,6 @@
 //! Takes the transactions of a walk, and gathers what takes them back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use binlog::column::Type;
@@ -15,14 +14,16 @@ use super::record::{Record, Records};
 use super::spool::Spool;
 use super::statement::{self, Statement};
 use crate::calendar;
-use crate::history::{Again, Asked, AskedRow, Filter, Known, Place, Take, Transaction, Xa, XaName, names};
+use crate::history::{
+    Again, Asked, AskedRow, Filter, Known, LogFile, Place, Take, Transaction, Xa, XaName, names,
+};
 
 /// Transactions whose names are kept, for people.
 const NAMES_MAX: usize = 20;
 
 /// What is gathered.
 pub(super) struct Undo<'a> {
-    pub(super) files: &'a [PathBuf],
+    pub(super) files: &'a [LogFile],
     pub(super) filter: &'a Filter,
     pub(super) known: &'a Known,
     /// Whether changes of a table's definition are the user's business.
@@ -65,7 +66,7 @@ fn columns(table: &Table) -> Vec<(Option<String>, Type)> {
 }
 
 impl<'a> Undo<'a> {
-    pub(super) fn new(files: &'a [PathBuf], filter: &'a Filter, known: &'a Known, spool: Spool) -> Undo<'a> {
+    pub(super) fn new(files: &'a [LogFile], filter: &'a Filter, known: &'a Known, spool: Spool) -> Undo<'a> {
         Undo {
             files,
             filter,

@@ -1,0 +1,208 @@
+//! A piece of an archived log: its front, which says what it is, and its chunks. Bytes in, bytes out.
+//!
+//! docs/formats/archive.md describes the bytes.
+
+use serde::{Deserialize, Serialize};
+
+use super::line::About;
+use crate::error::Flaw;
+
+const MAGIC: [u8; 8] = *b"remolog\n";
+const VERSION: u32 = 1;
+/// The magic bytes, the version, and two lengths.
+pub(super) const HEAD_BYTES: usize = 20;
+/// What a chunk has in the front: two lengths and a hash.
+const CHUNK_BYTES: usize = 40;
+/// The hash at the end of a front.
+const ROOT_BYTES: usize = 32;
+/// More bytes than a description has, and more chunks than a piece.
+const TEXT_MAX: u32 = 1 << 24;
+const CHUNKS_MAX: u32 = 1 << 22;
+
+/// A BLAKE3 hash as text, in a description.
+pub type Sum = String;
+
+/// What a piece is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The number of the piece; of several that were folded into one, that of the first.
+    pub first: u64,
+    /// The number of the last one that is in it.
+    pub last: u64,
+    /// How often its bytes were folded.
+    pub level: u32,
+    /// The root of the piece before the first; none if there is none.
+    pub before: Option<Sum>,
+    /// The root of the last of several. None for one that was not folded: it is that of the front.
+    pub root: Option<Sum>,
+    /// The number of its line.
+    pub line: u32,
+    /// What is known of the line: said by a piece that begins a file, because older ones may be removed.
+    pub about: Option<About>,
+    /// The server's file.
+    pub file: String,
+    /// Where in it the bytes are.
+    pub start: u64,
+    /// And where they end.
+    pub end: u64,
+    /// The file ends there.
+    pub whole: bool,
+    /// What must be known to go on there. None if there are no bytes yet.
+    pub mark: Option<Mark>,
+}
+
+/// What shows that a server's file goes on where a piece ends, without its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Where the newest transaction begins; if there is none, where the first event does.
+    pub last: u64,
+    /// The hash of the first event of the file, as of a file in use.
+    pub head: Sum,
+    /// The hash of the bytes from `last` to the end.
+    pub sum: Sum,
+    /// MariaDB's last transaction of each domain and server: domain, server, number.
+    pub state: Option<Vec<(u32, u32, u64)>>,
+    /// The file that the log goes on with, if this one says so.
+    pub next: Option<String>,
+}
+
+/// A part of the bytes, which is sealed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Bytes of the log.
+    pub len: u32,
+    /// Bytes as they are stored.
+    pub stored: u32,
+    /// The hash of the stored bytes.
+    pub sum: [u8; 32],
+}
+
+/// The front of a piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// What the piece is.
+    pub piece: Piece,
+    /// Its chunks, in order.
+    pub chunks: Vec<Chunk>,
+}
+
+/// The root of the piece with this front: what the next one names.
+fn root(front: &[u8]) -> blake3::Hash {
+    blake3::hash(front)
+}
+
+/// `0000000017.log`, or `0000000001-0000000064.log`.
+#[must_use]
+pub fn name(first: u64, last: u64) -> String {
+    if first == last { format!("{first:010}.log") } else { format!("{first:010}-{last:010}.log") }
+}
+
+/// The numbers in a name from [`name`].
+#[must_use]
+pub fn numbers(of: &str) -> Option<(u64, u64)> {
+    let numbers = of.strip_suffix(".log")?;
+    let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first > 0 && first <= last && name(first, last) == of).then_some((first, last))
+}
+
+/// How long the front is that begins with these bytes.
+///
+/// # Errors
+/// [`Flaw`] if it is none.
+pub(super) fn front_bytes(head: &[u8; HEAD_BYTES]) -> Result<usize, Flaw> {
+    let number = |at: usize| {
+        let bytes = head.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    };
+    if !head.starts_with(&MAGIC) {
+        return Err(Flaw("it is no piece of a log"));
+    }
+    if number(8) != VERSION {
+        return Err(Flaw("it is of a version that this program does not know"));
+    }
+    let (text, chunks) = (number(12), number(16));
+    if text > TEXT_MAX || chunks > CHUNKS_MAX {
+        return Err(Flaw("the front of a piece can't be so long"));
+    }
+    Ok(HEAD_BYTES + text as usize + chunks as usize * CHUNK_BYTES + ROOT_BYTES)
+}
+
+impl Front {
+    /// The bytes of the front, and the piece's root.
+    #[must_use]
+    pub fn encode(&self) -> (Vec<u8>, Sum) {
+        // Texts, numbers and lists of them always have a form as JSON.
+        let text = serde_json::to_vec(&self.piece).unwrap_or_default();
+        let mut out = MAGIC.to_vec();
+        let lengths = [text.len(), self.chunks.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
+        [VERSION, lengths[0], lengths[1]].iter().for_each(|number| out.extend(number.to_le_bytes()));
+        out.extend_from_slice(&text);
+        for chunk in &self.chunks {
+            out.extend(chunk.len.to_le_bytes());
+            out.extend(chunk.stored.to_le_bytes());
+            out.extend(chunk.sum);
+        }
+        let root = root(&out);
+        out.extend_from_slice(root.as_bytes());
+        (out, self.root_or(root))
+    }
+
+    /// Reads the front of a piece that has `len` bytes and a name with these numbers.
+    ///
+    /// # Errors
+    /// [`Corrupt`](crate::Corrupt) if it is none, or the piece of another name.
+    pub fn decode(front: &[u8], numbers: (u64, u64), len: u64) -> Result<(Front, Sum), crate::Corrupt> {
+        Front::parse(front, numbers, len).map_err(|flaw| flaw.at(name(numbers.0, numbers.1)))
+    }
+
+    fn parse(front: &[u8], numbers: (u64, u64), len: u64) -> Result<(Front, Sum), Flaw> {
+        const CUT: Flaw = Flaw("the front of a piece is cut");
+        let head = front.first_chunk::<HEAD_BYTES>().ok_or(CUT)?;
+        if front.len() != front_bytes(head)? {
+            return Err(CUT);
+        }
+        let (covered, sum) = front.split_last_chunk::<ROOT_BYTES>().ok_or(CUT)?;
+        let root = root(covered);
+        if root.as_bytes() != sum {
+            return Err(Flaw("the front of a piece differs from its hash"));
+        }
+        let count = head.last_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count)) as usize;
+        let body = covered.get(HEAD_BYTES..).unwrap_or_default();
+        let (text, table) = body.split_at(body.len().saturating_sub(count * CHUNK_BYTES));
+        let piece: Piece = serde_json::from_slice(text)
+            .map_err(|_| Flaw("what a piece says of itself is not understood"))?;
+        let (rows, _) = table.as_chunks::<CHUNK_BYTES>();
+        let chunks: Vec<Chunk> = rows.iter().map(chunk).collect();
+        let front_len = front.len() as u64;
+        let sum = |of: fn(&Chunk) -> u32| chunks.iter().map(|chunk| u64::from(of(chunk))).sum::<u64>();
+        if (piece.first, piece.last) != numbers {
+            return Err(Flaw("it is the piece of another number"));
+        }
+        if piece.root.is_some() != (piece.first < piece.last) {
+            return Err(Flaw("it does not say what of several pieces it must say"));
+        }
+        if piece.start.checked_add(sum(|chunk| chunk.len)) != Some(piece.end) {
+            return Err(Flaw("its chunks are not as long as it says"));
+        }
+        if front_len + sum(|chunk| chunk.stored) != len {
+            return Err(Flaw("it has not as many bytes as it says"));
+        }
+        let front = Front { piece, chunks };
+        let root = front.root_or(root);
+        Ok((front, root))
+    }
+
+    fn root_or(&self, own: blake3::Hash) -> Sum {
+        self.piece.root.clone().unwrap_or_else(|| own.to_hex().to_string())
+    }
+}
+
+fn chunk(row: &[u8; CHUNK_BYTES]) -> Chunk {
+    let (lengths, sum) = row.split_at(8);
+    let number = |at: usize| {
+        let bytes = lengths.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    };
+    Chunk { len: number(0), stored: number(4), sum: sum.try_into().unwrap_or_default() }
+}

@@ -1,0 +1,152 @@
+//! An archive in pieces: files that are written once, in any store, encrypted or not.
+//!
+//! A piece has the next bytes of the server's log, and names the piece before it. Its number is taken by
+//! whoever writes it first, so two archivers can't go on from the same place. Nothing is ever appended to a
+//! file, so none has a torn end. Many small pieces are folded into one, which has their numbers in its name;
+//! where both are there, the larger one counts.
+//!
+//! docs/decisions/0520-a-log-in-pieces.md gives the reasons.
+
+mod chain;
+mod file;
+mod fold;
+mod forget;
+mod keep;
+mod verify;
+
+use std::io::{self, Read, Write as _};
+
+use block::Store;
+
+use super::piece::{self, Front, HEAD_BYTES, Sum, front_bytes};
+use crate::{Corrupt, Error};
+
+pub use chain::{LineFiles, LogFile, Pieces};
+pub use file::Stored;
+pub use forget::forget;
+pub use keep::{Compared, Keeper, Newest};
+pub use verify::{Verified, verify};
+
+/// The number of the first piece that is kept, as text.
+const FIRST: &str = "first.note";
+/// When the archive last had everything, in seconds since 1970, and the newest piece then, as text.
+const CAUGHT_UP: &str = "caught-up.note";
+/// More bytes than a note has.
+const NOTE_MAX: u64 = 64;
+
+/// A piece whose front was read.
+#[derive(Clone, Debug)]
+struct Entry {
+    front: Front,
+    /// What the next piece names.
+    root: Sum,
+    /// Where its chunks begin.
+    at: u64,
+    /// Bytes of the file.
+    bytes: u64,
+}
+
+impl Entry {
+    fn name(&self) -> String {
+        piece::name(self.front.piece.first, self.front.piece.last)
+    }
+
+    /// Reads the front of a piece.
+    fn read(store: &dyn Store, (first, last): (u64, u64)) -> Result<Entry, Error> {
+        let name = piece::name(first, last);
+        let corrupt = |what: String| Error::Corrupt(Corrupt { what, place: store.shown(&name) });
+        let damaged = |error: io::Error| match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => corrupt(error.to_string()),
+            _ => Error::Io(error),
+        };
+        let source = store.open(&name).map_err(damaged)?;
+        let bytes = source.stat()?.len;
+        let mut head = [0; HEAD_BYTES];
+        if source.read_full_at(0, &mut head).map_err(damaged)? < HEAD_BYTES {
+            return Err(corrupt("the front of a piece is cut".to_owned()));
+        }
+        let len = front_bytes(&head).map_err(|flaw| corrupt(flaw.0.to_owned()))?;
+        if len as u64 > bytes {
+            return Err(corrupt("the front of a piece is cut".to_owned()));
+        }
+        let mut front = vec![0; len];
+        let count = source.read_full_at(0, &mut front).map_err(damaged)?;
+        front.truncate(count);
+        let decoded = Front::decode(&front, (first, last), bytes);
+        let (front, root) = decoded.map_err(|wrong| corrupt(wrong.what))?;
+        Ok(Entry { front, root, at: len as u64, bytes })
+    }
+}
+
+/// The numbers of the pieces that count, in order, and the names of those that are in others.
+fn chosen(names: &[String], first: u64) -> (Vec<(u64, u64)>, Vec<String>) {
+    let mut all: Vec<(u64, u64)> = names.iter().filter_map(|name| piece::numbers(name)).collect();
+    // Of those that begin with the same number, the longest is the first.
+    all.sort_by_key(|(first, last)| (*first, u64::MAX - last));
+    let (mut kept, mut stale): (Vec<(u64, u64)>, Vec<String>) = (Vec::new(), Vec::new());
+    for numbers in all {
+        let is_in = |other: &(u64, u64)| numbers.1 <= other.1;
+        if numbers.1 < first || kept.last().is_some_and(is_in) {
+            stale.push(piece::name(numbers.0, numbers.1));
+        } else {
+            kept.push(numbers);
+        }
+    }
+    (kept, stale)
+}
+
+/// A note; none if there is none.
+fn note(store: &dyn Store, name: &str) -> Result<Option<String>, Error> {
+    let mut text = String::new();
+    let read = store.open(name).and_then(|source| source.take(NOTE_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(Corrupt { what: error.to_string(), place: store.shown(name) }.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The numbers in a note.
+fn numbers(store: &dyn Store, name: &str) -> Result<Option<Vec<i64>>, Error> {
+    let Some(text) = note(store, name)? else { return Ok(None) };
+    let parsed: Result<Vec<i64>, _> = text.split_whitespace().map(str::parse).collect();
+    let wrong = |_| Corrupt { what: "it is no note of an archive".to_owned(), place: store.shown(name) };
+    Ok(Some(parsed.map_err(wrong)?))
+}
+
+/// The number of the first piece that is kept.
+fn first(store: &dyn Store) -> Result<u64, Error> {
+    let noted = numbers(store, FIRST)?.and_then(|all| all.first().copied());
+    Ok(noted.and_then(|number| u64::try_from(number).ok()).unwrap_or(1).max(1))
+}
+
+/// When an archive last had everything that the server had, in seconds since 1970, and the number of its
+/// newest piece then.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Corrupt`] if the note is not one.
+pub fn caught_up(store: &dyn Store) -> Result<Option<(i64, u64)>, Error> {
+    let Some(noted) = numbers(store, CAUGHT_UP)? else { return Ok(None) };
+    let number = noted.get(1).and_then(|number| u64::try_from(*number).ok()).unwrap_or(0);
+    Ok(noted.first().map(|when| (*when, number)))
+}
+
+/// Writes a note.
+fn put_note(store: &dyn Store, name: &str, numbers: &[i64]) -> io::Result<()> {
+    let mut text = Vec::new();
+    for number in numbers {
+        write!(text, "{number} ")?;
+    }
+    store.put(name, &text)
+}
+
+/// Whether an archive in pieces is in a store.
+///
+/// # Errors
+/// Errors of the store.
+pub fn is_there(store: &dyn Store) -> io::Result<bool> {
+    Ok(store.list()?.iter().any(|name| piece::numbers(name).is_some()))
+}

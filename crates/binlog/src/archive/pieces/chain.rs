@@ -1,0 +1,242 @@
+//! All pieces of an archive, and which file of which line they are.
+
+use std::io;
+use std::ops::Range;
+
+use block::{READER, Store};
+use disk::{Guard, Share};
+
+use super::{Entry, caught_up, chosen, first};
+use crate::archive::line::{About, Why};
+use crate::{Corrupt, Error};
+
+/// The pieces of an archive, as they are now. As long as this is there, none is removed.
+pub struct Pieces {
+    pub(super) store: Box<dyn Store>,
+    _held: Option<Box<dyn Guard>>,
+    /// In order.
+    pub(super) entries: Vec<Entry>,
+    damages: Vec<Corrupt>,
+    /// Between which of them something is missing: the place of the one behind it.
+    breaks: Vec<usize>,
+    lines: Vec<LineFiles>,
+    caught_up: Option<i64>,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub struct LineFiles {
+    /// Its number.
+    pub number: u32,
+    /// What is known of it.
+    pub about: About,
+    /// Its files, in order.
+    pub files: Vec<LogFile>,
+}
+
+/// A file of the server.
+#[derive(Clone, Debug)]
+pub struct LogFile {
+    /// Its name.
+    pub name: String,
+    /// The end of the bytes that are there.
+    pub end: u64,
+    /// Bytes of its pieces.
+    pub stored: u64,
+    /// Whether the archive has all of it.
+    pub whole: bool,
+    /// What is missing behind its end, if something is.
+    pub missing: Option<String>,
+    /// Its pieces.
+    pub(super) entries: Range<usize>,
+}
+
+impl Pieces {
+    /// Reads what there is. `None` if files are being removed in this moment.
+    ///
+    /// # Errors
+    /// [`Error::Io`]. What is damaged is told by [`Pieces::damages`].
+    pub fn open(store: Box<dyn Store>) -> Result<Option<Pieces>, Error> {
+        let held = match store.lock(READER, Share::Shared) {
+            Ok(None) => return Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
+                ) =>
+            {
+                None
+            }
+            held => held?,
+        };
+        let mut pieces = Pieces {
+            store,
+            _held: held,
+            entries: Vec::new(),
+            damages: Vec::new(),
+            breaks: Vec::new(),
+            lines: Vec::new(),
+            caught_up: None,
+        };
+        // What is noted is there already when the pieces are listed.
+        let noted = pieces.note(caught_up)?.flatten();
+        let begin = pieces.note(first)?;
+        pieces.caught_up = noted.map(|(when, _)| when);
+        let (kept, _) = chosen(&pieces.store.list()?, begin.unwrap_or(1));
+        pieces.load(&kept, begin)?;
+        if let Some((_, newest)) = noted
+            && kept.last().is_none_or(|(_, last)| *last < newest)
+        {
+            pieces.tell(format!("its newest pieces are gone: there was one with the number {newest}"));
+            pieces.breaks.push(pieces.entries.len());
+        }
+        pieces.sort();
+        Ok(Some(pieces))
+    }
+
+    /// A note; none if it is damaged, which is told.
+    fn note<T>(&mut self, read: fn(&dyn Store) -> Result<T, Error>) -> Result<Option<T>, Error> {
+        match read(&*self.store) {
+            Err(Error::Corrupt(corrupt)) => {
+                self.damages.push(corrupt);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    fn tell(&mut self, what: String) {
+        self.damages.push(Corrupt { what, place: self.store.shown("") });
+    }
+
+    /// Reads the fronts of all pieces. What is missing between two of them is no damage if they follow one
+    /// another: whoever went on behind it had seen that it was gone.
+    fn load(&mut self, kept: &[(u64, u64)], begin: Option<u64>) -> Result<(), Error> {
+        let mut next = begin;
+        // What was found since the last piece that could be read.
+        let mut doubts: Vec<Corrupt> = Vec::new();
+        for (first, last) in kept {
+            if let Some(next) = next.filter(|next| next < first) {
+                let what = match first - next {
+                    1 => format!("the piece {next} is missing"),
+                    _ => format!("the pieces {next} to {} are missing", first - 1),
+                };
+                doubts.push(Corrupt { what, place: self.store.shown("") });
+            }
+            next = Some(last + 1);
+            let entry = match Entry::read(&*self.store, (*first, *last)) {
+                Err(Error::Corrupt(corrupt)) => {
+                    doubts.push(corrupt);
+                    continue;
+                }
+                entry => entry?,
+            };
+            let own = &entry.front.piece;
+            let before = self.entries.last();
+            let is_named = before.is_none_or(|before| own.before.as_ref() == Some(&before.root));
+            let is_new_line = before.is_some_and(|before| before.front.piece.line != own.line);
+            if !is_named && doubts.is_empty() {
+                let what = "it does not follow the piece before it, which is another one than it names";
+                doubts.push(Corrupt { what: what.to_owned(), place: self.store.shown(&entry.name()) });
+            }
+            let is_first = before.is_none() && begin.is_some_and(|begin| begin != *first);
+            if !is_named || is_first {
+                self.damages.append(&mut doubts);
+                if !is_new_line {
+                    self.breaks.push(self.entries.len());
+                }
+            }
+            doubts.clear();
+            self.entries.push(entry);
+        }
+        if !doubts.is_empty() {
+            self.damages.append(&mut doubts);
+            self.breaks.push(self.entries.len());
+        }
+        Ok(())
+    }
+
+    /// Finds lines and files.
+    fn sort(&mut self) {
+        for (at, entry) in self.entries.iter().enumerate() {
+            let piece = &entry.front.piece;
+            if self.lines.last().is_none_or(|line| line.number != piece.line) {
+                let unknown = || About::new(Why::First, 0, 0, String::new(), piece.file.clone());
+                let about = piece.about.clone().unwrap_or_else(unknown);
+                self.lines.push(LineFiles { number: piece.line, about, files: Vec::new() });
+            }
+            let Some(line) = self.lines.last_mut() else { continue };
+            if line.files.last().is_none_or(|file| file.name != piece.file) {
+                line.files.push(LogFile {
+                    name: piece.file.clone(),
+                    end: 0,
+                    stored: 0,
+                    whole: false,
+                    missing: None,
+                    entries: at..at,
+                });
+            }
+            let Some(file) = line.files.last_mut() else { continue };
+            file.stored += entry.bytes;
+            if file.missing.is_some() {
+                continue;
+            }
+            if file.end > 0 && self.breaks.contains(&at) {
+                file.missing = Some(format!("what is behind {} is not what was archived", file.end));
+                continue;
+            }
+            if piece.start != file.end {
+                file.missing = Some(format!("what is from {} to {} is not there", file.end, piece.start));
+                continue;
+            }
+            (file.end, file.whole, file.entries.end) = (piece.end, piece.whole, at + 1);
+        }
+        for line in &mut self.lines {
+            // A line may have begun without one.
+            line.files.retain(|file| file.end > 0 || file.missing.is_some());
+            let count = line.files.len();
+            for (number, file) in line.files.iter_mut().enumerate() {
+                // Another file may be missing as a whole.
+                let is_cut = self.breaks.contains(&file.entries.end) || (!file.whole && number + 1 < count);
+                if is_cut && file.missing.is_none() {
+                    file.missing = Some(format!("what is behind {} is not there", file.end));
+                }
+            }
+        }
+    }
+
+    /// What is damaged or missing.
+    #[must_use]
+    pub fn damages(&self) -> &[Corrupt] {
+        &self.damages
+    }
+
+    /// Its lines, in order.
+    #[must_use]
+    pub fn lines(&self) -> &[LineFiles] {
+        &self.lines
+    }
+
+    /// When it last had everything, in seconds since 1970; none if it never had.
+    #[must_use]
+    pub fn caught_up(&self) -> Option<i64> {
+        self.caught_up
+    }
+
+    /// In messages.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.store.shown("").trim_end_matches('/').to_owned()
+    }
+
+    /// Whether what the log says can be read, and not only proven as it is stored.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.store.reads_blocks()
+    }
+
+    /// The store, which others may remove files from again.
+    pub(super) fn into_store(self) -> Box<dyn Store> {
+        self.store
+    }
+}

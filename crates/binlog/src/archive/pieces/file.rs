@@ -1,0 +1,167 @@
+//! A file of the server, read out of its pieces.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use block::Store;
+use disk::{Source, Stat};
+
+use super::Entry;
+use super::chain::{LogFile, Pieces};
+use crate::archive::piece::Chunk;
+use crate::event::{FLAGS_AT, IN_USE, MAGIC};
+
+/// Where the byte is that says that the file is in use.
+const FLAGS: u64 = (MAGIC.len() + FLAGS_AT) as u64;
+
+/// A file that is read.
+pub struct Stored {
+    pieces: Arc<Pieces>,
+    file: LogFile,
+    position: u64,
+    recent: Mutex<Recent>,
+}
+
+/// What was read last: most reads follow one another.
+#[derive(Default)]
+struct Recent {
+    /// The piece that is open, by its place among all.
+    open: Option<(usize, Box<dyn Source>)>,
+    /// Where in the file these bytes begin.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// A chunk of a piece, and where it is: in the server's file, and in the piece.
+pub(super) fn chunks(entry: &Entry) -> impl Iterator<Item = (u64, u64, &Chunk)> {
+    let (mut start, mut at) = (entry.front.piece.start, entry.at);
+    entry.front.chunks.iter().map(move |chunk| {
+        let place = (start, at, chunk);
+        start += u64::from(chunk.len);
+        at += u64::from(chunk.stored);
+        place
+    })
+}
+
+/// Reads a chunk, and proves the bytes as they are stored.
+pub(super) fn stored(
+    store: &dyn Store,
+    source: &dyn Source,
+    (entry, at, chunk): (&Entry, u64, &Chunk),
+) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; chunk.stored as usize];
+    let count = source.read_full_at(at, &mut bytes)?;
+    bytes.truncate(count);
+    if *blake3::hash(&bytes).as_bytes() == chunk.sum {
+        return Ok(bytes);
+    }
+    let text = format!("{}: what is at {at} differs from its hash", store.shown(&entry.name()));
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// The bytes of the log in a chunk as it is stored.
+pub(super) fn opened(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chunk) -> io::Result<Vec<u8>> {
+    let Some(vault) = store.vault() else { return Ok(stored) };
+    let invalid =
+        |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", store.shown(name)));
+    let bytes = vault.open(&stored).map_err(|error| invalid(error.to_string()))?;
+    if bytes.len() != chunk.len as usize {
+        return Err(invalid("a chunk is not as long as its front says".to_owned()));
+    }
+    Ok(bytes)
+}
+
+impl Pieces {
+    /// A file as the server had it.
+    #[must_use]
+    pub fn open_file(self: &Arc<Self>, file: &LogFile) -> Stored {
+        Stored::new(Arc::clone(self), file.clone())
+    }
+}
+
+impl Stored {
+    fn new(pieces: Arc<Pieces>, file: LogFile) -> Stored {
+        Stored { pieces, file, position: 0, recent: Mutex::default() }
+    }
+
+    /// Makes the chunk recent that has this byte.
+    fn fetch(&self, at: u64, recent: &mut Recent) -> io::Result<()> {
+        let gone = || io::Error::new(io::ErrorKind::InvalidData, "no piece has these bytes");
+        let entries = self.pieces.entries.get(self.file.entries.clone()).unwrap_or_default();
+        let number = entries.partition_point(|entry| entry.front.piece.end <= at);
+        let entry = entries.get(number).ok_or_else(gone)?;
+        let (start, place, chunk) =
+            chunks(entry).find(|(start, _, chunk)| at < start + u64::from(chunk.len)).ok_or_else(gone)?;
+        let source = match recent.open.take() {
+            Some((open, source)) if open == number => source,
+            _ => self.pieces.store.open(&entry.name())?,
+        };
+        let bytes = stored(&*self.pieces.store, &*source, (entry, place, chunk))?;
+        recent.bytes = opened(&*self.pieces.store, &entry.name(), bytes, chunk)?;
+        (recent.start, recent.open) = (start, Some((number, source)));
+        Ok(())
+    }
+}
+
+impl Source for Stored {
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(Stat::of_volume(self.file.end))
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        if at >= self.file.end {
+            let missing = self.file.missing.as_ref();
+            return missing
+                .map_or(Ok(0), |what| Err(io::Error::new(io::ErrorKind::InvalidData, what.clone())));
+        }
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if at < recent.start || at >= recent.start + recent.bytes.len() as u64 {
+            self.fetch(at, &mut recent)?;
+        }
+        let skip = usize::try_from(at - recent.start).unwrap_or(usize::MAX);
+        let part = recent.bytes.get(skip..).unwrap_or_default();
+        let count = part.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), part.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        // It is set in all pieces, and a server's own file has it until it is whole.
+        let flags = FLAGS
+            .checked_sub(at)
+            .and_then(|place| buffer.get_mut(..count)?.get_mut(usize::try_from(place).ok()?));
+        if let Some(flags) = flags.filter(|_| self.file.whole) {
+            *flags &= !IN_USE.to_le_bytes()[0];
+        }
+        Ok(count)
+    }
+
+    fn absent(&self, _: u64, _: usize) -> io::Result<Vec<Range<u64>>> {
+        Ok(Vec::new())
+    }
+
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
+        Ok((at < self.file.end).then_some(at))
+    }
+
+    fn prefetch(&self, _: u64, _: u64) {}
+
+    fn forget(&self, _: u64, _: u64) {}
+}
+
+impl Read for Stored {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.read_at(self.position, buffer)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for Stored {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.position = disk::seek(self.position, to, || Ok(self.file.end))?;
+        Ok(self.position)
+    }
+}

@@ -1,0 +1,134 @@
+//! Folds many small pieces into one, so that there are never many.
+
+use std::io;
+
+use block::READER;
+use disk::Share;
+
+use super::{Entry, Keeper};
+use crate::archive::piece::{self, Front, Piece};
+
+/// So many pieces that were folded as often as each other are folded into one.
+pub(super) const FAN: usize = 64;
+/// A piece with so many bytes is not folded any more, and none becomes larger by much.
+const FULL_BYTES: u64 = 32 << 20;
+
+impl Keeper {
+    /// Folds what is to be folded: everything small if the file is whole.
+    pub(super) fn fold(&mut self, whole: bool) -> io::Result<()> {
+        let mut has_folded = false;
+        while let Some(from) = self.foldable(whole) {
+            match self.fold_from(from) {
+                // What is damaged or gone stays so, and is told by who reads it.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) =>
+                {
+                    self.entries.drain(..self.entries.len() - 1);
+                }
+                folded => folded?,
+            }
+            has_folded = true;
+        }
+        let kept: u64 = self.recent.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        if kept > FULL_BYTES {
+            self.recent.clear();
+        }
+        if has_folded { self.tidy() } else { Ok(()) }
+    }
+
+    /// Where the newest pieces begin that are folded.
+    fn foldable(&self, whole: bool) -> Option<usize> {
+        let newest = self.entries.last()?;
+        let level = newest.front.piece.level;
+        let (mut bytes, mut begin) = (0, newest.front.piece.end);
+        let fits = |entry: &&Entry| {
+            let piece = &entry.front.piece;
+            // A damaged one between them would be missing.
+            let is_next = piece.end == std::mem::replace(&mut begin, piece.start);
+            bytes += entry.bytes;
+            is_next && (whole || piece.level == level) && entry.bytes < FULL_BYTES && bytes < 2 * FULL_BYTES
+        };
+        let count = self.entries.iter().rev().take_while(fits).count();
+        let least = if whole { 2 } else { FAN };
+        (count >= least).then(|| self.entries.len() - count)
+    }
+
+    fn fold_from(&mut self, from: usize) -> io::Result<()> {
+        let parts = self.entries.get(from..).unwrap_or_default();
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
+        let level = parts.iter().map(|part| part.front.piece.level).max().unwrap_or(0) + 1;
+        let (begin, end) = (&first.front.piece, &last.front.piece);
+        let piece = Piece {
+            last: end.last,
+            level,
+            root: Some(last.root.clone()),
+            end: end.end,
+            whole: end.whole,
+            mark: end.mark.clone(),
+            ..begin.clone()
+        };
+        let chunks = parts.iter().flat_map(|part| part.front.chunks.iter().copied()).collect();
+        let front = Front { piece, chunks };
+        let (mut bytes, root) = front.encode();
+        let at = bytes.len() as u64;
+        for part in parts {
+            self.add(part, &mut bytes)?;
+        }
+        let (name, len) = (piece::name(front.piece.first, front.piece.last), bytes.len() as u64);
+        self.store.put(&name, &bytes)?;
+        self.stale.extend(parts.iter().map(Entry::name));
+        let last = front.piece.last;
+        self.recent.retain(|(number, _)| *number > last);
+        self.entries.truncate(from);
+        self.entries.push(Entry { front, root, at, bytes: len });
+        Ok(())
+    }
+
+    /// Adds what a piece has behind its front.
+    fn add(&self, part: &Entry, to: &mut Vec<u8>) -> io::Result<()> {
+        let number = part.front.piece.last;
+        if let Some((_, bytes)) =
+            self.recent.iter().find(|(recent, _)| part.front.piece.level == 0 && *recent == number)
+        {
+            to.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let source = self.store.open(&part.name())?;
+        let start = to.len();
+        to.resize(start + usize::try_from(part.bytes - part.at).map_err(io::Error::other)?, 0);
+        let room = to.get_mut(start..).unwrap_or_default();
+        let count = source.read_full_at(part.at, room)?;
+        let mut rest: &[u8] = room.get(..count).unwrap_or_default();
+        // What is damaged must not be copied as if it were not.
+        for chunk in &part.front.chunks {
+            let bytes = rest.split_off(..chunk.stored as usize).unwrap_or_default();
+            if *blake3::hash(bytes).as_bytes() != chunk.sum {
+                let text = format!("{} is damaged", self.store.shown(&part.name()));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes files that are of no use any more, unless somebody reads.
+    ///
+    /// # Errors
+    /// Errors of the store. Who may not remove files leaves them.
+    pub fn tidy(&mut self) -> io::Result<()> {
+        if self.stale.is_empty() {
+            return Ok(());
+        }
+        let Some(_alone) = self.store.lock(READER, Share::Exclusive)? else { return Ok(()) };
+        while let Some(name) = self.stale.pop() {
+            match self.store.remove(&name) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.stale.clear();
+                    return Ok(());
+                }
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

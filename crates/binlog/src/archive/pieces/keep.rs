@@ -1,0 +1,432 @@
+//! Writes pieces, and finds out where to go on.
+
+use std::io;
+use std::mem::take;
+
+use block::{Store, WRITER};
+use disk::{Guard, Share};
+
+use super::{CAUGHT_UP, Entry, caught_up, chosen, first, put_note};
+use crate::archive::line::{About, Why};
+use crate::archive::piece::{self, Chunk, Front, Mark, Piece, Sum};
+use crate::archive::tail::{State, Tail, Track};
+use crate::event::{Event, FLAGS_AT, IN_USE, Kind, MAGIC};
+use crate::{Corrupt, Error};
+
+/// Bytes that are sealed at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// A piece with so many bytes is written without waiting for more.
+const PIECE_BYTES: usize = 4 << 20;
+/// Where the first event of a file is.
+const FIRST_EVENT: u64 = MAGIC.len() as u64;
+
+/// The newest line.
+#[derive(Clone, Debug)]
+pub struct Newest {
+    /// Its number.
+    pub line: u32,
+    /// What is known of it.
+    pub about: About,
+    /// How far it is; none if it has no bytes yet.
+    pub tail: Option<Tail>,
+    /// What shows that the server has the same bytes.
+    pub mark: Option<Mark>,
+}
+
+/// An archive that is open for writing.
+pub struct Keeper {
+    pub(super) store: Box<dyn Store>,
+    _lock: Box<dyn Guard>,
+    /// The pieces of the file that is written, in order.
+    pub(super) entries: Vec<Entry>,
+    /// What the newest of them have behind their fronts, by number.
+    pub(super) recent: Vec<(u64, Vec<u8>)>,
+    /// Files that are of no use any more.
+    pub(super) stale: Vec<String>,
+    /// What was found to be wrong when it was opened.
+    damages: Vec<Corrupt>,
+    /// The number of the next piece.
+    next: u64,
+    root: Option<Sum>,
+    line: u32,
+    about: Option<About>,
+    at: Written,
+}
+
+/// The file that is written.
+#[derive(Default)]
+struct Written {
+    file: Option<String>,
+    /// Where the bytes are that were not written yet.
+    start: u64,
+    pending: Vec<u8>,
+    track: Track,
+    head: Sum,
+    /// Where the hashed bytes begin.
+    from: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Keeper {
+    /// Opens the archive in a store. `None` if somebody else writes to it. What is damaged does not keep
+    /// anybody from going on: see [`Keeper::damages`].
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn open(store: Box<dyn Store>) -> Result<Option<Keeper>, Error> {
+        let Some(lock) = store.lock(WRITER, Share::Exclusive)? else { return Ok(None) };
+        let mut keeper = Keeper {
+            store,
+            _lock: lock,
+            entries: Vec::new(),
+            recent: Vec::new(),
+            stale: Vec::new(),
+            damages: Vec::new(),
+            next: 1,
+            root: None,
+            line: 0,
+            about: None,
+            at: Written::default(),
+        };
+        keeper.look()?;
+        Ok(Some(keeper))
+    }
+
+    /// Finds out again how far the archive is. After an error this must be done before anything else: it is
+    /// unknown whether the last piece was written.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn look(&mut self) -> Result<(), Error> {
+        self.at = Written::default();
+        self.entries.clear();
+        self.recent.clear();
+        self.about = None;
+        let first = match first(&*self.store) {
+            Err(Error::Corrupt(corrupt)) => {
+                self.damages.push(corrupt);
+                1
+            }
+            first => first?,
+        };
+        let (kept, stale) = chosen(&self.store.list()?, first);
+        self.stale = stale;
+        self.next = kept.last().map_or(first, |(_, last)| last + 1).max(self.next);
+        self.load(&kept)?;
+        // A number that was given away is not used again, whatever became of the piece.
+        match caught_up(&*self.store) {
+            Ok(Some((_, noted))) if noted >= self.next => {
+                let what = format!("the newest pieces are gone: there was one with the number {noted}");
+                self.damages.push(Corrupt { what, place: self.store.shown("") });
+                self.next = noted + 1;
+            }
+            Err(Error::Corrupt(corrupt)) => self.damages.push(corrupt),
+            noted => drop(noted?),
+        }
+        Ok(())
+    }
+
+    /// Reads the newest pieces, back to the beginning of their file.
+    fn load(&mut self, kept: &[(u64, u64)]) -> Result<(), Error> {
+        for numbers in kept.iter().rev() {
+            let entry = match Entry::read(&*self.store, *numbers) {
+                Err(Error::Corrupt(corrupt)) => {
+                    self.damages.push(corrupt);
+                    continue;
+                }
+                entry => entry?,
+            };
+            let (line, file) = (entry.front.piece.line, entry.front.piece.file.clone());
+            let is_same = |newer: &Entry| {
+                let newer = &newer.front.piece;
+                newer.line == line && newer.file == file
+            };
+            if !self.entries.last().is_none_or(is_same) {
+                break;
+            }
+            self.about = self.about.take().or_else(|| entry.front.piece.about.clone());
+            self.entries.push(entry);
+            if self.about.is_some() {
+                break;
+            }
+        }
+        self.entries.reverse();
+        if let Some(newest) = self.entries.last() {
+            self.root = Some(newest.root.clone());
+            self.line = newest.front.piece.line;
+        }
+        Ok(())
+    }
+
+    /// What was found to be wrong when it was opened, once.
+    pub fn damages(&mut self) -> Vec<Corrupt> {
+        take(&mut self.damages)
+    }
+
+    /// The newest line. None if there is none.
+    #[must_use]
+    pub fn newest(&self) -> Option<Newest> {
+        let own = &self.entries.last()?.front.piece;
+        // What is known of it is missing only if the first piece of the file is damaged.
+        let unknown = || About::new(Why::First, 0, 0, String::new(), own.file.clone());
+        let tail = own.mark.as_ref().map(|mark| Tail {
+            file: own.file.clone(),
+            end: own.end,
+            last: mark.last,
+            state: state(mark),
+            next: mark.next.clone(),
+            damage: None,
+        });
+        let about = self.about.clone().unwrap_or_else(unknown);
+        Some(Newest { line: own.line, about, tail, mark: own.mark.clone() })
+    }
+
+    /// Notes that the archive had everything at this time, in seconds since 1970.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
+        let newest = i64::try_from(self.next - 1).unwrap_or(i64::MAX);
+        put_note(&*self.store, CAUGHT_UP, &[now_s, newest])
+    }
+
+    /// Begins the next line, and returns its number.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn begin_line(&mut self, about: About) -> io::Result<u32> {
+        self.line += 1;
+        self.at = Written { file: Some(about.first.clone()), ..Written::default() };
+        self.about = Some(about);
+        self.entries.clear();
+        self.write(false)?;
+        self.at = Written::default();
+        Ok(self.line)
+    }
+
+    /// The file that is written, if one was begun.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.at.file.as_deref()
+    }
+
+    /// Goes on with the newest piece. The events that its mark covers must be given to [`Keeper::again`]
+    /// before others are appended.
+    pub fn resume(&mut self) {
+        let Some(own) = self.entries.last().map(|entry| &entry.front.piece) else { return };
+        let Some(mark) = &own.mark else { return };
+        let mut at = Written {
+            file: Some(own.file.clone()),
+            start: own.end,
+            from: mark.last,
+            head: mark.head.clone(),
+            ..Written::default()
+        };
+        (at.track.state, at.track.next) = (state(mark), mark.next.clone());
+        self.at = at;
+    }
+
+    /// Takes an event that is archived already.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if it is none.
+    pub fn again(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<(), Corrupt> {
+        self.at.take(event, bytes)
+    }
+
+    /// Ends the file before it, and begins the next one.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn begin(&mut self, file: &str) -> io::Result<()> {
+        self.close()?;
+        self.entries.clear();
+        self.recent.clear();
+        self.at = Written { file: Some(file.to_owned()), pending: MAGIC.to_vec(), ..Written::default() };
+        Ok(())
+    }
+
+    /// Appends an event.
+    ///
+    /// # Errors
+    /// Errors of the store; [`Error::Corrupt`]. Nothing may be appended after one.
+    pub fn append(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<(), Error> {
+        self.at.take(event, bytes)?;
+        let start = self.at.pending.len();
+        self.at.pending.extend_from_slice(bytes);
+        if event.at == FIRST_EVENT {
+            in_use(self.at.pending.get_mut(start..).unwrap_or_default());
+        }
+        if self.at.pending.len() >= PIECE_BYTES { Ok(self.sync()?) } else { Ok(()) }
+    }
+
+    /// Makes everything that was appended survive a crash.
+    ///
+    /// # Errors
+    /// Errors of the store; `AlreadyExists` if somebody else has written the next piece. Nothing may be
+    /// appended after one.
+    pub fn sync(&mut self) -> io::Result<()> {
+        if !self.at.has_events() || self.at.pending.is_empty() {
+            return Ok(());
+        }
+        self.write(false)?;
+        self.fold(false)
+    }
+
+    /// Ends the file: it is whole.
+    fn close(&mut self) -> io::Result<()> {
+        let is_whole = self.entries.last().is_some_and(|entry| entry.front.piece.whole);
+        if self.at.file.is_none() || is_whole || !self.at.has_events() {
+            return Ok(());
+        }
+        self.write(true)?;
+        self.fold(true)
+    }
+
+    /// Writes what is pending as a piece.
+    fn write(&mut self, whole: bool) -> io::Result<()> {
+        let pending = take(&mut self.at.pending);
+        let end = self.at.start + pending.len() as u64;
+        let (chunks, stored) = self.seal(&pending)?;
+        // Without a further event it is as before.
+        let before = self.entries.last().and_then(|entry| entry.front.piece.mark.clone());
+        let piece = Piece {
+            first: self.next,
+            last: self.next,
+            level: 0,
+            before: self.root.clone(),
+            root: None,
+            line: self.line,
+            about: self.about.clone().filter(|_| self.at.start == 0),
+            file: self.at.file.clone().unwrap_or_default(),
+            start: self.at.start,
+            end,
+            whole,
+            mark: if pending.is_empty() { before } else { Some(self.at.mark()) },
+        };
+        let front = Front { piece, chunks };
+        let (mut bytes, root) = front.encode();
+        let at = bytes.len() as u64;
+        bytes.extend_from_slice(&stored);
+        self.store.put(&piece::name(self.next, self.next), &bytes)?;
+        self.root = Some(root.clone());
+        self.recent.push((self.next, stored));
+        self.entries.push(Entry { front, root, at, bytes: bytes.len() as u64 });
+        self.at.start = end;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Bytes of the log as they are stored.
+    fn seal(&self, bytes: &[u8]) -> io::Result<(Vec<Chunk>, Vec<u8>)> {
+        let (mut chunks, mut stored) = (Vec::new(), Vec::new());
+        for plain in bytes.chunks(CHUNK_BYTES) {
+            let start = stored.len();
+            stored.extend_from_slice(plain);
+            if let Some(vault) = self.store.vault() {
+                vault.seal(&mut stored, start).map_err(io::Error::other)?;
+            }
+            let sealed = stored.get(start..).unwrap_or_default();
+            let lengths = [plain.len(), sealed.len()].map(|len| u32::try_from(len).unwrap_or(0));
+            let sum = *blake3::hash(sealed).as_bytes();
+            chunks.push(Chunk { len: lengths[0], stored: lengths[1], sum });
+        }
+        Ok((chunks, stored))
+    }
+}
+
+/// MariaDB's last transactions in a mark.
+fn state(mark: &Mark) -> Option<State> {
+    let all = mark.state.as_ref()?.iter();
+    Some(all.map(|(domain, server, number)| ((*domain, *server), *number)).collect())
+}
+
+/// Says in the first event of a file that it is in use: pieces have it so, whatever the server says.
+fn in_use(event: &mut [u8]) {
+    if let Some(flags) = event.get_mut(FLAGS_AT) {
+        *flags |= IN_USE.to_le_bytes()[0];
+    }
+}
+
+impl Written {
+    /// A file without events is none yet.
+    fn has_events(&self) -> bool {
+        self.start > 0 || self.pending.len() > MAGIC.len()
+    }
+
+    fn take(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<(), Corrupt> {
+        self.track.take(event)?;
+        let is_first = event.at == FIRST_EVENT;
+        if is_first || self.track.newest() == Some(event.at) {
+            self.from = event.at;
+            self.hasher = blake3::Hasher::new();
+        }
+        if is_first && event.header.kind == Kind::FORMAT_DESCRIPTION {
+            self.head = hash(bytes, event.at, &mut self.hasher);
+        } else {
+            self.hasher.update(bytes);
+        }
+        Ok(())
+    }
+
+    fn mark(&self) -> Mark {
+        let all = |state: &State| {
+            state.iter().map(|((domain, server), number)| (*domain, *server, *number)).collect()
+        };
+        Mark {
+            last: self.from.max(FIRST_EVENT),
+            head: self.head.clone(),
+            sum: self.hasher.finalize().to_hex().to_string(),
+            state: self.track.state.as_ref().map(all),
+            next: self.track.next.clone(),
+        }
+    }
+}
+
+/// Hashes an event, and returns its own hash. That its file is in use, or not, makes no difference.
+fn hash(bytes: &[u8], at: u64, hasher: &mut blake3::Hasher) -> Sum {
+    let mut event = bytes.to_vec();
+    if at == FIRST_EVENT {
+        in_use(&mut event);
+    }
+    hasher.update(&event);
+    blake3::hash(&event).to_hex().to_string()
+}
+
+/// Compares what a server sends with a mark, without the archived bytes.
+pub struct Compared {
+    mark: Mark,
+    end: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Compared {
+    /// With the mark of a piece that ends there.
+    #[must_use]
+    pub fn new(mark: Mark, end: u64) -> Compared {
+        Compared { mark, end, hasher: blake3::Hasher::new() }
+    }
+
+    /// Where what is archived ends.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether this can be the first event of the file.
+    #[must_use]
+    pub fn has_head(&self, event: &[u8]) -> bool {
+        hash(event, FIRST_EVENT, &mut blake3::Hasher::new()) == self.mark.head
+    }
+
+    /// Takes the event that the server has there; they come in order. Returns whether it can be the one that
+    /// is archived: that is certain once the one that ends where the archive does was taken.
+    pub fn take(&mut self, event: &[u8], at: u64) -> bool {
+        if at < self.mark.last {
+            return at != FIRST_EVENT || self.has_head(event);
+        }
+        hash(event, at, &mut self.hasher);
+        let end = at + event.len() as u64;
+        end < self.end || (end == self.end && self.hasher.finalize().to_hex().as_str() == self.mark.sum)
+    }
+}

@@ -1,0 +1,103 @@
+//! Proves every byte of an archive in pieces.
+
+use std::io;
+use std::sync::Arc;
+
+use super::chain::Pieces;
+use super::file::{chunks, opened, stored};
+use crate::reader::{End, Reader};
+use crate::{Corrupt, Error};
+
+/// What was proven, and what is wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    /// How many pieces there are.
+    pub pieces: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many files of servers.
+    pub files: u64,
+    /// Whether the log itself was read, event by event. Otherwise its bytes were proven as they are stored.
+    pub is_opened: bool,
+    /// What is damaged or missing.
+    pub damages: Vec<Corrupt>,
+}
+
+/// Reads all pieces; `goes_on` is asked now and then, with the bytes that were read since, whether to go on.
+///
+/// # Errors
+/// [`Error::Io`] if the store does not answer, and `Interrupted` if it is not to go on.
+pub fn verify(pieces: &Arc<Pieces>, goes_on: &mut dyn FnMut(u64) -> bool) -> Result<Verified, Error> {
+    let mut found = Verified {
+        pieces: pieces.entries.len() as u64,
+        is_opened: pieces.reads(),
+        damages: pieces.damages().to_vec(),
+        ..Verified::default()
+    };
+    let store = &*pieces.store;
+    for entry in &pieces.entries {
+        found.bytes += entry.bytes;
+        let name = entry.name();
+        let proven = store.open(&name).and_then(|source| {
+            for (_, at, chunk) in chunks(entry) {
+                let bytes = stored(store, &*source, (entry, at, chunk))?;
+                if found.is_opened {
+                    opened(store, &name, bytes, chunk)?;
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = proven {
+            damage(&mut found, store.shown(&name), error)?;
+        }
+        if !goes_on(entry.bytes) {
+            return Err(io::Error::from(io::ErrorKind::Interrupted).into());
+        }
+    }
+    for line in pieces.lines() {
+        for file in &line.files {
+            found.files += 1;
+            let place = format!("line {}, {}", line.number, file.name);
+            if let Some(what) = &file.missing {
+                found.damages.push(Corrupt { what: what.clone(), place });
+            } else if found.is_opened {
+                events(pieces, file, &place, &mut found)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a file event by event.
+fn events(
+    pieces: &Arc<Pieces>,
+    file: &super::LogFile,
+    place: &str,
+    found: &mut Verified,
+) -> Result<(), Error> {
+    let read = || -> Result<Option<End>, Error> {
+        let mut reader = Reader::open(pieces.open_file(file))?;
+        while reader.next()?.is_some() {}
+        Ok(reader.end().cloned())
+    };
+    let what = match read() {
+        Ok(None | Some(End::Whole)) => return Ok(()),
+        Ok(Some(_)) => "it ends within an event".to_owned(),
+        Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
+        // That of a piece was told already.
+        Err(Error::Io(_)) => return Ok(()),
+        Err(error) => error.to_string(),
+    };
+    found.damages.push(Corrupt { what, place: place.to_owned() });
+    Ok(())
+}
+
+fn damage(found: &mut Verified, place: String, error: io::Error) -> Result<(), Error> {
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => {
+            found.damages.push(Corrupt { what: error.to_string(), place });
+            Ok(())
+        }
+        _ => Err(error.into()),
+    }
+}

@@ -1,0 +1,622 @@
+//! An archive in pieces: killed at every sync, folded, damaged everywhere, and read with every kind of key.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use binlog::archive::pieces::{Compared, Keeper, Pieces, Verified, forget, is_there, verify};
+use binlog::archive::{About, Why, piece};
+use binlog::event::format::Format;
+use binlog::event::{Body, Event, Kind};
+use binlog::{Error, reader::Reader};
+use block::{Folder, Sealed, Store, Upload};
+use disk::faults::{FaultDisk, Unsynced};
+use disk::{Disk, Guard, Share, Source};
+use seal::{FullKey, Key};
+
+const LOG: &[u8] = include_bytes!("../cases/mariadb-10.11.binlog");
+const NAME: &str = "/repo/db";
+const FILES: [&str; 3] = ["binlog.000001", "binlog.000002", "binlog.000003"];
+/// Text that is in the log, in rows and in statements.
+const PLANTED: [&[u8]; 3] = [b"CREATE TABLE", b"binlog.0", b"INSERT INTO"];
+
+/// A full key that is the same in every run, and its put key.
+fn keys() -> (Key, Key) {
+    let key = Key::parse(&format!("remora-key 1 full\nsecret {}\n", "07".repeat(32))).unwrap();
+    let Key::Full(full) = &key else { panic!("a full key") };
+    let put = Key::Put(full.put());
+    (key, put)
+}
+
+fn folder(disk: &FaultDisk, path: &str) -> Box<Folder> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    Box::new(Folder::new(disk, PathBuf::from(path)))
+}
+
+/// The place of the pieces; without a key they are in clear.
+fn store(disk: &FaultDisk, key: Option<&Key>) -> Result<Box<dyn Store>, block::Error> {
+    let log = folder(disk, "/repo/db/log");
+    let Some(key) = key else { return Ok(log) };
+    Ok(Box::new(Sealed::open(folder(disk, NAME), key)?.beside(log)?))
+}
+
+/// The events of the log, where each is.
+fn events() -> Vec<(usize, usize)> {
+    let mut reader = Reader::open(LOG).unwrap();
+    let mut all = Vec::new();
+    while let Some(event) = reader.next().unwrap() {
+        all.push((usize::try_from(event.at).unwrap(), usize::try_from(event.end()).unwrap()));
+    }
+    all
+}
+
+/// A server that sends the log, three times, to somebody who may have a part of it.
+struct Sender {
+    format: Format,
+    events: Vec<(usize, usize)>,
+}
+
+impl Sender {
+    fn new() -> Sender {
+        Sender { format: Format::without_sums(), events: events() }
+    }
+
+    fn event(&mut self, (start, end): (usize, usize)) -> (Event<'_>, &'static [u8]) {
+        let bytes = &LOG[start..end];
+        let first = &LOG[self.events[0].0..self.events[0].1];
+        let none = Format::without_sums();
+        if let Body::Format(format) = Event::cut(first, 4, &none).unwrap().parse().unwrap() {
+            self.format = *format;
+        }
+        (Event::prove(bytes, start as u64, &self.format).unwrap(), bytes)
+    }
+
+    /// Sends what is missing. Every so many events it is synced. `durable` counts what was.
+    fn send(&mut self, keeper: &mut Keeper, every: usize, durable: &mut [usize; 3]) -> Result<(), Error> {
+        let newest = match keeper.newest() {
+            Some(newest) => newest,
+            None => {
+                keeper.begin_line(about())?;
+                keeper.newest().unwrap()
+            }
+        };
+        let known =
+            newest.tail.as_ref().map(|tail| FILES.iter().position(|file| *file == tail.file).unwrap());
+        keeper.resume();
+        for (number, file) in FILES.iter().enumerate().skip(known.unwrap_or(0)) {
+            let tail = newest.tail.as_ref().filter(|_| known == Some(number));
+            if tail.is_none() {
+                keeper.begin(file)?;
+            }
+            let mut compared =
+                tail.map(|tail| Compared::new(newest.mark.clone().unwrap(), tail.end)).unwrap_or(none());
+            let last = tail.map_or(4, |tail| tail.last);
+            for (count, place) in self.events.clone().into_iter().enumerate() {
+                if (place.0 as u64) < last {
+                    continue;
+                }
+                let (event, bytes) = self.event(place);
+                if event.at < compared.end() {
+                    assert!(compared.take(bytes, event.at), "{file} at {}", event.at);
+                    keeper.again(&event, bytes)?;
+                    continue;
+                }
+                keeper.append(&event, bytes)?;
+                if count % every == every - 1 {
+                    keeper.sync()?;
+                    durable[number] = place.1;
+                }
+            }
+            keeper.sync()?;
+            durable[number] = LOG.len();
+        }
+        Ok(())
+    }
+}
+
+fn none() -> Compared {
+    let mark = piece::Mark { last: 4, head: String::new(), sum: String::new(), state: None, next: None };
+    Compared::new(mark, 0)
+}
+
+fn about() -> About {
+    About::new(Why::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
+}
+
+/// Archives all files as somebody does who was killed at any time.
+fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([usize; 3], Result<(), String>) {
+    let mut durable = [0; 3];
+    let done = store(disk, key).map_err(|error| error.to_string()).and_then(|store| {
+        let keeper = Keeper::open(store).map_err(|error| error.to_string())?;
+        let mut keeper = keeper.unwrap();
+        Sender::new().send(&mut keeper, every, &mut durable).map_err(|error| error.to_string())?;
+        keeper.note_caught_up(1_700_000_001).map_err(|error| error.to_string())
+    });
+    (durable, done)
+}
+
+fn pieces(disk: &FaultDisk, key: Option<&Key>) -> Arc<Pieces> {
+    Arc::new(Pieces::open(store(disk, key).unwrap()).unwrap().unwrap())
+}
+
+/// A file of the newest line, as far as it can be read.
+fn read(pieces: &Arc<Pieces>, name: &str) -> Option<Vec<u8>> {
+    let file = pieces.lines().last()?.files.iter().find(|file| file.name == name)?;
+    let mut bytes = Vec::new();
+    pieces.open_file(file).read_to_end(&mut bytes).unwrap();
+    Some(bytes)
+}
+
+fn proven(disk: &FaultDisk, key: Option<&Key>) -> Verified {
+    verify(&pieces(disk, key), &mut |_| true).unwrap()
+}
+
+/// All files have the log, and only the last one is in use.
+#[track_caller]
+fn is_whole(disk: &FaultDisk, key: Option<&Key>) {
+    let pieces = pieces(disk, key);
+    assert_eq!((pieces.lines().len(), pieces.damages()), (1, &[][..]));
+    for file in FILES {
+        let mut bytes = read(&pieces, file).unwrap();
+        assert_eq!(bytes[21] & 1, u8::from(file == FILES[2]), "{file}");
+        bytes[21] = LOG[21];
+        assert!(bytes == LOG, "{file}");
+    }
+    let found = verify(&pieces, &mut |_| true).unwrap();
+    assert_eq!((found.damages, found.is_opened), (Vec::new(), true));
+}
+
+/// The files with pieces, with their names.
+fn stored(disk: &FaultDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let names = disk.names().into_iter();
+    let logs = names.filter(|path| {
+        path.extension().is_some_and(|end| end == "log") && path.parent() == Some(Path::new("/repo/db/log"))
+    });
+    logs.map(|path| (path.clone(), disk.bytes(&path).unwrap())).collect()
+}
+
+/// Every number that was used with a key, and what was sealed with it: of files and of data.
+fn used(disk: &FaultDisk, put: &Key, all: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    let sealed = store(disk, Some(put)).unwrap();
+    for (path, bytes) in stored(disk) {
+        let mut add = |number: &[u8], bytes: &[u8]| {
+            let before = all.insert(number.to_vec(), bytes.to_vec());
+            assert!(before.is_none_or(|before| before == bytes), "{}: a nonce came twice", path.display());
+        };
+        add(&bytes[20..52], &bytes);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let mut plain = Vec::new();
+        // What was torn is no file.
+        sealed.open(name).unwrap().read_to_end(&mut plain).unwrap();
+        let numbers = |at: usize| u32::from_le_bytes(plain[at..at + 4].try_into().unwrap()) as usize;
+        let front = 20 + numbers(12) + 40 * numbers(16) + 32;
+        let mut at = front;
+        for chunk in 0..numbers(16) {
+            let stored = numbers(20 + numbers(12) + 40 * chunk + 4);
+            add(&plain[at..at + 44], &plain[at..at + stored]);
+            at += stored;
+        }
+        assert_eq!(at, plain.len());
+    }
+}
+
+#[test]
+fn nothing_durable_is_lost_wherever_it_is_stopped_and_no_nonce_comes_twice() {
+    let (full, put) = keys();
+    let whole = FaultDisk::default();
+    archive(&whole, Some(&put), 9).1.unwrap();
+    is_whole(&whole, Some(&full));
+    let syncs = whole.syncs();
+    assert!(syncs > 40, "{syncs}");
+    for stop in 1..=syncs {
+        for unsynced in Unsynced::ALL {
+            let disk = FaultDisk::stopping_at(stop);
+            let (durable, done) = archive(&disk, Some(&put), 9);
+            assert!(done.is_err() || stop == syncs, "{stop}");
+            let disk = disk.after_crash(unsynced);
+            let mut numbers = BTreeMap::new();
+            if disk.names().iter().any(|path| path.extension().is_some_and(|end| end == "keys")) {
+                used(&disk, &put, &mut numbers);
+                let pieces = pieces(&disk, Some(&full));
+                for (file, durable) in FILES.iter().zip(durable).filter(|(_, durable)| *durable > 0) {
+                    let found = read(&pieces, file).unwrap();
+                    assert!(
+                        found.len() >= durable && found[22..durable] == LOG[22..durable],
+                        "{stop} {unsynced:?} {file}"
+                    );
+                }
+            }
+            archive(&disk, Some(&put), 9).1.unwrap();
+            used(&disk, &put, &mut numbers);
+            is_whole(&disk, Some(&full));
+        }
+    }
+}
+
+/// Each event is a piece, and a run is killed while it folds, too.
+#[test]
+fn many_pieces_are_folded_and_a_fold_that_is_killed_is_harmless() {
+    let (full, put) = keys();
+    let whole = FaultDisk::default();
+    archive(&whole, Some(&put), 1).1.unwrap();
+    is_whole(&whole, Some(&full));
+    let count = stored(&whole).len();
+    assert!(events().len() > 64 && count < 64 + 3, "{count} pieces of {} events", 3 * events().len());
+    let names: Vec<String> = stored(&whole).iter().map(|(path, _)| path.display().to_string()).collect();
+    assert!(names.iter().any(|name| name.contains('-')), "{names:?}");
+    for stop in (1..=whole.syncs()).step_by(7).chain(whole.syncs() - 80..whole.syncs()) {
+        let disk = FaultDisk::stopping_at(stop);
+        let (durable, _) = archive(&disk, Some(&put), 1);
+        let disk = disk.after_crash(Unsynced::ALL[usize::try_from(stop).unwrap() % Unsynced::ALL.len()]);
+        if !is_there(&*folder(&disk, "/repo/db/log")).unwrap() {
+            continue;
+        }
+        let pieces = pieces(&disk, Some(&full));
+        for (file, durable) in FILES.iter().zip(durable).filter(|(_, durable)| *durable > 0) {
+            assert!(read(&pieces, file).unwrap().len() >= durable, "{stop} {file}");
+        }
+        drop(pieces);
+        archive(&disk, Some(&put), 1).1.unwrap();
+        is_whole(&disk, Some(&full));
+    }
+}
+
+/// Who reads keeps pieces from being removed; later they go.
+#[test]
+fn what_is_read_stays_until_it_was_read() {
+    let (full, put) = keys();
+    let disk = FaultDisk::default();
+    let mut keeper = Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
+    let mut sender = Sender::new();
+    keeper.begin_line(about()).unwrap();
+    keeper.begin(FILES[0]).unwrap();
+    let all = sender.events.clone();
+    for (count, place) in all.iter().enumerate() {
+        let (event, bytes) = sender.event(*place);
+        keeper.append(&event, bytes).unwrap();
+        keeper.sync().unwrap();
+        if count == 61 {
+            let reading = pieces(&disk, Some(&full));
+            let before = read(&reading, FILES[0]).unwrap();
+            for place in &all[62..70] {
+                let (event, bytes) = sender.event(*place);
+                keeper.append(&event, bytes).unwrap();
+                keeper.sync().unwrap();
+            }
+            assert!(stored(&disk).iter().any(|(path, _)| path.display().to_string().contains('-')));
+            assert!(stored(&disk).len() > 64);
+            assert_eq!(read(&reading, FILES[0]).unwrap(), before);
+            drop(reading);
+            keeper.tidy().unwrap();
+            assert!(stored(&disk).len() < 10);
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_put_key_goes_on_and_reads_nothing_of_what_was_written() {
+    let (_, put) = keys();
+    let disk = FaultDisk::default();
+    archive(&disk, Some(&put), 5).1.unwrap();
+    let sealed = store(&disk, Some(&put)).unwrap();
+    for (path, bytes) in stored(&disk) {
+        let holds = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let mut opened = Vec::new();
+        sealed.open(name).unwrap().read_to_end(&mut opened).unwrap();
+        for text in PLANTED {
+            assert!(!holds(&bytes, text), "{name} shows {text:?} to everybody");
+            // The put key opens what a piece says of itself, which has the name of the server's file.
+            assert!(text == PLANTED[1] || !holds(&opened, text), "{name} shows {text:?} to the put key");
+        }
+    }
+    let pieces = pieces(&disk, Some(&put));
+    assert!(!pieces.reads());
+    let file = &pieces.lines()[0].files[0];
+    let error = pieces.open_file(file).read_full_at(0, &mut [0; 64]).unwrap_err();
+    assert!(error.to_string().contains("full key"), "{error}");
+    let found = proven(&disk, Some(&put));
+    assert_eq!((found.damages, found.is_opened, found.files), (Vec::new(), false, 3));
+    // Another key opens nothing.
+    let other = Key::Full(FullKey::generate().unwrap());
+    assert!(store(&disk, Some(&other)).is_err());
+}
+
+#[test]
+fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
+    let (full, put) = keys();
+    for key in [None, Some(&full)] {
+        let disk = FaultDisk::default();
+        archive(&disk, key, 40).1.unwrap();
+        assert!(proven(&disk, key).damages.is_empty());
+        for (path, bytes) in stored(&disk) {
+            let step = if key.is_none() { 3 } else { 29 };
+            for at in (0..bytes.len()).step_by(step).chain(bytes.len() - 3..bytes.len()) {
+                let mut bad = bytes.clone();
+                bad[at] ^= 1 << (at % 8);
+                disk.put(&path, &bad);
+                assert!(!proven(&disk, key).damages.is_empty(), "{} byte {at}", path.display());
+                if key.is_some() {
+                    assert!(!proven(&disk, Some(&put)).damages.is_empty(), "{} byte {at}", path.display());
+                }
+            }
+            for len in (0..bytes.len()).step_by(997).chain([bytes.len() - 1]) {
+                disk.put(&path, &bytes[..len]);
+                let found = proven(&disk, key);
+                assert!(!found.damages.is_empty(), "{} cut to {len}", path.display());
+            }
+            disk.put(&path, &bytes);
+        }
+        assert!(proven(&disk, key).damages.is_empty());
+    }
+}
+
+/// What was swapped, taken away or put back does not read as if it were the log.
+#[test]
+fn swapped_missing_and_foreign_pieces_are_named() {
+    let (full, put) = keys();
+    for key in [None, Some(&full)] {
+        let disk = FaultDisk::default();
+        archive(&disk, key, 40).1.unwrap();
+        let all = stored(&disk);
+        assert!(all.len() > 3);
+        for pair in all.windows(2) {
+            disk.put(&pair[0].0, &pair[1].1);
+            disk.put(&pair[1].0, &pair[0].1);
+            let found = proven(&disk, key);
+            assert!(found.damages.len() >= 2, "{}: {found:?}", pair[0].0.display());
+            disk.put(&pair[0].0, &pair[0].1);
+            disk.put(&pair[1].0, &pair[1].1);
+        }
+        for (path, bytes) in &all {
+            disk.remove(path).unwrap();
+            let pieces = pieces(&disk, key);
+            assert!(!pieces.damages().is_empty(), "{} is missed", path.display());
+            drop(pieces);
+            disk.put(path, bytes);
+        }
+        assert!(proven(&disk, key).damages.is_empty());
+    }
+    // Of another archive with the same keys of people: another repository.
+    let (one, other) = (FaultDisk::default(), FaultDisk::default());
+    archive(&one, Some(&put), 40).1.unwrap();
+    archive(&other, Some(&put), 40).1.unwrap();
+    let (path, bytes) = stored(&other).remove(1);
+    one.put(&path, &bytes);
+    assert!(!proven(&one, Some(&full)).damages.is_empty());
+}
+
+/// A piece that was valid once under this name, put back by somebody who has an old copy.
+#[test]
+fn a_piece_of_another_history_does_not_fit_between_its_neighbours() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 40).1.unwrap();
+    let other = FaultDisk::default();
+    let mut keeper = Keeper::open(store(&other, None).unwrap()).unwrap().unwrap();
+    keeper.begin_line(About { began_s: 5, ..about() }).unwrap();
+    Sender::new().send(&mut keeper, 40, &mut [0; 3]).unwrap();
+    let (path, foreign) = stored(&other).remove(2);
+    let own = disk.bytes(&path).unwrap();
+    assert_ne!(own, foreign);
+    disk.put(&path, &foreign);
+    let found = proven(&disk, None);
+    assert!(found.damages.iter().any(|it| it.what.contains("does not follow")), "{found:?}");
+}
+
+/// Whoever goes on behind damage closes the hole, if the server has the bytes still.
+#[test]
+fn damage_at_the_end_is_fetched_again_and_a_number_is_not_used_twice() {
+    let (full, put) = keys();
+    for is_removed in [false, true] {
+        let disk = FaultDisk::default();
+        archive(&disk, Some(&put), 40).1.unwrap();
+        let (path, _) = stored(&disk).pop().unwrap();
+        if is_removed {
+            disk.remove(&path).unwrap();
+        } else {
+            // In what the piece says of itself.
+            disk.corrupt(&path, 100, 4);
+        }
+        assert!(!pieces(&disk, Some(&full)).damages().is_empty());
+        let mut keeper = Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
+        assert_eq!(keeper.damages().len(), 1);
+        drop(keeper);
+        archive(&disk, Some(&put), 40).1.unwrap();
+        let pieces = pieces(&disk, Some(&full));
+        let found = read(&pieces, FILES[2]).unwrap();
+        assert!(found[22..] == LOG[22..] && pieces.damages().is_empty(), "{:?}", pieces.damages());
+        assert!(is_removed != disk.bytes(&path).is_some());
+    }
+}
+
+#[test]
+fn one_archives_at_a_time_and_who_was_taken_for_dead_adds_nothing() {
+    let disk = FaultDisk::default();
+    let first = Keeper::open(store(&disk, None).unwrap()).unwrap();
+    assert!(Keeper::open(store(&disk, None).unwrap()).unwrap().is_none());
+    drop(first);
+    // Two that both believe that they are alone, as in a store after a long silence.
+    let unlocked = || Keeper::open(Box::new(Unlocked(store(&disk, None).unwrap()))).unwrap().unwrap();
+    let (mut slow, mut quick) = (unlocked(), unlocked());
+    quick.begin_line(about()).unwrap();
+    let error = slow.begin_line(About { began_s: 1, ..about() }).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
+    slow.look().unwrap();
+    assert_eq!(slow.newest().unwrap().about, about());
+    let mut sender = Sender::new();
+    let places = sender.events.clone();
+    for keeper in [&mut slow, &mut quick] {
+        keeper.begin(FILES[0]).unwrap();
+        let (event, bytes) = sender.event(places[0]);
+        keeper.append(&event, bytes).unwrap();
+    }
+    quick.sync().unwrap();
+    assert_eq!(slow.sync().unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert!(proven(&disk, None).damages.is_empty());
+}
+
+/// A store whose locks keep nobody out.
+struct Unlocked(Box<dyn Store>);
+
+struct Nothing;
+
+impl Guard for Nothing {}
+
+impl Store for Unlocked {
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn open(&self, name: &str) -> std::io::Result<Box<dyn Source>> {
+        self.0.open(name)
+    }
+
+    fn create(&self, name: &str) -> std::io::Result<Box<dyn Upload + '_>> {
+        self.0.create(name)
+    }
+
+    fn leftover(&self, name: &str) -> std::io::Result<Option<Box<dyn Source>>> {
+        self.0.leftover(name)
+    }
+
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn lock(&self, _: &str, _: Share) -> std::io::Result<Option<Box<dyn Guard>>> {
+        Ok(Some(Box::new(Nothing)))
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.0.shown(name)
+    }
+}
+
+#[test]
+fn what_no_backup_needs_goes_and_numbers_stay() {
+    let (full, put) = keys();
+    let disk = FaultDisk::default();
+    archive(&disk, Some(&put), 40).1.unwrap();
+    let before = stored(&disk);
+    let open = || Pieces::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
+    assert_eq!(forget(open(), &["other.000001".to_owned()], false).unwrap(), None);
+    let tried = forget(open(), &[FILES[1].to_owned()], true).unwrap().unwrap();
+    assert_eq!((tried.files, stored(&disk).len()), (1, before.len()));
+    let done = forget(open(), &[FILES[2].to_owned(), FILES[1].to_owned()], false).unwrap().unwrap();
+    assert_eq!(done, tried);
+    let left = pieces(&disk, Some(&full));
+    assert_eq!((left.damages(), left.lines()[0].files.len()), (&[][..], 2));
+    assert_eq!(left.lines()[0].about, about());
+    assert!(read(&left, FILES[1]).unwrap()[22..] == LOG[22..]);
+    assert!(stored(&disk).len() < before.len());
+    drop(left);
+    // The first one that is left can't be taken away unnoticed.
+    disk.remove(&stored(&disk)[0].0).unwrap();
+    assert!(!pieces(&disk, Some(&full)).damages().is_empty());
+}
+
+#[test]
+fn the_first_event_and_the_last_transaction_must_be_the_same() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 1).1.unwrap();
+    let keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    let newest = keeper.newest().unwrap();
+    let (tail, mark) = (newest.tail.unwrap(), newest.mark.unwrap());
+    assert_eq!(tail.end, LOG.len() as u64);
+    let compare = |flip: Option<usize>| {
+        let mut compared = Compared::new(mark.clone(), tail.end);
+        events().into_iter().filter(|(start, _)| *start as u64 >= tail.last).all(|(start, end)| {
+            let mut bytes = LOG[start..end].to_vec();
+            if let Some(at) = flip.filter(|at| (start..end).contains(at)) {
+                bytes[at - start] ^= 1;
+            }
+            compared.take(&bytes, start as u64)
+        })
+    };
+    assert!(compare(None));
+    for at in usize::try_from(tail.last).unwrap()..LOG.len() {
+        assert!(!compare(Some(at)), "byte {at}");
+    }
+    let head = events()[0];
+    let has = |bytes: &[u8]| Compared::new(mark.clone(), tail.end).has_head(bytes);
+    assert!(has(&LOG[head.0..head.1]));
+    for at in head.0..head.1 {
+        let mut bytes = LOG[head.0..head.1].to_vec();
+        bytes[at - head.0] ^= 2;
+        assert!(!has(&bytes), "byte {at}");
+    }
+    assert_eq!(Kind::FORMAT_DESCRIPTION.0, LOG[8]);
+}
+
+/// What a front says must be true of the piece that has it.
+#[test]
+fn a_front_is_that_of_its_piece() {
+    let chunk = piece::Chunk { len: 7, stored: 67, sum: [3; 32] };
+    let piece = piece::Piece {
+        first: 5,
+        last: 5,
+        level: 0,
+        before: Some("00".repeat(32)),
+        root: None,
+        line: 2,
+        about: Some(about()),
+        file: FILES[0].to_owned(),
+        start: 100,
+        end: 107,
+        whole: false,
+        mark: None,
+    };
+    let front = piece::Front { piece, chunks: vec![chunk] };
+    let (bytes, root) = front.encode();
+    let len = bytes.len() as u64 + 67;
+    let decode = |bytes: &[u8], numbers, len| piece::Front::decode(bytes, numbers, len).map_err(|it| it.what);
+    assert_eq!(decode(&bytes, (5, 5), len), Ok((front.clone(), root)));
+    assert!(decode(&bytes, (4, 4), len).unwrap_err().contains("another number"));
+    assert!(decode(&bytes, (5, 5), len + 1).unwrap_err().contains("as many bytes"));
+    let changed = |change: fn(&mut piece::Front)| {
+        let mut front = front.clone();
+        change(&mut front);
+        let (bytes, _) = front.encode();
+        decode(&bytes, (front.piece.first, front.piece.last), bytes.len() as u64 + 67).map(|_| ())
+    };
+    assert_eq!(changed(|front| front.piece.whole = true), Ok(()));
+    assert!(changed(|front| front.piece.end = 108).unwrap_err().contains("as long as"));
+    assert!(changed(|front| front.piece.start = u64::MAX).unwrap_err().contains("as long as"));
+    assert!(changed(|front| front.piece.last = 6).unwrap_err().contains("of several"));
+    assert!(changed(|front| front.piece.root = Some(String::new())).unwrap_err().contains("of several"));
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        assert!(decode(&bad, (5, 5), len).is_err(), "byte {at}");
+        assert!(decode(&bytes[..at], (5, 5), len).is_err(), "{at} bytes");
+    }
+}
+
+/// A piece that can't be read is not folded away with its neighbours: they would be lost too.
+#[test]
+fn what_is_damaged_is_not_folded_with_its_neighbours() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 20).1.unwrap();
+    let before = pieces(&disk, None);
+    let at = before.lines()[0].files[2].end;
+    drop(before);
+    let last: Vec<_> = stored(&disk).into_iter().rev().take(4).collect();
+    assert!(last.iter().all(|(path, _)| !path.display().to_string().contains('-')));
+    disk.corrupt(&last[1].0, 30, 1);
+    let mut keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    keeper.resume();
+    keeper.begin("binlog.000004").unwrap();
+    drop(keeper);
+    let after = pieces(&disk, None);
+    let file = &after.lines()[0].files[2];
+    assert!(file.missing.is_some() && file.end > 0 && file.end < at, "{file:?}");
+    let mut bytes = vec![0; usize::try_from(file.end).unwrap()];
+    assert_eq!(after.open_file(file).read_full_at(0, &mut bytes).unwrap(), bytes.len());
+    assert!(bytes[22..] == LOG[22..bytes.len()]);
+    let behind = stored(&disk).into_iter().map(|(path, _)| path).filter(|path| *path > last[1].0);
+    assert!(behind.count() > 0, "what is behind it is there");
+    let found = verify(&after, &mut |_| true).unwrap();
+    assert!(found.damages.iter().all(|it| !it.what.contains("as long as")), "{found:?}");
+}

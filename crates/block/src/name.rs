@@ -1,0 +1,38 @@
+//! What the names of files say of them.
+
+/// Kinds of files, in the order in which a mirror copies them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Keys,
+    Blocks,
+    /// A piece of an archived log.
+    Log,
+    Catalogue,
+    Note,
+}
+
+/// What a file is; None if it is not copied. Known damage is that of one place, so it is not.
+pub(crate) fn kind(name: &str) -> Option<Kind> {
+    match name.rsplit_once('.')? {
+        (_, "keys") => Some(Kind::Keys),
+        (number, "blk") if is_number(number, 6) => Some(Kind::Blocks),
+        (numbers, "log") => {
+            let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+            (is_number(first, 10) && is_number(last, 10)).then_some(Kind::Log)
+        }
+        (_, "catalogue") => Some(Kind::Catalogue),
+        ("newest" | "booted" | "places" | "first" | "caught-up", "note") => Some(Kind::Note),
+        _ => None,
+    }
+}
+
+/// Whether it is a number from 1 on, as these names have it.
+fn is_number(text: &str, digits: usize) -> bool {
+    text.parse::<u64>().is_ok_and(|number| number > 0 && format!("{number:0digits$}") == text)
+}
+
+/// Whether a file is numbered, and so has the same content for ever.
+#[must_use]
+pub fn never_changes(name: &str) -> bool {
+    kind(name).is_some_and(|kind| kind <= Kind::Log)
+}

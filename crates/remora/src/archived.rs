@@ -1,0 +1,127 @@
+//! Archives of binary logs, wherever they are: the server's files in a folder, or pieces of them in an
+//! encrypted folder or in a store.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use binlog::archive::{self, pieces};
+use block::{Sealed, Store};
+use pieces::Pieces;
+use seal::Key;
+
+use crate::exit::{Held, usage};
+use crate::home::Home;
+use crate::keys::KeyArguments;
+use crate::stop;
+
+/// How often it is tried to read while files are being removed, and the time between.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(250);
+/// What a piece begins with that is not encrypted.
+const CLEAR: &[u8] = b"remolog\n";
+
+/// An archive.
+pub(crate) enum Archive {
+    /// The folder with its lines.
+    Files(PathBuf),
+    Pieces(Pieces),
+}
+
+/// Where the pieces of an archive are written.
+pub(crate) struct Place {
+    pub(crate) store: Box<dyn Store>,
+    /// The backups beside it, if they are encrypted.
+    pub(crate) sealed: Option<Sealed>,
+}
+
+/// Whether the archive of a name is the server's files.
+pub(crate) fn has_files(home: &Home) -> bool {
+    let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
+    folder.is_some_and(|folder| archive::lines(&disk::RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()))
+}
+
+/// Whether a name has an archive in pieces.
+pub(crate) fn has_pieces(home: &Home) -> Result<bool> {
+    let store = home.log().store();
+    if home.folder().is_some_and(|folder| !folder.join(archive::FOLDER).is_dir()) {
+        return Ok(false);
+    }
+    pieces::is_there(&*store).with_context(|| home.shown())
+}
+
+/// The place for the pieces of a name, with the key that opens it.
+pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
+    let (own, log) = (home.store(), home.log().store());
+    let Some(key) = key else {
+        if block::is_sealed(&*own)? {
+            return Err(block::Error::Key(format!(
+                "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
+                home.shown()
+            ))
+            .into());
+        }
+        return Ok(Place { store: log, sealed: None });
+    };
+    if is_clear(&*log)? {
+        return Err(usage(format!(
+            "the log that is archived in {} is not encrypted: leave out the key, or archive under another name",
+            home.shown()
+        )));
+    }
+    let sealed = Sealed::open(own, key)?;
+    Ok(Place { store: Box::new(sealed.beside(log)?), sealed: Some(sealed) })
+}
+
+/// Whether there are pieces, and they are not encrypted.
+fn is_clear(log: &dyn Store) -> Result<bool> {
+    let names = log.list().with_context(|| log.shown(""))?;
+    let Some(newest) = names.iter().filter(|name| archive::piece::numbers(name).is_some()).max() else {
+        return Ok(false);
+    };
+    let mut first = Vec::new();
+    let source = log.open(newest).with_context(|| log.shown(newest))?;
+    source.take(CLEAR.len() as u64).read_to_end(&mut first).with_context(|| log.shown(newest))?;
+    Ok(first == CLEAR)
+}
+
+/// The archive of a name, for who reads it or removes from it. None if it has none.
+pub(crate) fn find(home: &Home, key: Option<&Key>) -> Result<Option<Archive>> {
+    if has_pieces(home)? {
+        // A key may be given for other names.
+        let key = key.filter(|_| block::is_sealed(&*home.store()).unwrap_or(true));
+        return Ok(Some(Archive::Pieces(open(home, key)?)));
+    }
+    let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
+    Ok(folder.filter(|_| has_files(home)).map(Archive::Files))
+}
+
+/// The pieces of a name.
+pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Pieces> {
+    let goes_on = AtomicBool::new(false);
+    for _ in 0..TRIES {
+        let store = place(home, key)?.store;
+        if let Some(pieces) = Pieces::open(store).with_context(|| home.log().shown())? {
+            return Ok(pieces);
+        }
+        stop::pause(PAUSE, &goes_on);
+    }
+    let text = format!("{}: files are being removed all the time; try again", home.log().shown());
+    Err(anyhow::Error::new(Held(text)))
+}
+
+/// The same, for who wants to know what the log says.
+pub(crate) fn open_to_read(home: &Home, key: &KeyArguments) -> Result<Pieces> {
+    let is_sealed = block::is_sealed(&*home.store())?;
+    let key = if is_sealed { key.read_full()? } else { None };
+    open(home, key.as_ref())
+}
+
+/// The name, and the number of a line, in `REPO/NAME/log/000001`.
+pub(crate) fn line(path: &Path) -> Option<(&Path, u32)> {
+    let number = path.file_name()?.to_str()?.parse().ok()?;
+    let log = path.parent().filter(|log| log.file_name().is_some_and(|name| name == archive::FOLDER))?;
+    Some((log.parent()?, number))
+}

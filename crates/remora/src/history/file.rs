@@ -1,0 +1,57 @@
+//! A file of a log, wherever it is.
+
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use binlog::archive::pieces::{self, Pieces};
+use disk::{Disk, RealDisk, Source};
+
+/// A file of a log. It is its path, which is only a name if the file is in pieces.
+#[derive(Clone)]
+pub(crate) struct LogFile {
+    path: PathBuf,
+    pieces: Option<(Arc<Pieces>, pieces::LogFile)>,
+}
+
+impl LogFile {
+    /// A file of this machine.
+    pub(crate) fn new(path: PathBuf) -> LogFile {
+        LogFile { path, pieces: None }
+    }
+
+    /// A file that an archive has in pieces, in the line of this number.
+    pub(crate) fn in_pieces(pieces: &Arc<Pieces>, line: u32, file: &pieces::LogFile) -> LogFile {
+        let path = PathBuf::from(format!("{}/{line:06}/{}", pieces.shown(), file.name));
+        LogFile { path, pieces: Some((Arc::clone(pieces), file.clone())) }
+    }
+
+    pub(crate) fn open(&self) -> io::Result<Box<dyn Source>> {
+        match &self.pieces {
+            Some((pieces, file)) => Ok(Box::new(pieces.open_file(file))),
+            None => RealDisk.open(&self.path),
+        }
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> io::Result<u64> {
+        match &self.pieces {
+            Some((_, file)) => Ok(file.end),
+            None => Ok(RealDisk.stat(&self.path)?.len),
+        }
+    }
+
+    /// Where it is, if another program can read it there.
+    pub(crate) fn on_disk(&self) -> Option<&Path> {
+        self.pieces.is_none().then_some(&self.path)
+    }
+}
+
+impl Deref for LogFile {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,498 @@
+//! Archives of binary logs that are encrypted, or in a store: killed, damaged, and read by every command.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sandbox::Sandbox;
+use server::Session;
+use tempfile::TempDir;
+
+use crate::extract::{execute, folder, mariadb, session};
+use crate::store::Fake;
+use crate::support::{Ended, Running, remora, start, until};
+
+const TABLE: &str = "CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)";
+/// What nobody may find in the repository.
+const PLANTED: &str = "planted-row-4711";
+
+/// Where an archive is: the name, and the key of who writes and of who reads.
+#[derive(Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    put: &'static str,
+    full: &'static str,
+}
+
+const SEALED: Kind = Kind { name: "repo/db", put: "host.put", full: "full.key" };
+const STORE: Kind = Kind { name: "s3://b/p/db", put: "", full: "" };
+const SEALED_STORE: Kind = Kind { name: "s3://b/p/db", ..SEALED };
+const ALL: [Kind; 3] = [SEALED, STORE, SEALED_STORE];
+
+/// A server with a log, and an archive of it.
+struct Play {
+    kind: Kind,
+    folder: TempDir,
+    store: Fake,
+    server: Sandbox,
+    session: Session,
+}
+
+impl Play {
+    fn new(kind: Kind, options: &[&str]) -> Play {
+        let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--binlog-row-metadata=FULL"];
+        let server = start(mariadb().next().unwrap(), &[&own[..], options].concat());
+        let session = session(&server);
+        let play = Play { kind, folder: folder(), store: Fake::start(), server, session };
+        play.run("key new full.key", "").exits(0);
+        play.run("key put full.key host.put", "").exits(0);
+        play
+    }
+
+    fn does(&mut self, statements: &[&str]) {
+        execute(&mut self.session, statements);
+    }
+
+    fn command(&self, line: &str, key: &str) -> Command {
+        let mut command = remora(self.folder.path());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+            command.env_remove(name);
+        }
+        command.args(line.split(' ')).env_remove("REMORA_KEY");
+        if !key.is_empty() {
+            command.env("REMORA_KEY", key);
+        }
+        command.env("AWS_ENDPOINT_URL", &self.store.endpoint);
+        command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
+        command
+    }
+
+    fn run(&self, line: &str, key: &str) -> Ended {
+        Ended::of(&self.command(line, key).output().unwrap())
+    }
+
+    fn with_server(&self, line: &str, key: &str) -> Command {
+        let socket = self.server.socket().display();
+        self.command(&format!("{line} --no-defaults -u root -S {socket}"), key)
+    }
+
+    fn once(&self) -> Ended {
+        let line = format!("binlog {} --once", self.kind.name);
+        Ended::of(&self.with_server(&line, self.kind.put).output().unwrap())
+    }
+
+    /// Archives until it is stopped.
+    fn follow(&self, more: &str) -> Running {
+        let mut command = self.with_server(&format!("binlog {}{more}", self.kind.name), self.kind.put);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::new(command.spawn().unwrap())
+    }
+
+    /// Runs a command on the archive, as who reads it.
+    fn reads(&self, line: &str) -> Ended {
+        self.run(&line.replace("NAME", self.kind.name), self.kind.full)
+    }
+
+    /// Lets a lock go whose run was killed.
+    fn after_kill(&self) {
+        self.store.set(|state| state.now += 1000);
+    }
+
+    /// What the archive says of all rows is what the server's own files say.
+    #[track_caller]
+    fn is_archived(&self) {
+        let data = self.server.data();
+        let own = self.run(&format!("log {} --rows", data.display()), "").exits(0);
+        let archived = self.reads("log NAME --rows").exits(0);
+        assert!(archived.out == own.out, "{}--- the server's\n{}", archived.out, own.out);
+        self.reads("verify NAME").exits(0).says(&["archived log", "event by event", "all sound"]);
+    }
+
+    /// All files with pieces: their paths, or keys in the store.
+    fn stored(&self) -> Vec<(String, Vec<u8>)> {
+        let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+        if self.kind.name.starts_with("s3:") {
+            let state = self.store.state.lock().unwrap();
+            let logs = state.files.iter().filter(|(name, _)| name.ends_with(".log"));
+            found.extend(logs.map(|(name, bytes)| (name.clone(), bytes.clone())));
+        } else {
+            for entry in std::fs::read_dir(self.folder.path().join("repo/db/log")).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_some_and(|end| end == "log") {
+                    found.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    fn put(&self, name: &str, bytes: Option<Vec<u8>>) {
+        if self.kind.name.starts_with("s3:") {
+            self.store.set(|state| match bytes {
+                Some(bytes) => drop(state.files.insert(name.to_owned(), bytes)),
+                None => drop(state.files.remove(name)),
+            });
+            return;
+        }
+        match bytes {
+            Some(bytes) => std::fs::write(name, bytes).unwrap(),
+            None => std::fs::remove_file(name).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn every_command_reads_an_archive_in_pieces() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE, &format!("INSERT INTO app.t (v) VALUES ('{PLANTED}')"), "FLUSH BINARY LOGS"]);
+        play.once().exits(0).says(&["archived: line 1"]);
+        play.is_archived();
+        play.does(&["UPDATE app.t SET v = 'other'"]);
+        play.once().exits(0);
+        play.once().exits(0);
+        play.is_archived();
+        let whole = play.stored().len();
+        // Only what is new is written.
+        play.once().exits(0);
+        assert_eq!(play.stored().len(), whole);
+        for (name, bytes) in play.stored() {
+            let holds = bytes.windows(PLANTED.len()).any(|window| window == PLANTED.as_bytes());
+            assert!(!holds || kind.full.is_empty(), "{name} shows a row");
+        }
+        let gtid = play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        let undo = play.reads(&format!("reverse NAME --gtid {gtid} --table app.t")).exits(0).out;
+        assert!(undo.contains(PLANTED), "{undo}");
+        let listed = play.reads("list NAME").exits(0).out;
+        assert!(
+            listed.contains("db log, line 1") && listed.contains("binlog.000001 to binlog.000002"),
+            "{listed}"
+        );
+        assert!(listed.contains("caught up"), "{listed}");
+        play.reads("list NAME --log-older-than 10m").exits(0);
+        if !kind.put.is_empty() {
+            let with = |line: &str, key| play.run(&line.replace("NAME", kind.name), key);
+            with("log NAME", "").exits(2).says(&["is encrypted", "--key FILE"]);
+            with("log NAME", "host.put").exits(2).says(&["needs the full key"]);
+            with("list NAME", "").exits(2).says(&["is encrypted"]);
+            with("verify NAME", "host.put").exits(0).says(&["a put key opens none", "all sound"]);
+            let listed = with("list NAME", "host.put").exits(0).out;
+            assert!(listed.contains("binlog.000001 to binlog.000002"), "{listed}");
+            with("key new another.key", "").exits(0);
+            for line in ["log NAME", "verify NAME", "list NAME"] {
+                with(line, "another.key").exits(2).says(&["is for the key"]);
+            }
+            let mut command = play.with_server(&format!("binlog {} --once", kind.name), "");
+            Ended::of(&command.output().unwrap()).exits(2).says(&["is encrypted"]);
+        }
+    }
+}
+
+/// Archiver and server are killed again and again.
+#[test]
+fn what_is_killed_goes_on() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &["--sync-binlog=1"]);
+        play.does(&[TABLE]);
+        for round in 0..6 {
+            let mut running = play.follow(" --sync 0s");
+            for row in 0..20 {
+                let text = 1 + row * 100 * round;
+                play.does(&[&format!("INSERT INTO app.t (v) VALUES (REPEAT('{row}', {text}))")]);
+            }
+            if round == 2 {
+                play.does(&["FLUSH BINARY LOGS"]);
+            }
+            if round == 3 {
+                play.server.kill().unwrap();
+                play.server.restart().unwrap();
+                play.session = session(&play.server);
+                running.must_run();
+            }
+            std::thread::sleep(Duration::from_millis(60 * round));
+            running.kill();
+            play.after_kill();
+        }
+        play.once().exits(0);
+        play.is_archived();
+    }
+}
+
+/// The store dies for the archiver behind each request, whether that was done or not.
+#[test]
+fn an_archiver_that_is_killed_at_any_request_goes_on() {
+    let mut play = Play::new(SEALED_STORE, &[]);
+    play.does(&[TABLE]);
+    for left in 0..40 {
+        play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{left}')")]);
+        if left % 7 == 3 {
+            play.does(&["FLUSH BINARY LOGS"]);
+        }
+        play.store.set(|state| state.left = Some(left));
+        let ended = play.once();
+        assert!(ended.code == 0 || ended.err.contains("403"), "{left}: {}", ended.err);
+        play.store.set(|state| state.left = None);
+        play.after_kill();
+        if left % 4 == 0 {
+            play.once().exits(0);
+            play.is_archived();
+            play.after_kill();
+        }
+    }
+    play.once().exits(0);
+    play.is_archived();
+}
+
+#[test]
+fn a_store_that_loses_answers_and_is_busy_for_a_while_is_tried_again() {
+    let mut play = Play::new(STORE, &[]);
+    play.does(&[TABLE]);
+    let mut running = play.follow(" --sync 0s");
+    running.until_says("caught up");
+    for number in 0..20 {
+        play.store.set(|state| match number % 3 {
+            0 => state.answers_lost = 1,
+            1 => state.busy = 3,
+            _ => state.torn = 1,
+        });
+        play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{number}')")]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // Longer than one request is tried.
+    play.store.set(|state| state.busy = 40);
+    play.does(&["INSERT INTO app.t (v) VALUES ('after a long silence')"]);
+    running.until_says("trying again");
+    play.store.set(|state| state.busy = 0);
+    running.until_says("caught up");
+    running.signal("TERM");
+    running.end().exits(143);
+    play.once().exits(0);
+    play.is_archived();
+    let names: Vec<String> = play.stored().into_iter().map(|(name, _)| name).collect();
+    assert!(names.is_sorted(), "{names:?}");
+}
+
+/// A COMMIT returns when its piece is in the store, and not before.
+#[test]
+fn ack_waits_for_the_piece() {
+    for kind in [SEALED, STORE] {
+        let options = ["--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=1"];
+        let mut play = Play::new(kind, &options);
+        play.does(&["SET GLOBAL rpl_semi_sync_master_timeout = 20000"]);
+        let mut running = play.follow(" --ack --sync 1h");
+        running.until_says("caught up");
+        play.does(&[TABLE]);
+        for number in 0..5 {
+            play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{number}')")]);
+        }
+        let committed = play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        running.kill();
+        play.after_kill();
+        let shown = play.reads(&format!("log NAME --gtid {committed} --rows")).exits(0).out;
+        assert!(shown.contains("'4'"), "{shown}");
+        play.does(&["SET GLOBAL rpl_semi_sync_master_enabled = OFF"]);
+    }
+}
+
+/// What could not be written is never acknowledged.
+#[test]
+fn a_store_that_refuses_is_no_acknowledgement() {
+    let options = ["--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=4000"];
+    let mut play = Play::new(STORE, &options);
+    play.does(&[
+        "SET GLOBAL rpl_semi_sync_master_enabled = OFF",
+        TABLE,
+        "SET GLOBAL rpl_semi_sync_master_enabled = ON",
+    ]);
+    let mut running = play.follow(" --ack");
+    running.until_says("caught up");
+    play.does(&["INSERT INTO app.t (v) VALUES ('a')"]);
+    let acknowledged = |play: &mut Play| {
+        let rows = play.session.strings("SHOW STATUS LIKE 'Rpl_semi_sync_master_yes_tx'").unwrap();
+        rows[0][1].clone().unwrap().parse::<u64>().unwrap()
+    };
+    until("the first is acknowledged", || acknowledged(&mut play) == 1);
+    play.store.set(|state| state.is_read_only = true);
+    play.does(&["INSERT INTO app.t (v) VALUES ('b')"]);
+    assert_eq!(acknowledged(&mut play), 1);
+    let ended = running.end();
+    assert!(ended.code == 1 && ended.err.contains("403"), "{}", ended.err);
+    play.store.set(|state| state.is_read_only = false);
+    play.does(&["SET GLOBAL rpl_semi_sync_master_enabled = OFF"]);
+    play.after_kill();
+    play.once().exits(0);
+    play.is_archived();
+}
+
+#[test]
+fn two_archivers_do_not_fork_an_archive() {
+    for kind in [SEALED, STORE] {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE]);
+        let mut running = play.follow(" --sync 0s");
+        running.until_says("caught up");
+        play.once().exits(11).says(&["another run archives into it"]);
+        play.does(&["INSERT INTO app.t (v) VALUES ('a')"]);
+        if kind.name == STORE.name {
+            // It is silent for so long that another one takes over. What it would add then is refused.
+            play.after_kill();
+            let line = format!("binlog {} --once --server-id 99", kind.name);
+            Ended::of(&play.with_server(&line, "").output().unwrap()).exits(0);
+            play.does(&["INSERT INTO app.t (v) VALUES ('b')"]);
+            let ended = running.end();
+            assert!(ended.code != 0 && ended.err.contains("another run"), "{}", ended.err);
+        } else {
+            running.signal("TERM");
+            running.end().exits(143);
+        }
+        play.once().exits(0);
+        play.is_archived();
+    }
+}
+
+#[test]
+fn other_histories_begin_a_line() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('a')"]);
+        play.once().exits(0);
+        // The same names, and as many bytes.
+        play.does(&["DROP TABLE app.t", "RESET MASTER", TABLE, "INSERT INTO app.t (v) VALUES ('b')"]);
+        play.once().exits(12).says(&["binlog.000001", "line 2 begins with binlog.000001"]);
+        play.is_archived();
+        play.once().exits(0);
+        let before = play.reads("log NAME/log/000001 --rows").exits(0).out;
+        assert!(before.contains("'a'") && !before.contains("'b'"), "{before}");
+        play.reads("log NAME/log/000007").exits(2).says(&["has no line 7"]);
+        // Purged before it was archived.
+        play.does(&["FLUSH BINARY LOGS", "INSERT INTO app.t (v) VALUES ('c')", "FLUSH BINARY LOGS"]);
+        let last = play.session.strings("SHOW MASTER STATUS").unwrap()[0][0].clone().unwrap();
+        until("the files are purged", || {
+            play.does(&[&format!("PURGE BINARY LOGS TO '{last}'")]);
+            play.session.strings("SHOW BINARY LOGS").unwrap().len() == 1
+        });
+        play.once().exits(12).says(&["line 3 begins"]);
+        let listed = play.reads("list NAME").exits(0).out;
+        assert!(listed.contains("log after a fork") && listed.contains("log after a gap"), "{listed}");
+    }
+}
+
+#[test]
+fn damage_is_named_by_every_reader() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE]);
+        for number in 0..4 {
+            play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{number}')")]);
+            play.once().exits(0);
+        }
+        let stored = play.stored();
+        for (name, bytes) in &stored {
+            let mut bad = bytes.clone();
+            let at = bytes.len() - 40;
+            bad[at] ^= 1;
+            for (bytes, has_key) in
+                [(Some(bad), true), (Some(bytes[..bytes.len() / 2].to_vec()), true), (None, true)]
+            {
+                play.put(name, bytes);
+                play.reads("verify NAME").exits(4);
+                let key = if has_key { kind.put } else { "" };
+                play.run(&format!("verify {}", kind.name), key).exits(4);
+            }
+            play.put(name, Some(bytes.clone()));
+        }
+        // The last pieces are taken away together: what was noted tells.
+        let (name, bytes) = stored.last().unwrap();
+        play.put(name, None);
+        play.reads("log NAME").exits(4).says(&["newest pieces are gone"]);
+        play.reads("list NAME").exits(4).says(&["newest pieces are gone"]);
+        play.put(name, Some(bytes.clone()));
+        play.is_archived();
+        // Two of them swapped.
+        let [.., (one, first), (other, second)] = stored.as_slice() else { panic!("{}", stored.len()) };
+        play.put(one, Some(second.clone()));
+        play.put(other, Some(first.clone()));
+        play.reads("log NAME").exits(4);
+        play.reads("verify NAME").exits(4);
+    }
+}
+
+#[test]
+fn every_moment_comes_back_from_pieces() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('before')"]);
+        let repository = kind.name.strip_suffix("/db").unwrap().to_owned();
+        let back_up = |play: &Play, key: &str| {
+            let line = format!("backup mysql: --way copy --no-prove --name db --to {repository}");
+            Ended::of(&play.with_server(&line, key).output().unwrap()).exits(0);
+        };
+        back_up(&play, kind.put);
+        play.does(&["INSERT INTO app.t (v) VALUES ('one')", "FLUSH BINARY LOGS"]);
+        let one = play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        play.does(&["INSERT INTO app.t (v) VALUES ('two')", "DELETE FROM app.t"]);
+        play.once().exits(0);
+        let rows = |moment: &str, to: &str| {
+            let line = format!("--json restore NAME --tables app.t --to {to} {moment}");
+            let done = play.reads(&line).exits(0).out;
+            let summary: serde_json::Value = serde_json::from_str(done.lines().last().unwrap()).unwrap();
+            summary["rows"].as_u64()
+        };
+        assert_eq!(rows(&format!("--until {one}"), "one"), Some(2));
+        assert_eq!(rows("--until end", "end"), Some(0));
+        play.reads("restore NAME --to whole --until end").exits(0);
+        assert!(play.folder.path().join("whole").is_dir());
+        if !kind.put.is_empty() {
+            let line = format!("restore {} --to back --until end", kind.name);
+            play.run(&line, kind.put).exits(2).says(&["needs the full key"]);
+        }
+        // What no generation needs goes, and the rest still leads to every moment.
+        play.does(&["FLUSH BINARY LOGS", "INSERT INTO app.t (v) VALUES ('three')"]);
+        back_up(&play, kind.put);
+        play.once().exits(0);
+        let before = play.stored().len();
+        play.run(&format!("prune {repository} --keep-last 1"), kind.put)
+            .exits(0)
+            .says(&["freed in the archived log"]);
+        assert!(play.stored().len() < before);
+        play.reads("verify NAME").exits(0);
+        play.reads("restore NAME --to later --until end").exits(0);
+    }
+}
+
+#[test]
+fn a_mirror_takes_the_pieces_along_and_a_new_key_opens_them() {
+    let mut play = Play::new(SEALED, &[]);
+    play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('a')"]);
+    play.once().exits(0);
+    play.run("mirror repo s3://b/off", "").exits(0).says(&["db, archived log"]);
+    play.run("mirror s3://b/off back", "").exits(0);
+    let own = play.reads("log NAME --rows").exits(0).out;
+    for place in ["s3://b/off/db", "back/db"] {
+        let copy = play.run(&format!("log {place} --rows"), "full.key").exits(0).out;
+        assert!(copy == own && own.contains("'a'"), "{place}: {copy}");
+        play.run(&format!("verify {place}"), "full.key").exits(0);
+    }
+    // The old put key is refused from then on, and what it wrote is read with the new one.
+    play.run("key new new.key", "").exits(0);
+    play.run("key put new.key new.put", "").exits(0);
+    play.run("rekey repo --key full.key --to new.key", "").exits(0);
+    play.does(&["INSERT INTO app.t (v) VALUES ('b')"]);
+    play.once().exits(2).says(&["is for the key"]);
+    play.kind = Kind { name: "repo/db", put: "new.put", full: "new.key" };
+    play.once().exits(0);
+    play.is_archived();
+    play.run("log repo/db", "full.key").exits(2).says(&["is for the key"]);
+}
+
+#[test]
+fn rows_in_clear_do_not_lie_beside_encrypted_ones() {
+    let mut play = Play::new(SEALED, &[]);
+    play.does(&[TABLE]);
+    for name in ["plain/db", "s3://b/plain/db"] {
+        play.kind = Kind { name, put: "", full: "" };
+        play.once().exits(0);
+        play.kind.put = "host.put";
+        play.once().exits(2).says(&["is not encrypted", "leave out the key"]);
+    }
+}
