@@ -105,7 +105,11 @@ pub enum Error {
         column: u32,
     },
 
-    /// The queue is being copied, so that no transaction can be prepared.
+    /// The queue keeps no rows that were ended.
+    #[error("the queue was created without KEEP, so rows that were ended are gone; ALTER TABLE ... KEEP=seconds keeps those that are ended from then on")]
+    NotKept,
+
+    /// The queue is being copied, so that no transaction can be prepared and no row given again.
     #[error("the queue is being copied by ALTER TABLE; try again when that is done")]
     Copied,
 

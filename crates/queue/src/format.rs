@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod dedupe;
+pub(crate) mod keep;
 pub(crate) mod lease;
 pub(crate) mod listing;
 pub(crate) mod order;

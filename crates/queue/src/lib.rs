@@ -61,6 +61,7 @@ pub use format::origin::{Origin, SLOTS, Source};
 pub use format::policy::{Backoff, Policy};
 pub use format::record::RowId;
 pub use format::transaction::Xid;
+pub use queue::keep::Ended;
 pub use queue::lease::{Known, LeasedRow, Token};
 pub use queue::owner::{OwnerId, Ownership};
 pub use queue::shared::Options;

@@ -5,6 +5,7 @@ pub(crate) mod commit;
 pub(crate) mod copying;
 mod doubles;
 pub(crate) mod gather;
+pub(crate) mod keep;
 pub(crate) mod lease;
 mod leasing;
 pub(crate) mod offer;
@@ -33,6 +34,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
 use commit::fail;
 use copying::Successor;
+use gather::Ending;
 use lease::LeaseBook;
 use owner::{OwnerId, Ownership};
 use shared::Shared;
@@ -227,19 +229,19 @@ impl Queue {
         }
     }
 
-    /// Ends owned rows: they are gone when that is written, if the queue's definition wants it on the disk,
-    /// else at once.
-    pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
+    /// Ends owned rows: they are gone or kept when that is written, if the queue's definition wants it on the
+    /// disk, else at once.
+    pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId], ending: Ending) -> Result<(), Error> {
         let mut state = self.room_to_end(epoch, rows)?;
         if state.epoch != epoch {
             return Ok(());
         }
         if self.definition.sync == Sync::Always {
-            state.gather.acknowledge(rows);
+            state.gather.acknowledge(rows, ending);
             return self.commit(state);
         }
-        state.gather.record(rows);
-        if let Err(error) = self.remove(&mut state, rows.iter().copied()) {
+        state.gather.record(rows, ending);
+        if let Err(error) = self.remove(&mut state, rows.iter().copied(), ending) {
             fail(&mut state, &error);
             return Err(error);
         }
@@ -253,8 +255,8 @@ impl Queue {
         if state.epoch != epoch {
             return Ok(());
         }
-        state.gather.record(rows);
-        self.remove(&mut state, rows.iter().copied())?;
+        state.gather.record(rows, self.gone());
+        self.remove(&mut state, rows.iter().copied(), self.gone())?;
         self.settle_later(&mut state);
         match self.commit(state) {
             Err(Error::Disk { .. }) => Ok(()),

@@ -21,7 +21,7 @@ use crate::format::record::{ROW_SUM, Record, RowId, decode};
 use crate::format::transaction::Transactions;
 use crate::index::later::{Later, postpone_all};
 use crate::index::recent::RecentKeys;
-use crate::index::{Arrival, Doing, Index, Segment};
+use crate::index::{Arrival, Index, Segment};
 use crate::store::file::SegmentFile;
 use crate::store::files::Files;
 use crate::store::folder::Folder;
@@ -37,11 +37,28 @@ struct Replay {
     /// Rows that are due later.
     dues: Vec<Due>,
     recent: RecentKeys,
+    /// The runs `(first, end)` of rows that the checkpoint says are kept, in order.
+    kept: Vec<(u64, u64)>,
     rank: Option<Rank>,
     now_ms: u64,
     next: RowId,
     /// The id that the next row had when the last segment began.
     active_next: RowId,
+}
+
+impl Replay {
+    /// Whether the checkpoint says that a row is kept.
+    fn was_kept(&self, id: RowId) -> bool {
+        let after = self.kept.partition_point(|(first, _)| *first <= id.0);
+        self.kept.get(after.wrapping_sub(1)).is_some_and(|(_, end)| id.0 < *end)
+    }
+
+    /// Has rows wait again that were kept.
+    fn give_again(&mut self, first: RowId, count: u64) -> Result<(), Error> {
+        let ids = first.0..first.0.saturating_add(count);
+        self.index.keeps.cut(&ids, &(0..=u64::MAX), u64::MAX);
+        self.index.revive_run(first, count).map(drop)
+    }
 }
 
 /// A segment after its replay.
@@ -97,10 +114,12 @@ pub(crate) fn recover(
         rank: Rank::of(&checkpoint.definition)?,
         dues: Vec::new(),
         recent: RecentKeys::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
+        kept: checkpoint.kept.iter().map(|run| (run.first, run.end())).collect(),
         now_ms,
         next: checkpoint.next,
         active_next: checkpoint.next,
     };
+    replay.kept.sort_unstable();
     replay.recent.adopt(&checkpoint.recent);
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
@@ -150,7 +169,7 @@ fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
 fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
     let mut known = Vec::new();
     for (row, mut lease) in std::mem::take(&mut replay.leases) {
-        if replay.index.doing(row)? == Doing::Gone {
+        if !replay.index.doing(row)?.is_live() {
             continue;
         }
         if lease.holds() && !replay.index.take(row)? {
@@ -169,7 +188,7 @@ fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
 fn known_pasts(replay: &mut Replay) -> Result<Vec<(RowId, Past)>, Error> {
     let mut known = Vec::new();
     for (row, past) in std::mem::take(&mut replay.pasts) {
-        if replay.index.doing(row)? != Doing::Gone {
+        if replay.index.doing(row)?.is_live() {
             known.push((row, past));
         }
     }
@@ -211,8 +230,11 @@ fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, replay: &mut R
         let segment =
             Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
         later.extend(listed.later.then(|| segment.base()));
-        replay.index.insert(segment.with_oldest(listed.oldest_ms));
+        let segment = segment.with_oldest(listed.oldest_ms);
+        let all_kept = listed.kept > 0 && listed.kept == listed.live;
+        replay.index.insert(if all_kept { segment.with_all_kept() } else { segment });
     }
+    replay.index.adopt_kept(&checkpoint.kept)?;
     replay.dues = replay.index.load(&later)?;
     replay.index.order()?;
     Ok(())
@@ -341,14 +363,19 @@ fn apply(
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
             let ranked = Rank::read(replay.rank.as_ref(), replay.now_ms, row);
             replay.index.push(file, &Arrival { id, offset, len, time_ms, ranked })?;
+            if replay.was_kept(id) {
+                replay.index.set_kept(id)?;
+            }
             let due_ms = ranked.due_ms;
             replay.dues.extend((due_ms > 0).then_some(Due { id, due_ms }));
             replay.next = RowId(id.0 + 1);
             origin.iter().for_each(|origin| replay.journal.add(origin));
         }
         Record::Acknowledge { first, count } => {
-            replay.index.remove_run(first, count)?;
+            replay.index.end_run(first, count, time_ms)?;
         }
+        Record::Discard { first, count } => replay.index.remove_run(first, count)?,
+        Record::Again { first, count } => replay.give_again(first, count)?,
         Record::Prepare { tx, prepared } => {
             replay.transactions.note(tx);
             replay.transactions.open.insert(tx, prepared);
@@ -364,9 +391,11 @@ fn apply(
         Record::Decide { tx, commit } => {
             replay.transactions.note(tx);
             let Some(prepared) = replay.transactions.open.remove(&tx) else { return Ok(()) };
-            let gone = if commit { prepared.ended } else { vec![prepared.rows] };
-            for (first, count) in gone {
-                replay.index.remove_run(RowId(first), count)?;
+            if !commit {
+                return replay.index.remove_run(RowId(prepared.rows.0), prepared.rows.1);
+            }
+            for (first, count) in prepared.ended {
+                replay.index.end_run(RowId(first), count, time_ms)?;
             }
         }
     }

@@ -24,6 +24,12 @@ mod full;
 mod hold;
 #[path = "main/idle.rs"]
 mod idle;
+#[path = "main/keep.rs"]
+mod keep;
+#[path = "main/keep_crash.rs"]
+mod keep_crash;
+#[path = "main/keep_model.rs"]
+mod keep_model;
 #[path = "main/large.rs"]
 mod large;
 #[path = "main/lease.rs"]

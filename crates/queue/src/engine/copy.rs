@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::format::dedupe::Recent;
+use crate::format::keep::KeptRun;
 use crate::format::lease::{Lease, Phase};
 use crate::format::origin::Journal;
 use crate::format::policy::{Past, Policy};
 use crate::format::record::RowId;
-use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::copying::{Copying, Successor};
 use crate::queue::lease::Clock;
@@ -62,18 +62,24 @@ impl Queue {
         tell_all(&mut state, &News::Again);
     }
 
-    /// All rows of a queue that is held back, including owned ones. The caller must publish each of them to
-    /// the copy in this order, and nothing else.
+    /// All rows of a queue that is held back, including owned ones, and with `kept` those that were ended and
+    /// are kept: the copy keeps them too, or ends them if it keeps none. The caller must publish each of them
+    /// to the copy in this order, and nothing else.
     #[must_use]
-    pub fn copy_cursor(self: &Arc<Queue>) -> Cursor {
-        let state = self.lock();
-        Cursor::of_all(self, state.epoch, state.next)
+    pub fn copy_cursor(self: &Arc<Queue>, kept: bool) -> Cursor {
+        let mut state = self.lock();
+        let mut before = if kept { state.index.keeps.runs_and(&[]) } else { Vec::new() };
+        before.sort_by_key(|run| run.first);
+        state.copying.iter_mut().for_each(|copying| copying.before = before.clone());
+        Cursor::of_all(self, state.epoch, state.next, kept)
     }
 
-    /// Whether a row that was copied is owned, or was when it was copied.
+    /// Whether a row that was copied is owned or kept, or was when it was copied.
     #[must_use]
     pub fn copied_owned(&self) -> bool {
-        self.lock().copying.as_ref().is_some_and(|copying| !copying.rows.is_empty())
+        let state = self.lock();
+        let copying = state.copying.as_ref();
+        copying.is_some_and(|copying| !copying.rows.is_empty() || !copying.kept.is_empty())
     }
 
     /// Notes that the copy has all rows. From now on a crash may leave either of the two queues. When this
@@ -136,15 +142,25 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over which rows are gone, which came by relay, which numbers leases had, and which keys came a
-    /// short time ago.
-    fn adopt(&self, gone: &[RowId], journal: Journal, numbers: u64, recent: &[Recent]) -> Result<(), Error> {
-        if journal != Journal::default() || numbers > 0 || !recent.is_empty() {
+    /// Takes over which rows are gone or kept, which came by relay, which numbers leases had, and which keys
+    /// came a short time ago.
+    fn adopt(&self, gone: &[RowId], known: &Known) -> Result<(), Error> {
+        let kept: Vec<RowId> = known.kept.iter().flat_map(|run| run.first..run.end()).map(RowId).collect();
+        if !kept.is_empty() {
+            // In a closed segment a checkpoint says which rows are there, also when they have gone with their
+            // time; in the active one the records do.
+            self.lock().closing = true;
+            self.end_copied(&kept)?;
+        }
+        if known.is_any() {
             let _tidying = self.tidy()?;
             let mut state = self.lock();
-            state.journal = journal;
-            state.leases.follow(numbers);
-            state.recent.adopt(recent);
+            state.journal = known.journal.clone();
+            state.leases.follow(known.numbers);
+            state.recent.adopt(&known.recent);
+            state.index.replace_kept(&known.kept)?;
+            self.schedule_due(&mut state, self.clock().up_ms);
+            self.note_rows(&state);
             drop(state);
             self.checkpoint()?;
             self.lock().leases.allow();
@@ -175,7 +191,7 @@ impl Queue {
         }
         let clock = self.clock();
         for lease in leases {
-            if state.index.doing(lease.row)? != Doing::Gone {
+            if state.index.doing(lease.row)?.is_live() {
                 state.gather.lease(&lease);
                 if lease.phase == Phase::Dead {
                     state.index.let_pass(lease.row)?;
@@ -184,7 +200,7 @@ impl Queue {
             }
         }
         for (row, past) in known.pasts.into_iter().filter(|_| policy.is_set()) {
-            if state.index.doing(row)? != Doing::Gone {
+            if state.index.doing(row)?.is_live() {
                 state.gather.past(row, &past);
                 state.leases.set_past(row, past);
             }
@@ -214,11 +230,17 @@ fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
     }
     let (mut gone, now_ms) = (Vec::new(), copy.shared.now_ms());
     for (old, new) in &copying.rows {
-        if state.index.doing(*old)? == Doing::Gone {
+        if !state.index.doing(*old)?.is_live() {
             gone.push(*new);
         }
     }
-    copy.adopt(&gone, state.journal.clone(), state.leases.ceiling(), &state.recent.list(now_ms))?;
+    let mut kept = copying.kept.clone();
+    if !copy.definition().is_keeping() {
+        gone.extend(kept.drain(..).flat_map(|run| run.first..run.end()).map(RowId));
+        gone.sort_unstable();
+    }
+    let (journal, numbers) = (state.journal.clone(), state.leases.ceiling());
+    copy.adopt(&gone, &Known { journal, numbers, recent: state.recent.list(now_ms), kept })?;
     state.copying.iter_mut().for_each(|copying| copying.copy = Some(copy.clone()));
     Ok(())
 }
@@ -237,6 +259,23 @@ impl State {
         let leases = leased.map(|(old, new)| Lease { row: *new, ..self.leases.written(*old, clock) });
         let pasts = rows().filter_map(|(old, new)| Some((*new, self.leases.past(*old)?.clone())));
         KnownCopies { leases: leases.collect(), pasts: pasts.collect() }
+    }
+}
+
+/// What a queue that is copied knows besides its rows.
+struct Known {
+    journal: Journal,
+    /// Only numbers below this one have been given to leases.
+    numbers: u64,
+    recent: Vec<Recent>,
+    /// Rows of the copy that were ended here and are kept.
+    kept: Vec<KeptRun>,
+}
+
+impl Known {
+    fn is_any(&self) -> bool {
+        let known = self.journal != Journal::default() || self.numbers > 0;
+        known || !self.recent.is_empty() || !self.kept.is_empty()
     }
 }
 

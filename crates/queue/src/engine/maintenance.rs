@@ -265,6 +265,7 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
             runs: segment.runs(),
             live: segment.live(),
             later: segment.later() > 0 || state.later.keeps(segment.base()..segment.end()),
+            kept: segment.kept(),
         })
     });
     Checkpoint {
@@ -278,5 +279,6 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         leases: state.leases.snapshot(queue.clock()),
         pasts: state.leases.pasts(),
         recent: state.recent.list(queue.shared.now_ms()),
+        kept: state.index.keeps.runs_and(&state.gather.again),
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::format::dedupe::DEDUPE;
+use crate::format::keep::KEEP;
 use crate::format::lease::LEASES;
 use crate::format::order::{DUE, FIFO, PRIORITY};
 use crate::format::policy::POLICIES;
@@ -52,7 +53,7 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE;
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

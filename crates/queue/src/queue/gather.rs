@@ -3,11 +3,12 @@
 use crate::Error;
 use crate::format::batch::BATCH_HEADER;
 use crate::format::dedupe::Recent;
+use crate::format::keep::KeptRun;
 use crate::format::lease::Lease;
 use crate::format::origin::Origin;
 use crate::format::policy::Past;
 use crate::format::record::{
-    ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_key, encode_lease, encode_past, encode_prepare,
+    ROW_SUM, RowId, encode_acknowledge, encode_again, encode_decide, encode_discard, encode_key, encode_lease, encode_past, encode_prepare,
     encode_row,
 };
 use crate::format::transaction::Prepared;
@@ -23,6 +24,17 @@ pub(crate) struct Gathered {
     pub(crate) len: usize,
     /// The owner that it has from the beginning: a statement that has not ended.
     pub(crate) owner: Option<OwnerId>,
+}
+
+/// How rows end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Their work is done: they are kept where the queue keeps such rows.
+    Done,
+    /// They are gone, in a queue that keeps none.
+    Gone,
+    /// They are gone, in a queue that keeps those whose work is done.
+    NotKept,
 }
 
 /// What a batch says about a transaction.
@@ -42,6 +54,10 @@ pub(crate) struct Gather {
     pub(crate) rows: Vec<Gathered>,
     /// Rows that will be gone when this batch is written.
     pub(crate) acknowledged: Vec<(RowId, u64)>,
+    /// Rows that will be gone then and are not kept, whatever the queue keeps.
+    pub(crate) discarded: Vec<(RowId, u64)>,
+    /// Kept rows that will wait again then.
+    pub(crate) again: Vec<KeptRun>,
     /// Records of what is so already, whether this batch can be written or not.
     settled: Vec<u8>,
     /// Whether somebody relies on it when it is written. Else it is not synced for its own sake.
@@ -85,10 +101,14 @@ impl Gather {
         self.origins += usize::from(origin.is_some());
     }
 
-    fn encode(&mut self, runs: &[(RowId, u64)]) {
+    fn encode(&mut self, runs: &[(RowId, u64)], ending: Ending) {
         self.begin();
         self.awaited = true;
-        runs.iter().for_each(|(first, count)| encode_acknowledge(&mut self.bytes, *first, *count));
+        let encode = match ending {
+            Ending::Done | Ending::Gone => encode_acknowledge,
+            Ending::NotKept => encode_discard,
+        };
+        runs.iter().for_each(|(first, count)| encode(&mut self.bytes, *first, *count));
     }
 
     /// Records that a transaction is prepared; the caller adds its rows next.
@@ -113,11 +133,11 @@ impl Gather {
         })
     }
 
-    /// Records that rows are gone; the caller applies it.
-    pub(crate) fn record(&mut self, rows: &[RowId]) {
+    /// Records that rows are gone or kept; the caller applies it.
+    pub(crate) fn record(&mut self, rows: &[RowId], ending: Ending) {
         let runs: Vec<_> = runs(rows).collect();
         let before = self.bytes.len().max(BATCH_HEADER);
-        self.encode(&runs);
+        self.encode(&runs, ending);
         self.settled.extend(self.bytes.get(before..).unwrap_or_default());
     }
 
@@ -157,11 +177,20 @@ impl Gather {
         self.settle(|bytes| encode_key(bytes, recent));
     }
 
-    /// Records that rows are gone; this is applied when the batch is written.
-    pub(crate) fn acknowledge(&mut self, rows: &[RowId]) {
+    /// Records that rows are gone or kept; this is applied when the batch is written.
+    pub(crate) fn acknowledge(&mut self, rows: &[RowId], ending: Ending) {
         let runs: Vec<_> = runs(rows).collect();
-        self.encode(&runs);
-        self.acknowledged.extend(runs);
+        self.encode(&runs, ending);
+        let ended = if ending == Ending::Done { &mut self.acknowledged } else { &mut self.discarded };
+        ended.extend(runs);
+    }
+
+    /// Records that kept rows wait again; this is applied when the batch is written.
+    pub(crate) fn again(&mut self, rows: Vec<KeptRun>) {
+        self.begin();
+        self.awaited = true;
+        rows.iter().for_each(|run| encode_again(&mut self.bytes, RowId(run.first), run.count));
+        self.again.extend(rows);
     }
 
     /// The bytes of a row.

@@ -56,6 +56,8 @@ pub(crate) struct State {
     pub(crate) joined: u64,
     /// Whether several contributed to the batch before.
     pub(crate) crowded: bool,
+    /// The active segment is closed before the next batch, however short it is.
+    pub(crate) closing: bool,
     /// Somebody uses the log: writes, syncs, or empties the queue.
     pub(crate) writing: bool,
     /// Somebody compacts or writes a checkpoint.
@@ -113,6 +115,7 @@ impl State {
             pending: Vec::new(),
             gather: Gather::default(),
             open: None,
+            closing: false,
             writing: false,
             maintaining: false,
             log: Some(log),
@@ -157,6 +160,7 @@ impl State {
             self.deciding.remove(tx);
         });
         self.expect_no_more(gather);
+        self.index.keep_on(&gather.again);
         self.gather.inherit(gather);
     }
 

@@ -18,7 +18,8 @@ impl Queue {
         let active = state.log.as_ref().map_or(0, Log::end);
         let sealed = state.index.segments().filter_map(Segment::stored).map(|stored| stored.file_len);
         let bytes = active + sealed.sum::<u64>();
-        let live_bytes = state.index.segments().map(Segment::live_bytes).sum();
+        let live_bytes = state.index.segments().map(|segment| segment.live_bytes() - segment.kept_bytes()).sum();
+        let kept_bytes = state.index.segments().map(Segment::kept_bytes).sum();
         let later = state.index.later();
         let owned = state.index.owned() + later;
         let now_ms = self.shared.now_ms();
@@ -29,6 +30,8 @@ impl Queue {
             delayed: state.leases.delayed() + later,
             dead: state.leases.dead().len() as u64,
             behind: state.index.behind(),
+            kept: state.index.kept(),
+            kept_bytes,
             oldest_ms: state.index.oldest_ms(),
             bytes,
             live_bytes,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::format::record::RowId;
 use crate::queue::Queue;
+use crate::queue::gather::Ending;
 use crate::queue::offer::{Candidate, offer};
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
@@ -29,7 +30,7 @@ impl Held {
     /// Ends the rows: they are gone. After an error they are returned as they are.
     pub(super) fn end(mut self) -> Result<(), (Held, Error)> {
         loop {
-            let error = match self.queue.acknowledge(self.epoch, &self.rows) {
+            let error = match self.queue.acknowledge(self.epoch, &self.rows, Ending::Done) {
                 Ok(()) => return Ok(()),
                 // A dropped queue has taken its rows with it, unless it was replaced.
                 Err(Error::Dropped) => match self.moved() {

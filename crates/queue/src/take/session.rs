@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::format::record::RowId;
 use crate::index::Doing;
+use crate::queue::gather::Ending;
 use crate::queue::offer::{Candidate, offer};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
@@ -215,7 +216,7 @@ impl Session {
         if going.is_empty() {
             return Ok(0);
         }
-        state.gather.acknowledge(&going);
+        state.gather.acknowledge(&going, Ending::Done);
         let deleted = queue.commit(state);
         if let Err(Error::Disk { .. }) = deleted {
             let mut state = queue.lock();
@@ -237,7 +238,7 @@ impl Session {
         if epoch != state.epoch {
             return 0;
         }
-        let live = |id: &RowId| state.index.doing(*id).is_ok_and(|doing| doing != Doing::Gone);
+        let live = |id: &RowId| state.index.doing(*id).is_ok_and(Doing::is_live);
         rows.into_iter().filter(live).count() as u64
     }
 

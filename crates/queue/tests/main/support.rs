@@ -9,7 +9,7 @@ use std::time::Duration;
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Column, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue,
+    Column, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue,
     RowId, Schema, Session, Status, Sync, Target, Xid,
 };
 
@@ -289,6 +289,22 @@ impl Ranked {
     }
 }
 
+/// The rows of a queue that were ended and are kept.
+pub(crate) fn kept(queue: &Arc<Queue>) -> Vec<String> {
+    let mut cursor = Cursor::of_kept(queue);
+    let next = || cursor.advance().unwrap().map(|(_, row)| String::from_utf8(row.to_vec()).unwrap());
+    std::iter::from_fn(next).collect()
+}
+
+/// Takes so many rows and ends them. Returns them.
+pub(crate) fn end(queue: &Arc<Queue>, rows_max: usize) -> Vec<String> {
+    let mut taker = session(98);
+    taker.wait(&[all(queue)], &mut poll(rows_max)).unwrap();
+    let taken = rows(&taker, queue);
+    taker.end().unwrap();
+    taken
+}
+
 /// Alters a queue so that it has another definition, as the server does it, and returns the new one.
 pub(crate) fn altered(
     engine: &Engine,
@@ -299,7 +315,7 @@ pub(crate) fn altered(
     queue.hold_back()?;
     engine.create(copy, definition).unwrap();
     let new = engine.open(copy).unwrap();
-    let mut cursor = queue.copy_cursor();
+    let mut cursor = queue.copy_cursor(true);
     while let Some((_, row)) = cursor.advance().unwrap() {
         new.publish(&[row], None).unwrap();
     }
