@@ -131,7 +131,7 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   const std::string backoff= options->backoff ? options->backoff : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, noted), fixed, columns.data(), columns.size(),
                            options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority, order.fifo, order.dedupe,
-                           options->dedupe_for * 1000};
+                           options->dedupe_for * 1000, options->keep * 1000};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }
@@ -272,6 +272,11 @@ int ha_queue::optimize(THD *, HA_CHECK_OPT *)
 ha_rows ha_queue::records()
 {
   queue_connection *connection= queue_connection_of(ha_thd());
+  if (connection && queue_shows_kept(ha_thd()) && !rq_is_owner(connection->session)) {
+    rq_status status;
+    rq_get_status(queue, &status);
+    return status.kept;
+  }
   return connection ? rq_count(connection->session, queue) : HA_POS_ERROR;
 }
 
@@ -285,7 +290,7 @@ int ha_queue::info(uint flag)
     rq_status status;
     rq_get_status(queue, &status);
     stats.data_file_length= status.bytes;
-    stats.delete_length= status.bytes - MY_MIN(status.bytes, status.live_bytes);
+    stats.delete_length= status.bytes - MY_MIN(status.bytes, status.live_bytes + status.kept_bytes);
     stats.mean_rec_length= count ? static_cast<ulong>(status.live_bytes / count) : 0;
   }
   return 0;

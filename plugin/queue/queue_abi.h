@@ -172,6 +172,11 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_UNOWNED 2
 
 /*
+ The rows that were ended and are kept, and no others.
+ */
+#define RQ_KEPT 3
+
+/*
  What to do with tokens: end their rows.
  */
 #define RQ_ACK 0
@@ -333,6 +338,10 @@ typedef struct {
    For how long after a row others with its key are left out, milliseconds; 0: while it waits.
    */
   uint64_t dedupe_ms;
+  /*
+   For how long rows that were ended are kept, milliseconds; 0: not at all.
+   */
+  uint64_t keep_ms;
 } rq_definition;
 
 /*
@@ -349,9 +358,11 @@ typedef struct {
   uint64_t delayed;
   uint64_t dead;
   uint64_t behind;
+  uint64_t kept;
   uint64_t waiters;
   uint64_t bytes;
   uint64_t live_bytes;
+  uint64_t kept_bytes;
   uint64_t memory;
   uint64_t written_per_s;
   uint64_t removed_per_s;
@@ -377,6 +388,7 @@ typedef struct {
   uint64_t compile_hits;
   uint64_t duplicates;
   uint64_t doubles;
+  uint64_t replayed;
   uint64_t leases;
   uint64_t leases_expired;
   uint64_t leases_failed;
@@ -527,6 +539,12 @@ int rq_truncate(const rq_queue *queue, rq_error *error);
 int rq_compact(const rq_queue *queue, rq_error *error);
 
 /*
+ Gives rows again that were ended and are kept: those with numbers from `first` to `last` that were ended
+ from `from_ms` to `to_ms`, milliseconds since 1970. `given` receives how many.
+ */
+int rq_replay(const rq_queue *queue, uint64_t first, uint64_t last, uint64_t from_ms, uint64_t to_ms, uint64_t *given, rq_error *error);
+
+/*
  Lets nobody take a row until `rq_resume`.
  */
 int rq_pause(const rq_queue *queue, rq_error *error);
@@ -545,9 +563,10 @@ void rq_resume(const rq_queue *queue);
 int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
 
 /*
- Begins a walk over all rows of a queue that is held back.
+ Begins a walk over all rows of a queue that is held back; with `kept` also over those that were ended and
+ are kept, which a copy that is no queue must not have.
  */
-int rq_hold_scan(const rq_hold *hold, rq_cursor **cursor);
+int rq_hold_scan(const rq_hold *hold, int kept, rq_cursor **cursor);
 
 /*
  Notes that a row was read to be copied.

@@ -46,6 +46,9 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("BURIED", ULonglong(), NOT_NULL),
                                        Column("BEHIND", ULonglong(), NOT_NULL),
                                        Column("LEFT_OUT", ULonglong(), NOT_NULL),
+                                       Column("KEPT", ULonglong(), NOT_NULL),
+                                       Column("KEPT_BYTES", ULonglong(), NOT_NULL),
+                                       Column("REPLAYED", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -110,7 +113,10 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->dead,
                 status->buried,
                 status->behind,
-                status->doubles};
+                status->doubles,
+                status->kept,
+                status->kept_bytes,
+                status->replayed};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }

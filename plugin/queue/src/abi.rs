@@ -72,6 +72,8 @@ pub const RQ_WAITING: c_int = 0;
 pub const RQ_ALL: c_int = 1;
 /// The rows that nobody owns, also those that are due later.
 pub const RQ_UNOWNED: c_int = 2;
+/// The rows that were ended and are kept, and no others.
+pub const RQ_KEPT: c_int = 3;
 
 /// Bytes that belong to the other side, or, for the duration of a call, to this one.
 #[repr(C)]
@@ -135,6 +137,8 @@ pub struct RqDefinition {
     pub(crate) dedupe: i32,
     /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.
     pub(crate) dedupe_ms: u64,
+    /// For how long rows that were ended are kept, milliseconds; 0: not at all.
+    pub(crate) keep_ms: u64,
 }
 
 /// What is known of a row besides.
@@ -176,9 +180,11 @@ pub struct RqStatus {
     pub(crate) delayed: u64,
     pub(crate) dead: u64,
     pub(crate) behind: u64,
+    pub(crate) kept: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,
+    pub(crate) kept_bytes: u64,
     pub(crate) memory: u64,
     pub(crate) written_per_s: u64,
     pub(crate) removed_per_s: u64,
@@ -204,6 +210,7 @@ pub struct RqStatus {
     pub(crate) compile_hits: u64,
     pub(crate) duplicates: u64,
     pub(crate) doubles: u64,
+    pub(crate) replayed: u64,
     pub(crate) leases: u64,
     pub(crate) leases_expired: u64,
     pub(crate) leases_failed: u64,

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use queue::{Backoff, Column, Dedupe, Definition, Error, Kind, Order, Place, Policy, Queue, Schema, Sync};
+use queue::{
+    Backoff, Column, Dedupe, Definition, Ended, Error, Kind, Order, Place, Policy, Queue, RowId, Schema, Sync,
+};
 
 use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
 use crate::engine::engine;
@@ -119,7 +121,8 @@ pub unsafe extern "C" fn rq_create(
             fifo: column(definition.fifo),
         };
         let dedupe = column(definition.dedupe).map(|column| Dedupe { column, for_ms: definition.dedupe_ms });
-        let definition = Definition { sync, schema, transactional, policy, order, dedupe };
+        let keep_ms = definition.keep_ms;
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)
@@ -225,6 +228,29 @@ pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) ->
     // SAFETY: the caller's handle.
     let queue = unsafe { &*queue };
     guard(error, Some(queue), || Ok(queue.compact().map(|()| RQ_OK)?))
+}
+
+/// Gives rows again that were ended and are kept: those with numbers from `first` to `last` that were ended
+/// from `from_ms` to `to_ms`, milliseconds since 1970. `given` receives how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_replay(
+    queue: *const Queue,
+    first: u64,
+    last: u64,
+    from_ms: u64,
+    to_ms: u64,
+    given: *mut u64,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        let rows = RowId(first)..RowId(last.saturating_add(1));
+        let replayed = queue.replay(&Ended { rows, within_ms: from_ms..=to_ms })?;
+        // SAFETY: the caller's variable.
+        unsafe { *given = replayed };
+        Ok(RQ_OK)
+    })
 }
 
 /// Lets nobody take a row until `rq_resume`.

@@ -26,6 +26,8 @@ mod fault;
 mod fifo;
 #[path = "main/galera.rs"]
 mod galera;
+#[path = "main/keep.rs"]
+mod keep;
 #[path = "main/kill.rs"]
 mod kill;
 #[path = "main/lease.rs"]
