@@ -9,6 +9,7 @@ pub(crate) mod listing;
 pub(crate) mod order;
 pub(crate) mod origin;
 pub(crate) mod policy;
+pub(crate) mod reader;
 pub(crate) mod record;
 pub(crate) mod transaction;
 pub(crate) mod wire;

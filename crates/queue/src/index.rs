@@ -447,6 +447,11 @@ impl Index {
         self.segments.values().find(|segment| segment.live() > segment.kept()).map(Segment::oldest_ms)
     }
 
+    /// When a row was inserted that is not gone: milliseconds since 1970, exact to the second.
+    pub(crate) fn inserted_ms(&mut self, id: RowId) -> Option<u64> {
+        self.segment_with(id).map(|segment| segment.time_ms(id))
+    }
+
     /// The index of the active segment.
     pub(crate) fn listing_of(&self, file: &Arc<SegmentFile>, now_ms: u64) -> Listing {
         self.segment_of(file).map(|segment| segment.listing(now_ms)).unwrap_or_default()

@@ -16,7 +16,7 @@
 //! jobs.publish(&[b"hello"], None)?;
 //!
 //! let mut session = Session::new(OwnerId(1));
-//! let targets = [Target { queue: jobs.clone(), filter: None }];
+//! let targets = [Target { queue: jobs.clone(), filter: None, reader: None }];
 //! let taken = session.wait(&targets, &mut Patience::poll())?;
 //! assert_eq!(taken, Waited::Taken(0));
 //! let mut cursor = session.cursor(&jobs);
@@ -59,11 +59,13 @@ pub use format::dedupe::Dedupe;
 pub use format::order::Order;
 pub use format::origin::{Origin, SLOTS, Source};
 pub use format::policy::{Backoff, Policy};
+pub use format::reader::READERS_MAX;
 pub use format::record::RowId;
 pub use format::transaction::Xid;
 pub use queue::keep::Ended;
 pub use queue::lease::{Known, LeasedRow, Token};
 pub use queue::owner::{OwnerId, Ownership};
+pub use queue::reader::ReaderStatus;
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 pub use take::cursor::Cursor;

@@ -12,6 +12,7 @@ pub(crate) mod offer;
 pub(crate) mod owner;
 mod progress;
 mod rate;
+pub(crate) mod reader;
 mod settle;
 pub(crate) mod shared;
 pub(crate) mod state;
@@ -37,6 +38,7 @@ use copying::Successor;
 use gather::Ending;
 use lease::LeaseBook;
 use owner::{OwnerId, Ownership};
+use reader::Reader;
 use shared::Shared;
 use state::State;
 
@@ -117,6 +119,8 @@ impl Queue {
         }
         state.leases = LeaseBook::opened(leases, pasts, shared.clock());
         (state.later, state.recent) = (recovered.later, recovered.recent);
+        let reader = |ended| Reader { ended, ..Reader::default() };
+        state.readers = recovered.ended.into_iter().map(reader).collect();
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());

@@ -17,6 +17,7 @@ use crate::format::lease::{Lease, Leases, Phase};
 use crate::format::listing::{Due, Listing};
 use crate::format::origin::Journal;
 use crate::format::policy::Past;
+use crate::format::reader::Ids;
 use crate::format::record::{ROW_SUM, Record, RowId, decode};
 use crate::format::transaction::Transactions;
 use crate::index::later::{Later, postpone_all};
@@ -39,6 +40,8 @@ struct Replay {
     recent: RecentKeys,
     /// The runs `(first, end)` of rows that the checkpoint says are kept, in order.
     kept: Vec<(u64, u64)>,
+    /// For each reader: the rows that it has ended.
+    ended: Vec<Ids>,
     rank: Option<Rank>,
     now_ms: u64,
     next: RowId,
@@ -53,11 +56,71 @@ impl Replay {
         self.kept.get(after.wrapping_sub(1)).is_some_and(|(_, end)| id.0 < *end)
     }
 
-    /// Has rows wait again that were kept.
-    fn give_again(&mut self, first: RowId, count: u64) -> Result<(), Error> {
+    /// Has rows wait again that were kept: for this reader, or for all. With a newer checkpoint they may wait
+    /// already, and what follows in the log leads to the same.
+    fn give_again(&mut self, reader: Option<usize>, first: RowId, count: u64) -> Result<(), Error> {
+        self.revive(first, count)?;
+        let end = first.0.saturating_add(count);
+        let Some(reader) = reader else {
+            self.forget_reading(first, count);
+            return Ok(());
+        };
+        let mut from = first;
+        while let Some(id) = self.index.next_live(from)?.filter(|id| id.0 < end) {
+            from = RowId(id.0 + 1);
+            self.ended_by_others(reader, id);
+        }
+        Ok(())
+    }
+
+    /// Notes that a reader has not ended rows any more that another one has not ended.
+    fn unread(&mut self, reader: usize, first: RowId, count: u64) -> Result<(), Error> {
+        let revived = self.revive(first, count)?;
+        revived.into_iter().for_each(|id| self.ended_by_others(reader, id));
+        let end = first.0.saturating_add(count);
+        self.ended.get_mut(reader).map(|ended| ended.remove(first.0, end));
+        Ok(())
+    }
+
+    /// Has rows wait that are kept. Returns them.
+    fn revive(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
         let ids = first.0..first.0.saturating_add(count);
         self.index.keeps.cut(&ids, &(0..=u64::MAX), u64::MAX);
-        self.index.revive_run(first, count).map(drop)
+        self.index.revive_run(first, count)
+    }
+
+    fn ended_by_others(&mut self, reader: usize, id: RowId) {
+        for (nth, ended) in self.ended.iter_mut().enumerate() {
+            if nth == reader {
+                ended.remove(id.0, id.0 + 1);
+            } else {
+                ended.add(id.0, id.0 + 1);
+            }
+        }
+    }
+
+    /// Notes that a reader has ended rows, and ends those that all have ended.
+    fn note_read(&mut self, reader: usize, (first, count): (RowId, u64), time_ms: u64) -> Result<(), Error> {
+        let end = first.0.saturating_add(count);
+        // Not for a row that the checkpoint says is kept: it may be given again later.
+        let mut from = first;
+        while let Some(id) = self.index.next_live(from)?.filter(|id| id.0 < end) {
+            from = RowId(id.0 + 1);
+            self.ended.get_mut(reader).into_iter().for_each(|ended| ended.add(id.0, id.0 + 1));
+            if self.ended.iter().all(|ended| ended.end_of(id.0).is_some()) {
+                self.index.end(id, time_ms)?;
+                self.forget_reading(id, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what readers did with rows that were ended without them.
+    fn forget_reading(&mut self, first: RowId, count: u64) {
+        let end = first.0.saturating_add(count);
+        for ended in &mut self.ended {
+            ended.remove(first.0, end);
+        }
     }
 }
 
@@ -86,6 +149,8 @@ pub(crate) struct Recovered {
     pub(crate) rank: Option<Rank>,
     pub(crate) later: Later,
     pub(crate) recent: RecentKeys,
+    /// For each reader: the rows that it has ended, and another one has not.
+    pub(crate) ended: Vec<Ids>,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -115,6 +180,7 @@ pub(crate) fn recover(
         dues: Vec::new(),
         recent: RecentKeys::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
         kept: checkpoint.kept.iter().map(|run| (run.first, run.end())).collect(),
+        ended: checkpoint.ended.clone(),
         now_ms,
         next: checkpoint.next,
         active_next: checkpoint.next,
@@ -131,6 +197,7 @@ pub(crate) fn recover(
     let later = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
     // Nobody waits yet.
     replay.index.take_ready();
+    let ended = only_live(&mut replay.index, std::mem::take(&mut replay.ended))?;
     let Replay { index, journal, transactions, rank, recent, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
@@ -145,6 +212,7 @@ pub(crate) fn recover(
         rank,
         later,
         recent,
+        ended,
         next,
         active_next,
         log,
@@ -182,6 +250,23 @@ fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
         known.push(lease);
     }
     Ok(known)
+}
+
+/// The sets of readers without rows that are not there.
+fn only_live(index: &mut Index, ended: Vec<Ids>) -> Result<Vec<Ids>, Error> {
+    let mut kept = Vec::with_capacity(ended.len());
+    for ids in ended {
+        let mut live = Ids::default();
+        for (first, end) in ids.runs() {
+            let mut from = RowId(first);
+            while let Some(id) = index.next_live(from)?.filter(|id| id.0 < end) {
+                live.add(id.0, id.0 + 1);
+                from = RowId(id.0 + 1);
+            }
+        }
+        kept.push(live);
+    }
+    Ok(kept)
 }
 
 /// What is known of rows that are not gone.
@@ -373,9 +458,12 @@ fn apply(
         }
         Record::Acknowledge { first, count } => {
             replay.index.end_run(first, count, time_ms)?;
+            replay.forget_reading(first, count);
         }
+        Record::Read { reader, first, count } => replay.note_read(reader, (first, count), time_ms)?,
         Record::Discard { first, count } => replay.index.remove_run(first, count)?,
-        Record::Again { first, count } => replay.give_again(first, count)?,
+        Record::Again { reader, first, count } => replay.give_again(reader, first, count)?,
+        Record::Unread { reader, first, count } => replay.unread(reader, first, count)?,
         Record::Prepare { tx, prepared } => {
             replay.transactions.note(tx);
             replay.transactions.open.insert(tx, prepared);

@@ -47,7 +47,7 @@ fn session(number: u64) -> Session {
 }
 
 fn all(queue: &Arc<Queue>) -> Target {
-    Target { queue: queue.clone(), filter: None }
+    Target { queue: queue.clone(), filter: None, reader: None }
 }
 
 fn put(queue: &Queue, row: &[u8]) {
@@ -68,7 +68,7 @@ impl Filter for First {
 }
 
 fn only(queue: &Arc<Queue>, first: u8) -> Target {
-    Target { queue: queue.clone(), filter: Some(Arc::new(First(first, first.to_string()))) }
+    Target { queue: queue.clone(), filter: Some(Arc::new(First(first, first.to_string()))), reader: None }
 }
 
 fn check(scenario: impl Fn() + Send + std::marker::Sync + Copy + 'static) {
@@ -363,7 +363,7 @@ fn the_harness_reports_a_lost_wake_up() {
     check(|| {
         let (_engine, queues) = queues(1, Sync::Never);
         let filter = Arc::new(Moody(AtomicBool::new(false)));
-        let target = Target { queue: queues[0].clone(), filter: Some(filter) };
+        let target = Target { queue: queues[0].clone(), filter: Some(filter), reader: None };
         let taker = thread::spawn(move || take(1, &[target]));
         queues[0].publish(&[b"row"], None).unwrap();
         taker.join().unwrap();

@@ -50,6 +50,12 @@ mod policy;
 mod policy_crash;
 #[path = "main/priority.rs"]
 mod priority;
+#[path = "main/reader.rs"]
+mod reader;
+#[path = "main/reader_crash.rs"]
+mod reader_crash;
+#[path = "main/reader_model.rs"]
+mod reader_model;
 #[path = "main/same.rs"]
 mod same;
 #[path = "main/support.rs"]

@@ -11,6 +11,7 @@ use crate::format::keep::KeptRun;
 use crate::format::lease::{Lease, Phase};
 use crate::format::origin::Journal;
 use crate::format::policy::{Past, Policy};
+use crate::format::reader::Ids;
 use crate::format::record::RowId;
 use crate::queue::Queue;
 use crate::queue::copying::{Copying, Successor};
@@ -26,13 +27,18 @@ impl Queue {
     /// Lets nobody take a row until [`Queue::let_go`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Prepared`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be moved to the queue
+    /// [`Error::Prepared`]; [`Error::Reading`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be moved to the queue
     /// for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of
     /// service.
     pub fn hold_back(&self) -> Result<(), Error> {
         let mut state = self.unburied()?;
         state.usable()?;
         state.nothing_prepared()?;
+        // A row that comes back to a reader would come back to the queue that is replaced.
+        match state.readers.iter().map(|reader| reader.out.len()).sum() {
+            0 => {}
+            rows => return Err(Error::Reading { rows }),
+        }
         state.held_back += 1;
         state.copying = Some(Copying::default());
         Ok(())
@@ -90,7 +96,7 @@ impl Queue {
     /// [`Error::Prepared`]; those of [`Queue::publish`], on both.
     pub fn copied_to(&self, copy: &Arc<Queue>) -> Result<(), Error> {
         let mut state = self.settled()?;
-        let result = complete(&mut state, copy);
+        let result = complete(&mut state, &self.definition().readers, copy);
         state.maintaining = false;
         self.give_turn(&mut state);
         result
@@ -125,7 +131,7 @@ impl Queue {
     ) -> Result<(), Error> {
         let mut state = self.settled()?;
         // Nobody can end a row meanwhile, because that takes this queue's lock.
-        let result = complete(&mut state, copy).and_then(|()| {
+        let result = complete(&mut state, &self.definition().readers, copy).and_then(|()| {
             let (owned, known) = (state.owned_copies(), state.known_copies(self.clock()));
             let epoch = copy.adopt_owners(&owned, known)?;
             replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch)
@@ -144,7 +150,7 @@ impl Queue {
 
     /// Takes over which rows are gone or kept, which came by relay, which numbers leases had, and which keys
     /// came a short time ago.
-    fn adopt(&self, gone: &[RowId], known: &Known) -> Result<(), Error> {
+    fn adopt(&self, gone: &[RowId], known: Known) -> Result<(), Error> {
         let kept: Vec<RowId> = known.kept.iter().flat_map(|run| run.first..run.end()).map(RowId).collect();
         if !kept.is_empty() {
             // In a closed segment a checkpoint says which rows are there, also when they have gone with their
@@ -159,6 +165,9 @@ impl Queue {
             state.leases.follow(known.numbers);
             state.recent.adopt(&known.recent);
             state.index.replace_kept(&known.kept)?;
+            for (reader, ended) in state.readers.iter_mut().zip(known.ended) {
+                reader.ended = ended;
+            }
             self.schedule_due(&mut state, self.clock().up_ms);
             self.note_rows(&state);
             drop(state);
@@ -219,8 +228,8 @@ impl Queue {
     }
 }
 
-/// Has the copy take over which of its rows are gone, unless it already has.
-fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
+/// Has the copy take over which of its rows are gone, unless it already has. `names`: the readers here.
+fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<(), Error> {
     state.usable()?;
     // One may have been on its way when the queue was held back.
     state.nothing_prepared()?;
@@ -239,10 +248,35 @@ fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
         gone.extend(kept.drain(..).flat_map(|run| run.first..run.end()).map(RowId));
         gone.sort_unstable();
     }
+    let ended = reading_there(copying, names, copy, &mut kept);
+    if let Some((first, rest)) = ended.split_first() {
+        // A reader that the copy does not have was the last that had not ended them.
+        let rows = first.runs().flat_map(|(first, end)| first..end);
+        gone.extend(rows.filter(|id| rest.iter().all(|ids| ids.end_of(*id).is_some())).map(RowId));
+        gone.sort_unstable();
+        gone.dedup();
+    }
     let (journal, numbers) = (state.journal.clone(), state.leases.ceiling());
-    copy.adopt(&gone, &Known { journal, numbers, recent: state.recent.list(now_ms), kept })?;
+    copy.adopt(&gone, Known { journal, numbers, recent: state.recent.list(now_ms), kept, ended })?;
     state.copying.iter_mut().for_each(|copying| copying.copy = Some(copy.clone()));
     Ok(())
+}
+
+/// What each reader of a copy has ended there: what the one of the same name has ended here. A new one begins
+/// with the oldest row that is kept, so these are not kept there but wait for it.
+fn reading_there(copying: &Copying, names: &[String], copy: &Queue, kept: &mut Vec<KeptRun>) -> Vec<Ids> {
+    let here = |name: &String| names.iter().position(|reader| reader == name);
+    let readers: Vec<Option<usize>> = copy.definition().readers.iter().map(here).collect();
+    let mut ended = vec![Ids::default(); readers.len()];
+    let waits = readers.contains(&None);
+    let kept: Vec<KeptRun> = if waits { std::mem::take(kept) } else { Vec::new() };
+    for (reader, ids) in readers.iter().zip(&mut ended) {
+        let Some(nth) = reader else { continue };
+        let rows = copying.reading.iter().filter(|(_, readers)| readers >> nth & 1 == 1);
+        rows.for_each(|(row, _)| ids.add(*row, row + 1));
+        kept.iter().for_each(|run| ids.add(run.first, run.end()));
+    }
+    ended
 }
 
 impl State {
@@ -270,12 +304,15 @@ struct Known {
     recent: Vec<Recent>,
     /// Rows of the copy that were ended here and are kept.
     kept: Vec<KeptRun>,
+    /// For each reader of the copy: the rows that it has ended, and another one has not.
+    ended: Vec<Ids>,
 }
 
 impl Known {
     fn is_any(&self) -> bool {
         let known = self.journal != Journal::default() || self.numbers > 0;
-        known || !self.recent.is_empty() || !self.kept.is_empty()
+        let read = self.ended.iter().any(|ended| ended.count() > 0);
+        known || read || !self.recent.is_empty() || !self.kept.is_empty()
     }
 }
 

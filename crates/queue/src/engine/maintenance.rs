@@ -268,6 +268,8 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
             kept: segment.kept(),
         })
     });
+    // Those that are about to wait again do so when that is written.
+    let cut: Vec<_> = state.gather.again.iter().map(|(_, run)| *run).collect();
     Checkpoint {
         incarnation: state.incarnation,
         replay_from: state.log.as_ref().map_or(1, |log| log.file().name().number),
@@ -279,6 +281,7 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         leases: state.leases.snapshot(queue.clock()),
         pasts: state.leases.pasts(),
         recent: state.recent.list(queue.shared.now_ms()),
-        kept: state.index.keeps.runs_and(&state.gather.again),
+        kept: state.index.keeps.runs_and(&cut),
+        ended: state.readers.iter().map(|reader| reader.ended.clone()).collect(),
     }
 }

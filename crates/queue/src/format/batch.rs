@@ -8,6 +8,7 @@ use crate::format::keep::KEEP;
 use crate::format::lease::LEASES;
 use crate::format::order::{DUE, FIFO, PRIORITY};
 use crate::format::policy::POLICIES;
+use crate::format::reader::READERS;
 use crate::format::record::RowId;
 use crate::format::transaction::TRANSACTIONS;
 use crate::format::wire::{Reader, checksum};
@@ -53,7 +54,7 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP;
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP | READERS;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

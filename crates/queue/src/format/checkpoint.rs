@@ -14,6 +14,7 @@ use crate::format::lease::{LEASES, Leases};
 use crate::format::order::{DUE, Order};
 use crate::format::origin::Journal;
 use crate::format::policy::{POLICIES, Past, Policy, decode_pasts, encode_pasts};
+use crate::format::reader::{Ids, READERS, decode_ended, decode_names, encode_ended, encode_names};
 use crate::format::record::RowId;
 use crate::format::transaction::{TRANSACTIONS, Transactions};
 use crate::format::wire::{Reader, checksum, put_varint};
@@ -56,6 +57,8 @@ pub struct Definition {
     pub dedupe: Option<Dedupe>,
     /// For how long rows that were ended can still be read and given again, milliseconds; 0: not at all.
     pub keep_ms: u64,
+    /// The names of those who are each given every row; none: a row is given once.
+    pub readers: Vec<String>,
 }
 
 impl Definition {
@@ -70,7 +73,8 @@ impl Definition {
         let transactions = if self.transactional { TRANSACTIONS } else { 0 };
         let dedupe = if self.dedupe.is_some() { DEDUPE } else { 0 };
         let keep = if self.is_keeping() { KEEP } else { 0 };
-        transactions | self.policy.features() | self.order.features() | dedupe | keep
+        let readers = if self.readers.is_empty() { 0 } else { READERS };
+        transactions | self.policy.features() | self.order.features() | dedupe | keep | readers
     }
 }
 
@@ -106,11 +110,14 @@ pub(crate) struct Checkpoint {
     pub(crate) recent: Vec<Recent>,
     /// Rows that were ended and are kept, in the order in which they were ended.
     pub(crate) kept: Vec<KeptRun>,
+    /// For each reader: the rows that it has ended, and another one has not.
+    pub(crate) ended: Vec<Ids>,
 }
 
 impl Checkpoint {
     /// The checkpoint of an empty queue whose log begins with this segment.
     pub(crate) fn first(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
+        let ended = vec![Ids::default(); definition.readers.len()];
         Checkpoint {
             incarnation,
             replay_from: segment,
@@ -123,6 +130,7 @@ impl Checkpoint {
             pasts: Vec::new(),
             recent: Vec::new(),
             kept: Vec::new(),
+            ended,
         }
     }
 
@@ -166,6 +174,10 @@ impl Checkpoint {
         if self.definition.is_keeping() {
             put_varint(&mut body, self.definition.keep_ms);
             encode_kept(&self.kept, &mut body);
+        }
+        if !self.definition.readers.is_empty() {
+            encode_names(&self.definition.readers, &mut body);
+            self.ended.iter().for_each(|ended| encode_ended(ended, &mut body));
         }
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
@@ -240,7 +252,12 @@ impl Checkpoint {
             keep_ms = reader.varint().filter(|keep_ms| *keep_ms > 0)?;
             kept = decode_kept(reader)?;
         }
-        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms };
+        let (mut readers, mut ended) = (Vec::new(), Vec::new());
+        if features & READERS != 0 {
+            readers = decode_names(reader)?;
+            ended = readers.iter().map(|_| decode_ended(reader)).collect::<Option<_>>()?;
+        }
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, readers };
         Some(Checkpoint {
             incarnation,
             replay_from,
@@ -253,6 +270,7 @@ impl Checkpoint {
             pasts,
             recent,
             kept,
+            ended,
         })
     }
 
@@ -349,8 +367,8 @@ mod tests {
     use std::path::Path;
 
     use super::{
-        Checkpoint, Definition, KNOWN_FEATURES, KeptRun, Listed, Order, PREFIX, Sync, checksum, encode_kept,
-        put_varint,
+        Checkpoint, Definition, Ids, KNOWN_FEATURES, KeptRun, Listed, Order, PREFIX, Sync, checksum, encode_ended,
+        encode_kept, encode_names, put_varint,
     };
     use crate::Error;
     use crate::format::batch::SegmentName;
@@ -387,7 +405,10 @@ mod tests {
         let recent = vec![Recent { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
         let keep_ms = 3_600_000;
         let kept = vec![KeptRun { first: 70, count: 2, ended_s: 1_700_000_000 }];
-        let definition = Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms };
+        let readers = vec!["audit".to_owned(), "mail".to_owned()];
+        let mut ended = vec![Ids::default(), Ids::default()];
+        ended[1].add(70, 71);
+        let definition = Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms, readers };
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
         let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
         let leases = Leases { ceiling: 64, rows: vec![lease] };
@@ -405,6 +426,7 @@ mod tests {
             pasts,
             recent,
             kept,
+            ended,
         }
     }
 
@@ -445,12 +467,12 @@ mod tests {
         let with = example();
         let (policy, order) = (Policy::default(), Order::default());
         let definition =
-            Definition { transactional: false, policy, order, dedupe: None, keep_ms: 0, ..with.definition.clone() };
+            Definition { sync: with.definition.sync, schema: with.definition.schema.clone(), policy, order, ..Definition::default() };
         let (transactions, leases, pasts) = (Transactions::default(), Leases::default(), Vec::new());
         let segments = with.segments.iter().map(|listed| Listed { later: false, kept: 0, ..listed.clone() }).collect();
-        let (recent, kept) = (Vec::new(), Vec::new());
+        let (recent, kept, ended) = (Vec::new(), Vec::new(), Vec::new());
         let without =
-            Checkpoint { definition, segments, transactions, leases, pasts, recent, kept, ..with.clone() };
+            Checkpoint { definition, segments, transactions, leases, pasts, recent, kept, ended, ..with.clone() };
         let (mut list, bytes) = (Vec::new(), without.encode());
         with.transactions.encode(&mut list);
         with.leases.encode(&mut list);
@@ -463,6 +485,8 @@ mod tests {
         put_varint(&mut list, with.segments[0].kept);
         put_varint(&mut list, with.definition.keep_ms);
         encode_kept(&with.kept, &mut list);
+        encode_names(&with.definition.readers, &mut list);
+        with.ended.iter().for_each(|ended| encode_ended(ended, &mut list));
         assert_eq!(bytes.len() + list.len(), with.encode().len());
         assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
         assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);

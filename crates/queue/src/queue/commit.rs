@@ -188,14 +188,18 @@ impl Queue {
                 None if due_ms > 0 => state.postpone(id, due_ms)?,
                 None => {
                     if state.index.has_priorities() {
-                        state.conditions.came_back(Turn { priority: ranked.priority, id });
+                        state.came_back(Turn { priority: ranked.priority, id });
                     }
                     new.push(Candidate { id, row: Some(bytes) });
                 }
             }
         }
+        for (reader, first, count) in &gather.read {
+            let rows: Vec<RowId> = (first.0..first.0 + count).map(RowId).collect();
+            self.apply_read(state, *reader, &rows)?;
+        }
         gather.pasts.iter().for_each(|(row, past)| state.leases.set_past(*row, past.clone()));
-        let mut back = self.apply_again(state, &gather.again)?;
+        let mut back = self.apply_again(state, gather)?;
         for (runs, ending) in [(&gather.acknowledged, Ending::Done), (&gather.discarded, self.gone())] {
             let gone = runs.iter().flat_map(|(first, count)| first.0..first.0 + count);
             self.take_out(state, gone.map(RowId), ending)?;
@@ -209,7 +213,7 @@ impl Queue {
         state.counters.rows_written += gather.rows.len() as u64;
         state.written.count(now_ms, gather.rows.len() as u64);
         state.counters.batches += 1;
-        state.counters.removals += u64::from(!gather.acknowledged.is_empty() || !gather.discarded.is_empty());
+        state.counters.removals += u64::from(!gather.acknowledged.is_empty() || !gather.discarded.is_empty() || !gather.read.is_empty());
         if self.definition().sync == Sync::Interval {
             self.settle_later(state);
         }
@@ -249,6 +253,9 @@ impl Queue {
             }
             let gone =
                 if ending == Ending::Done { state.index.end(id, now_ms)? } else { state.index.remove(id)? };
+            if !state.readers.is_empty() {
+                state.forget_reading(id);
+            }
             state.counters.rows_removed += u64::from(gone);
         }
         state.later.trim(&mut state.index)?;

@@ -21,14 +21,19 @@ pub(crate) struct Copying {
     pub(crate) before: Vec<KeptRun>,
     /// Rows that were kept when they were read: their ids in the copy, and when they were ended.
     pub(crate) kept: Vec<KeptRun>,
+    /// Rows that readers had ended and others had not: their ids in the copy, and a bit for each reader.
+    pub(crate) reading: Vec<(u64, u64)>,
     /// The copy, once it is complete: rows that are ended here are ended in the copy first.
     pub(crate) copy: Option<Arc<Queue>>,
 }
 
 impl Copying {
-    /// Notes the next row that is read.
-    pub(crate) fn note(&mut self, id: RowId, is_owned: bool) {
+    /// Notes the next row that is read; `readers`: a bit for each that has ended it.
+    pub(crate) fn note(&mut self, id: RowId, is_owned: bool, readers: u64) {
         self.read += 1;
+        if readers != 0 {
+            self.reading.push((self.read, readers));
+        }
         if is_owned {
             self.rows.insert(id, RowId(self.read));
         }

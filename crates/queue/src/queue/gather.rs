@@ -9,7 +9,7 @@ use crate::format::origin::Origin;
 use crate::format::policy::Past;
 use crate::format::record::{
     ROW_SUM, RowId, encode_acknowledge, encode_again, encode_decide, encode_discard, encode_key, encode_lease, encode_past, encode_prepare,
-    encode_row,
+    encode_read, encode_row, encode_unread,
 };
 use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;
@@ -56,8 +56,12 @@ pub(crate) struct Gather {
     pub(crate) acknowledged: Vec<(RowId, u64)>,
     /// Rows that will be gone then and are not kept, whatever the queue keeps.
     pub(crate) discarded: Vec<(RowId, u64)>,
-    /// Kept rows that will wait again then.
-    pub(crate) again: Vec<KeptRun>,
+    /// Kept rows that will wait again then: for this reader, or for all.
+    pub(crate) again: Vec<(Option<usize>, KeptRun)>,
+    /// Rows that a reader will have ended then: its number, the first, how many.
+    pub(crate) read: Vec<(usize, RowId, u64)>,
+    /// Rows that a reader will not have ended any more: its number, the first, the end.
+    pub(crate) read_again: Vec<(usize, u64, u64)>,
     /// Records of what is so already, whether this batch can be written or not.
     settled: Vec<u8>,
     /// Whether somebody relies on it when it is written. Else it is not synced for its own sake.
@@ -186,11 +190,38 @@ impl Gather {
     }
 
     /// Records that kept rows wait again; this is applied when the batch is written.
-    pub(crate) fn again(&mut self, rows: Vec<KeptRun>) {
+    pub(crate) fn again(&mut self, reader: Option<usize>, rows: Vec<KeptRun>) {
         self.begin();
         self.awaited = true;
-        rows.iter().for_each(|run| encode_again(&mut self.bytes, RowId(run.first), run.count));
-        self.again.extend(rows);
+        rows.iter().for_each(|run| encode_again(&mut self.bytes, reader, RowId(run.first), run.count));
+        self.again.extend(rows.into_iter().map(|run| (reader, run)));
+    }
+
+    /// Records that a reader has not ended rows any more; this is applied when the batch is written.
+    pub(crate) fn read_again(&mut self, reader: usize, rows: &[(u64, u64)]) {
+        self.begin();
+        self.awaited = true;
+        for (first, end) in rows {
+            encode_unread(&mut self.bytes, reader, RowId(*first), end - first);
+            self.read_again.push((reader, *first, *end));
+        }
+    }
+
+    /// Records that a reader has ended rows; this is applied when the batch is written.
+    pub(crate) fn end_read(&mut self, reader: usize, rows: &[RowId]) {
+        self.begin();
+        self.awaited = true;
+        for (first, count) in runs(rows) {
+            encode_read(&mut self.bytes, reader, first, count);
+            self.read.push((reader, first, count));
+        }
+    }
+
+    /// Records that a reader has ended rows; it is so already.
+    pub(crate) fn record_read(&mut self, reader: usize, rows: &[RowId]) {
+        for (first, count) in runs(rows) {
+            self.settle(|bytes| encode_read(bytes, reader, first, count));
+        }
     }
 
     /// The bytes of a row.

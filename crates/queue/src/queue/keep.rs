@@ -3,10 +3,9 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::Error;
-use crate::format::keep::KeptRun;
 use crate::format::record::RowId;
 use crate::queue::Queue;
-use crate::queue::gather::Ending;
+use crate::queue::gather::{Ending, Gather};
 use crate::queue::state::State;
 
 /// Rows that go or wait again in one turn, before others get the queue.
@@ -47,11 +46,23 @@ impl Queue {
     /// [`Error::NotKept`]; those of [`Queue::publish`]: those before are then given again, and the others are
     /// kept on.
     pub fn replay(&self, ended: &Ended) -> Result<u64, Error> {
+        self.replay_to(None, ended)
+    }
+
+    /// Like [`Queue::replay`], but the rows wait for this reader only; also those that it has ended and
+    /// another reader has not. When the reader ended these is not known, so a time leaves them out.
+    ///
+    /// # Errors
+    /// Those of [`Queue::replay`].
+    pub fn replay_to(&self, reader: Option<usize>, ended: &Ended) -> Result<u64, Error> {
         if !self.definition.is_keeping() {
             return Err(Error::NotKept);
         }
         let (mut rows, seconds) = (ended.rows.start.0..ended.rows.end.0, ended.seconds());
-        let mut replayed = 0;
+        let mut replayed = match reader {
+            Some(reader) if ended.within_ms == (0..=u64::MAX) => self.replay_unended(reader, &ended.rows)?,
+            _ => 0,
+        };
         loop {
             let mut state = self.room()?;
             if state.copying.is_some() {
@@ -62,22 +73,28 @@ impl Queue {
             let Some(last) = cut.last() else { return Ok(replayed) };
             rows.start = last.end();
             let rows_cut: u64 = cut.iter().map(|run| run.count).sum();
-            state.gather.again(cut);
+            state.gather.again(reader, cut);
             self.commit(state)?;
             replayed += rows_cut;
         }
     }
 
     /// Has rows wait again that a batch gives again. Returns them.
-    pub(crate) fn apply_again(&self, state: &mut State, runs: &[KeptRun]) -> Result<Vec<RowId>, Error> {
+    pub(crate) fn apply_again(&self, state: &mut State, gather: &Gather) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
-        for run in runs {
+        for (reader, run) in &gather.again {
             for id in state.index.revive_run(RowId(run.first), run.count)? {
-                state.conditions.came_back(state.index.turn(id)?);
+                if let Some(reader) = reader {
+                    let others = state.readers.iter_mut().enumerate().filter(|(nth, _)| nth != reader);
+                    others.for_each(|(_, other)| other.ended.add(id.0, id.0 + 1));
+                }
+                let turn = state.index.turn(id)?;
+                state.came_back(turn);
                 back.push(id);
             }
         }
         state.counters.replayed += back.len() as u64;
+        back.extend(self.apply_read_again(state, gather)?);
         Ok(back)
     }
 

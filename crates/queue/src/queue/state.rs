@@ -16,6 +16,7 @@ use crate::queue::lease::LeaseBook;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::progress::Conditions;
 use crate::queue::rate::Rate;
+use crate::queue::reader::Reader;
 use crate::queue::waiter::Registration;
 use crate::store::log::Log;
 use crate::{Counters, Error};
@@ -70,6 +71,8 @@ pub(crate) struct State {
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseBook,
+    /// Those who are each given every row, in the order of the definition.
+    pub(crate) readers: Vec<Reader>,
     /// Rows that are due later.
     pub(crate) later: Later,
     /// Keys of rows that came a short time ago, in a queue that leaves doubles out.
@@ -126,6 +129,7 @@ impl State {
             tickets: 0,
             owners: BTreeMap::new(),
             leases: LeaseBook::default(),
+            readers: Vec::new(),
             later: Later::default(),
             recent: RecentKeys::default(),
             expected: BTreeSet::new(),
@@ -160,7 +164,8 @@ impl State {
             self.deciding.remove(tx);
         });
         self.expect_no_more(gather);
-        self.index.keep_on(&gather.again);
+        let cut: Vec<_> = gather.again.iter().map(|(_, run)| *run).collect();
+        self.index.keep_on(&cut);
         self.gather.inherit(gather);
     }
 
@@ -209,7 +214,8 @@ impl State {
                 self.postpone(*id, due_ms)?;
                 continue;
             }
-            self.conditions.came_back(self.index.turn(*id)?);
+            let turn = self.index.turn(*id)?;
+            self.came_back(turn);
             back.push(*id);
         }
         Ok(back)
@@ -227,7 +233,8 @@ impl State {
     pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
         let arrived = self.index.arrive(id)?;
         if arrived {
-            self.conditions.came_back(self.index.turn(id)?);
+            let turn = self.index.turn(id)?;
+            self.came_back(turn);
         }
         Ok(arrived)
     }

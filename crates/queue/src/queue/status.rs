@@ -38,7 +38,8 @@ impl Queue {
             memory: (state.index.memory()
                 + state.leases.memory()
                 + state.later.memory()
-                + state.recent.memory()) as u64,
+                + state.recent.memory()
+                + state.readers.iter().map(|reader| reader.ended.memory()).sum::<usize>()) as u64,
             waiters: state.waiters.len() as u64,
             written_per_s: state.written.per_second(now_ms),
             removed_per_s: state.removed.per_second(now_ms),

@@ -205,9 +205,11 @@ fn note_copied(state: &mut State, id: RowId) -> Result<(), Error> {
     let leases = &state.leases;
     let is_known = leases.get(id).is_some() || leases.past(id).is_some();
     let is_owned = is_known || state.owners.contains_key(&id);
+    let ended = state.readers.iter().map(|reader| u64::from(reader.ended.end_of(id.0).is_some()));
+    let readers = ended.enumerate().fold(0, |bits, (nth, ended)| bits | ended << nth);
     state.copying.iter_mut().for_each(|copying| match ended_s {
         Some(ended_s) => copying.note_kept(ended_s),
-        None => copying.note(id, is_owned),
+        None => copying.note(id, is_owned, readers),
     });
     Ok(())
 }

@@ -103,7 +103,7 @@ impl Session {
                 .filter(|held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch)
             {
                 Some(held) => held.rows.extend(ids),
-                None => self.unsettled.push(Held { queue, epoch, rows: ids.collect() }),
+                None => self.unsettled.push(Held { queue, epoch, rows: ids.collect(), reader: None }),
             }
         }
         Ok(())
@@ -294,6 +294,9 @@ pub(super) fn claim(
 
 /// Has somebody own a row that waits or is due later; false when it does neither.
 fn take_one(queue: &Queue, state: &mut State, id: RowId, ownership: Ownership) -> Result<bool, Error> {
+    if state.is_being_read(id) {
+        return Ok(false);
+    }
     queue.hasten(state, id)?;
     let waits = state.is_waiting(id)?;
     if waits {

@@ -198,11 +198,11 @@ impl Filter for Prefix {
 }
 
 pub(crate) fn all(queue: &Arc<Queue>) -> Target {
-    Target { queue: queue.clone(), filter: None }
+    Target { queue: queue.clone(), filter: None, reader: None }
 }
 
 pub(crate) fn only(queue: &Arc<Queue>, prefix: &str) -> Target {
-    Target { queue: queue.clone(), filter: Some(Arc::new(Prefix(prefix.to_owned()))) }
+    Target { queue: queue.clone(), filter: Some(Arc::new(Prefix(prefix.to_owned()))), reader: None }
 }
 
 pub(crate) fn poll(rows_max: usize) -> Patience<'static> {
@@ -287,6 +287,23 @@ impl Ranked {
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         Ranked { disk, engine, queue }
     }
+}
+
+/// A queue that keeps rows for a minute, with these readers.
+pub(crate) fn read_by(sync: Sync, readers: &[&str]) -> Definition {
+    let readers = readers.iter().map(|&name| name.to_owned()).collect();
+    Definition { keep_ms: 60_000, readers, ..transactional(sync) }
+}
+
+/// All rows, for this reader.
+pub(crate) fn for_reader(queue: &Arc<Queue>, name: &str) -> Target {
+    Target { reader: Some(queue.reader(name).unwrap()), ..all(queue) }
+}
+
+/// Has a reader take so many rows. Returns them.
+pub(crate) fn read(taker: &mut Session, queue: &Arc<Queue>, name: &str, rows_max: usize) -> Vec<String> {
+    taker.wait(&[for_reader(queue, name)], &mut poll(rows_max)).unwrap();
+    rows(taker, queue)
 }
 
 /// The rows of a queue that were ended and are kept.
