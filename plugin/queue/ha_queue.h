@@ -15,7 +15,7 @@
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
   ulonglong tries;
-  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe;
+  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *readers;
   ulonglong dedupe_for, keep; /* seconds */
 };
 

@@ -342,6 +342,10 @@ typedef struct {
    For how long rows that were ended are kept, milliseconds; 0: not at all.
    */
   uint64_t keep_ms;
+  /*
+   The names of those who are each given every row, with commas between them; empty for none.
+   */
+  rq_slice readers;
 } rq_definition;
 
 /*
@@ -403,6 +407,28 @@ typedef struct {
 typedef int (*rq_each_fn)(void *context, rq_slice folder, const rq_status *status);
 
 /*
+ What a reader has before it.
+ */
+typedef struct {
+  rq_slice name;
+  uint64_t waiting;
+  uint64_t owned;
+  /*
+   The first row that it has not ended, or the next new one.
+   */
+  uint64_t next;
+  /*
+   When that one was inserted: milliseconds since 1970; 0 when there is none.
+   */
+  uint64_t oldest_ms;
+} rq_reader;
+
+/*
+ Called with a reader; any result but 0 ends the calls.
+ */
+typedef int (*rq_each_reader_fn)(void *context, rq_slice folder, const rq_reader *reader);
+
+/*
  A row that somebody owns.
  */
 typedef struct {
@@ -433,6 +459,10 @@ typedef struct {
    Empty for all rows.
    */
   rq_slice condition;
+  /*
+   The name of one of its readers; empty for none.
+   */
+  rq_slice reader;
 } rq_target;
 
 /*
@@ -540,9 +570,10 @@ int rq_compact(const rq_queue *queue, rq_error *error);
 
 /*
  Gives rows again that were ended and are kept: those with numbers from `first` to `last` that were ended
- from `from_ms` to `to_ms`, milliseconds since 1970. `given` receives how many.
+ from `from_ms` to `to_ms`, milliseconds since 1970; to this reader, unless its name is empty. `given`
+ receives how many.
  */
-int rq_replay(const rq_queue *queue, uint64_t first, uint64_t last, uint64_t from_ms, uint64_t to_ms, uint64_t *given, rq_error *error);
+int rq_replay(const rq_queue *queue, rq_slice reader, uint64_t first, uint64_t last, uint64_t from_ms, uint64_t to_ms, uint64_t *given, rq_error *error);
 
 /*
  Lets nobody take a row until `rq_resume`.
@@ -610,6 +641,11 @@ uint64_t rq_rows(const rq_queue *queue);
  Calls `each` for every open queue with its folder.
  */
 int rq_each(rq_each_fn each, void *context);
+
+/*
+ Calls `each` for every reader of every open queue.
+ */
+int rq_each_reader(rq_each_reader_fn each, void *context);
 
 /*
  Calls `each` for every owned row of every open queue.

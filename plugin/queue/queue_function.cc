@@ -305,7 +305,7 @@ static longlong evaluate_queue_replay(THD *thd, Call *call, const UDF_ARGS *args
   queue_opened table;
   rq_error error;
   Bound from, to;
-  if (queue_is_read_only(thd) || !table.open(thd, queue_text_of(thd, args, 0), SELECT_ACL | INSERT_ACL) ||
+  if (queue_is_read_only(thd) || !table.open_for_reader(thd, queue_text_of(thd, args, 0), SELECT_ACL | INSERT_ACL) ||
       !bound_of(thd, args, 1, &from) || !bound_of(thd, args, 2, &to))
     return call->null();
   if (!from.is_none && !to.is_none && from.is_time != to.is_time) {
@@ -321,7 +321,8 @@ static longlong evaluate_queue_replay(THD *thd, Call *call, const UDF_ARGS *args
     my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: the first is after the last", MYF(0));
     return call->null();
   }
-  if (rq_replay(table.queue, first, last, from_ms, to_ms, &given, &error)) {
+  const rq_slice reader= {reinterpret_cast<const uchar *>(table.reader.data()), table.reader.size()};
+  if (rq_replay(table.queue, reader, first, last, from_ms, to_ms, &given, &error)) {
     queue_raise(error);
     return call->null();
   }

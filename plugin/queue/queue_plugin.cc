@@ -30,6 +30,7 @@ static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_STRING("dedupe", dedupe),
     HA_TOPTION_NUMBER("dedupe_for", dedupe_for, queue_dedupe_for, 0, 31536000, 1),
     HA_TOPTION_NUMBER("keep", keep, 0, 0, 315360000, 1),
+    HA_TOPTION_STRING("readers", readers),
     HA_TOPTION_END};
 
 static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2, "the order of these words");
@@ -257,5 +258,6 @@ maria_declare_plugin(queue)
       PLUGIN_LICENSE_GPL, nullptr, nullptr, 0x0001, nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA
 },
 QUEUE_SCHEMA("QUEUES", "What is in queues", queue_schema_queues_init),
-QUEUE_SCHEMA("QUEUE_OWNED", "Rows of queues that somebody owns", queue_schema_owned_init)
+QUEUE_SCHEMA("QUEUE_OWNED", "Rows of queues that somebody owns", queue_schema_owned_init),
+QUEUE_SCHEMA("QUEUE_READERS", "What readers of queues have before them", queue_schema_readers_init)
 maria_declare_plugin_end;

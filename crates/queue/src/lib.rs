@@ -74,12 +74,24 @@ pub use take::session::{Interrupter, Session};
 pub use take::transaction::{Mark, PreparedTransaction, Transaction};
 pub use take::wait::{Patience, Target, Waited};
 
-/// Which rows a taker wants. It must always answer the same for the same row: a row that did not match is not
-/// looked at again.
+/// Which rows a taker wants. It must always answer the same for the same row, with the same tries: a row that
+/// did not match is not looked at again until it comes back.
 pub trait Filter: Send + std::marker::Sync {
     /// Identifies the filter: two filters of one queue with the same text must answer the same.
     fn text(&self) -> &str;
 
     /// Whether the taker wants this row.
     fn matches(&self, row: &[u8]) -> bool;
+
+    /// Whether the answer depends on the tries of the row.
+    fn asks_tries(&self) -> bool {
+        false
+    }
+
+    /// Whether the taker wants this row, of which so many tries have failed, the last one for this reason; it is
+    /// empty when nobody said.
+    fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
+        let (_, _) = (failed, why);
+        self.matches(row)
+    }
 }

@@ -139,6 +139,8 @@ pub struct RqDefinition {
     pub(crate) dedupe_ms: u64,
     /// For how long rows that were ended are kept, milliseconds; 0: not at all.
     pub(crate) keep_ms: u64,
+    /// The names of those who are each given every row, with commas between them; empty for none.
+    pub(crate) readers: RqSlice,
 }
 
 /// What is known of a row besides.
@@ -166,6 +168,8 @@ pub struct RqTarget {
     pub(crate) queue: *const Queue,
     /// Empty for all rows.
     pub(crate) condition: RqSlice,
+    /// The name of one of its readers; empty for none.
+    pub(crate) reader: RqSlice,
 }
 
 /// What is in a queue and what happened in it.
@@ -257,6 +261,22 @@ pub struct RqOwned {
     pub(crate) until_ms: u64,
     pub(crate) failed: u64,
 }
+
+/// What a reader has before it.
+#[repr(C)]
+pub struct RqReader {
+    pub(crate) name: RqSlice,
+    pub(crate) waiting: u64,
+    pub(crate) owned: u64,
+    /// The first row that it has not ended, or the next new one.
+    pub(crate) next: u64,
+    /// When that one was inserted: milliseconds since 1970; 0 when there is none.
+    pub(crate) oldest_ms: u64,
+}
+
+/// Called with a reader; any result but 0 ends the calls.
+pub type RqEachReader =
+    extern "C" fn(context: *mut c_void, folder: RqSlice, reader: *const RqReader) -> c_int;
 
 /// Called with an owned row; any result but 0 ends the calls.
 pub type RqEachOwned = extern "C" fn(context: *mut c_void, folder: RqSlice, owned: *const RqOwned) -> c_int;

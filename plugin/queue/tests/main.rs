@@ -36,6 +36,8 @@ mod lease;
 mod policy;
 #[path = "main/priority.rs"]
 mod priority;
+#[path = "main/reader.rs"]
+mod reader;
 #[path = "main/relay.rs"]
 mod relay;
 #[path = "main/server.rs"]

@@ -123,8 +123,9 @@ fn matches(state: &mut State, filter: Option<&dyn Filter>, candidate: &Candidate
     let Some(filter) = filter else { return Ok(true) };
     state.counters.evaluations += 1;
     if let Some(row) = candidate.row {
-        return Ok(filter.matches(row));
+        return Ok(state.is_wanted(filter, candidate.id, row));
     }
     let Some(place) = state.index.locate(candidate.id)? else { return Ok(false) };
-    Ok(filter.matches(&place.read(candidate.id)?))
+    let row = place.read(candidate.id)?;
+    Ok(state.is_wanted(filter, candidate.id, &row))
 }

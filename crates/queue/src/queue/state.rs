@@ -19,7 +19,7 @@ use crate::queue::rate::Rate;
 use crate::queue::reader::Reader;
 use crate::queue::waiter::Registration;
 use crate::store::log::Log;
-use crate::{Counters, Error};
+use crate::{Counters, Error, Filter};
 
 /// How moving rows without tries left goes on.
 #[derive(Debug, Default)]
@@ -145,6 +145,15 @@ impl State {
             written: Rate::default(),
             removed: Rate::default(),
         }
+    }
+
+    /// Whether a taker wants a row with these bytes.
+    pub(crate) fn is_wanted(&self, filter: &dyn Filter, id: RowId, row: &[u8]) -> bool {
+        if !filter.asks_tries() {
+            return filter.matches(row);
+        }
+        let known = self.leases.known(id, false);
+        filter.matches_tried(row, known.failed, &known.why)
     }
 
     /// Returns an error when the queue is out of service.

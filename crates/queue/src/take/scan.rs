@@ -101,5 +101,6 @@ fn look(
     }
     state.counters.evaluations += 1;
     let Some(place) = state.index.locate(id)? else { return Ok(false) };
-    Ok(filter.matches(&place.read(id)?))
+    let row = place.read(id)?;
+    Ok(state.is_wanted(filter, id, &row))
 }
