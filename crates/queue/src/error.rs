@@ -120,14 +120,18 @@ pub enum Error {
     ReaderLease,
 
     /// Readers have rows, so that the queue can't be copied.
-    #[error("{rows} rows are with readers; end them or give them back first, and let no reader take more meanwhile")]
+    #[error(
+        "{rows} rows are with readers; end them or give them back first, and let no reader take more meanwhile"
+    )]
     Reading {
         /// How many.
         rows: usize,
     },
 
     /// The queue keeps no rows that were ended.
-    #[error("the queue was created without KEEP, so rows that were ended are gone; ALTER TABLE ... KEEP=seconds keeps those that are ended from then on")]
+    #[error(
+        "the queue was created without KEEP, so rows that were ended are gone; ALTER TABLE ... KEEP=seconds keeps those that are ended from then on"
+    )]
     NotKept,
 
     /// The queue is being copied, so that no transaction can be prepared and no row given again.

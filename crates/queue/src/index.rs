@@ -391,7 +391,8 @@ impl Index {
 
     fn rows_in(&mut self, (first, count): (u64, u64), waiting: bool) -> Result<Vec<RowId>, Error> {
         let (mut rows, mut from) = (Vec::new(), RowId(first));
-        let next = |index: &mut Index, from| if waiting { index.next_in_wait(from) } else { index.next_live(from) };
+        let next =
+            |index: &mut Index, from| if waiting { index.next_in_wait(from) } else { index.next_live(from) };
         while let Some(id) = next(self, from)?.filter(|id| id.0 < first.saturating_add(count)) {
             rows.push(id);
             from = RowId(id.0 + 1);

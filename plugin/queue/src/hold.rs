@@ -76,11 +76,7 @@ pub unsafe extern "C" fn rq_hold_back(
 /// Begins a walk over all rows of a queue that is held back; with `kept` also over those that were ended and
 /// are kept, which a copy that is no queue must not have.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_scan(
-    hold: *const RqHold,
-    kept: c_int,
-    cursor: *mut *mut RqCursor,
-) -> c_int {
+pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, kept: c_int, cursor: *mut *mut RqCursor) -> c_int {
     guard(std::ptr::null_mut(), None, || {
         // SAFETY: the caller's handle.
         let queue = unsafe { &(*hold).queue };

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use queue::{
-    Backoff, Column, Dedupe, Definition, Ended, Error, Kind, Order, Place, Policy, Queue, READERS_MAX, RowId, Schema,
-    Sync,
+    Backoff, Column, Dedupe, Definition, Ended, Error, Kind, Order, Place, Policy, Queue, READERS_MAX, RowId,
+    Schema, Sync,
 };
 
 use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
@@ -151,8 +151,7 @@ pub unsafe extern "C" fn rq_create(
         let keep_ms = definition.keep_ms;
         // SAFETY: the caller's structure.
         let readers = readers(unsafe { definition.readers.get() })?;
-        let definition =
-            Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, readers };
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, readers };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)

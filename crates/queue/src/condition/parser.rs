@@ -53,7 +53,8 @@ struct Parser<'text> {
 /// Reads a whole condition. Also returns whether it asks for the tries of a row.
 pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Result<(Node, bool), Wrong> {
     let (token, start, end) = next(text, 0)?;
-    let mut parser = Parser { text, schema, collate, token, start, end, depth: 0, operations: 0, asks_tries: false };
+    let mut parser =
+        Parser { text, schema, collate, token, start, end, depth: 0, operations: 0, asks_tries: false };
     let (at, part) = (parser.start, parser.expression(0)?);
     let root = parser.number(part, at)?;
     if parser.token != Token::End {
@@ -263,7 +264,11 @@ impl Parser<'_> {
                     self.power()
                 }
                 name @ ("failed" | "why") if self.calls() => {
-                    let what = if name == "failed" { Part::Number(Node::Column(FAILED)) } else { Part::Text(WHY, UTF8) };
+                    let what = if name == "failed" {
+                        Part::Number(Node::Column(FAILED))
+                    } else {
+                        Part::Text(WHY, UTF8)
+                    };
                     self.advance()?;
                     self.expect("(")?;
                     self.expect(")")?;

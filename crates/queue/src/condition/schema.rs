@@ -209,7 +209,9 @@ impl<'row> Values<'row> {
     /// The value of a column; a value that can't be read is NULL.
     pub(crate) fn get(&self, column: usize) -> Value<'row> {
         match (column, self.tries) {
-            (FAILED, tries) => return Value::Number(Number::from(i128::from(tries.map_or(0, |(failed, _)| failed)))),
+            (FAILED, tries) => {
+                return Value::Number(Number::from(i128::from(tries.map_or(0, |(failed, _)| failed))));
+            }
             (WHY, Some((_, why))) if !why.is_empty() => return Value::Text(why.as_bytes()),
             (WHY, _) => return Value::Null,
             _ => {}

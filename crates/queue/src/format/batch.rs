@@ -54,7 +54,8 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP | READERS;
+pub(crate) const KNOWN_FEATURES: u64 =
+    TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP | READERS;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

@@ -367,8 +367,8 @@ mod tests {
     use std::path::Path;
 
     use super::{
-        Checkpoint, Definition, Ids, KNOWN_FEATURES, KeptRun, Listed, Order, PREFIX, Sync, checksum, encode_ended,
-        encode_kept, encode_names, put_varint,
+        Checkpoint, Definition, Ids, KNOWN_FEATURES, KeptRun, Listed, Order, PREFIX, Sync, checksum,
+        encode_ended, encode_kept, encode_names, put_varint,
     };
     use crate::Error;
     use crate::format::batch::SegmentName;
@@ -408,7 +408,8 @@ mod tests {
         let readers = vec!["audit".to_owned(), "mail".to_owned()];
         let mut ended = vec![Ids::default(), Ids::default()];
         ended[1].add(70, 71);
-        let definition = Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms, readers };
+        let definition =
+            Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms, readers };
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
         let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
         let leases = Leases { ceiling: 64, rows: vec![lease] };
@@ -466,13 +467,28 @@ mod tests {
     fn a_checkpoint_without_features_has_nothing_of_them() {
         let with = example();
         let (policy, order) = (Policy::default(), Order::default());
-        let definition =
-            Definition { sync: with.definition.sync, schema: with.definition.schema.clone(), policy, order, ..Definition::default() };
+        let definition = Definition {
+            sync: with.definition.sync,
+            schema: with.definition.schema.clone(),
+            policy,
+            order,
+            ..Definition::default()
+        };
         let (transactions, leases, pasts) = (Transactions::default(), Leases::default(), Vec::new());
-        let segments = with.segments.iter().map(|listed| Listed { later: false, kept: 0, ..listed.clone() }).collect();
+        let segments =
+            with.segments.iter().map(|listed| Listed { later: false, kept: 0, ..listed.clone() }).collect();
         let (recent, kept, ended) = (Vec::new(), Vec::new(), Vec::new());
-        let without =
-            Checkpoint { definition, segments, transactions, leases, pasts, recent, kept, ended, ..with.clone() };
+        let without = Checkpoint {
+            definition,
+            segments,
+            transactions,
+            leases,
+            pasts,
+            recent,
+            kept,
+            ended,
+            ..with.clone()
+        };
         let (mut list, bytes) = (Vec::new(), without.encode());
         with.transactions.encode(&mut list);
         with.leases.encode(&mut list);

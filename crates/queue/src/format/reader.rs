@@ -54,7 +54,8 @@ impl Ids {
         }
         let before = self.count;
         let start = self.runs.range(..=first).next_back().map_or(first, |(start, _)| *start);
-        let touched: Vec<(u64, u64)> = self.runs.range(start..end).map(|(start, end)| (*start, *end)).collect();
+        let touched: Vec<(u64, u64)> =
+            self.runs.range(start..end).map(|(start, end)| (*start, *end)).collect();
         for (start, stop) in touched.into_iter().filter(|(_, stop)| *stop > first) {
             self.runs.remove(&start);
             self.count -= stop - start;

@@ -88,8 +88,14 @@ impl Kept {
 
     /// Takes up to about so many rows out of the runs: those with these ids that were ended in these seconds,
     /// the first ones in the order of ids first.
-    pub(crate) fn cut(&mut self, ids: &Range<u64>, ended_s: &RangeInclusive<u64>, rows_max: u64) -> Vec<KeptRun> {
-        let wanted = |run: &KeptRun| ended_s.contains(&run.ended_s) && run.end() > ids.start && run.first < ids.end;
+    pub(crate) fn cut(
+        &mut self,
+        ids: &Range<u64>,
+        ended_s: &RangeInclusive<u64>,
+        rows_max: u64,
+    ) -> Vec<KeptRun> {
+        let wanted =
+            |run: &KeptRun| ended_s.contains(&run.ended_s) && run.end() > ids.start && run.first < ids.end;
         let clip = |run: KeptRun| {
             let first = run.first.max(ids.start);
             KeptRun { first, count: run.end().min(ids.end) - first, ..run }
@@ -201,7 +207,10 @@ impl Index {
             let whole = first == base && end == segment.end().0;
             if whole && segment.is_sealed() && segment.kept() == segment.live() {
                 self.kept -= segment.kept();
-                self.segments.remove(&base).into_iter().for_each(|gone| self.emptied.push(gone.file().clone()));
+                self.segments
+                    .remove(&base)
+                    .into_iter()
+                    .for_each(|gone| self.emptied.push(gone.file().clone()));
                 continue;
             }
             for id in (first..end).map(RowId) {

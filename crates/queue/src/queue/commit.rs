@@ -213,7 +213,9 @@ impl Queue {
         state.counters.rows_written += gather.rows.len() as u64;
         state.written.count(now_ms, gather.rows.len() as u64);
         state.counters.batches += 1;
-        state.counters.removals += u64::from(!gather.acknowledged.is_empty() || !gather.discarded.is_empty() || !gather.read.is_empty());
+        state.counters.removals += u64::from(
+            !gather.acknowledged.is_empty() || !gather.discarded.is_empty() || !gather.read.is_empty(),
+        );
         if self.definition().sync == Sync::Interval {
             self.settle_later(state);
         }

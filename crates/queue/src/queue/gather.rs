@@ -8,8 +8,8 @@ use crate::format::lease::Lease;
 use crate::format::origin::Origin;
 use crate::format::policy::Past;
 use crate::format::record::{
-    ROW_SUM, RowId, encode_acknowledge, encode_again, encode_decide, encode_discard, encode_key, encode_lease, encode_past, encode_prepare,
-    encode_read, encode_row, encode_unread,
+    ROW_SUM, RowId, encode_acknowledge, encode_again, encode_decide, encode_discard, encode_key,
+    encode_lease, encode_past, encode_prepare, encode_read, encode_row, encode_unread,
 };
 use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;

@@ -265,7 +265,8 @@ impl Queue {
     /// over, or at once when a row has no tries left.
     pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
         let later = state.later.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
-        let over = state.index.keeps.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
+        let over =
+            state.index.keeps.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
         let due = state.leases.due().into_iter().chain(self.bury_at(state)).chain(later).chain(over).min();
         let Some(due) = due else { return };
         if state.leases.scheduled.is_none_or(|scheduled| due < scheduled) {

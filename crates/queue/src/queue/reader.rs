@@ -54,7 +54,9 @@ impl State {
     pub(crate) fn next_turn(&mut self, reader: Option<usize>, mut from: Turn) -> Result<Option<Turn>, Error> {
         loop {
             let Some(turn) = self.index.next_turn(from)? else { return Ok(None) };
-            let Some(reader) = reader.and_then(|reader| self.readers.get(reader)) else { return Ok(Some(turn)) };
+            let Some(reader) = reader.and_then(|reader| self.readers.get(reader)) else {
+                return Ok(Some(turn));
+            };
             if let Some(end) = reader.ended.end_of(turn.id.0) {
                 from = Turn { id: RowId(end), ..turn };
             } else if reader.out.contains_key(&turn.id) {

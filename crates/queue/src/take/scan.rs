@@ -91,11 +91,7 @@ fn scan_filtered(
 }
 
 /// Whether a row may be given and matches.
-fn look(
-    state: &mut State,
-    (filter, reader): (&dyn Filter, Option<usize>),
-    id: RowId,
-) -> Result<bool, Error> {
+fn look(state: &mut State, (filter, reader): (&dyn Filter, Option<usize>), id: RowId) -> Result<bool, Error> {
     if !state.may_be_given(reader, id)? {
         return Ok(false);
     }

@@ -348,7 +348,8 @@ fn who_waits_behind_a_condition_is_asked_of_what_is_new_only() {
         let place = place.reopened();
         scope(|scope| {
             let waits = scope.spawn(|| {
-                let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
+                let target =
+                    Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
                 session(1).wait(&[target], &mut Patience::forever()).unwrap()
             });
             while place.queue.status().waiters == 0 {

@@ -45,7 +45,11 @@ fn each_reader_is_given_every_row_and_the_last_one_ends_it() {
         assert_eq!(kept(&place.queue), ["1", "2"], "they are kept from then on");
         pass_ms(60_000);
         place.queue.end_due().unwrap();
-        assert_eq!((place.queue.rows(), kept(&place.queue).len()), (1, 0), "the reader that lags holds its row");
+        assert_eq!(
+            (place.queue.rows(), kept(&place.queue).len()),
+            (1, 0),
+            "the reader that lags holds its row"
+        );
         assert_eq!(read(&mut one, &place.queue, "a", 9), ["3"]);
         one.end().unwrap();
         assert_eq!((place.queue.rows(), kept(&place.queue)), (0, vec!["3".to_owned()]));
@@ -132,7 +136,7 @@ fn a_reader_must_be_named_and_have_no_lease() {
     let plain = Ranked::new(&crate::support::definition(Sync::Always));
     let error = plain.queue.reader("a").unwrap_err();
     assert_eq!(error.to_string(), "the queue has no reader 'a': it was created without READERS");
-    let flags = |place: &Ranked| place.disk.bytes(&std::path::Path::new("/db/jobs/checkpoint")).unwrap()[17];
+    let flags = |place: &Ranked| place.disk.bytes(std::path::Path::new("/db/jobs/checkpoint")).unwrap()[17];
     assert_eq!((flags(&place), flags(&plain)), (1, 0), "an older version refuses it");
 }
 
@@ -199,11 +203,19 @@ fn a_copy_goes_on_where_each_reader_was() {
     assert_eq!(kept(&copy), ["1"]);
     let place = Ranked { queue: copy, ..place }.reopened();
     let copy = altered(&place.engine, &place.queue, &read_by(Sync::Always, &["a", "new", "b"])).unwrap();
-    assert_eq!(lag(&copy), [(1, 0, 4), (4, 0, 1), (3, 0, 2)], "a new one begins with the oldest that is kept");
+    assert_eq!(
+        lag(&copy),
+        [(1, 0, 4), (4, 0, 1), (3, 0, 2)],
+        "a new one begins with the oldest that is kept"
+    );
     let place = Ranked { queue: copy, ..place }.reopened();
     assert_eq!(lag(&place.queue), [(1, 0, 4), (4, 0, 1), (3, 0, 2)]);
     let copy = altered(&place.engine, &place.queue, &read_by(Sync::Always, &["a"])).unwrap();
-    assert_eq!((lag(&copy), kept(&copy).len()), (vec![(1, 0, 4)], 3), "what only those had not ended who left");
+    assert_eq!(
+        (lag(&copy), kept(&copy).len()),
+        (vec![(1, 0, 4)], 3),
+        "what only those had not ended who left"
+    );
     let plain = altered(&place.engine, &copy, &crate::support::definition(Sync::Always)).unwrap();
     assert_eq!(rows(&session(9), &plain), ["4"]);
 }

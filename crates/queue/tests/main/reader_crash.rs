@@ -7,8 +7,8 @@ use std::sync::Arc;
 use queue::{Ended, Error, Queue, RowId, Sync};
 
 use crate::support::{
-    Ranked, for_reader, log_bytes, pass_ms, poll, put, read, read_by, rows, session, set_wall, states_of_cuts,
-    stopped_at_each_sync, xid,
+    Ranked, for_reader, log_bytes, pass_ms, poll, put, read, read_by, rows, session, set_wall,
+    states_of_cuts, stopped_at_each_sync, xid,
 };
 
 const NAMES: [&str; 2] = ["a", "b"];

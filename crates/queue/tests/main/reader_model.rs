@@ -129,7 +129,10 @@ impl Model {
 
     fn check(&self) {
         let queue = &self.place().queue;
-        assert_eq!(queue.rows() + queue.status().kept, (self.rows.len() + self.kept.len()) as u64 + self.pending());
+        assert_eq!(
+            queue.rows() + queue.status().kept,
+            (self.rows.len() + self.kept.len()) as u64 + self.pending()
+        );
         assert_eq!(kept(queue), self.kept.iter().cloned().collect::<Vec<_>>());
         for (reader, status) in queue.readers().unwrap().into_iter().enumerate() {
             assert_eq!((status.waiting, status.owned), (self.before(reader).len() as u64, 0), "{reader}");

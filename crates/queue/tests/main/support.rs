@@ -9,8 +9,8 @@ use std::time::Duration;
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Column, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue,
-    RowId, Schema, Session, Status, Sync, Target, Xid,
+    Column, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place,
+    Policy, Queue, RowId, Schema, Session, Status, Sync, Target, Xid,
 };
 
 /// Where the queue of a test lives.

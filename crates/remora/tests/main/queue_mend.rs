@@ -117,7 +117,8 @@ fn a_retry_moves_what_it_is_told_to() {
 fn a_retry_knows_how_often_and_why_a_row_has_failed() {
     let server = start();
     failed(&server);
-    let retry = |rest: &[&str]| ended(&server, &[&["retry", "shop.dead", "--to", "shop.jobs"], rest].concat());
+    let retry =
+        |rest: &[&str]| ended(&server, &[&["retry", "shop.dead", "--to", "shop.jobs"], rest].concat());
     for (condition, rows) in
         [("failed > 2", 0), ("FAILED = 2 and `why` like 'no%'", 3), ("why = 'full' and body != 'why'", 3)]
     {
@@ -150,7 +151,9 @@ fn a_replay_gives_rows_again_that_were_ended() {
     replay(&["--all", "--first", "1"]).exits(2);
     replay(&["--first", "2", "--last", "3"]).exits(0).says(&["2 rows of `shop`.`t` given again"]);
     replay(&["--since", "2001-01-01", "--until", "2001-01-02"]).exits(0).says(&["0 rows"]);
-    replay(&["--since", "yesterday"]).exits(1).says(&["'yesterday' is neither the number of a row nor a time"]);
+    replay(&["--since", "yesterday"])
+        .exits(1)
+        .says(&["'yesterday' is neither the number of a row nor a time"]);
     replay(&["--since", "2001-01-01"]).exits(0).says(&["4 rows of `shop`.`t` given again"]);
     assert_eq!(peek(&[]).lines().count(), 10);
     assert_eq!(lines(&server, &["replay", "shop.t", "--all"])[0]["rows"], 0);

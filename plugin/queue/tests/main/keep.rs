@@ -79,11 +79,17 @@ fn given_again(server: &Server) {
     assert_eq!(one.column(ALL), [2, 3, 6, 7, 8, 9]);
     assert_eq!(one.value("SELECT queue_replay('t', NOW() + INTERVAL 1 MINUTE, NULL)"), Some(0));
     assert_eq!(one.value("SELECT queue_replay('t', '2000-01-01', '2001-01-01 10:00:00.5')"), Some(0));
-    assert_eq!(one.value("SELECT queue_replay('t', NOW(6) - INTERVAL 1 MINUTE, NOW() + INTERVAL 2 SECOND)"), Some(3));
+    assert_eq!(
+        one.value("SELECT queue_replay('t', NOW(6) - INTERVAL 1 MINUTE, NOW() + INTERVAL 2 SECOND)"),
+        Some(3)
+    );
     assert_eq!(one.column(ALL), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     one.run("DELETE FROM t");
     assert_eq!(one.value("SELECT queue_replay('t', NULL, NULL)"), Some(9));
-    assert_eq!(one.value("SELECT replayed FROM information_schema.queues WHERE table_schema = 'given_again'"), Some(14));
+    assert_eq!(
+        one.value("SELECT replayed FROM information_schema.queues WHERE table_schema = 'given_again'"),
+        Some(14)
+    );
     for (wrong, why) in [
         ("'t', 3, 2", "the first is after the last"),
         ("'t', 1, '2026-01-01'", "two numbers of rows or two times"),
@@ -134,7 +140,11 @@ fn altered(server: &Server) {
     one.run("CREATE TABLE copy ENGINE=InnoDB SELECT * FROM t");
     assert_eq!(one.column("SELECT v FROM copy"), [2, 3, 4, 6]);
     one.run("ALTER TABLE t ENGINE=InnoDB");
-    assert_eq!(one.column("SELECT v FROM t ORDER BY v"), [2, 3, 4, 6], "what was ended is not in another table");
+    assert_eq!(
+        one.column("SELECT v FROM t ORDER BY v"),
+        [2, 3, 4, 6],
+        "what was ended is not in another table"
+    );
     one.run("ALTER TABLE t ENGINE=QUEUE KEEP=60");
     one.run("DELETE FROM t WHERE v = 2");
     one.run("ALTER TABLE t KEEP=0");

@@ -44,7 +44,10 @@ fn each_is_given_all(server: &Server) {
     assert_eq!(given(&mut two, "mail", 9), [3]);
     let mut three = server.connect("readers");
     assert_eq!(lag(&mut three, "readers"), shown(&[("mail", 0, 3, 1), ("audit", 3, 0, 1)]));
-    assert_eq!(three.column("SELECT row_id FROM information_schema.queue_owned WHERE table_schema = 'readers'"), [1, 2, 3]);
+    assert_eq!(
+        three.column("SELECT row_id FROM information_schema.queue_owned WHERE table_schema = 'readers'"),
+        [1, 2, 3]
+    );
     end(&mut one);
     drop(two);
     while lag(&mut three, "readers") != shown(&[("mail", 1, 0, 3), ("audit", 3, 0, 1)]) {
@@ -53,7 +56,10 @@ fn each_is_given_all(server: &Server) {
     assert_eq!(three.column("SELECT v FROM t"), [1, 2, 3], "what one reader has not ended is there");
     assert_eq!(given(&mut one, "audit", 9), [1, 2, 3]);
     end(&mut one);
-    assert_eq!(three.value("SELECT kept FROM information_schema.queues WHERE table_schema = 'readers'"), Some(2));
+    assert_eq!(
+        three.value("SELECT kept FROM information_schema.queues WHERE table_schema = 'readers'"),
+        Some(2)
+    );
     assert_eq!(three.column("SELECT v FROM t"), [3]);
     assert_eq!(three.column("SELECT v FROM t WHERE queue_wait('t@mail:v > 2', 'readers.t@audit', 0)"), [3]);
     end(&mut three);
@@ -68,11 +74,14 @@ fn each_is_given_all(server: &Server) {
 fn waiting(server: &Server) {
     let mut one = server.connect("readers_wait");
     one.run("CREATE TABLE t (v INT) ENGINE=QUEUE KEEP=3600 READERS='a,b'");
+    assert_eq!(one.column("SELECT v FROM t"), [0; 0]);
     let takers: Vec<_> = ["a", "b"]
         .into_iter()
         .map(|reader| {
             let mut taker = server.connect("readers_wait");
-            std::thread::spawn(move || taker.column(&format!("SELECT v FROM t WHERE queue_wait('t@{reader}', 30)")))
+            std::thread::spawn(move || {
+                taker.column(&format!("SELECT v FROM t WHERE queue_wait('t@{reader}', 30)"))
+            })
         })
         .collect();
     let count = "SELECT waiters FROM information_schema.queues WHERE table_schema = 'readers_wait'";
@@ -140,7 +149,8 @@ fn refused(server: &Server) {
         assert!(error.contains(why), "{options}: {error}");
     }
     let many: Vec<String> = (0..65).map(|nth| format!("r{nth}")).collect();
-    let error = one.error(&format!("CREATE TABLE t (v INT) ENGINE=QUEUE KEEP=9 READERS='{}'", many.join(",")));
+    let error =
+        one.error(&format!("CREATE TABLE t (v INT) ENGINE=QUEUE KEEP=9 READERS='{}'", many.join(",")));
     assert!(error.contains("at most 64"), "{error}");
 }
 

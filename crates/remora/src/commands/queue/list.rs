@@ -44,8 +44,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let width =
         queues.iter().map(|(line, _)| line.name.chars().count()).max().unwrap_or(0).max("queue".len());
     if !report.is_json() {
-        let head =
-            ["waiting", "behind", "owned", "leased", "later", "dead", "buried", "kept", "oldest"].map(str::to_owned);
+        let head = ["waiting", "behind", "owned", "leased", "later", "dead", "buried", "kept", "oldest"]
+            .map(str::to_owned);
         report.data(&row("queue", width, &head, "options"))?;
     }
     for (line, options) in &queues {

@@ -99,8 +99,21 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
     let numbers: Vec<Option<u64>> = numbers.iter().map(number).collect::<Option<_>>()?;
     let (oldest_s, numbers) = numbers.split_last()?;
     let numbers: Vec<u64> = numbers.iter().copied().collect::<Option<_>>()?;
-    let [waiting, owned, leased, later, dead, buried, behind, left_out, kept, waiters, bytes, written, removed] =
-        numbers[..]
+    let [
+        waiting,
+        owned,
+        leased,
+        later,
+        dead,
+        buried,
+        behind,
+        left_out,
+        kept,
+        waiters,
+        bytes,
+        written,
+        removed,
+    ] = numbers[..]
     else {
         return None;
     };

@@ -53,11 +53,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let null = || "NULL".to_owned();
     let number = |bound: Option<i64>| bound.map_or_else(null, |bound| bound.to_string());
     let time = |bound: &Option<String>| bound.as_ref().map_or_else(null, |bound| session.quote(bound));
-    let (from, to) = if first.or(*last).is_some() {
-        (number(*first), number(*last))
-    } else {
-        (time(since), time(until))
-    };
+    let (from, to) =
+        if first.or(*last).is_some() { (number(*first), number(*last)) } else { (time(since), time(until)) };
     let name = session.quote(&format!("{}.{}", queue.schema, queue.table));
     let asked = format!("SELECT queue_replay({name}, {from}, {to})");
     let replayed = session.value(&asked).context("is sql/queue.sql of this version installed there?")?;
