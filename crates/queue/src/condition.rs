@@ -12,7 +12,8 @@
 //! shift = sum { ("<<" | ">>") sum }         sum = product { ("+" | "-") product }
 //! product = power { ("*" | "div" | "%" | "mod") power }
 //! power = unary { "^" unary }               unary = { "-" | "~" } atom
-//! atom = number | string | "null" | column | "(" or ")" | "pow" "(" or "," or ")" | "failed" "(" ")" | "why" "(" ")"
+//! atom = number | string | "null" | column | "(" or ")" | "pow" "(" or "," or ")"
+//!      | ( "failed" | "why" ) "(" ")"
 //! ```
 //!
 //! Keywords and column names are not case-sensitive. A value is NULL, an exact number, or a string. Strings
@@ -20,8 +21,8 @@
 //! string; beside a number it is its index. A temporal column beside a string is a time; beside a number it
 //! is the number that SQL shows for it (20261121235959), but a TIMESTAMP is seconds since 1970, and strings
 //! for it are UTC. NULL works as in SQL: a row matches when the condition is neither NULL nor 0. A number
-//! that does not fit into 128 bits is NULL, and so is a division by 0. `failed()` is how many tries of the row
-//! have failed, and `why()` why the last one did: what the columns of FAILED and WHY show.
+//! that does not fit into 128 bits is NULL, and so is a division by 0. `failed()` is how many tries of the
+//! row have failed, and `why()` why the last one did: what the columns of FAILED and WHY show.
 
 mod evaluate;
 mod json;

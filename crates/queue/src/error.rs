@@ -105,8 +105,8 @@ pub enum Error {
         column: u32,
     },
 
-    /// A queue with readers was asked without the name of one, or with another name; or one without readers was
-    /// asked for one.
+    /// A queue with readers was asked without the name of one, or with another name; or one without readers
+    /// was asked for one.
     #[error("{}", no_reader(name, readers))]
     Reader {
         /// The name; empty when there was none.

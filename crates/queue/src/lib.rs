@@ -65,7 +65,7 @@ pub use format::transaction::Xid;
 pub use queue::keep::Ended;
 pub use queue::lease::{Known, LeasedRow, Token};
 pub use queue::owner::{OwnerId, Ownership};
-pub use queue::reader::ReaderStatus;
+pub use queue::reading::ReaderStatus;
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 pub use take::cursor::Cursor;
@@ -74,8 +74,8 @@ pub use take::session::{Interrupter, Session};
 pub use take::transaction::{Mark, PreparedTransaction, Transaction};
 pub use take::wait::{Patience, Target, Waited};
 
-/// Which rows a taker wants. It must always answer the same for the same row, with the same tries: a row that
-/// did not match is not looked at again until it comes back.
+/// Which rows a taker wants. It must always answer the same for the same row, with the same tries: a row
+/// that did not match is not looked at again until it comes back.
 pub trait Filter: Send + std::marker::Sync {
     /// Identifies the filter: two filters of one queue with the same text must answer the same.
     fn text(&self) -> &str;
@@ -88,8 +88,8 @@ pub trait Filter: Send + std::marker::Sync {
         false
     }
 
-    /// Whether the taker wants this row, of which so many tries have failed, the last one for this reason; it is
-    /// empty when nobody said.
+    /// Whether the taker wants this row, of which so many tries have failed, the last one for this reason; it
+    /// is empty when nobody said.
     fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
         let (_, _) = (failed, why);
         self.matches(row)

@@ -13,6 +13,7 @@ pub(crate) mod owner;
 mod progress;
 mod rate;
 pub(crate) mod reader;
+pub(crate) mod reading;
 mod settle;
 pub(crate) mod shared;
 pub(crate) mod state;

@@ -27,9 +27,9 @@ impl Queue {
     /// Lets nobody take a row until [`Queue::let_go`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Prepared`]; [`Error::Reading`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be moved to the queue
-    /// for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of
-    /// service.
+    /// [`Error::Prepared`]; [`Error::Reading`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be
+    /// moved to the queue for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when
+    /// the queue is out of service.
     pub fn hold_back(&self) -> Result<(), Error> {
         let mut state = self.unburied()?;
         state.usable()?;

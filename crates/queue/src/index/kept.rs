@@ -187,7 +187,8 @@ impl Index {
         Ok(revived)
     }
 
-    /// Removes kept rows whose time is over: whole runs, until these are so many rows. Whether there are more.
+    /// Removes kept rows whose time is over: whole runs, until these are so many rows. Whether there are
+    /// more.
     pub(crate) fn trim_kept(&mut self, now_ms: u64, rows_max: u64) -> Result<bool, Error> {
         let mut removed = 0;
         while removed < rows_max {

@@ -16,8 +16,8 @@ const ROWS_MAX: u64 = 1 << 16;
 pub struct Ended {
     /// Rows with these numbers.
     pub rows: Range<RowId>,
-    /// Rows that were ended in this time, both ends included, milliseconds since 1970. When a row was ended is
-    /// known to the second.
+    /// Rows that were ended in this time, both ends included, milliseconds since 1970. When a row was ended
+    /// is known to the second.
     pub within_ms: RangeInclusive<u64>,
 }
 

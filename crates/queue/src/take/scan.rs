@@ -19,7 +19,8 @@ pub(crate) enum Found {
     More,
 }
 
-/// Looks for up to `rows_max` waiting rows; with a reader, for those that it was not given. `budget` counts the rows whose contents may still be looked at.
+/// Looks for up to `rows_max` waiting rows; with a reader, for those that it was not given. `budget` counts
+/// the rows whose contents may still be looked at.
 pub(crate) fn scan(
     state: &mut State,
     (filter, reader): (Option<&dyn Filter>, Option<usize>),

@@ -23,7 +23,8 @@ pub struct Target {
     pub queue: Arc<Queue>,
     /// Only rows that match; none for all.
     pub filter: Option<Arc<dyn Filter>>,
-    /// For which of its readers, by the number that [`Queue::reader`] returns; none in a queue without readers.
+    /// For which of its readers, by the number that [`Queue::reader`] returns; none in a queue without
+    /// readers.
     pub reader: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! A queue with readers is stopped at every sync, and what was not synced is dropped, kept, torn or scattered.
-//! A reader is not given a row again that it has ended, and loses none.
+//! A queue with readers is stopped at every sync, and what was not synced is dropped, kept, torn or
+//! scattered. A reader is not given a row again that it has ended, and loses none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

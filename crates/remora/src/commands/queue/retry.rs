@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
     #[arg(long = "to", value_name = "QUEUE")]
     into: String,
 
-    /// Only rows that this condition of queue_wait() matches, which may name the columns of FAILED and WHY; see
-    /// docs/manual/queue.md#conditions
+    /// Only rows that this condition of queue_wait() matches, which may name the columns of FAILED and
+    /// WHY; see docs/manual/queue.md#conditions
     #[arg(long = "where", value_name = "COND")]
     condition: Option<String>,
 
