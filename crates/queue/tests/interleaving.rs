@@ -9,6 +9,8 @@ mod back;
 mod dedupe;
 #[path = "interleaving/fifo.rs"]
 mod fifo;
+#[path = "interleaving/reader.rs"]
+mod reader;
 
 use std::path::Path;
 use std::sync::Arc;
