@@ -115,7 +115,7 @@ fn a_row_ended_while_its_queue_is_replaced_does_not_come_back() {
             owner.wait(&[all(&old)], &mut Patience::poll()).unwrap();
             old.hold_back().unwrap();
             let ending = thread::spawn(move || owner.end().unwrap());
-            let mut cursor = old.copy_cursor();
+            let mut cursor = old.copy_cursor(true);
             while let Some((_, row)) = cursor.advance().unwrap() {
                 new.publish(&[row], None).unwrap();
             }
