@@ -93,6 +93,28 @@ static bool queue_grave_of(THD *thd, const TABLE *form, const ha_table_option_st
   return true;
 }
 
+/* What readers can't go together with. False with an error. */
+static bool readers_fit(const ha_table_option_struct *options, bool transactional)
+{
+  if (!options->readers || !*options->readers)
+    return true;
+  auto is_set= [](const char *option) { return option && *option; };
+  const char *why= nullptr;
+  if (!options->keep)
+    why= "READERS needs KEEP: a new reader begins with the oldest row that is kept";
+  else if (transactional)
+    why= "READERS can't go with TRANSACTIONAL=1: a transaction ends a row for all, not for a reader";
+  else if (is_set(options->priority) || is_set(options->fifo))
+    why= "READERS can't go with PRIORITY or FIFO: each reader is given the rows in the order of their numbers";
+  else if (options->tries || is_set(options->backoff) || is_set(options->dead))
+    why= "READERS can't go with TRIES, BACKOFF or DEAD: tries are counted for a row, and not for each of its readers";
+  else if (is_set(options->failed) || is_set(options->why) || is_set(options->token))
+    why= "READERS can't go with FAILED, WHY or TOKEN: they show tries and leases, which readers don't have";
+  if (why)
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: %s", MYF(0), why);
+  return !why;
+}
+
 int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
   if (form->versioned()) {
@@ -123,15 +145,16 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   std::string dead;
   queue_order order;
   if (!queue_noted_of(form, options, &noted) || !queue_order_of(ha_thd(), form, options, noted, &order) ||
-      !queue_grave_of(ha_thd(), form, options, &dead))
+      !queue_grave_of(ha_thd(), form, options, &dead) || !readers_fit(options, transactional))
     return HA_ERR_UNSUPPORTED;
   uint fixed= 0;
   std::deque<std::vector<rq_slice>> members;
   std::vector<rq_column> columns= queue_columns(form, noted, &fixed, &members);
-  const std::string backoff= options->backoff ? options->backoff : "";
+  const std::string backoff= options->backoff ? options->backoff : "", readers= options->readers ? options->readers : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, noted), fixed, columns.data(), columns.size(),
                            options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority, order.fifo, order.dedupe,
-                           options->dedupe_for * 1000};
+                           options->dedupe_for * 1000, options->keep * 1000,
+                           slice_of(readers)};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }
@@ -272,6 +295,11 @@ int ha_queue::optimize(THD *, HA_CHECK_OPT *)
 ha_rows ha_queue::records()
 {
   queue_connection *connection= queue_connection_of(ha_thd());
+  if (connection && queue_shows_kept(ha_thd()) && !rq_is_owner(connection->session)) {
+    rq_status status;
+    rq_get_status(queue, &status);
+    return status.kept;
+  }
   return connection ? rq_count(connection->session, queue) : HA_POS_ERROR;
 }
 
@@ -285,7 +313,7 @@ int ha_queue::info(uint flag)
     rq_status status;
     rq_get_status(queue, &status);
     stats.data_file_length= status.bytes;
-    stats.delete_length= status.bytes - MY_MIN(status.bytes, status.live_bytes);
+    stats.delete_length= status.bytes - MY_MIN(status.bytes, status.live_bytes + status.kept_bytes);
     stats.mean_rec_length= count ? static_cast<ulong>(status.live_bytes / count) : 0;
   }
   return 0;

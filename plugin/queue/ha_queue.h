@@ -15,8 +15,8 @@
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
   ulonglong tries;
-  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe;
-  ulonglong dedupe_for; /* seconds */
+  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *readers;
+  ulonglong dedupe_for, keep; /* seconds */
 };
 
 /* For how many seconds rows are left out, unless DEDUPE_FOR says otherwise. */
@@ -106,6 +106,7 @@ private:
   bool may_fail_yet() const;
   bool is_told_of_end() const;
   bool is_relayed() const;
+  bool copies_kept() const;
   bool is_copied_online() const;
   void warn_of_hidden();
   int remove();

@@ -57,7 +57,15 @@ int ha_queue::cursor_ready()
   int sees= RQ_WAITING;
   if (queue_shows_owned(ha_thd()))
     sees= command == SQLCOM_SELECT ? RQ_ALL : paused ? RQ_UNOWNED : RQ_WAITING;
-  if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, sees, &cursor))
+  if (queue_shows_kept(ha_thd()) && !rq_is_owner(connection->session)) {
+    if (paused) {
+      my_printf_error(ER_GET_ERRMSG, "Queue: with queue_show_kept=ON the rows are those that were ended, and DELETE would delete "
+                      "others; SET queue_show_kept = OFF first", MYF(0));
+      return HA_ERR_UNSUPPORTED;
+    }
+    sees= RQ_KEPT;
+  }
+  if (copying ? rq_hold_scan(connection->held_back, copies_kept(), &cursor) : rq_scan(connection->session, queue, sees, &cursor))
     return HA_ERR_OUT_OF_MEM;
   reader= connection;
   reader->reading++;
@@ -78,6 +86,13 @@ int ha_queue::hold_back()
   const int code= rq_hold_back(queue, &connection->held_back, &error);
   copying= !code;
   return fail(code, error);
+}
+
+/* Whether the copy is a queue too: any other table would have rows that were ended, as if they were not. */
+bool ha_queue::copies_kept() const
+{
+  const HA_CREATE_INFO &info= ha_thd()->lex->create_info;
+  return !(info.used_fields & HA_CREATE_USED_ENGINE) || !info.db_type || info.db_type == queue_hton;
 }
 
 int ha_queue::rnd_init(bool scan)

@@ -172,6 +172,11 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_UNOWNED 2
 
 /*
+ The rows that were ended and are kept, and no others.
+ */
+#define RQ_KEPT 3
+
+/*
  What to do with tokens: end their rows.
  */
 #define RQ_ACK 0
@@ -333,6 +338,14 @@ typedef struct {
    For how long after a row others with its key are left out, milliseconds; 0: while it waits.
    */
   uint64_t dedupe_ms;
+  /*
+   For how long rows that were ended are kept, milliseconds; 0: not at all.
+   */
+  uint64_t keep_ms;
+  /*
+   The names of those who are each given every row, with commas between them; empty for none.
+   */
+  rq_slice readers;
 } rq_definition;
 
 /*
@@ -349,9 +362,11 @@ typedef struct {
   uint64_t delayed;
   uint64_t dead;
   uint64_t behind;
+  uint64_t kept;
   uint64_t waiters;
   uint64_t bytes;
   uint64_t live_bytes;
+  uint64_t kept_bytes;
   uint64_t memory;
   uint64_t written_per_s;
   uint64_t removed_per_s;
@@ -377,6 +392,7 @@ typedef struct {
   uint64_t compile_hits;
   uint64_t duplicates;
   uint64_t doubles;
+  uint64_t replayed;
   uint64_t leases;
   uint64_t leases_expired;
   uint64_t leases_failed;
@@ -389,6 +405,28 @@ typedef struct {
  Called with a queue; any result but 0 ends the calls.
  */
 typedef int (*rq_each_fn)(void *context, rq_slice folder, const rq_status *status);
+
+/*
+ What a reader has before it.
+ */
+typedef struct {
+  rq_slice name;
+  uint64_t waiting;
+  uint64_t owned;
+  /*
+   The first row that it has not ended, or the next new one.
+   */
+  uint64_t next;
+  /*
+   When that one was inserted: milliseconds since 1970; 0 when there is none.
+   */
+  uint64_t oldest_ms;
+} rq_reader;
+
+/*
+ Called with a reader; any result but 0 ends the calls.
+ */
+typedef int (*rq_each_reader_fn)(void *context, rq_slice folder, const rq_reader *reader);
 
 /*
  A row that somebody owns.
@@ -421,6 +459,10 @@ typedef struct {
    Empty for all rows.
    */
   rq_slice condition;
+  /*
+   The name of one of its readers; empty for none.
+   */
+  rq_slice reader;
 } rq_target;
 
 /*
@@ -527,6 +569,13 @@ int rq_truncate(const rq_queue *queue, rq_error *error);
 int rq_compact(const rq_queue *queue, rq_error *error);
 
 /*
+ Gives rows again that were ended and are kept: those with numbers from `first` to `last` that were ended
+ from `from_ms` to `to_ms`, milliseconds since 1970; to this reader, unless its name is empty. `given`
+ receives how many.
+ */
+int rq_replay(const rq_queue *queue, rq_slice reader, uint64_t first, uint64_t last, uint64_t from_ms, uint64_t to_ms, uint64_t *given, rq_error *error);
+
+/*
  Lets nobody take a row until `rq_resume`.
  */
 int rq_pause(const rq_queue *queue, rq_error *error);
@@ -545,9 +594,10 @@ void rq_resume(const rq_queue *queue);
 int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
 
 /*
- Begins a walk over all rows of a queue that is held back.
+ Begins a walk over all rows of a queue that is held back; with `kept` also over those that were ended and
+ are kept, which a copy that is no queue must not have.
  */
-int rq_hold_scan(const rq_hold *hold, rq_cursor **cursor);
+int rq_hold_scan(const rq_hold *hold, int kept, rq_cursor **cursor);
 
 /*
  Notes that a row was read to be copied.
@@ -591,6 +641,11 @@ uint64_t rq_rows(const rq_queue *queue);
  Calls `each` for every open queue with its folder.
  */
 int rq_each(rq_each_fn each, void *context);
+
+/*
+ Calls `each` for every reader of every open queue.
+ */
+int rq_each_reader(rq_each_reader_fn each, void *context);
 
 /*
  Calls `each` for every owned row of every open queue.

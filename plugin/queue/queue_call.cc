@@ -85,12 +85,13 @@ bool queue_tables::open(THD *thd, const UDF_ARGS *args, uint first, uint count)
     const std::string &argument= arguments.back();
     const size_t colon= argument.find(':');
     opened.emplace_back();
-    if (!opened.back().open(thd, argument.substr(0, colon), SELECT_ACL | DELETE_ACL))
+    if (!opened.back().open_for_reader(thd, argument.substr(0, colon), SELECT_ACL | DELETE_ACL))
       return false;
+    const std::string &reader= opened.back().reader;
     rq_slice condition= {nullptr, 0};
     if (colon != std::string::npos)
       condition= {reinterpret_cast<const uchar *>(argument.data()) + colon + 1, argument.size() - colon - 1};
-    targets.push_back({opened.back().queue, condition});
+    targets.push_back({opened.back().queue, condition, {reinterpret_cast<const uchar *>(reader.data()), reader.size()}});
   }
   return true;
 }

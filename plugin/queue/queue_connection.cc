@@ -30,6 +30,10 @@ static MYSQL_THDVAR_BOOL(show_owned, PLUGIN_VAR_OPCMDARG,
                          "SELECT also shows rows that somebody owns, as a dump needs it; a connection that owns rows sees only these",
                          nullptr, nullptr, FALSE);
 
+static MYSQL_THDVAR_BOOL(show_kept, PLUGIN_VAR_OPCMDARG,
+                         "Statements that read a queue see the rows that were ended and are kept (KEEP), and no others; a "
+                         "connection that owns rows sees only these", nullptr, nullptr, FALSE);
+
 static unsigned long open_files;
 
 static MYSQL_SYSVAR_ULONG(open_files, open_files, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
@@ -43,8 +47,8 @@ static MYSQL_SYSVAR_STR(fault, fault, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOSYSVAR 
                         "For tests: a row with this text makes the engine fail inside, or the server dies at the point of a "
                         "commit that has this name", nullptr, nullptr, "");
 
-struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), MYSQL_SYSVAR(show_owned), MYSQL_SYSVAR(open_files),
-                                             MYSQL_SYSVAR(fault), nullptr};
+struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), MYSQL_SYSVAR(show_owned), MYSQL_SYSVAR(show_kept),
+                                             MYSQL_SYSVAR(open_files), MYSQL_SYSVAR(fault), nullptr};
 
 const char *queue_fault()
 {
@@ -65,6 +69,11 @@ void queue_mark_owner(THD *thd)
 bool queue_shows_owned(THD *thd)
 {
   return THDVAR(thd, show_owned);
+}
+
+bool queue_shows_kept(THD *thd)
+{
+  return THDVAR(thd, show_kept);
 }
 
 /* Whether a statement of this kind is logged when it changes what is replicated. */

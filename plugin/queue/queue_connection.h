@@ -47,6 +47,9 @@ void queue_mark_owner(THD *thd);
 /* Whether the connection, while it owns no rows, sees rows that others own. */
 bool queue_shows_owned(THD *thd);
 
+/* Whether SELECT of this connection shows rows that were ended and are kept, and no others. */
+bool queue_shows_kept(THD *thd);
+
 /*
   Whether a replica would run `what` on its own queues, or wait in them: true with an error. Where the server
   can, it logs such a statement by rows.

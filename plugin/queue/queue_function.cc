@@ -9,6 +9,7 @@
 #include "sql_class.h"
 #include "sql_acl.h"
 #include "sql_parse.h"
+#include "tztime.h"
 
 #include "queue_call.h"
 #include "queue_connection.h"
@@ -245,6 +246,89 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
   return 1;
 }
 
+/* A bound of queue_replay(): a row's number, or a time in the time zone of the connection. */
+struct Bound {
+  bool is_none= false, is_time= false;
+  uint64_t value= 0; /* a time: milliseconds since 1970 */
+};
+
+/* `YYYY-MM-DD[ HH:MM:SS[.FRACTION]]`, as the server writes it. */
+static bool time_of(THD *thd, const std::string &text, uint64_t *ms)
+{
+  MYSQL_TIME when{};
+  int read= 0;
+  char separator= ' ';
+  const int parts= sscanf(text.c_str(), "%4u-%2u-%2u%c%2u:%2u:%2u%n", &when.year, &when.month, &when.day, &separator, &when.hour,
+                          &when.minute, &when.second, &read);
+  if ((parts != 3 || text.size() != 10) && (parts != 7 || (separator != ' ' && separator != 'T')))
+    return false;
+  double fraction= 0;
+  if (parts == 7 && static_cast<size_t>(read) < text.size()) {
+    char *end= nullptr;
+    fraction= text[read] == '.' ? strtod(text.c_str() + read, &end) : -1;
+    if (fraction < 0 || *end)
+      return false;
+  }
+  if (!when.month || when.month > 12 || !when.day || when.day > 31 || when.hour > 23 || when.minute > 59 || when.second > 59)
+    return false;
+  when.time_type= MYSQL_TIMESTAMP_DATETIME;
+  uint error= 0;
+  const my_time_t seconds= thd->variables.time_zone->TIME_to_gmt_sec(&when, &error);
+  thd->used|= THD::TIME_ZONE_USED;
+  *ms= static_cast<uint64_t>(seconds) * 1000 + static_cast<uint64_t>(fraction * 1000);
+  return seconds > 0 && !error;
+}
+
+/* False with an error. */
+static bool bound_of(THD *thd, const UDF_ARGS *args, uint at, Bound *bound)
+{
+  bound->is_none= !args->args[at];
+  if (bound->is_none)
+    return true;
+  if (args->arg_type[at] == INT_RESULT) {
+    const longlong number= queue_integer_of(args, at);
+    bound->value= number < 0 ? 0 : static_cast<uint64_t>(number);
+    return true;
+  }
+  bound->is_time= true;
+  const std::string text= queue_text_of(thd, args, at);
+  if (time_of(thd, text, &bound->value))
+    return true;
+  my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: '%s' is neither the number of a row nor a time such as "
+                  "'2026-01-31 12:00:00'", MYF(0), text.c_str());
+  return false;
+}
+
+/* Rows that were ended and are kept are given again. */
+static longlong evaluate_queue_replay(THD *thd, Call *call, const UDF_ARGS *args)
+{
+  queue_opened table;
+  rq_error error;
+  Bound from, to;
+  if (queue_is_read_only(thd) || !table.open_for_reader(thd, queue_text_of(thd, args, 0), SELECT_ACL | INSERT_ACL) ||
+      !bound_of(thd, args, 1, &from) || !bound_of(thd, args, 2, &to))
+    return call->null();
+  if (!from.is_none && !to.is_none && from.is_time != to.is_time) {
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: give two numbers of rows or two times", MYF(0));
+    return call->null();
+  }
+  uint64_t first= 0, last= UINT64_MAX - 1, from_ms= 0, to_ms= UINT64_MAX, given= 0;
+  if (!from.is_none)
+    (from.is_time ? from_ms : first)= from.value;
+  if (!to.is_none)
+    (to.is_time ? to_ms : last)= to.value;
+  if (first > last || from_ms > to_ms) {
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: the first is after the last", MYF(0));
+    return call->null();
+  }
+  const rq_slice reader= {reinterpret_cast<const uchar *>(table.reader.data()), table.reader.size()};
+  if (rq_replay(table.queue, reader, first, last, from_ms, to_ms, &given, &error)) {
+    queue_raise(error);
+    return call->null();
+  }
+  return static_cast<longlong>(given);
+}
+
 /* A transaction that is in doubt: an administrator decides what the server has forgotten. */
 static longlong evaluate_queue_resolve(THD *thd, Call *call, const UDF_ARGS *args)
 {
@@ -281,6 +365,13 @@ static longlong evaluate_queue_stats(THD *thd, Call *call, const UDF_ARGS *args)
   return 1;
 }
 
+/* A number stays one; all else is read as text. */
+static void queue_bound_type(UDF_ARGS *args, uint at)
+{
+  if (args->arg_type[at] != INT_RESULT)
+    args->arg_type[at]= STRING_RESULT;
+}
+
 QUEUE_INTEGER(queue_wait, 1, queue_arguments_max, queue_wait_types(args, 0))
 QUEUE_INTEGER(queue_wait_n, 2, queue_arguments_max, (queue_wait_types(args, 1), args->arg_type[0]= INT_RESULT))
 QUEUE_INTEGER(queue_end, 0, queue_arguments_max, )
@@ -290,6 +381,7 @@ QUEUE_INTEGER(queue_set_srcid, 3, 3,
               (args->arg_type[0]= args->arg_type[2]= INT_RESULT, args->arg_type[1]= STRING_RESULT))
 QUEUE_INTEGER(queue_peek, 2, 2, (args->arg_type[0]= STRING_RESULT, args->arg_type[1]= INT_RESULT))
 QUEUE_INTEGER(queue_compact, 1, 1, args->arg_type[0]= STRING_RESULT)
+QUEUE_INTEGER(queue_replay, 3, 3, (args->arg_type[0]= STRING_RESULT, queue_bound_type(args, 1), queue_bound_type(args, 2)))
 QUEUE_INTEGER(queue_resolve, 2, 2, args->arg_type[0]= args->arg_type[1]= STRING_RESULT)
 QUEUE_INTEGER(queue_set_origin, 1, 1, args->arg_type[0]= STRING_RESULT)
 QUEUE_STRING(queue_stats, 1, 1, args->arg_type[0]= STRING_RESULT)

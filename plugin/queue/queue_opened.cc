@@ -69,7 +69,20 @@ static bool is_allowed(THD *thd, const std::string &db, const std::string &name,
   return false;
 }
 
-bool queue_opened::open(THD *thd, const std::string &text, privilege_t privileges)
+bool queue_opened::open_for_reader(THD *thd, const std::string &text, privilege_t privileges)
+{
+  const size_t at= text.rfind('@');
+  if (at == std::string::npos)
+    return open(thd, text, privileges);
+  if (open(thd, text.substr(0, at), privileges, true)) {
+    reader= text.substr(at + 1);
+    return true;
+  }
+  /* The name of a table may have an @. */
+  return is_missing && open(thd, text, privileges);
+}
+
+bool queue_opened::open(THD *thd, const std::string &text, privilege_t privileges, bool may_be_missing)
 {
   const size_t dot= text.find('.');
   std::string db= dot == std::string::npos ? std::string() : text.substr(0, dot);
@@ -100,7 +113,8 @@ bool queue_opened::open(THD *thd, const std::string &text, privilege_t privilege
   if (const int code= rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
     queue= nullptr;
     is_missing= code == RQ_MISSING;
-    queue_warn(thd, (code == RQ_MISSING ? "there is no queue " + name : name + ": " + error.text).c_str());
+    if (!is_missing || !may_be_missing)
+      queue_warn(thd, (is_missing ? "there is no queue " + name : name + ": " + error.text).c_str());
     return false;
   }
   return true;

@@ -32,9 +32,15 @@ public:
   /* Whether it could not be opened because there is no such queue. */
   bool is_missing= false;
 
+  /* The reader that `table@reader` named; empty for none. */
+  std::string reader;
+
+  /* As `open`, but the table's name may be followed by @ and the name of one of its readers. */
+  bool open_for_reader(THD *thd, const std::string &text, privilege_t privileges);
+
   /* Opens `name` or `db.name`; false with a warning when the table is not a queue, or can't be used this
      way. */
-  bool open(THD *thd, const std::string &text, privilege_t privileges);
+  bool open(THD *thd, const std::string &text, privilege_t privileges, bool may_be_missing= false);
 };
 
 #endif

@@ -29,6 +29,8 @@ static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_STRING("fifo", fifo),
     HA_TOPTION_STRING("dedupe", dedupe),
     HA_TOPTION_NUMBER("dedupe_for", dedupe_for, queue_dedupe_for, 0, 31536000, 1),
+    HA_TOPTION_NUMBER("keep", keep, 0, 0, 315360000, 1),
+    HA_TOPTION_STRING("readers", readers),
     HA_TOPTION_END};
 
 static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2, "the order of these words");
@@ -49,9 +51,11 @@ static const Shown shown_queues[]= {
     {"delayed", &rq_status::delayed},
     {"dead", &rq_status::dead},
     {"behind", &rq_status::behind},
+    {"kept", &rq_status::kept},
     {"waiters", &rq_status::waiters},
     {"bytes", &rq_status::bytes},
     {"bytes_live", &rq_status::live_bytes},
+    {"bytes_kept", &rq_status::kept_bytes},
     {"memory", &rq_status::memory},
     {"written_per_second", &rq_status::written_per_s},
     {"removed_per_second", &rq_status::removed_per_s}};
@@ -81,6 +85,7 @@ static const Shown shown_waiting[]= {
     {"compile_cachehit", &rq_status::compile_hits},
     {"duplicates", &rq_status::duplicates},
     {"left_out", &rq_status::doubles},
+    {"replayed", &rq_status::replayed},
     {"leases", &rq_status::leases},
     {"leases_expired", &rq_status::leases_expired},
     {"leases_failed", &rq_status::leases_failed},
@@ -253,5 +258,6 @@ maria_declare_plugin(queue)
       PLUGIN_LICENSE_GPL, nullptr, nullptr, 0x0001, nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA
 },
 QUEUE_SCHEMA("QUEUES", "What is in queues", queue_schema_queues_init),
-QUEUE_SCHEMA("QUEUE_OWNED", "Rows of queues that somebody owns", queue_schema_owned_init)
+QUEUE_SCHEMA("QUEUE_OWNED", "Rows of queues that somebody owns", queue_schema_owned_init),
+QUEUE_SCHEMA("QUEUE_READERS", "What readers of queues have before them", queue_schema_readers_init)
 maria_declare_plugin_end;

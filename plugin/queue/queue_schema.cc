@@ -1,6 +1,7 @@
 /*
   information_schema.QUEUES: the queues that were used since the start, and their contents.
   information_schema.QUEUE_OWNED: the rows that somebody owns.
+  information_schema.QUEUE_READERS: what each reader has before it.
 */
 #define MYSQL_SERVER 1
 
@@ -46,6 +47,9 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("BURIED", ULonglong(), NOT_NULL),
                                        Column("BEHIND", ULonglong(), NOT_NULL),
                                        Column("LEFT_OUT", ULonglong(), NOT_NULL),
+                                       Column("KEPT", ULonglong(), NOT_NULL),
+                                       Column("KEPT_BYTES", ULonglong(), NOT_NULL),
+                                       Column("REPLAYED", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -57,6 +61,16 @@ static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_L
                                       Column("FAILED", ULonglong(), NOT_NULL),
                                       CEnd()};
 
+static ST_FIELD_INFO readers_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                        Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                        Column("READER", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                        Column("OLDEST", Datetime(0), NULLABLE),
+                                        Column("OLDEST_AGE", ULonglong(), NULLABLE),
+                                        Column("WAITING", ULonglong(), NOT_NULL),
+                                        Column("OWNED", ULonglong(), NOT_NULL),
+                                        Column("NEXT_ROW_ID", ULonglong(), NOT_NULL),
+                                        CEnd()};
+
 } // namespace Show
 
 /* Stands for NULL. */
@@ -64,7 +78,7 @@ static const ulonglong no_value= ULLONG_MAX;
 
 /* A row of one of the tables. */
 struct Line {
-  std::string schema, name;
+  std::vector<std::string> names; /* of the database, the table, and perhaps a reader */
   std::vector<ulonglong> values;
 };
 
@@ -75,13 +89,14 @@ static Line line_of(rq_slice folder)
   const size_t end= path.rfind(".queue"), name= path.rfind('/');
   const size_t schema= name == std::string::npos || !name ? std::string::npos : path.rfind('/', name - 1);
   Line line;
+  line.names.resize(2);
   if (end == std::string::npos || name == std::string::npos || end < name)
     return line;
   char decoded[NAME_LEN + 1];
   std::string part= path.substr(name + 1, end - name - 1);
-  line.name.assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
+  line.names[1].assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
   part= path.substr(schema == std::string::npos ? 0 : schema + 1, name - (schema == std::string::npos ? 0 : schema + 1));
-  line.schema.assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
+  line.names[0].assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
   return line;
 }
 
@@ -110,7 +125,10 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->dead,
                 status->buried,
                 status->behind,
-                status->doubles};
+                status->doubles,
+                status->kept,
+                status->kept_bytes,
+                status->replayed};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }
@@ -124,15 +142,26 @@ static int collect_owned(void *context, rq_slice folder, const rq_owned *owned)
   return 0;
 }
 
+static int collect_reader(void *context, rq_slice folder, const rq_reader *reader)
+{
+  Line line= line_of(folder);
+  line.names.emplace_back(reinterpret_cast<const char *>(reader->name.bytes), reader->name.len);
+  const ulonglong now= my_hrtime().val / 1000, oldest= reader->oldest_ms;
+  line.values= {oldest ? oldest : no_value, oldest ? (now - MY_MIN(now, oldest)) / 1000 : no_value, reader->waiting, reader->owned,
+                reader->next};
+  static_cast<std::vector<Line> *>(context)->push_back(line);
+  return 0;
+}
+
 /* The values from index `time` to `last` are times in milliseconds since 1970. */
 static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t time, size_t last)
 {
   for (const Line &line : lines) {
     restore_record(table, s->default_values);
-    table->field[0]->store(line.schema.data(), line.schema.size(), system_charset_info);
-    table->field[1]->store(line.name.data(), line.name.size(), system_charset_info);
+    for (size_t at= 0; at < line.names.size(); at++)
+      table->field[at]->store(line.names[at].data(), line.names[at].size(), system_charset_info);
     for (size_t at= 0; at < line.values.size(); at++) {
-      Field *field= table->field[at + 2];
+      Field *field= table->field[at + line.names.size()];
       const ulonglong value= line.values[at];
       if (value == no_value) {
         field->set_null();
@@ -177,6 +206,14 @@ static int fill_owned(THD *thd, TABLE_LIST *tables, COND *)
   return store(thd, tables->table, lines, 2, 3);
 }
 
+static int fill_readers(THD *thd, TABLE_LIST *tables, COND *)
+{
+  std::vector<Line> lines;
+  if (may_see(thd))
+    rq_each_reader(collect_reader, &lines);
+  return store(thd, tables->table, lines, 0, 0);
+}
+
 int queue_schema_queues_init(void *plugin)
 {
   auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
@@ -190,5 +227,13 @@ int queue_schema_owned_init(void *plugin)
   auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
   schema->fields_info= Show::owned_fields;
   schema->fill_table= fill_owned;
+  return 0;
+}
+
+int queue_schema_readers_init(void *plugin)
+{
+  auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
+  schema->fields_info= Show::readers_fields;
+  schema->fill_table= fill_readers;
   return 0;
 }

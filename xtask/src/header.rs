@@ -32,7 +32,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
 /// Types, and their names in C++.
-const NAMES: [(&str, &str); 19] = [
+const NAMES: [(&str, &str); 21] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
     ("RqAlive", "rq_alive"),
@@ -42,10 +42,12 @@ const NAMES: [(&str, &str); 19] = [
     ("RqEach", "rq_each_fn"),
     ("RqEachOwned", "rq_each_owned_fn"),
     ("RqEachPrepared", "rq_each_prepared_fn"),
+    ("RqEachReader", "rq_each_reader_fn"),
     ("RqError", "rq_error"),
     ("RqHold", "rq_hold"),
     ("RqKnown", "rq_known"),
     ("RqOwned", "rq_owned"),
+    ("RqReader", "rq_reader"),
     ("RqServer", "rq_server"),
     ("RqSession", "rq_session"),
     ("RqSlice", "rq_slice"),

@@ -13,6 +13,7 @@
 //! product = power { ("*" | "div" | "%" | "mod") power }
 //! power = unary { "^" unary }               unary = { "-" | "~" } atom
 //! atom = number | string | "null" | column | "(" or ")" | "pow" "(" or "," or ")"
+//!      | ( "failed" | "why" ) "(" ")"
 //! ```
 //!
 //! Keywords and column names are not case-sensitive. A value is NULL, an exact number, or a string. Strings
@@ -20,7 +21,8 @@
 //! string; beside a number it is its index. A temporal column beside a string is a time; beside a number it
 //! is the number that SQL shows for it (20261121235959), but a TIMESTAMP is seconds since 1970, and strings
 //! for it are UTC. NULL works as in SQL: a row matches when the condition is neither NULL nor 0. A number
-//! that does not fit into 128 bits is NULL, and so is a division by 0.
+//! that does not fit into 128 bits is NULL, and so is a division by 0. `failed()` is how many tries of the
+//! row have failed, and `why()` why the last one did: what the columns of FAILED and WHY show.
 
 mod evaluate;
 mod json;
@@ -84,6 +86,7 @@ pub struct ConditionError {
 pub struct Condition {
     text: Box<str>,
     root: Node,
+    asks_tries: bool,
     schema: Arc<Schema>,
     collate: Arc<dyn Collate>,
 }
@@ -105,8 +108,10 @@ impl Condition {
         if text.len() > TEXT_MAX {
             return Err(at(TEXT_MAX, format!("more than {TEXT_MAX} bytes")));
         }
-        let root = parser::parse(text, schema, &**collate).map_err(|(place, what)| at(place, what))?;
-        Ok(Condition { text: text.into(), root, schema: schema.clone(), collate: collate.clone() })
+        let (root, asks_tries) =
+            parser::parse(text, schema, &**collate).map_err(|(place, what)| at(place, what))?;
+        let (schema, collate) = (schema.clone(), collate.clone());
+        Ok(Condition { text: text.into(), root, asks_tries, schema, collate })
     }
 }
 
@@ -123,6 +128,15 @@ impl Filter for Condition {
 
     fn matches(&self, row: &[u8]) -> bool {
         let values = self.schema.read(row);
+        values.is_some_and(|values| self.root.truth(&values, &*self.collate) == Some(true))
+    }
+
+    fn asks_tries(&self) -> bool {
+        self.asks_tries
+    }
+
+    fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
+        let values = self.schema.read(row).map(|values| values.with_tries(failed, why));
         values.is_some_and(|values| self.root.truth(&values, &*self.collate) == Some(true))
     }
 }

@@ -39,6 +39,8 @@ pub struct Counters {
     pub duplicates: u64,
     /// Rows that were left out because another one with their key came before.
     pub doubles: u64,
+    /// Rows that were ended and given again.
+    pub replayed: u64,
     /// Leases that were given.
     pub leases: u64,
     /// Leases that ended with their time.
@@ -83,6 +85,7 @@ impl Counters {
             restored_by_close: self.restored_by_close + other.restored_by_close,
             duplicates: self.duplicates + other.duplicates,
             doubles: self.doubles + other.doubles,
+            replayed: self.replayed + other.replayed,
             leases: self.leases + other.leases,
             leases_expired: self.leases_expired + other.leases_expired,
             leases_failed: self.leases_failed + other.leases_failed,
@@ -113,11 +116,15 @@ pub struct Status {
     pub dead: u64,
     /// Rows that nobody owns and nobody is given yet, because an earlier one of their key is there.
     pub behind: u64,
+    /// Rows that were ended and can still be read and given again.
+    pub kept: u64,
+    /// Bytes of these rows.
+    pub kept_bytes: u64,
     /// When the oldest row was inserted: milliseconds since 1970, exact to the second.
     pub oldest_ms: Option<u64>,
     /// Bytes of the segment files.
     pub bytes: u64,
-    /// Bytes of the rows.
+    /// Bytes of the rows that were not ended.
     pub live_bytes: u64,
     /// Bytes of memory that the index takes.
     pub memory: u64,
@@ -141,6 +148,8 @@ impl Status {
             delayed: self.delayed + other.delayed,
             dead: self.dead + other.dead,
             behind: self.behind + other.behind,
+            kept: self.kept + other.kept,
+            kept_bytes: self.kept_bytes + other.kept_bytes,
             oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),
             bytes: self.bytes + other.bytes,
             live_bytes: self.live_bytes + other.live_bytes,

@@ -105,7 +105,36 @@ pub enum Error {
         column: u32,
     },
 
-    /// The queue is being copied, so that no transaction can be prepared.
+    /// A queue with readers was asked without the name of one, or with another name; or one without readers
+    /// was asked for one.
+    #[error("{}", no_reader(name, readers))]
+    Reader {
+        /// The name; empty when there was none.
+        name: String,
+        /// The names that there are.
+        readers: String,
+    },
+
+    /// Leases are not for readers.
+    #[error("a lease is of a row, and a reader's rows are not its own: take them with queue_wait()")]
+    ReaderLease,
+
+    /// Readers have rows, so that the queue can't be copied.
+    #[error(
+        "{rows} rows are with readers; end them or give them back first, and let no reader take more meanwhile"
+    )]
+    Reading {
+        /// How many.
+        rows: usize,
+    },
+
+    /// The queue keeps no rows that were ended.
+    #[error(
+        "the queue was created without KEEP, so rows that were ended are gone; ALTER TABLE ... KEEP=seconds keeps those that are ended from then on"
+    )]
+    NotKept,
+
+    /// The queue is being copied, so that no transaction can be prepared and no row given again.
     #[error("the queue is being copied by ALTER TABLE; try again when that is done")]
     Copied,
 
@@ -123,6 +152,14 @@ pub enum Error {
         /// What is possible.
         limit: usize,
     },
+}
+
+fn no_reader(name: &str, readers: &str) -> String {
+    match (name, readers) {
+        (_, "") => format!("the queue has no reader '{name}': it was created without READERS"),
+        ("", readers) => format!("the queue has readers: name one of them behind an @ ({readers})"),
+        (name, readers) => format!("the queue has no reader '{name}'; it has {readers}"),
+    }
 }
 
 impl Error {

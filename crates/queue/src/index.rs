@@ -4,6 +4,7 @@
 //! does not depend on how many rows wait in it. A list keeps dead rows until they are more than half of it.
 
 mod beside;
+mod kept;
 pub(crate) mod later;
 mod lines;
 mod order;
@@ -19,6 +20,7 @@ use crate::format::listing::{Due, Indexed, Listing};
 use crate::format::record::RowId;
 use crate::store::file::{Location, SegmentFile};
 use crate::{Definition, Error};
+use kept::Kept;
 use lines::Lines;
 pub(crate) use segment::Segment;
 
@@ -62,8 +64,17 @@ pub(crate) enum Doing {
     Owned,
     /// Nobody owns it, and nobody is given it before it is due.
     Later,
+    /// It was ended, and can still be read.
+    Kept,
     /// It is gone, or never existed.
     Gone,
+}
+
+impl Doing {
+    /// Whether it was not ended.
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, Doing::Waiting | Doing::Owned | Doing::Later)
+    }
 }
 
 /// A row that is not in a segment yet.
@@ -85,9 +96,13 @@ pub(crate) struct Index {
     head: u64,
     /// Rows before the head that wait.
     early: BTreeSet<u64>,
+    /// Rows that were not ended.
     live: u64,
     owned: u64,
     later: u64,
+    /// Rows that were ended and are kept.
+    kept: u64,
+    pub(crate) keeps: Kept,
     /// The rows that may be given, in a queue with priorities or keys.
     turns: Option<BTreeSet<Turn>>,
     /// The rows with keys, in a queue that has them.
@@ -109,7 +124,8 @@ impl Index {
         let lines = order.fifo.map(|_| Lines::default());
         let turns = order.priority.or(order.fifo).map(|_| BTreeSet::new());
         let waits = definition.dedupe.filter(|dedupe| dedupe.for_ms == 0).map(|_| BTreeSet::new());
-        Index { turns, lines, waits, ..Index::default() }
+        let keeps = Kept::new(definition.keep_ms);
+        Index { turns, lines, waits, keeps, ..Index::default() }
     }
 
     /// Whether rows are given in another order than that of their ids.
@@ -140,10 +156,16 @@ impl Index {
         self.later
     }
 
+    /// Rows that were ended and are kept.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept
+    }
+
     /// Bytes of memory that the lists take.
     pub(crate) fn memory(&self) -> usize {
         self.segments.values().map(Segment::memory).sum::<usize>()
             + self.early.len() * size_of::<u64>()
+            + self.keeps.memory()
             // Nodes of the set are half full.
             + self.turns.iter().map(|turns| turns.len() * 2 * size_of::<Turn>()).sum::<usize>()
             + self.lines.as_ref().map_or(0, Lines::memory)
@@ -167,9 +189,10 @@ impl Index {
 
     /// Adds a sealed segment.
     pub(crate) fn insert(&mut self, segment: Segment) {
-        self.live += segment.live();
+        self.live += segment.live() - segment.kept();
         self.owned += segment.owned();
         self.later += segment.later();
+        self.kept += segment.kept();
         self.head = self.head.min(segment.base().0);
         if segment.live() == 0 {
             self.emptied.push(segment.file().clone());
@@ -181,9 +204,10 @@ impl Index {
     /// Removes a segment; the index then regards its rows as gone.
     pub(crate) fn remove_segment(&mut self, base: RowId) -> Option<Segment> {
         let segment = self.segments.remove(&base.0)?;
-        self.live -= segment.live();
+        self.live -= segment.live() - segment.kept();
         self.owned -= segment.owned();
         self.later -= segment.later();
+        self.kept -= segment.kept();
         Some(segment)
     }
 
@@ -216,6 +240,7 @@ impl Index {
             return;
         };
         last.seal(stored);
+        last.unload();
         let base = *base;
         if last.live() == 0 {
             self.segments.remove(&base);
@@ -297,6 +322,12 @@ impl Index {
             None => false,
         };
         if changed {
+            if to == Doing::Kept {
+                (self.live, self.kept) = (self.live - 1, self.kept + 1);
+                self.segment_with(id).into_iter().for_each(Segment::unload);
+            } else if from == Doing::Kept {
+                (self.live, self.kept) = (self.live + 1, self.kept - 1);
+            }
             self.moved(standing, from, to)?;
         }
         Ok(changed)
@@ -336,7 +367,8 @@ impl Index {
         }
         let (base, empty) = (segment.base(), segment.is_sealed() && segment.live() == 0);
         let sparse = segment.is_sparse();
-        self.live -= 1;
+        let counted = if doing == Doing::Kept { &mut self.kept } else { &mut self.live };
+        *counted -= 1;
         if empty {
             self.segments.remove(&base.0).into_iter().for_each(|gone| self.emptied.push(gone.file().clone()));
         }
@@ -359,7 +391,9 @@ impl Index {
 
     fn rows_in(&mut self, (first, count): (u64, u64), waiting: bool) -> Result<Vec<RowId>, Error> {
         let (mut rows, mut from) = (Vec::new(), RowId(first));
-        while let Some(id) = self.next(from, waiting)?.filter(|id| id.0 < first.saturating_add(count)) {
+        let next =
+            |index: &mut Index, from| if waiting { index.next_in_wait(from) } else { index.next_live(from) };
+        while let Some(id) = next(self, from)?.filter(|id| id.0 < first.saturating_add(count)) {
             rows.push(id);
             from = RowId(id.0 + 1);
         }
@@ -373,7 +407,7 @@ impl Index {
             return Ok(Some(RowId(early)));
         }
         let from_head = from.0 <= self.head;
-        let found = self.next(RowId(from.0.max(self.head)), true)?;
+        let found = self.next_in_wait(RowId(from.0.max(self.head)))?;
         if from_head {
             let past = || self.segments.last_key_value().map_or(self.head, |(_, last)| last.end().0);
             self.head = found.map_or_else(past, |id| id.0);
@@ -381,28 +415,42 @@ impl Index {
         Ok(found)
     }
 
-    /// The first row from `from` on that is not gone.
+    /// The first row from `from` on that was not ended.
     pub(crate) fn next_live(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
-        self.next(from, false)
+        self.next_in(from, |segment| segment.live() > segment.kept(), Doing::is_live)
     }
 
-    fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
+    fn next_in_wait(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
+        self.next_in(from, |segment| segment.waiting() > 0, |doing| doing == Doing::Waiting)
+    }
+
+    /// The first row from `from` on that does what is wanted; only segments that have such rows are read.
+    fn next_in(
+        &mut self,
+        from: RowId,
+        has: impl Fn(&Segment) -> bool,
+        wanted: impl Fn(Doing) -> bool,
+    ) -> Result<Option<RowId>, Error> {
         let start = self.segments.range(..=from.0).next_back().map_or(from.0, |(base, _)| *base);
         for (_, segment) in self.segments.range_mut(start..) {
-            let any = if waiting { segment.waiting() } else { segment.live() };
-            if any == 0 || segment.end() <= from {
+            if !has(segment) || segment.end() <= from {
                 continue;
             }
-            if let Some(id) = segment.next(from, waiting)? {
+            if let Some(id) = segment.next(from, &wanted)? {
                 return Ok(Some(id));
             }
         }
         Ok(None)
     }
 
-    /// When the oldest row that is not gone was inserted: milliseconds since 1970, exact to the second.
+    /// When the oldest row that was not ended was inserted: milliseconds since 1970, exact to the second.
     pub(crate) fn oldest_ms(&mut self) -> Option<u64> {
-        self.segments.values().find(|segment| segment.live() > 0).map(Segment::oldest_ms)
+        self.segments.values().find(|segment| segment.live() > segment.kept()).map(Segment::oldest_ms)
+    }
+
+    /// When a row was inserted that is not gone: milliseconds since 1970, exact to the second.
+    pub(crate) fn inserted_ms(&mut self, id: RowId) -> Option<u64> {
+        self.segment_with(id).map(|segment| segment.time_ms(id))
     }
 
     /// The index of the active segment.

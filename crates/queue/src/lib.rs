@@ -16,7 +16,7 @@
 //! jobs.publish(&[b"hello"], None)?;
 //!
 //! let mut session = Session::new(OwnerId(1));
-//! let targets = [Target { queue: jobs.clone(), filter: None }];
+//! let targets = [Target { queue: jobs.clone(), filter: None, reader: None }];
 //! let taken = session.wait(&targets, &mut Patience::poll())?;
 //! assert_eq!(taken, Waited::Taken(0));
 //! let mut cursor = session.cursor(&jobs);
@@ -59,10 +59,13 @@ pub use format::dedupe::Dedupe;
 pub use format::order::Order;
 pub use format::origin::{Origin, SLOTS, Source};
 pub use format::policy::{Backoff, Policy};
+pub use format::reader::READERS_MAX;
 pub use format::record::RowId;
 pub use format::transaction::Xid;
+pub use queue::keep::Ended;
 pub use queue::lease::{Known, LeasedRow, Token};
 pub use queue::owner::{OwnerId, Ownership};
+pub use queue::reading::ReaderStatus;
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 pub use take::cursor::Cursor;
@@ -71,12 +74,24 @@ pub use take::session::{Interrupter, Session};
 pub use take::transaction::{Mark, PreparedTransaction, Transaction};
 pub use take::wait::{Patience, Target, Waited};
 
-/// Which rows a taker wants. It must always answer the same for the same row: a row that did not match is not
-/// looked at again.
+/// Which rows a taker wants. It must always answer the same for the same row, with the same tries: a row
+/// that did not match is not looked at again until it comes back.
 pub trait Filter: Send + std::marker::Sync {
     /// Identifies the filter: two filters of one queue with the same text must answer the same.
     fn text(&self) -> &str;
 
     /// Whether the taker wants this row.
     fn matches(&self, row: &[u8]) -> bool;
+
+    /// Whether the answer depends on the tries of the row.
+    fn asks_tries(&self) -> bool {
+        false
+    }
+
+    /// Whether the taker wants this row, of which so many tries have failed, the last one for this reason; it
+    /// is empty when nobody said.
+    fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
+        let (_, _) = (failed, why);
+        self.matches(row)
+    }
 }

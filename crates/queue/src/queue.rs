@@ -5,12 +5,15 @@ pub(crate) mod commit;
 pub(crate) mod copying;
 mod doubles;
 pub(crate) mod gather;
+pub(crate) mod keep;
 pub(crate) mod lease;
 mod leasing;
 pub(crate) mod offer;
 pub(crate) mod owner;
 mod progress;
 mod rate;
+pub(crate) mod reader;
+pub(crate) mod reading;
 mod settle;
 pub(crate) mod shared;
 pub(crate) mod state;
@@ -33,8 +36,10 @@ use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
 use commit::fail;
 use copying::Successor;
+use gather::Ending;
 use lease::LeaseBook;
 use owner::{OwnerId, Ownership};
+use reader::Reader;
 use shared::Shared;
 use state::State;
 
@@ -115,6 +120,8 @@ impl Queue {
         }
         state.leases = LeaseBook::opened(leases, pasts, shared.clock());
         (state.later, state.recent) = (recovered.later, recovered.recent);
+        let reader = |ended| Reader { ended, ..Reader::default() };
+        state.readers = recovered.ended.into_iter().map(reader).collect();
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
@@ -227,19 +234,19 @@ impl Queue {
         }
     }
 
-    /// Ends owned rows: they are gone when that is written, if the queue's definition wants it on the disk,
-    /// else at once.
-    pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
+    /// Ends owned rows: they are gone or kept when that is written, if the queue's definition wants it on the
+    /// disk, else at once.
+    pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId], ending: Ending) -> Result<(), Error> {
         let mut state = self.room_to_end(epoch, rows)?;
         if state.epoch != epoch {
             return Ok(());
         }
         if self.definition.sync == Sync::Always {
-            state.gather.acknowledge(rows);
+            state.gather.acknowledge(rows, ending);
             return self.commit(state);
         }
-        state.gather.record(rows);
-        if let Err(error) = self.remove(&mut state, rows.iter().copied()) {
+        state.gather.record(rows, ending);
+        if let Err(error) = self.remove(&mut state, rows.iter().copied(), ending) {
             fail(&mut state, &error);
             return Err(error);
         }
@@ -253,8 +260,8 @@ impl Queue {
         if state.epoch != epoch {
             return Ok(());
         }
-        state.gather.record(rows);
-        self.remove(&mut state, rows.iter().copied())?;
+        state.gather.record(rows, self.gone());
+        self.remove(&mut state, rows.iter().copied(), self.gone())?;
         self.settle_later(&mut state);
         match self.commit(state) {
             Err(Error::Disk { .. }) => Ok(()),

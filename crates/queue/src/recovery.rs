@@ -17,11 +17,12 @@ use crate::format::lease::{Lease, Leases, Phase};
 use crate::format::listing::{Due, Listing};
 use crate::format::origin::Journal;
 use crate::format::policy::Past;
+use crate::format::reader::Ids;
 use crate::format::record::{ROW_SUM, Record, RowId, decode};
 use crate::format::transaction::Transactions;
 use crate::index::later::{Later, postpone_all};
 use crate::index::recent::RecentKeys;
-use crate::index::{Arrival, Doing, Index, Segment};
+use crate::index::{Arrival, Index, Segment};
 use crate::store::file::SegmentFile;
 use crate::store::files::Files;
 use crate::store::folder::Folder;
@@ -37,11 +38,90 @@ struct Replay {
     /// Rows that are due later.
     dues: Vec<Due>,
     recent: RecentKeys,
+    /// The runs `(first, end)` of rows that the checkpoint says are kept, in order.
+    kept: Vec<(u64, u64)>,
+    /// For each reader: the rows that it has ended.
+    ended: Vec<Ids>,
     rank: Option<Rank>,
     now_ms: u64,
     next: RowId,
     /// The id that the next row had when the last segment began.
     active_next: RowId,
+}
+
+impl Replay {
+    /// Whether the checkpoint says that a row is kept.
+    fn was_kept(&self, id: RowId) -> bool {
+        let after = self.kept.partition_point(|(first, _)| *first <= id.0);
+        self.kept.get(after.wrapping_sub(1)).is_some_and(|(_, end)| id.0 < *end)
+    }
+
+    /// Has rows wait again that were kept: for this reader, or for all. With a newer checkpoint they may wait
+    /// already, and what follows in the log leads to the same.
+    fn give_again(&mut self, reader: Option<usize>, first: RowId, count: u64) -> Result<(), Error> {
+        self.revive(first, count)?;
+        let end = first.0.saturating_add(count);
+        let Some(reader) = reader else {
+            self.forget_reading(first, count);
+            return Ok(());
+        };
+        let mut from = first;
+        while let Some(id) = self.index.next_live(from)?.filter(|id| id.0 < end) {
+            from = RowId(id.0 + 1);
+            self.ended_by_others(reader, id);
+        }
+        Ok(())
+    }
+
+    /// Notes that a reader has not ended rows any more that another one has not ended.
+    fn unread(&mut self, reader: usize, first: RowId, count: u64) -> Result<(), Error> {
+        let revived = self.revive(first, count)?;
+        revived.into_iter().for_each(|id| self.ended_by_others(reader, id));
+        let end = first.0.saturating_add(count);
+        self.ended.get_mut(reader).map(|ended| ended.remove(first.0, end));
+        Ok(())
+    }
+
+    /// Has rows wait that are kept. Returns them.
+    fn revive(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
+        let ids = first.0..first.0.saturating_add(count);
+        self.index.keeps.cut(&ids, &(0..=u64::MAX), u64::MAX);
+        self.index.revive_run(first, count)
+    }
+
+    fn ended_by_others(&mut self, reader: usize, id: RowId) {
+        for (nth, ended) in self.ended.iter_mut().enumerate() {
+            if nth == reader {
+                ended.remove(id.0, id.0 + 1);
+            } else {
+                ended.add(id.0, id.0 + 1);
+            }
+        }
+    }
+
+    /// Notes that a reader has ended rows, and ends those that all have ended.
+    fn note_read(&mut self, reader: usize, (first, count): (RowId, u64), time_ms: u64) -> Result<(), Error> {
+        let end = first.0.saturating_add(count);
+        // Not for a row that the checkpoint says is kept: it may be given again later.
+        let mut from = first;
+        while let Some(id) = self.index.next_live(from)?.filter(|id| id.0 < end) {
+            from = RowId(id.0 + 1);
+            self.ended.get_mut(reader).into_iter().for_each(|ended| ended.add(id.0, id.0 + 1));
+            if self.ended.iter().all(|ended| ended.end_of(id.0).is_some()) {
+                self.index.end(id, time_ms)?;
+                self.forget_reading(id, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what readers did with rows that were ended without them.
+    fn forget_reading(&mut self, first: RowId, count: u64) {
+        let end = first.0.saturating_add(count);
+        for ended in &mut self.ended {
+            ended.remove(first.0, end);
+        }
+    }
 }
 
 /// A segment after its replay.
@@ -69,6 +149,8 @@ pub(crate) struct Recovered {
     pub(crate) rank: Option<Rank>,
     pub(crate) later: Later,
     pub(crate) recent: RecentKeys,
+    /// For each reader: the rows that it has ended, and another one has not.
+    pub(crate) ended: Vec<Ids>,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -97,10 +179,13 @@ pub(crate) fn recover(
         rank: Rank::of(&checkpoint.definition)?,
         dues: Vec::new(),
         recent: RecentKeys::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
+        kept: checkpoint.kept.iter().map(|run| (run.first, run.end())).collect(),
+        ended: checkpoint.ended.clone(),
         now_ms,
         next: checkpoint.next,
         active_next: checkpoint.next,
     };
+    replay.kept.sort_unstable();
     replay.recent.adopt(&checkpoint.recent);
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
@@ -112,6 +197,7 @@ pub(crate) fn recover(
     let later = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
     // Nobody waits yet.
     replay.index.take_ready();
+    let ended = only_live(&mut replay.index, std::mem::take(&mut replay.ended))?;
     let Replay { index, journal, transactions, rank, recent, next, active_next, .. } = replay;
     Ok(Recovered {
         folder,
@@ -126,6 +212,7 @@ pub(crate) fn recover(
         rank,
         later,
         recent,
+        ended,
         next,
         active_next,
         log,
@@ -150,7 +237,7 @@ fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
 fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
     let mut known = Vec::new();
     for (row, mut lease) in std::mem::take(&mut replay.leases) {
-        if replay.index.doing(row)? == Doing::Gone {
+        if !replay.index.doing(row)?.is_live() {
             continue;
         }
         if lease.holds() && !replay.index.take(row)? {
@@ -165,11 +252,28 @@ fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
     Ok(known)
 }
 
+/// The sets of readers without rows that are not there.
+fn only_live(index: &mut Index, ended: Vec<Ids>) -> Result<Vec<Ids>, Error> {
+    let mut kept = Vec::with_capacity(ended.len());
+    for ids in ended {
+        let mut live = Ids::default();
+        for (first, end) in ids.runs() {
+            let mut from = RowId(first);
+            while let Some(id) = index.next_live(from)?.filter(|id| id.0 < end) {
+                live.add(id.0, id.0 + 1);
+                from = RowId(id.0 + 1);
+            }
+        }
+        kept.push(live);
+    }
+    Ok(kept)
+}
+
 /// What is known of rows that are not gone.
 fn known_pasts(replay: &mut Replay) -> Result<Vec<(RowId, Past)>, Error> {
     let mut known = Vec::new();
     for (row, past) in std::mem::take(&mut replay.pasts) {
-        if replay.index.doing(row)? != Doing::Gone {
+        if replay.index.doing(row)?.is_live() {
             known.push((row, past));
         }
     }
@@ -211,8 +315,11 @@ fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, replay: &mut R
         let segment =
             Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
         later.extend(listed.later.then(|| segment.base()));
-        replay.index.insert(segment.with_oldest(listed.oldest_ms));
+        let segment = segment.with_oldest(listed.oldest_ms);
+        let all_kept = listed.kept > 0 && listed.kept == listed.live;
+        replay.index.insert(if all_kept { segment.with_all_kept() } else { segment });
     }
+    replay.index.adopt_kept(&checkpoint.kept)?;
     replay.dues = replay.index.load(&later)?;
     replay.index.order()?;
     Ok(())
@@ -341,14 +448,22 @@ fn apply(
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
             let ranked = Rank::read(replay.rank.as_ref(), replay.now_ms, row);
             replay.index.push(file, &Arrival { id, offset, len, time_ms, ranked })?;
+            if replay.was_kept(id) {
+                replay.index.set_kept(id)?;
+            }
             let due_ms = ranked.due_ms;
             replay.dues.extend((due_ms > 0).then_some(Due { id, due_ms }));
             replay.next = RowId(id.0 + 1);
             origin.iter().for_each(|origin| replay.journal.add(origin));
         }
         Record::Acknowledge { first, count } => {
-            replay.index.remove_run(first, count)?;
+            replay.index.end_run(first, count, time_ms)?;
+            replay.forget_reading(first, count);
         }
+        Record::Read { reader, first, count } => replay.note_read(reader, (first, count), time_ms)?,
+        Record::Discard { first, count } => replay.index.remove_run(first, count)?,
+        Record::Again { reader, first, count } => replay.give_again(reader, first, count)?,
+        Record::Unread { reader, first, count } => replay.unread(reader, first, count)?,
         Record::Prepare { tx, prepared } => {
             replay.transactions.note(tx);
             replay.transactions.open.insert(tx, prepared);
@@ -364,9 +479,11 @@ fn apply(
         Record::Decide { tx, commit } => {
             replay.transactions.note(tx);
             let Some(prepared) = replay.transactions.open.remove(&tx) else { return Ok(()) };
-            let gone = if commit { prepared.ended } else { vec![prepared.rows] };
-            for (first, count) in gone {
-                replay.index.remove_run(RowId(first), count)?;
+            if !commit {
+                return replay.index.remove_run(RowId(prepared.rows.0), prepared.rows.1);
+            }
+            for (first, count) in prepared.ended {
+                replay.index.end_run(RowId(first), count, time_ms)?;
             }
         }
     }

@@ -9,6 +9,8 @@ mod back;
 mod dedupe;
 #[path = "interleaving/fifo.rs"]
 mod fifo;
+#[path = "interleaving/reader.rs"]
+mod reader;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +49,7 @@ fn session(number: u64) -> Session {
 }
 
 fn all(queue: &Arc<Queue>) -> Target {
-    Target { queue: queue.clone(), filter: None }
+    Target { queue: queue.clone(), filter: None, reader: None }
 }
 
 fn put(queue: &Queue, row: &[u8]) {
@@ -68,7 +70,7 @@ impl Filter for First {
 }
 
 fn only(queue: &Arc<Queue>, first: u8) -> Target {
-    Target { queue: queue.clone(), filter: Some(Arc::new(First(first, first.to_string()))) }
+    Target { queue: queue.clone(), filter: Some(Arc::new(First(first, first.to_string()))), reader: None }
 }
 
 fn check(scenario: impl Fn() + Send + std::marker::Sync + Copy + 'static) {
@@ -113,7 +115,7 @@ fn a_row_ended_while_its_queue_is_replaced_does_not_come_back() {
             owner.wait(&[all(&old)], &mut Patience::poll()).unwrap();
             old.hold_back().unwrap();
             let ending = thread::spawn(move || owner.end().unwrap());
-            let mut cursor = old.copy_cursor();
+            let mut cursor = old.copy_cursor(true);
             while let Some((_, row)) = cursor.advance().unwrap() {
                 new.publish(&[row], None).unwrap();
             }
@@ -363,7 +365,7 @@ fn the_harness_reports_a_lost_wake_up() {
     check(|| {
         let (_engine, queues) = queues(1, Sync::Never);
         let filter = Arc::new(Moody(AtomicBool::new(false)));
-        let target = Target { queue: queues[0].clone(), filter: Some(filter) };
+        let target = Target { queue: queues[0].clone(), filter: Some(filter), reader: None };
         let taker = thread::spawn(move || take(1, &[target]));
         queues[0].publish(&[b"row"], None).unwrap();
         taker.join().unwrap();

@@ -24,6 +24,12 @@ mod full;
 mod hold;
 #[path = "main/idle.rs"]
 mod idle;
+#[path = "main/keep.rs"]
+mod keep;
+#[path = "main/keep_crash.rs"]
+mod keep_crash;
+#[path = "main/keep_model.rs"]
+mod keep_model;
 #[path = "main/large.rs"]
 mod large;
 #[path = "main/lease.rs"]
@@ -44,6 +50,12 @@ mod policy;
 mod policy_crash;
 #[path = "main/priority.rs"]
 mod priority;
+#[path = "main/reader.rs"]
+mod reader;
+#[path = "main/reader_crash.rs"]
+mod reader_crash;
+#[path = "main/reader_model.rs"]
+mod reader_model;
 #[path = "main/same.rs"]
 mod same;
 #[path = "main/support.rs"]

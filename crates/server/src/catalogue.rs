@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub use table::filled_columns;
+pub use table::{filled_column, filled_columns};
 
 use crate::{Error, Session, TableName, quote_name};
 

@@ -72,6 +72,8 @@ pub const RQ_WAITING: c_int = 0;
 pub const RQ_ALL: c_int = 1;
 /// The rows that nobody owns, also those that are due later.
 pub const RQ_UNOWNED: c_int = 2;
+/// The rows that were ended and are kept, and no others.
+pub const RQ_KEPT: c_int = 3;
 
 /// Bytes that belong to the other side, or, for the duration of a call, to this one.
 #[repr(C)]
@@ -135,6 +137,10 @@ pub struct RqDefinition {
     pub(crate) dedupe: i32,
     /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.
     pub(crate) dedupe_ms: u64,
+    /// For how long rows that were ended are kept, milliseconds; 0: not at all.
+    pub(crate) keep_ms: u64,
+    /// The names of those who are each given every row, with commas between them; empty for none.
+    pub(crate) readers: RqSlice,
 }
 
 /// What is known of a row besides.
@@ -162,6 +168,8 @@ pub struct RqTarget {
     pub(crate) queue: *const Queue,
     /// Empty for all rows.
     pub(crate) condition: RqSlice,
+    /// The name of one of its readers; empty for none.
+    pub(crate) reader: RqSlice,
 }
 
 /// What is in a queue and what happened in it.
@@ -176,9 +184,11 @@ pub struct RqStatus {
     pub(crate) delayed: u64,
     pub(crate) dead: u64,
     pub(crate) behind: u64,
+    pub(crate) kept: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,
+    pub(crate) kept_bytes: u64,
     pub(crate) memory: u64,
     pub(crate) written_per_s: u64,
     pub(crate) removed_per_s: u64,
@@ -204,6 +214,7 @@ pub struct RqStatus {
     pub(crate) compile_hits: u64,
     pub(crate) duplicates: u64,
     pub(crate) doubles: u64,
+    pub(crate) replayed: u64,
     pub(crate) leases: u64,
     pub(crate) leases_expired: u64,
     pub(crate) leases_failed: u64,
@@ -250,6 +261,22 @@ pub struct RqOwned {
     pub(crate) until_ms: u64,
     pub(crate) failed: u64,
 }
+
+/// What a reader has before it.
+#[repr(C)]
+pub struct RqReader {
+    pub(crate) name: RqSlice,
+    pub(crate) waiting: u64,
+    pub(crate) owned: u64,
+    /// The first row that it has not ended, or the next new one.
+    pub(crate) next: u64,
+    /// When that one was inserted: milliseconds since 1970; 0 when there is none.
+    pub(crate) oldest_ms: u64,
+}
+
+/// Called with a reader; any result but 0 ends the calls.
+pub type RqEachReader =
+    extern "C" fn(context: *mut c_void, folder: RqSlice, reader: *const RqReader) -> c_int;
 
 /// Called with an owned row; any result but 0 ends the calls.
 pub type RqEachOwned = extern "C" fn(context: *mut c_void, folder: RqSlice, owned: *const RqOwned) -> c_int;

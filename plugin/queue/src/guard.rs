@@ -38,8 +38,9 @@ impl Fault {
             Fault::Queue(Error::Corrupt { .. } | Error::Version { .. }) => RQ_CORRUPT,
             Fault::Queue(Error::Failed { .. }) => RQ_FAILED,
             Fault::Queue(Error::TooLarge { .. }) => RQ_TOO_LARGE,
+            // What an argument of a function names, as a condition does.
+            Fault::Queue(Error::Reader { .. } | Error::ReaderLease) | Fault::Condition(_) => RQ_CONDITION,
             Fault::Queue(_) => RQ_DISK,
-            Fault::Condition(_) => RQ_CONDITION,
             Fault::Other(code, _) => *code,
         }
     }

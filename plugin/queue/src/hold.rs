@@ -73,13 +73,14 @@ pub unsafe extern "C" fn rq_hold_back(
     })
 }
 
-/// Begins a walk over all rows of a queue that is held back.
+/// Begins a walk over all rows of a queue that is held back; with `kept` also over those that were ended and
+/// are kept, which a copy that is no queue must not have.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, cursor: *mut *mut RqCursor) -> c_int {
+pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, kept: c_int, cursor: *mut *mut RqCursor) -> c_int {
     guard(std::ptr::null_mut(), None, || {
         // SAFETY: the caller's handle.
         let queue = unsafe { &(*hold).queue };
-        let new = RqCursor::new(queue.copy_cursor());
+        let new = RqCursor::new(queue.copy_cursor(kept != 0));
         // SAFETY: the caller's variable.
         unsafe { *cursor = Box::into_raw(Box::new(new)) };
         Ok(RQ_OK)
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, error: *mut RqError) -
         if hold.written != hold.read && hold.queue.copied_owned() {
             return Err(Fault::Other(
                 RQ_FAILED,
-                "rows are owned, and a copy in another order would lose them".to_owned(),
+                "rows are owned or kept (KEEP), and a copy in another order would lose them".to_owned(),
             ));
         }
         Ok(RQ_OK)

@@ -5,7 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use queue::{Backoff, Column, Dedupe, Definition, Error, Kind, Order, Place, Policy, Queue, Schema, Sync};
+use queue::{
+    Backoff, Column, Dedupe, Definition, Ended, Error, Kind, Order, Place, Policy, Queue, READERS_MAX, RowId,
+    Schema, Sync,
+};
 
 use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
 use crate::engine::engine;
@@ -81,6 +84,32 @@ unsafe fn policy(definition: &RqDefinition) -> Result<Policy, Fault> {
     Ok(Policy { tries: definition.tries, backoff, dead, noted: definition.noted != 0 })
 }
 
+/// The names of readers in a list.
+fn readers(list: &[u8]) -> Result<Vec<String>, Fault> {
+    let list = String::from_utf8_lossy(list);
+    if list.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
+    let is_word = |name: &String| {
+        (1..=64).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let refuse = |why: String| Err(Fault::Other(RQ_FAILED, format!("READERS: {why}")));
+    if let Some(name) = names.iter().find(|name| !is_word(name)) {
+        return refuse(format!("'{name}' is no name: letters, digits and _, with commas between the names"));
+    }
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    if let Some(two) = sorted.windows(2).find(|two| two[0] == two[1]) {
+        return refuse(format!("'{}' is there twice", two[0]));
+    }
+    if names.len() > READERS_MAX {
+        return refuse(format!("{} names, and at most {READERS_MAX} are possible", names.len()));
+    }
+    Ok(names)
+}
+
 /// Makes a queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_create(
@@ -119,7 +148,10 @@ pub unsafe extern "C" fn rq_create(
             fifo: column(definition.fifo),
         };
         let dedupe = column(definition.dedupe).map(|column| Dedupe { column, for_ms: definition.dedupe_ms });
-        let definition = Definition { sync, schema, transactional, policy, order, dedupe };
+        let keep_ms = definition.keep_ms;
+        // SAFETY: the caller's structure.
+        let readers = readers(unsafe { definition.readers.get() })?;
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, readers };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)
@@ -225,6 +257,37 @@ pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) ->
     // SAFETY: the caller's handle.
     let queue = unsafe { &*queue };
     guard(error, Some(queue), || Ok(queue.compact().map(|()| RQ_OK)?))
+}
+
+/// Gives rows again that were ended and are kept: those with numbers from `first` to `last` that were ended
+/// from `from_ms` to `to_ms`, milliseconds since 1970; to this reader, unless its name is empty. `given`
+/// receives how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_replay(
+    queue: *const Queue,
+    reader: RqSlice,
+    first: u64,
+    last: u64,
+    from_ms: u64,
+    to_ms: u64,
+    given: *mut u64,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        let rows = RowId(first)..RowId(last.saturating_add(1));
+        // SAFETY: the caller's string.
+        let name = unsafe { reader.get() };
+        let reader = match name {
+            [] => None,
+            name => Some(queue.reader(&String::from_utf8_lossy(name))?),
+        };
+        let replayed = queue.replay_to(reader, &Ended { rows, within_ms: from_ms..=to_ms })?;
+        // SAFETY: the caller's variable.
+        unsafe { *given = replayed };
+        Ok(RQ_OK)
+    })
 }
 
 /// Lets nobody take a row until `rq_resume`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use queue::{Cursor, Interrupter, Leased, Origin, OwnerId, Queue, RowId, Session};
 
-use crate::abi::{RQ_ALL, RQ_OK, RQ_UNOWNED, RQ_WAITING, RqError, RqSlice, shared};
+use crate::abi::{RQ_ALL, RQ_KEPT, RQ_OK, RQ_UNOWNED, RQ_WAITING, RqError, RqSlice, shared};
 use crate::found::Found;
 use crate::guard::guard;
 use crate::leased::Leases;
@@ -178,6 +178,7 @@ pub unsafe extern "C" fn rq_scan(
         let walk = peek.or(leased.map(Leased::cursor)).unwrap_or_else(|| match sees {
             RQ_ALL => Cursor::starting_at(&queue, RowId(0)),
             RQ_UNOWNED => Cursor::of_unowned(&queue),
+            RQ_KEPT => Cursor::of_kept(&queue),
             _ => session.session.cursor(&queue),
         });
         let new = Box::new(RqCursor::new(walk));

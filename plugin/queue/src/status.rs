@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use queue::{Queue, Status};
 
-use crate::abi::{RQ_OK, RqEach, RqEachOwned, RqOwned, RqSlice, RqStatus};
+use crate::abi::{RQ_OK, RqEach, RqEachOwned, RqEachReader, RqOwned, RqReader, RqSlice, RqStatus};
 use crate::engine::engine;
 use crate::guard::guard;
 
@@ -19,9 +19,11 @@ fn status(status: &Status) -> RqStatus {
         delayed: status.delayed,
         dead: status.dead,
         behind: status.behind,
+        kept: status.kept,
         waiters: status.waiters,
         bytes: status.bytes,
         live_bytes: status.live_bytes,
+        kept_bytes: status.kept_bytes,
         memory: status.memory,
         written_per_s: status.written_per_s,
         removed_per_s: status.removed_per_s,
@@ -47,6 +49,7 @@ fn status(status: &Status) -> RqStatus {
         compile_hits: counters.compile_hits,
         duplicates: counters.duplicates,
         doubles: counters.doubles,
+        replayed: counters.replayed,
         leases: counters.leases,
         leases_expired: counters.leases_expired,
         leases_failed: counters.leases_failed,
@@ -109,6 +112,31 @@ pub unsafe extern "C" fn rq_each(each: RqEach, context: *mut c_void) -> c_int {
     })
 }
 
+/// Calls `each` for every reader of every open queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_each_reader(each: RqEachReader, context: *mut c_void) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        for queue in engine()?.queues() {
+            let folder = queue.folder();
+            // One that is out of service has none to show.
+            for reader in queue.readers().unwrap_or_default() {
+                let shown = RqReader {
+                    name: RqSlice::new(reader.name.as_bytes()),
+                    waiting: reader.waiting,
+                    owned: reader.owned,
+                    next: reader.next.0,
+                    oldest_ms: reader.oldest_ms.unwrap_or(0),
+                };
+                let code = each(context, RqSlice::new(folder.as_os_str().as_bytes()), &raw const shown);
+                if code != 0 {
+                    return Ok(code);
+                }
+            }
+        }
+        Ok(RQ_OK)
+    })
+}
+
 /// Calls `each` for every owned row of every open queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_each_owned(each: RqEachOwned, context: *mut c_void) -> c_int {
@@ -116,6 +144,14 @@ pub unsafe extern "C" fn rq_each_owned(each: RqEachOwned, context: *mut c_void) 
         for queue in engine()?.queues() {
             let folder = queue.folder();
             let name = RqSlice::new(folder.as_os_str().as_bytes());
+            for (_, row, ownership) in queue.being_read() {
+                let (connection, since_ms) = (ownership.owner.0, ownership.since_ms);
+                let owned = RqOwned { row: row.0, connection, since_ms, until_ms: 0, failed: 0 };
+                let code = each(context, name, &raw const owned);
+                if code != 0 {
+                    return Ok(code);
+                }
+            }
             for (row, ownership) in queue.owned() {
                 let (until_ms, failed) = queue.lease_of(row).unwrap_or_default();
                 let owner = ownership.owner;

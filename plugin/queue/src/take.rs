@@ -24,14 +24,20 @@ pub(crate) unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     let queue = unsafe { shared(target.queue) };
     // SAFETY: the caller's string.
     let text = unsafe { target.condition.get() };
+    // SAFETY: the caller's string.
+    let name = unsafe { target.reader.get() };
+    let reader = match name {
+        [] => None,
+        name => Some(queue.reader(&String::from_utf8_lossy(name))?),
+    };
     if text.is_empty() {
-        return Ok(Target { queue, filter: None });
+        return Ok(Target { queue, filter: None, reader });
     }
     let text = std::str::from_utf8(text)
         .map_err(|_| Fault::Other(RQ_CONDITION, "the condition is not UTF-8".to_owned()))?;
     let collate: Arc<dyn Collate> = Arc::new(Server);
     let filter: Arc<dyn Filter> = queue.condition(text, &collate)?;
-    Ok(Target { queue, filter: Some(filter) })
+    Ok(Target { queue, filter: Some(filter), reader })
 }
 
 /// How a wait has ended, and the index of the target that it took rows of.

@@ -26,6 +26,8 @@ mod fault;
 mod fifo;
 #[path = "main/galera.rs"]
 mod galera;
+#[path = "main/keep.rs"]
+mod keep;
 #[path = "main/kill.rs"]
 mod kill;
 #[path = "main/lease.rs"]
@@ -34,6 +36,8 @@ mod lease;
 mod policy;
 #[path = "main/priority.rs"]
 mod priority;
+#[path = "main/reader.rs"]
+mod reader;
 #[path = "main/relay.rs"]
 mod relay;
 #[path = "main/server.rs"]

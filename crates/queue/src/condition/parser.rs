@@ -4,7 +4,7 @@ mod range;
 
 use super::evaluate::{Is, Node, Operation};
 use super::lexer::{Token, next};
-use super::schema::{Kind, Schema};
+use super::schema::{FAILED, Kind, Schema, WHY};
 use super::time::{Shape, literal};
 use super::{Collate, Column};
 
@@ -13,6 +13,9 @@ const DEPTH_MAX: usize = 60;
 
 /// The most operations in a condition: evaluation may recurse as deep, and each row may cost as many.
 const OPERATIONS_MAX: usize = 200;
+
+/// The collation of why the last try failed: utf8mb4_general_ci.
+const UTF8: u32 = 45;
 
 /// A mistake: its byte offset, and what is wrong.
 type Wrong = (usize, String);
@@ -43,18 +46,21 @@ struct Parser<'text> {
     end: usize,
     depth: usize,
     operations: usize,
+    /// Whether it asks for the tries of a row.
+    asks_tries: bool,
 }
 
-/// Reads a whole condition.
-pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Result<Node, Wrong> {
+/// Reads a whole condition. Also returns whether it asks for the tries of a row.
+pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Result<(Node, bool), Wrong> {
     let (token, start, end) = next(text, 0)?;
-    let mut parser = Parser { text, schema, collate, token, start, end, depth: 0, operations: 0 };
+    let mut parser =
+        Parser { text, schema, collate, token, start, end, depth: 0, operations: 0, asks_tries: false };
     let (at, part) = (parser.start, parser.expression(0)?);
     let root = parser.number(part, at)?;
     if parser.token != Token::End {
         return Err(parser.unexpected());
     }
-    Ok(root.folded(collate))
+    Ok((root.folded(collate), parser.asks_tries))
 }
 
 /// The binary operators of each level, loosest first. NOT and the comparisons have levels in between.
@@ -257,6 +263,18 @@ impl Parser<'_> {
                     self.advance()?;
                     self.power()
                 }
+                name @ ("failed" | "why") if self.calls() => {
+                    let what = if name == "failed" {
+                        Part::Number(Node::Column(FAILED))
+                    } else {
+                        Part::Text(WHY, UTF8)
+                    };
+                    self.advance()?;
+                    self.expect("(")?;
+                    self.expect(")")?;
+                    self.asks_tries = true;
+                    Ok(what)
+                }
                 "or" | "xor" | "and" | "not" | "is" | "div" | "mod" | "in" | "between" | "like"
                 | "escape" => Err(self.unexpected()),
                 _ => {
@@ -266,6 +284,11 @@ impl Parser<'_> {
             },
             Token::Sign(_) | Token::End => Err(self.unexpected()),
         }
+    }
+
+    /// Whether the word that was read is followed by a parenthesis, so that it is no column.
+    fn calls(&self) -> bool {
+        matches!(next(self.text, self.end), Ok((Token::Sign("("), ..)))
     }
 
     fn power(&mut self) -> Result<Part, Wrong> {
@@ -302,7 +325,7 @@ impl Parser<'_> {
 
     /// A part that must be a number.
     fn number(&self, part: Part, at: usize) -> Result<Node, Wrong> {
-        let named = |column: usize| &self.schema.columns[column].name;
+        let named = |column: usize| self.schema.columns.get(column).map_or("why()", |column| &column.name);
         match part {
             Part::Number(node) => Ok(node),
             Part::Time(column, _) | Part::Enum(column, _) => Ok(Node::Column(column)),

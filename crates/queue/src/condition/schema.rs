@@ -170,9 +170,15 @@ impl Schema {
     pub(crate) fn read<'row>(&'row self, row: &'row [u8]) -> Option<Values<'row>> {
         let (nulls, rest) = row.split_at_checked(usize::try_from(self.null_bytes).ok()?)?;
         let (fixed, variable) = rest.split_at_checked(usize::try_from(self.fixed_bytes).ok()?)?;
-        Some(Values { schema: self, nulls, fixed, variable })
+        Some(Values { schema: self, nulls, fixed, variable, tries: None })
     }
 }
+
+/// Stands for the number of a column: how many tries of the row have failed.
+pub(crate) const FAILED: usize = usize::MAX;
+
+/// Stands for the number of a column: why the last one failed; NULL when nobody said.
+pub(crate) const WHY: usize = usize::MAX - 1;
 
 /// What a column of a row holds.
 #[derive(Clone, Copy, Debug)]
@@ -190,11 +196,26 @@ pub(crate) struct Values<'row> {
     nulls: &'row [u8],
     fixed: &'row [u8],
     variable: &'row [u8],
+    /// How many tries have failed, and why the last one did.
+    tries: Option<(u64, &'row str)>,
 }
 
 impl<'row> Values<'row> {
+    /// The same with what is known of the tries of the row.
+    pub(crate) fn with_tries(self, failed: u64, why: &'row str) -> Values<'row> {
+        Values { tries: Some((failed, why)), ..self }
+    }
+
     /// The value of a column; a value that can't be read is NULL.
     pub(crate) fn get(&self, column: usize) -> Value<'row> {
+        match (column, self.tries) {
+            (FAILED, tries) => {
+                return Value::Number(Number::from(i128::from(tries.map_or(0, |(failed, _)| failed))));
+            }
+            (WHY, Some((_, why))) if !why.is_empty() => return Value::Text(why.as_bytes()),
+            (WHY, _) => return Value::Null,
+            _ => {}
+        }
         let Some((column, bytes)) = self.schema.columns.get(column).zip(self.raw(column)) else {
             return Value::Null;
         };

@@ -427,3 +427,35 @@ fn a_timestamp_is_shown_as_its_literal_is_read() {
     zero[34..38].fill(0);
     assert!(json(&schema, &zero).contains(r#""seen":"0000-00-00 00:00:00""#));
 }
+
+#[test]
+fn tries_are_asked_for_by_functions() {
+    let schema = schema();
+    let collate: Arc<dyn Collate> = Arc::new(Simple);
+    let row = vec![0; 64];
+    let compiled = |text: &str| Condition::compile(text, &schema, &collate);
+    for (text, failed, why, expected) in [
+        ("failed() > 2", 3, "", true),
+        ("FAILED ( ) > 2", 2, "", false),
+        ("why() = 'full'", 1, "full", true),
+        ("why() like '%host%' and failed() in (1, 2)", 1, "no such host", true),
+        ("why() like '%host%'", 1, "full", false),
+        ("why() is null", 0, "", true),
+        ("why() is not null", 0, "", false),
+        ("why() != 'full'", 0, "", false),
+    ] {
+        let condition = compiled(text).unwrap();
+        assert!(condition.asks_tries(), "{text}");
+        assert_eq!(condition.matches_tried(&row, failed, why), expected, "{text} {failed} {why}");
+    }
+    assert!(!compiled("id = 1").unwrap().asks_tries());
+    for (text, why) in [
+        ("why() > 'a'", "strings can only be compared"),
+        ("why() + 1", "why() is a string"),
+        ("failed(1)", "unexpected 1"),
+        ("failed", "there is no column failed"),
+    ] {
+        let error = compiled(text).unwrap_err();
+        assert!(error.what.contains(why), "{text}: {error}");
+    }
+}

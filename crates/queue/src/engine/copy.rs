@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::format::dedupe::Recent;
+use crate::format::keep::KeptRun;
 use crate::format::lease::{Lease, Phase};
 use crate::format::origin::Journal;
 use crate::format::policy::{Past, Policy};
+use crate::format::reader::Ids;
 use crate::format::record::RowId;
-use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::copying::{Copying, Successor};
 use crate::queue::lease::Clock;
@@ -26,13 +27,18 @@ impl Queue {
     /// Lets nobody take a row until [`Queue::let_go`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Prepared`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be moved to the queue
-    /// for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of
-    /// service.
+    /// [`Error::Prepared`]; [`Error::Reading`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be
+    /// moved to the queue for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when
+    /// the queue is out of service.
     pub fn hold_back(&self) -> Result<(), Error> {
         let mut state = self.unburied()?;
         state.usable()?;
         state.nothing_prepared()?;
+        // A row that comes back to a reader would come back to the queue that is replaced.
+        match state.readers.iter().map(|reader| reader.out.len()).sum() {
+            0 => {}
+            rows => return Err(Error::Reading { rows }),
+        }
         state.held_back += 1;
         state.copying = Some(Copying::default());
         Ok(())
@@ -62,18 +68,24 @@ impl Queue {
         tell_all(&mut state, &News::Again);
     }
 
-    /// All rows of a queue that is held back, including owned ones. The caller must publish each of them to
-    /// the copy in this order, and nothing else.
+    /// All rows of a queue that is held back, including owned ones, and with `kept` those that were ended and
+    /// are kept: the copy keeps them too, or ends them if it keeps none. The caller must publish each of them
+    /// to the copy in this order, and nothing else.
     #[must_use]
-    pub fn copy_cursor(self: &Arc<Queue>) -> Cursor {
-        let state = self.lock();
-        Cursor::of_all(self, state.epoch, state.next)
+    pub fn copy_cursor(self: &Arc<Queue>, kept: bool) -> Cursor {
+        let mut state = self.lock();
+        let mut before = if kept { state.index.keeps.runs_and(&[]) } else { Vec::new() };
+        before.sort_by_key(|run| run.first);
+        state.copying.iter_mut().for_each(|copying| copying.before = before.clone());
+        Cursor::of_all(self, state.epoch, state.next, kept)
     }
 
-    /// Whether a row that was copied is owned, or was when it was copied.
+    /// Whether a row that was copied is owned or kept, or was when it was copied.
     #[must_use]
     pub fn copied_owned(&self) -> bool {
-        self.lock().copying.as_ref().is_some_and(|copying| !copying.rows.is_empty())
+        let state = self.lock();
+        let copying = state.copying.as_ref();
+        copying.is_some_and(|copying| !copying.rows.is_empty() || !copying.kept.is_empty())
     }
 
     /// Notes that the copy has all rows. From now on a crash may leave either of the two queues. When this
@@ -84,7 +96,7 @@ impl Queue {
     /// [`Error::Prepared`]; those of [`Queue::publish`], on both.
     pub fn copied_to(&self, copy: &Arc<Queue>) -> Result<(), Error> {
         let mut state = self.settled()?;
-        let result = complete(&mut state, copy);
+        let result = complete(&mut state, &self.definition().readers, copy);
         state.maintaining = false;
         self.give_turn(&mut state);
         result
@@ -119,7 +131,7 @@ impl Queue {
     ) -> Result<(), Error> {
         let mut state = self.settled()?;
         // Nobody can end a row meanwhile, because that takes this queue's lock.
-        let result = complete(&mut state, copy).and_then(|()| {
+        let result = complete(&mut state, &self.definition().readers, copy).and_then(|()| {
             let (owned, known) = (state.owned_copies(), state.known_copies(self.clock()));
             let epoch = copy.adopt_owners(&owned, known)?;
             replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch)
@@ -136,15 +148,28 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over which rows are gone, which came by relay, which numbers leases had, and which keys came a
-    /// short time ago.
-    fn adopt(&self, gone: &[RowId], journal: Journal, numbers: u64, recent: &[Recent]) -> Result<(), Error> {
-        if journal != Journal::default() || numbers > 0 || !recent.is_empty() {
+    /// Takes over which rows are gone or kept, which came by relay, which numbers leases had, and which keys
+    /// came a short time ago.
+    fn adopt(&self, gone: &[RowId], known: Known) -> Result<(), Error> {
+        let kept: Vec<RowId> = known.kept.iter().flat_map(|run| run.first..run.end()).map(RowId).collect();
+        if !kept.is_empty() {
+            // In a closed segment a checkpoint says which rows are there, also when they have gone with their
+            // time; in the active one the records do.
+            self.lock().closing = true;
+            self.end_copied(&kept)?;
+        }
+        if known.is_any() {
             let _tidying = self.tidy()?;
             let mut state = self.lock();
-            state.journal = journal;
-            state.leases.follow(numbers);
-            state.recent.adopt(recent);
+            state.journal = known.journal.clone();
+            state.leases.follow(known.numbers);
+            state.recent.adopt(&known.recent);
+            state.index.replace_kept(&known.kept)?;
+            for (reader, ended) in state.readers.iter_mut().zip(known.ended) {
+                reader.ended = ended;
+            }
+            self.schedule_due(&mut state, self.clock().up_ms);
+            self.note_rows(&state);
             drop(state);
             self.checkpoint()?;
             self.lock().leases.allow();
@@ -175,7 +200,7 @@ impl Queue {
         }
         let clock = self.clock();
         for lease in leases {
-            if state.index.doing(lease.row)? != Doing::Gone {
+            if state.index.doing(lease.row)?.is_live() {
                 state.gather.lease(&lease);
                 if lease.phase == Phase::Dead {
                     state.index.let_pass(lease.row)?;
@@ -184,7 +209,7 @@ impl Queue {
             }
         }
         for (row, past) in known.pasts.into_iter().filter(|_| policy.is_set()) {
-            if state.index.doing(row)? != Doing::Gone {
+            if state.index.doing(row)?.is_live() {
                 state.gather.past(row, &past);
                 state.leases.set_past(row, past);
             }
@@ -203,8 +228,8 @@ impl Queue {
     }
 }
 
-/// Has the copy take over which of its rows are gone, unless it already has.
-fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
+/// Has the copy take over which of its rows are gone, unless it already has. `names`: the readers here.
+fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<(), Error> {
     state.usable()?;
     // One may have been on its way when the queue was held back.
     state.nothing_prepared()?;
@@ -214,13 +239,44 @@ fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
     }
     let (mut gone, now_ms) = (Vec::new(), copy.shared.now_ms());
     for (old, new) in &copying.rows {
-        if state.index.doing(*old)? == Doing::Gone {
+        if !state.index.doing(*old)?.is_live() {
             gone.push(*new);
         }
     }
-    copy.adopt(&gone, state.journal.clone(), state.leases.ceiling(), &state.recent.list(now_ms))?;
+    let mut kept = copying.kept.clone();
+    if !copy.definition().is_keeping() {
+        gone.extend(kept.drain(..).flat_map(|run| run.first..run.end()).map(RowId));
+        gone.sort_unstable();
+    }
+    let ended = reading_there(copying, names, copy, &mut kept);
+    if let Some((first, rest)) = ended.split_first() {
+        // A reader that the copy does not have was the last that had not ended them.
+        let rows = first.runs().flat_map(|(first, end)| first..end);
+        gone.extend(rows.filter(|id| rest.iter().all(|ids| ids.end_of(*id).is_some())).map(RowId));
+        gone.sort_unstable();
+        gone.dedup();
+    }
+    let (journal, numbers) = (state.journal.clone(), state.leases.ceiling());
+    copy.adopt(&gone, Known { journal, numbers, recent: state.recent.list(now_ms), kept, ended })?;
     state.copying.iter_mut().for_each(|copying| copying.copy = Some(copy.clone()));
     Ok(())
+}
+
+/// What each reader of a copy has ended there: what the one of the same name has ended here. A new one begins
+/// with the oldest row that is kept, so these are not kept there but wait for it.
+fn reading_there(copying: &Copying, names: &[String], copy: &Queue, kept: &mut Vec<KeptRun>) -> Vec<Ids> {
+    let here = |name: &String| names.iter().position(|reader| reader == name);
+    let readers: Vec<Option<usize>> = copy.definition().readers.iter().map(here).collect();
+    let mut ended = vec![Ids::default(); readers.len()];
+    let waits = readers.contains(&None);
+    let kept: Vec<KeptRun> = if waits { std::mem::take(kept) } else { Vec::new() };
+    for (reader, ids) in readers.iter().zip(&mut ended) {
+        let Some(nth) = reader else { continue };
+        let rows = copying.reading.iter().filter(|(_, readers)| readers >> nth & 1 == 1);
+        rows.for_each(|(row, _)| ids.add(*row, row + 1));
+        kept.iter().for_each(|run| ids.add(run.first, run.end()));
+    }
+    ended
 }
 
 impl State {
@@ -237,6 +293,26 @@ impl State {
         let leases = leased.map(|(old, new)| Lease { row: *new, ..self.leases.written(*old, clock) });
         let pasts = rows().filter_map(|(old, new)| Some((*new, self.leases.past(*old)?.clone())));
         KnownCopies { leases: leases.collect(), pasts: pasts.collect() }
+    }
+}
+
+/// What a queue that is copied knows besides its rows.
+struct Known {
+    journal: Journal,
+    /// Only numbers below this one have been given to leases.
+    numbers: u64,
+    recent: Vec<Recent>,
+    /// Rows of the copy that were ended here and are kept.
+    kept: Vec<KeptRun>,
+    /// For each reader of the copy: the rows that it has ended, and another one has not.
+    ended: Vec<Ids>,
+}
+
+impl Known {
+    fn is_any(&self) -> bool {
+        let known = self.journal != Journal::default() || self.numbers > 0;
+        let read = self.ended.iter().any(|ended| ended.count() > 0);
+        known || read || !self.recent.is_empty() || !self.kept.is_empty()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::queue::Queue;
 use crate::queue::commit::fail;
 use crate::queue::gather::Gather;
 use crate::queue::offer::tell_all;
+use crate::queue::reader::Reader;
 use crate::queue::state::State;
 use crate::queue::waiter::News;
 use crate::store::file::unlink;
@@ -67,6 +68,7 @@ impl Queue {
         state.leases.clear();
         state.later = Later::default();
         state.recent.clear();
+        state.readers.iter_mut().for_each(|reader| *reader = Reader::default());
         state.expected.clear();
         state.conditions.clear();
         (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));

@@ -265,8 +265,11 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
             runs: segment.runs(),
             live: segment.live(),
             later: segment.later() > 0 || state.later.keeps(segment.base()..segment.end()),
+            kept: segment.kept(),
         })
     });
+    // Those that are about to wait again do so when that is written.
+    let cut: Vec<_> = state.gather.again.iter().map(|(_, run)| *run).collect();
     Checkpoint {
         incarnation: state.incarnation,
         replay_from: state.log.as_ref().map_or(1, |log| log.file().name().number),
@@ -278,5 +281,7 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         leases: state.leases.snapshot(queue.clock()),
         pasts: state.leases.pasts(),
         recent: state.recent.list(queue.shared.now_ms()),
+        kept: state.index.keeps.runs_and(&cut),
+        ended: state.readers.iter().map(|reader| reader.ended.clone()).collect(),
     }
 }

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use crate::Error;
 use crate::format::dedupe::DEDUPE;
+use crate::format::keep::KEEP;
 use crate::format::lease::LEASES;
 use crate::format::order::{DUE, FIFO, PRIORITY};
 use crate::format::policy::POLICIES;
+use crate::format::reader::READERS;
 use crate::format::record::RowId;
 use crate::format::transaction::TRANSACTIONS;
 use crate::format::wire::{Reader, checksum};
@@ -52,7 +54,8 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE;
+pub(crate) const KNOWN_FEATURES: u64 =
+    TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP | READERS;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

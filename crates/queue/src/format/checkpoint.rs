@@ -9,10 +9,12 @@ use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
 use crate::format::dedupe::{DEDUPE, Dedupe, Recent, decode_recent, encode_recent};
+use crate::format::keep::{KEEP, KeptRun, decode_kept, encode_kept};
 use crate::format::lease::{LEASES, Leases};
 use crate::format::order::{DUE, Order};
 use crate::format::origin::Journal;
 use crate::format::policy::{POLICIES, Past, Policy, decode_pasts, encode_pasts};
+use crate::format::reader::{Ids, READERS, decode_ended, decode_names, encode_ended, encode_names};
 use crate::format::record::RowId;
 use crate::format::transaction::{TRANSACTIONS, Transactions};
 use crate::format::wire::{Reader, checksum, put_varint};
@@ -53,14 +55,26 @@ pub struct Definition {
     pub order: Order,
     /// Which rows are left out because another one came before.
     pub dedupe: Option<Dedupe>,
+    /// For how long rows that were ended can still be read and given again, milliseconds; 0: not at all.
+    pub keep_ms: u64,
+    /// The names of those who are each given every row; none: a row is given once.
+    pub readers: Vec<String>,
 }
 
 impl Definition {
+    /// Whether rows that were ended are kept for a time.
+    #[must_use]
+    pub fn is_keeping(&self) -> bool {
+        self.keep_ms > 0
+    }
+
     /// The feature flags that a reader of the queue's files must know because of its definition.
     pub(crate) fn features(&self) -> u64 {
         let transactions = if self.transactional { TRANSACTIONS } else { 0 };
         let dedupe = if self.dedupe.is_some() { DEDUPE } else { 0 };
-        transactions | self.policy.features() | self.order.features() | dedupe
+        let keep = if self.is_keeping() { KEEP } else { 0 };
+        let readers = if self.readers.is_empty() { 0 } else { READERS };
+        transactions | self.policy.features() | self.order.features() | dedupe | keep | readers
     }
 }
 
@@ -76,6 +90,8 @@ pub(crate) struct Listed {
     pub(crate) live: u64,
     /// Whether rows of it are due later; only in queues whose rows say when they are due.
     pub(crate) later: bool,
+    /// How many of its rows were ended and are kept; they count as live.
+    pub(crate) kept: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -92,11 +108,16 @@ pub(crate) struct Checkpoint {
     pub(crate) pasts: Vec<(RowId, Past)>,
     /// Keys of rows that came a short time ago.
     pub(crate) recent: Vec<Recent>,
+    /// Rows that were ended and are kept, in the order in which they were ended.
+    pub(crate) kept: Vec<KeptRun>,
+    /// For each reader: the rows that it has ended, and another one has not.
+    pub(crate) ended: Vec<Ids>,
 }
 
 impl Checkpoint {
     /// The checkpoint of an empty queue whose log begins with this segment.
     pub(crate) fn first(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
+        let ended = vec![Ids::default(); definition.readers.len()];
         Checkpoint {
             incarnation,
             replay_from: segment,
@@ -108,6 +129,8 @@ impl Checkpoint {
             leases: Leases::default(),
             pasts: Vec::new(),
             recent: Vec::new(),
+            kept: Vec::new(),
+            ended,
         }
     }
 
@@ -147,6 +170,14 @@ impl Checkpoint {
         if let Some(dedupe) = self.definition.dedupe {
             dedupe.encode(&mut body);
             encode_recent(&self.recent, &mut body);
+        }
+        if self.definition.is_keeping() {
+            put_varint(&mut body, self.definition.keep_ms);
+            encode_kept(&self.kept, &mut body);
+        }
+        if !self.definition.readers.is_empty() {
+            encode_names(&self.definition.readers, &mut body);
+            self.ended.iter().for_each(|ended| encode_ended(ended, &mut body));
         }
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
@@ -216,7 +247,17 @@ impl Checkpoint {
         if features & DEDUPE != 0 {
             (dedupe, recent) = (Some(Dedupe::decode(reader)?), decode_recent(reader)?);
         }
-        let definition = Definition { sync, schema, transactional, policy, order, dedupe };
+        let (mut keep_ms, mut kept) = (0, Vec::new());
+        if features & KEEP != 0 {
+            keep_ms = reader.varint().filter(|keep_ms| *keep_ms > 0)?;
+            kept = decode_kept(reader)?;
+        }
+        let (mut readers, mut ended) = (Vec::new(), Vec::new());
+        if features & READERS != 0 {
+            readers = decode_names(reader)?;
+            ended = readers.iter().map(|_| decode_ended(reader)).collect::<Option<_>>()?;
+        }
+        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, readers };
         Some(Checkpoint {
             incarnation,
             replay_from,
@@ -228,6 +269,8 @@ impl Checkpoint {
             leases,
             pasts,
             recent,
+            kept,
+            ended,
         })
     }
 
@@ -287,6 +330,9 @@ impl Listed {
         if features & DUE != 0 {
             out.push(u8::from(self.later));
         }
+        if features & KEEP != 0 {
+            put_varint(out, self.kept);
+        }
     }
 
     fn decode(reader: &mut Reader<'_>, features: u64) -> Option<Listed> {
@@ -307,8 +353,12 @@ impl Listed {
             1 => true,
             _ => return None,
         };
+        let kept = if features & KEEP == 0 { 0 } else { reader.varint()? };
+        if kept > live {
+            return None;
+        }
         let (name, stored) = (SegmentName { number, generation }, Stored { offset, len, file_len });
-        Some(Listed { name, stored, live_bytes, oldest_ms, runs, live, later })
+        Some(Listed { name, stored, live_bytes, oldest_ms, runs, live, later, kept })
     }
 }
 
@@ -316,7 +366,10 @@ impl Listed {
 mod tests {
     use std::path::Path;
 
-    use super::{Checkpoint, Definition, KNOWN_FEATURES, Listed, Order, PREFIX, Sync, checksum};
+    use super::{
+        Checkpoint, Definition, Ids, KNOWN_FEATURES, KeptRun, Listed, Order, PREFIX, Sync, checksum,
+        encode_ended, encode_kept, encode_names, put_varint,
+    };
     use crate::Error;
     use crate::format::batch::SegmentName;
     use crate::format::batch::Stored;
@@ -339,6 +392,7 @@ mod tests {
             runs: vec![(70, 2), (80, 1)],
             live: 3,
             later: true,
+            kept: 2,
         };
         let xid = Xid::new(-1, b"global", b"branch").unwrap();
         let prepared = Prepared { xid, coordinator: [2; 16], rows: (88, 2), ended: vec![(70, 1), (80, 1)] };
@@ -349,7 +403,13 @@ mod tests {
         let order = Order { due: Some(300), priority: Some(7), fifo: Some(2) };
         let dedupe = Some(Dedupe { column: 200, for_ms: 5000 });
         let recent = vec![Recent { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
-        let definition = Definition { sync, schema, transactional: true, policy, order, dedupe };
+        let keep_ms = 3_600_000;
+        let kept = vec![KeptRun { first: 70, count: 2, ended_s: 1_700_000_000 }];
+        let readers = vec!["audit".to_owned(), "mail".to_owned()];
+        let mut ended = vec![Ids::default(), Ids::default()];
+        ended[1].add(70, 71);
+        let definition =
+            Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms, readers };
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
         let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
         let leases = Leases { ceiling: 64, rows: vec![lease] };
@@ -366,6 +426,8 @@ mod tests {
             leases,
             pasts,
             recent,
+            kept,
+            ended,
         }
     }
 
@@ -405,13 +467,28 @@ mod tests {
     fn a_checkpoint_without_features_has_nothing_of_them() {
         let with = example();
         let (policy, order) = (Policy::default(), Order::default());
-        let definition =
-            Definition { transactional: false, policy, order, dedupe: None, ..with.definition.clone() };
+        let definition = Definition {
+            sync: with.definition.sync,
+            schema: with.definition.schema.clone(),
+            policy,
+            order,
+            ..Definition::default()
+        };
         let (transactions, leases, pasts) = (Transactions::default(), Leases::default(), Vec::new());
-        let segments = with.segments.iter().map(|listed| Listed { later: false, ..listed.clone() }).collect();
-        let recent = Vec::new();
-        let without =
-            Checkpoint { definition, segments, transactions, leases, pasts, recent, ..with.clone() };
+        let segments =
+            with.segments.iter().map(|listed| Listed { later: false, kept: 0, ..listed.clone() }).collect();
+        let (recent, kept, ended) = (Vec::new(), Vec::new(), Vec::new());
+        let without = Checkpoint {
+            definition,
+            segments,
+            transactions,
+            leases,
+            pasts,
+            recent,
+            kept,
+            ended,
+            ..with.clone()
+        };
         let (mut list, bytes) = (Vec::new(), without.encode());
         with.transactions.encode(&mut list);
         with.leases.encode(&mut list);
@@ -421,6 +498,11 @@ mod tests {
         with.definition.dedupe.unwrap().encode(&mut list);
         encode_recent(&with.recent, &mut list);
         list.push(u8::from(with.segments[0].later));
+        put_varint(&mut list, with.segments[0].kept);
+        put_varint(&mut list, with.definition.keep_ms);
+        encode_kept(&with.kept, &mut list);
+        encode_names(&with.definition.readers, &mut list);
+        with.ended.iter().for_each(|ended| encode_ended(ended, &mut list));
         assert_eq!(bytes.len() + list.len(), with.encode().len());
         assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
         assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);

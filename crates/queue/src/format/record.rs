@@ -2,9 +2,11 @@
 //! docs/formats/queue.md has the table.
 
 use crate::format::dedupe::{DEDUPE, Recent};
+use crate::format::keep::KEEP;
 use crate::format::lease::Lease;
 use crate::format::origin::Origin;
 use crate::format::policy::{POLICIES, Past};
+use crate::format::reader::READERS;
 use crate::format::transaction::{Prepared, TRANSACTIONS};
 pub use crate::format::wire::RowId;
 use crate::format::wire::{Reader, checksum, put_varint};
@@ -18,7 +20,11 @@ const COMMIT: u8 = 18;
 const ROLLBACK: u8 = 19;
 const LEASE: u8 = 20;
 const PAST: u8 = 21;
+const DISCARD: u8 = 22;
 const KEY: u8 = 24;
+const READ: u8 = 25;
+const AGAIN: u8 = 26;
+const UNREAD: u8 = 27;
 
 const SHORT: &str = "a record that is cut short";
 const UNKNOWN: &str = "a record of an unknown type";
@@ -39,8 +45,16 @@ pub(crate) enum Record {
     /// A row: its id, the offset of its checksum within the body, the length of checksum and row, and, for a
     /// moved row, the time when it was inserted.
     Row { id: RowId, at: usize, len: usize, time_ms: Option<u64>, origin: Option<Origin> },
-    /// This many rows from `first` on are gone.
+    /// This many rows from `first` on were ended: they are gone, or kept where the queue keeps such rows.
     Acknowledge { first: RowId, count: u64 },
+    /// This many rows from `first` on are gone, and are not kept.
+    Discard { first: RowId, count: u64 },
+    /// A reader has ended this many rows from `first` on.
+    Read { reader: usize, first: RowId, count: u64 },
+    /// A reader has not ended this many rows from `first` on any more; another one has not ended them either.
+    Unread { reader: usize, first: RowId, count: u64 },
+    /// This many rows from `first` on, which were kept, wait again: for this reader, or for all.
+    Again { reader: Option<usize>, first: RowId, count: u64 },
     /// A transaction is prepared; its rows follow.
     Prepare { tx: u64, prepared: Prepared },
     /// A prepared transaction is committed or rolled back.
@@ -81,10 +95,42 @@ pub(crate) fn encode_row(out: &mut Vec<u8>, id: RowId, row: &[u8], origin: Optio
 
 /// Appends an acknowledgement of `count` rows from `first` on.
 pub(crate) fn encode_acknowledge(out: &mut Vec<u8>, first: RowId, count: u64) {
+    encode_run(out, ACKNOWLEDGE, first, count);
+}
+
+/// Appends that `count` rows from `first` on are gone, in a queue that keeps those that are ended.
+pub(crate) fn encode_discard(out: &mut Vec<u8>, first: RowId, count: u64) {
+    encode_run(out, DISCARD, first, count);
+}
+
+/// Appends that `count` rows from `first` on wait again; for this reader, or for all.
+pub(crate) fn encode_again(out: &mut Vec<u8>, reader: Option<usize>, first: RowId, count: u64) {
+    encode_reading(out, AGAIN, reader.map_or(0, |reader| reader + 1), (first, count));
+}
+
+/// Appends that a reader has ended `count` rows from `first` on.
+pub(crate) fn encode_read(out: &mut Vec<u8>, reader: usize, first: RowId, count: u64) {
+    encode_reading(out, READ, reader, (first, count));
+}
+
+/// Appends that a reader has not ended `count` rows from `first` on any more.
+pub(crate) fn encode_unread(out: &mut Vec<u8>, reader: usize, first: RowId, count: u64) {
+    encode_reading(out, UNREAD, reader, (first, count));
+}
+
+fn encode_reading(out: &mut Vec<u8>, kind: u8, reader: usize, (first, count): (RowId, u64)) {
+    let mut payload = Vec::new();
+    put_varint(&mut payload, reader as u64);
+    put_varint(&mut payload, first.0);
+    put_varint(&mut payload, count.saturating_sub(1));
+    append(out, kind, &payload);
+}
+
+fn encode_run(out: &mut Vec<u8>, kind: u8, first: RowId, count: u64) {
     let mut payload = Vec::new();
     put_varint(&mut payload, first.0);
     put_varint(&mut payload, count.saturating_sub(1));
-    append(out, ACKNOWLEDGE, &payload);
+    append(out, kind, &payload);
 }
 
 /// Appends a record: its type, its length, and its payload.
@@ -160,6 +206,12 @@ pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Rec
             Record::Lease(lease) if features & lease.features() == 0 => return Err((UNKNOWN, at)),
             Record::Past { .. } if features & POLICIES == 0 => return Err((UNKNOWN, at)),
             Record::Key(_) if features & DEDUPE == 0 => return Err((UNKNOWN, at)),
+            Record::Discard { .. } | Record::Again { .. } if features & KEEP == 0 => {
+                return Err((UNKNOWN, at));
+            }
+            Record::Read { .. } | Record::Unread { .. } if features & READERS == 0 => {
+                return Err((UNKNOWN, at));
+            }
             Record::Row { time_ms: None, origin: None, .. } => due = due.saturating_sub(1),
             _ if due > 0 => return Err((WITHOUT_ROWS, at)),
             Record::Prepare { prepared, .. } => due = prepared.rows.1,
@@ -191,11 +243,20 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
             *moved = moved.checked_add(gap).ok_or("a row id out of range")?;
             *moved
         }
-        ACKNOWLEDGE => {
+        ACKNOWLEDGE | DISCARD | READ | AGAIN | UNREAD => {
+            let numbered = matches!(kind, READ | AGAIN | UNREAD);
+            let reader = if numbered { inside.count().ok_or(SHORT)? } else { 0 };
             let (first, more) = inside.varint().zip(inside.varint()).ok_or(SHORT)?;
             let count = more.checked_add(1).filter(|count| first.checked_add(*count).is_some());
             let count = count.ok_or("an acknowledgement of rows out of range")?;
-            return Ok(Record::Acknowledge { first: RowId(first), count });
+            let first = RowId(first);
+            return Ok(match kind {
+                DISCARD => Record::Discard { first, count },
+                READ => Record::Read { reader, first, count },
+                UNREAD => Record::Unread { reader, first, count },
+                AGAIN => Record::Again { reader: reader.checked_sub(1), first, count },
+                _ => Record::Acknowledge { first, count },
+            });
         }
         PREPARE => {
             let decoded = Prepared::decode(&mut inside, *next).filter(|_| inside.is_empty());

@@ -106,7 +106,7 @@ pub(crate) fn postpone_all(
             }
             Doing::Owned if held.contains(id) => later.keep(*id, *due_ms),
             // A lease has it: it was due when it was given.
-            Doing::Owned | Doing::Later | Doing::Gone => {}
+            Doing::Owned | Doing::Later | Doing::Kept | Doing::Gone => {}
         }
     }
     rows.shrink_to_fit();

@@ -82,7 +82,7 @@ impl Index {
             return Ok(());
         }
         let mut waiting = Vec::new();
-        for segment in self.segments.values_mut() {
+        for segment in self.segments.values_mut().filter(|segment| segment.waiting() > 0) {
             waiting.extend(segment.waiting_rows()?);
         }
         waiting.into_iter().try_for_each(|standing| self.stand(standing, Doing::Waiting))

@@ -10,10 +10,12 @@ use crate::format::listing::{Due, Indexed, Listing, Since};
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
 
-/// The upper two bits of `Entry::len` are the row's state.
+/// The upper three bits of `Entry::len` are the row's state.
 const GONE: u32 = 1 << 31;
 const OWNED: u32 = 1 << 30;
+const KEPT: u32 = 1 << 29;
 const LATER: u32 = GONE | OWNED;
+const STATE: u32 = GONE | OWNED | KEPT;
 
 /// Rows inserted within this many milliseconds share one time.
 const SAME_TIME_MS: u64 = 1000;
@@ -41,23 +43,25 @@ struct Entry {
 
 impl Entry {
     fn doing(self) -> Doing {
-        match self.len & (GONE | OWNED) {
+        match self.len & STATE {
             0 => Doing::Waiting,
             OWNED => Doing::Owned,
             LATER => Doing::Later,
+            KEPT => Doing::Kept,
             _ => Doing::Gone,
         }
     }
 
     fn bytes(self) -> u64 {
-        u64::from(self.len & !(GONE | OWNED))
+        u64::from(self.len & !STATE)
     }
 }
 
 #[derive(Debug)]
 enum List {
     Loaded(Vec<Entry>),
-    /// Still in the file; only the ids in these runs, `(first, count)`, are not gone.
+    /// Still in the file; only the ids in these runs, `(first, count)`, are not gone. All of them are kept,
+    /// or none.
     Unread(Vec<(u64, u64)>),
 }
 
@@ -69,10 +73,14 @@ pub(crate) struct Segment {
     /// One more than the last known id.
     end: u64,
     list: List,
+    /// Rows that are not gone.
     live: u64,
     owned: u64,
     later: u64,
+    /// Those of them that were ended and are kept.
+    kept: u64,
     live_bytes: u64,
+    kept_bytes: u64,
     times: Vec<Since>,
     /// Rows that said that they are due later, until the segment is sealed.
     dues: Vec<Due>,
@@ -101,9 +109,23 @@ impl Segment {
     }
 
     fn empty(file: Arc<SegmentFile>, list: List) -> Segment {
-        let (base, end, live, owned, later, live_bytes, stored) = (0, 0, 0, 0, 0, 0, None);
         let (times, dues, beside) = (Vec::new(), Vec::new(), Beside::default());
-        Segment { file, base, end, list, live, owned, later, live_bytes, times, dues, beside, stored }
+        Segment {
+            file,
+            base: 0,
+            end: 0,
+            list,
+            live: 0,
+            owned: 0,
+            later: 0,
+            kept: 0,
+            live_bytes: 0,
+            kept_bytes: 0,
+            times,
+            dues,
+            beside,
+            stored: None,
+        }
     }
 
     /// Notes when the oldest row was inserted; for a segment that was not read.
@@ -142,7 +164,29 @@ impl Segment {
     }
 
     pub(crate) fn waiting(&self) -> u64 {
-        self.live - self.owned - self.later
+        self.live - self.owned - self.later - self.kept
+    }
+
+    /// Rows that were ended and are kept; they count as live.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+
+    /// Notes that all rows are kept, in a segment that was not read.
+    pub(crate) fn with_all_kept(self) -> Segment {
+        Segment { kept: self.live, kept_bytes: self.live_bytes, ..self }
+    }
+
+    /// Forgets the list of a sealed segment of which all rows are kept: it is rarely needed again.
+    pub(crate) fn unload(&mut self) {
+        if self.is_sealed() && self.kept == self.live && matches!(self.list, List::Loaded(_)) {
+            self.list = List::Unread(self.runs());
+            self.beside = Beside::default();
+        }
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {
@@ -231,10 +275,13 @@ impl Segment {
         if let List::Unread(runs) = &self.list {
             let stored = self.stored.unwrap_or(Stored { offset: 0, len: 0, file_len: 0 });
             let listing = self.file.read_index(&stored)?;
-            let (entries, beside) = pick(&listing, runs, self.base);
+            let (mut entries, beside) = pick(&listing, runs, self.base);
             let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
             if entries.len() as u64 != self.live || bytes != self.live_bytes {
                 return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
+            }
+            if self.kept > 0 {
+                entries.iter_mut().for_each(|entry| entry.len |= KEPT);
             }
             (self.times, self.beside) = (listing.times, beside);
             self.list = List::Loaded(entries);
@@ -289,14 +336,20 @@ impl Segment {
             Doing::Waiting => 0,
             Doing::Owned => OWNED,
             Doing::Later => LATER,
+            Doing::Kept => KEPT,
             Doing::Gone => GONE,
         };
-        entry.len = entry.len & !(GONE | OWNED) | bits;
+        entry.len = entry.len & !STATE | bits;
         let bytes = entry.bytes();
         self.owned += u64::from(to == Doing::Owned);
         self.owned -= u64::from(from == Doing::Owned);
         self.later += u64::from(to == Doing::Later);
         self.later -= u64::from(from == Doing::Later);
+        if to == Doing::Kept {
+            (self.kept, self.kept_bytes) = (self.kept + 1, self.kept_bytes + bytes);
+        } else if from == Doing::Kept {
+            (self.kept, self.kept_bytes) = (self.kept - 1, self.kept_bytes - bytes);
+        }
         if to == Doing::Gone {
             self.live -= 1;
             self.live_bytes -= bytes;
@@ -318,19 +371,18 @@ impl Segment {
         }
     }
 
-    /// The first row from `from` on that waits, or, unless `waiting`, that is not gone.
-    pub(crate) fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
+    /// The first row from `from` on that does what is wanted.
+    pub(crate) fn next(
+        &mut self,
+        from: RowId,
+        wanted: impl Fn(Doing) -> bool,
+    ) -> Result<Option<RowId>, Error> {
         let base = self.base;
         // The ids of a segment are never so far apart that this is inexact.
         let skip = u32::try_from(from.0.saturating_sub(base)).unwrap_or(u32::MAX);
         let entries = self.entries()?;
         let start = lower_bound(entries, skip);
-        let wanted = |entry: &&Entry| match entry.doing() {
-            Doing::Waiting => true,
-            Doing::Owned | Doing::Later => !waiting,
-            Doing::Gone => false,
-        };
-        let found = entries[start..].iter().find(wanted);
+        let found = entries[start..].iter().find(|entry| wanted(entry.doing()));
         Ok(found.map(|entry| RowId(base + u64::from(entry.delta))))
     }
 
@@ -408,7 +460,7 @@ impl Segment {
     pub(crate) fn oldest_ms(&self) -> u64 {
         let first = match &self.list {
             List::Loaded(entries) => {
-                let live = entries.iter().find(|entry| entry.doing() != Doing::Gone);
+                let live = entries.iter().find(|entry| entry.doing().is_live());
                 live.map_or(self.base, |entry| self.base + u64::from(entry.delta))
             }
             List::Unread(runs) => runs.first().map_or(self.base, |(first, _)| *first),
@@ -461,7 +513,7 @@ mod tests {
         let base = 1 << 40;
         let mut segment = Segment::active(SegmentFile::new(&folder, place), RowId(base));
         let rows: [(u64, u64, usize); 4] = [
-            (0, (1 << 31) + 5, (1 << 29) + 4),
+            (0, (1 << 31) + 5, (1 << 29) - 1),
             (1, 3 << 30, 9),
             (7, (1 << 32) - 100, 90),
             (9, (1 << 32) - 5, 4),
@@ -475,13 +527,17 @@ mod tests {
             assert!(segment.change(id, Doing::Waiting, Doing::Owned).unwrap());
             let found = segment.locate(id).unwrap().unwrap();
             assert_eq!((found.offset, found.len), (offset, len));
-            assert_eq!(segment.next(id, false).unwrap(), Some(id));
+            assert_eq!(segment.next(id, Doing::is_live).unwrap(), Some(id));
             assert_eq!(segment.doing(id).unwrap(), Doing::Owned);
         }
         for absent in [2, 6, 8, 10] {
             assert_eq!(segment.doing(RowId(base + absent)).unwrap(), Doing::Gone);
         }
-        assert_eq!(segment.next(RowId(base + 2), false).unwrap(), Some(RowId(base + 7)));
-        assert_eq!(segment.live_bytes(), (1 << 29) + 4 + 9 + 90 + 4);
+        let next = |segment: &mut Segment, from| segment.next(RowId(base + from), Doing::is_live).unwrap();
+        assert_eq!(next(&mut segment, 2), Some(RowId(base + 7)));
+        assert!(segment.change(RowId(base), Doing::Owned, Doing::Kept).unwrap());
+        assert_eq!(segment.locate(RowId(base)).unwrap().unwrap().len, (1 << 29) - 1);
+        assert_eq!((segment.kept_bytes(), next(&mut segment, 0)), ((1 << 29) - 1, Some(RowId(base + 1))));
+        assert_eq!(segment.live_bytes(), (1 << 29) - 1 + 9 + 90 + 4);
     }
 }

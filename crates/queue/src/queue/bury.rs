@@ -185,7 +185,7 @@ impl Burying<'_> {
             // Else a crash could bring the rows back with fewer failed tries, while they are there too.
             queue.sync()?;
             let there = to.receive((from, floor), &rows, fits)?;
-            queue.acknowledge(epoch, &there)?;
+            queue.acknowledge(epoch, &there, queue.gone())?;
             queue.lock().counters.buried += there.len() as u64;
         }
     }

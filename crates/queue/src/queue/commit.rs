@@ -10,7 +10,7 @@ use crate::condition::rank::Rank;
 use crate::format::batch::{BATCH_HEADER, Header, Kind, Stored};
 use crate::format::record::RowId;
 use crate::index::{Arrival, Turn};
-use crate::queue::gather::{Batch, Gather};
+use crate::queue::gather::{Batch, Ending, Gather};
 use crate::queue::offer::{Candidate, offer, tell_all};
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
@@ -27,8 +27,9 @@ const GATHER_BYTES_MAX: usize = 1 << 26;
 /// The most bytes of a segment before its last batch, whatever the options say.
 const SEGMENT_BYTES_MAX: u64 = 1 << 31;
 
-// The index has 30 bits for a row's length and 32 for its offset.
-const _: () = assert!(PUBLISH_BYTES_MAX + 64 < 1 << 30);
+// The index has 29 bits for a row's length, which is less than what the row takes in a batch, and 32 for its
+// offset.
+const _: () = assert!(PUBLISH_BYTES_MAX <= 1 << 29);
 const _: () =
     assert!(SEGMENT_BYTES_MAX + (2 * PUBLISH_BYTES_MAX + GATHER_BYTES_MAX) as u64 <= u32::MAX as u64);
 
@@ -161,6 +162,7 @@ impl Queue {
     fn seal(&self, state: &mut State, sealed: Sealed) {
         state.index.seal(&sealed.file, sealed.stored);
         state.active_next = sealed.next;
+        state.closing = false;
         self.shared.schedule(self);
     }
 
@@ -187,16 +189,23 @@ impl Queue {
                 None if due_ms > 0 => state.postpone(id, due_ms)?,
                 None => {
                     if state.index.has_priorities() {
-                        state.conditions.came_back(Turn { priority: ranked.priority, id });
+                        state.came_back(Turn { priority: ranked.priority, id });
                     }
                     new.push(Candidate { id, row: Some(bytes) });
                 }
             }
         }
+        for (reader, first, count) in &gather.read {
+            let rows: Vec<RowId> = (first.0..first.0 + count).map(RowId).collect();
+            self.apply_read(state, *reader, &rows)?;
+        }
         gather.pasts.iter().for_each(|(row, past)| state.leases.set_past(*row, past.clone()));
-        let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
-        self.take_out(state, gone.map(RowId))?;
-        let back = self.apply_transactions(state, gather)?;
+        let mut back = self.apply_again(state, gather)?;
+        for (runs, ending) in [(&gather.acknowledged, Ending::Done), (&gather.discarded, self.gone())] {
+            let gone = runs.iter().flat_map(|(first, count)| first.0..first.0 + count);
+            self.take_out(state, gone.map(RowId), ending)?;
+        }
+        back.extend(self.apply_transactions(state, gather)?);
         state.expect_no_more(gather);
         gather.recent.iter().for_each(|recent| state.recent.set(*recent));
         state.recent.trim(now_ms);
@@ -205,7 +214,9 @@ impl Queue {
         state.counters.rows_written += gather.rows.len() as u64;
         state.written.count(now_ms, gather.rows.len() as u64);
         state.counters.batches += 1;
-        state.counters.removals += u64::from(!gather.acknowledged.is_empty());
+        state.counters.removals += u64::from(
+            !gather.acknowledged.is_empty() || !gather.discarded.is_empty() || !gather.read.is_empty(),
+        );
         if self.definition().sync == Sync::Interval {
             self.settle_later(state);
         }
@@ -219,29 +230,52 @@ impl Queue {
     }
 
     /// Takes rows out of the index, and offers those that waited for them.
-    pub(crate) fn remove(&self, state: &mut State, rows: impl Iterator<Item = RowId>) -> Result<(), Error> {
-        self.take_out(state, rows)?;
+    pub(crate) fn remove(
+        &self,
+        state: &mut State,
+        rows: impl Iterator<Item = RowId>,
+        ending: Ending,
+    ) -> Result<(), Error> {
+        self.take_out(state, rows, ending)?;
         offer(state, Vec::new(), self.shared.now_ms())
     }
 
     /// Takes rows out of the index; the caller offers what waited for them.
-    pub(crate) fn take_out(&self, state: &mut State, rows: impl Iterator<Item = RowId>) -> Result<(), Error> {
-        let before = state.counters.rows_removed;
+    pub(crate) fn take_out(
+        &self,
+        state: &mut State,
+        rows: impl Iterator<Item = RowId>,
+        ending: Ending,
+    ) -> Result<(), Error> {
+        let (before, now_ms) = (state.counters.rows_removed, self.shared.now_ms());
         for id in rows {
             state.owners.remove(&id);
             state.later.take_kept(id);
             if !state.leases.is_empty() {
                 state.leases.forget(id);
             }
-            state.counters.rows_removed += u64::from(state.index.remove(id)?);
+            let gone =
+                if ending == Ending::Done { state.index.end(id, now_ms)? } else { state.index.remove(id)? };
+            if !state.readers.is_empty() {
+                state.forget_reading(id);
+            }
+            state.counters.rows_removed += u64::from(gone);
         }
         state.later.trim(&mut state.index)?;
-        state.removed.count(self.shared.now_ms(), state.counters.rows_removed - before);
+        state.removed.count(now_ms, state.counters.rows_removed - before);
+        if state.index.keeps.is_on() {
+            self.schedule_due(state, self.clock().up_ms);
+        }
+        self.schedule_tidying(state);
+        self.note_rows(state);
+        Ok(())
+    }
+
+    /// Has a thread rewrite segments or remove files when that is worth it.
+    pub(crate) fn schedule_tidying(&self, state: &mut State) {
         if state.index.take_sparse() || state.index.emptied() >= self.shared.options.emptied_max {
             self.shared.schedule(self);
         }
-        self.note_rows(state);
-        Ok(())
     }
 }
 
@@ -263,7 +297,7 @@ fn roll(state: &State, queue: &Queue, gather: &Gather) -> Option<Roll> {
     let log = state.log.as_ref()?;
     let limit = queue.shared.options.segment_bytes.min(SEGMENT_BYTES_MAX);
     let fits = log.is_empty() || log.end() + gather.bytes.len() as u64 <= limit;
-    if fits && !log.is_sealed() {
+    if fits && !log.is_sealed() && !state.closing {
         return None;
     }
     let (first, time_ms) = (state.active_next, queue.shared.now_ms());

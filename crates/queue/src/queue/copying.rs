@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::format::keep::KeptRun;
 use crate::format::record::RowId;
 use crate::queue::Queue;
+use crate::queue::gather::Ending;
 
 /// The state of a copy that is being made.
 #[derive(Debug, Default)]
@@ -15,16 +17,41 @@ pub(crate) struct Copying {
     /// Rows that were owned when they were read, or of which leases are known, and their ids in the copy,
     /// which start at 1.
     pub(crate) rows: BTreeMap<RowId, RowId>,
+    /// The rows that were kept when the copy began, in the order of their ids.
+    pub(crate) before: Vec<KeptRun>,
+    /// Rows that were kept when they were read: their ids in the copy, and when they were ended.
+    pub(crate) kept: Vec<KeptRun>,
+    /// Rows that readers had ended and others had not: their ids in the copy, and a bit for each reader.
+    pub(crate) reading: Vec<(u64, u64)>,
     /// The copy, once it is complete: rows that are ended here are ended in the copy first.
     pub(crate) copy: Option<Arc<Queue>>,
 }
 
 impl Copying {
-    /// Notes the next row that is read.
-    pub(crate) fn note(&mut self, id: RowId, is_owned: bool) {
+    /// Notes the next row that is read; `readers`: a bit for each that has ended it.
+    pub(crate) fn note(&mut self, id: RowId, is_owned: bool, readers: u64) {
         self.read += 1;
+        if readers != 0 {
+            self.reading.push((self.read, readers));
+        }
         if is_owned {
             self.rows.insert(id, RowId(self.read));
+        }
+    }
+
+    /// The second in which a row was ended that was kept when the copy began.
+    pub(crate) fn ended_s(&self, id: RowId) -> Option<u64> {
+        let after = self.before.partition_point(|run| run.first <= id.0);
+        let run = self.before.get(after.checked_sub(1)?)?;
+        (id.0 < run.end()).then_some(run.ended_s)
+    }
+
+    /// Notes the next row that is read, which was ended in this second and is kept.
+    pub(crate) fn note_kept(&mut self, ended_s: u64) {
+        self.read += 1;
+        match self.kept.last_mut().filter(|last| last.end() == self.read && last.ended_s == ended_s) {
+            Some(last) => last.count += 1,
+            None => self.kept.push(KeptRun { first: self.read, count: 1, ended_s }),
         }
     }
 
@@ -60,7 +87,7 @@ impl Queue {
             return Ok(());
         }
         let written = self.room().and_then(|mut state| {
-            state.gather.acknowledge(rows);
+            state.gather.acknowledge(rows, Ending::Done);
             self.commit(state)
         });
         match written {

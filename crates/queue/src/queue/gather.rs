@@ -3,12 +3,13 @@
 use crate::Error;
 use crate::format::batch::BATCH_HEADER;
 use crate::format::dedupe::Recent;
+use crate::format::keep::KeptRun;
 use crate::format::lease::Lease;
 use crate::format::origin::Origin;
 use crate::format::policy::Past;
 use crate::format::record::{
-    ROW_SUM, RowId, encode_acknowledge, encode_decide, encode_key, encode_lease, encode_past, encode_prepare,
-    encode_row,
+    ROW_SUM, RowId, encode_acknowledge, encode_again, encode_decide, encode_discard, encode_key,
+    encode_lease, encode_past, encode_prepare, encode_read, encode_row, encode_unread,
 };
 use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;
@@ -23,6 +24,17 @@ pub(crate) struct Gathered {
     pub(crate) len: usize,
     /// The owner that it has from the beginning: a statement that has not ended.
     pub(crate) owner: Option<OwnerId>,
+}
+
+/// How rows end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Their work is done: they are kept where the queue keeps such rows.
+    Done,
+    /// They are gone, in a queue that keeps none.
+    Gone,
+    /// They are gone, in a queue that keeps those whose work is done.
+    NotKept,
 }
 
 /// What a batch says about a transaction.
@@ -42,6 +54,14 @@ pub(crate) struct Gather {
     pub(crate) rows: Vec<Gathered>,
     /// Rows that will be gone when this batch is written.
     pub(crate) acknowledged: Vec<(RowId, u64)>,
+    /// Rows that will be gone then and are not kept, whatever the queue keeps.
+    pub(crate) discarded: Vec<(RowId, u64)>,
+    /// Kept rows that will wait again then: for this reader, or for all.
+    pub(crate) again: Vec<(Option<usize>, KeptRun)>,
+    /// Rows that a reader will have ended then: its number, the first, how many.
+    pub(crate) read: Vec<(usize, RowId, u64)>,
+    /// Rows that a reader will not have ended any more: its number, the first, the end.
+    pub(crate) read_again: Vec<(usize, u64, u64)>,
     /// Records of what is so already, whether this batch can be written or not.
     settled: Vec<u8>,
     /// Whether somebody relies on it when it is written. Else it is not synced for its own sake.
@@ -85,10 +105,14 @@ impl Gather {
         self.origins += usize::from(origin.is_some());
     }
 
-    fn encode(&mut self, runs: &[(RowId, u64)]) {
+    fn encode(&mut self, runs: &[(RowId, u64)], ending: Ending) {
         self.begin();
         self.awaited = true;
-        runs.iter().for_each(|(first, count)| encode_acknowledge(&mut self.bytes, *first, *count));
+        let encode = match ending {
+            Ending::Done | Ending::Gone => encode_acknowledge,
+            Ending::NotKept => encode_discard,
+        };
+        runs.iter().for_each(|(first, count)| encode(&mut self.bytes, *first, *count));
     }
 
     /// Records that a transaction is prepared; the caller adds its rows next.
@@ -113,11 +137,11 @@ impl Gather {
         })
     }
 
-    /// Records that rows are gone; the caller applies it.
-    pub(crate) fn record(&mut self, rows: &[RowId]) {
+    /// Records that rows are gone or kept; the caller applies it.
+    pub(crate) fn record(&mut self, rows: &[RowId], ending: Ending) {
         let runs: Vec<_> = runs(rows).collect();
         let before = self.bytes.len().max(BATCH_HEADER);
-        self.encode(&runs);
+        self.encode(&runs, ending);
         self.settled.extend(self.bytes.get(before..).unwrap_or_default());
     }
 
@@ -157,11 +181,47 @@ impl Gather {
         self.settle(|bytes| encode_key(bytes, recent));
     }
 
-    /// Records that rows are gone; this is applied when the batch is written.
-    pub(crate) fn acknowledge(&mut self, rows: &[RowId]) {
+    /// Records that rows are gone or kept; this is applied when the batch is written.
+    pub(crate) fn acknowledge(&mut self, rows: &[RowId], ending: Ending) {
         let runs: Vec<_> = runs(rows).collect();
-        self.encode(&runs);
-        self.acknowledged.extend(runs);
+        self.encode(&runs, ending);
+        let ended = if ending == Ending::Done { &mut self.acknowledged } else { &mut self.discarded };
+        ended.extend(runs);
+    }
+
+    /// Records that kept rows wait again; this is applied when the batch is written.
+    pub(crate) fn again(&mut self, reader: Option<usize>, rows: Vec<KeptRun>) {
+        self.begin();
+        self.awaited = true;
+        rows.iter().for_each(|run| encode_again(&mut self.bytes, reader, RowId(run.first), run.count));
+        self.again.extend(rows.into_iter().map(|run| (reader, run)));
+    }
+
+    /// Records that a reader has not ended rows any more; this is applied when the batch is written.
+    pub(crate) fn read_again(&mut self, reader: usize, rows: &[(u64, u64)]) {
+        self.begin();
+        self.awaited = true;
+        for (first, end) in rows {
+            encode_unread(&mut self.bytes, reader, RowId(*first), end - first);
+            self.read_again.push((reader, *first, *end));
+        }
+    }
+
+    /// Records that a reader has ended rows; this is applied when the batch is written.
+    pub(crate) fn end_read(&mut self, reader: usize, rows: &[RowId]) {
+        self.begin();
+        self.awaited = true;
+        for (first, count) in runs(rows) {
+            encode_read(&mut self.bytes, reader, first, count);
+            self.read.push((reader, first, count));
+        }
+    }
+
+    /// Records that a reader has ended rows; it is so already.
+    pub(crate) fn record_read(&mut self, reader: usize, rows: &[RowId]) {
+        for (first, count) in runs(rows) {
+            self.settle(|bytes| encode_read(bytes, reader, first, count));
+        }
     }
 
     /// The bytes of a row.

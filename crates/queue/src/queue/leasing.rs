@@ -261,11 +261,13 @@ impl Queue {
         Ok((epoch, rows))
     }
 
-    /// Has a thread look when the next lease or delay is over or the next row is due, or at once when a row
-    /// has no tries left.
+    /// Has a thread look when the next lease or delay is over, the next row is due or a kept row's time is
+    /// over, or at once when a row has no tries left.
     pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
         let later = state.later.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
-        let due = state.leases.due().into_iter().chain(self.bury_at(state)).chain(later).min();
+        let over =
+            state.index.keeps.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
+        let due = state.leases.due().into_iter().chain(self.bury_at(state)).chain(later).chain(over).min();
         let Some(due) = due else { return };
         if state.leases.scheduled.is_none_or(|scheduled| due < scheduled) {
             state.leases.scheduled = Some(due);
@@ -288,7 +290,7 @@ impl Queue {
     }
 
     /// Ends leases and delays that are over, and lets rows come that are due: they wait, and are offered to
-    /// waiting sessions.
+    /// waiting sessions. Kept rows go whose time is over.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -298,9 +300,11 @@ impl Queue {
             state.usable()?;
             let clock = self.clock();
             let ended = self.end_due_now(&mut state)?;
+            let kept = self.trim_kept(&mut state)?;
             state.leases.scheduled = None;
             self.schedule_due(&mut state, clock.up_ms);
-            let more = state.leases.next_due(clock.up_ms).is_some() || state.later.is_due(clock.wall_ms);
+            let more =
+                kept || state.leases.next_due(clock.up_ms).is_some() || state.later.is_due(clock.wall_ms);
             if ended {
                 self.write_leases(state)?;
             } else {

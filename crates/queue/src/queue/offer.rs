@@ -40,7 +40,7 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
         let Some(ticket) = state.waiters.range(from..).next().map(|(ticket, _)| *ticket) else { break };
         let Some(waiter) = state.waiters.remove(&ticket) else { break };
         from = ticket + 1;
-        let (target, rows) = match choose(state, &waiter, &candidates) {
+        let (target, reader, rows) = match choose(state, &waiter, &candidates) {
             Ok(Some(chosen)) => chosen,
             Ok(None) => {
                 state.waiters.insert(ticket, waiter);
@@ -56,9 +56,12 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
         // its lock.
         let given = Given { target, epoch: state.epoch, rows: rows.clone() };
         if waiter.bell.tell(Some(waiter.round), News::Rows(given)) {
-            let mut gone = rows.iter().peekable();
-            candidates.retain(|candidate| gone.next_if(|id| **id == candidate.id).is_none());
-            state.own(&rows, Ownership { owner: waiter.owner, since_ms: now_ms })?;
+            // The others are given them too.
+            if reader.is_none() {
+                let mut gone = rows.iter().peekable();
+                candidates.retain(|candidate| gone.next_if(|id| **id == candidate.id).is_none());
+            }
+            state.give(reader, &rows, Ownership { owner: waiter.owner, since_ms: now_ms })?;
             state.counters.handed_over += rows.len() as u64;
         }
     }
@@ -69,7 +72,7 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
 /// back.
 fn first_in_line<'bytes>(state: &mut State, came: &[Candidate<'bytes>]) -> Vec<Candidate<'bytes>> {
     let ready = state.index.take_ready();
-    ready.iter().for_each(|turn| state.conditions.came_back(*turn));
+    ready.iter().for_each(|turn| state.came_back(*turn));
     let row = |id| came.binary_search_by_key(&id, |candidate| candidate.id).map_or(None, |at| came[at].row);
     let mut ready: Vec<_> = ready.iter().map(|turn| Candidate { id: turn.id, row: row(turn.id) }).collect();
     ready.sort_by_key(|candidate| candidate.id);
@@ -87,12 +90,15 @@ fn in_turn<'bytes>(
     Ok(turns.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
+/// The index of a target, the reader that it names, and rows.
+type Chosen = (usize, Option<usize>, Vec<RowId>);
+
 /// The candidates that a waiter takes: those of the first of its alternatives that has any.
 fn choose(
     state: &mut State,
     waiter: &Registration,
     candidates: &[Candidate<'_>],
-) -> Result<Option<(usize, Vec<RowId>)>, Error> {
+) -> Result<Option<Chosen>, Error> {
     for alternative in &waiter.alternatives {
         let filter = alternative.filter.as_deref();
         let mut rows = Vec::new();
@@ -100,12 +106,14 @@ fn choose(
             if rows.len() >= waiter.rows_max {
                 break;
             }
-            if matches(state, filter, candidate)? {
+            let reader = alternative.reader;
+            let given = reader.is_some() && !state.may_be_given(reader, candidate.id)?;
+            if !given && matches(state, filter, candidate)? {
                 rows.push(candidate.id);
             }
         }
         if !rows.is_empty() {
-            return Ok(Some((alternative.target, rows)));
+            return Ok(Some((alternative.target, alternative.reader, rows)));
         }
     }
     Ok(None)
@@ -115,8 +123,9 @@ fn matches(state: &mut State, filter: Option<&dyn Filter>, candidate: &Candidate
     let Some(filter) = filter else { return Ok(true) };
     state.counters.evaluations += 1;
     if let Some(row) = candidate.row {
-        return Ok(filter.matches(row));
+        return Ok(state.is_wanted(filter, candidate.id, row));
     }
     let Some(place) = state.index.locate(candidate.id)? else { return Ok(false) };
-    Ok(filter.matches(&place.read(candidate.id)?))
+    let row = place.read(candidate.id)?;
+    Ok(state.is_wanted(filter, candidate.id, &row))
 }

@@ -16,9 +16,10 @@ use crate::queue::lease::LeaseBook;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::progress::Conditions;
 use crate::queue::rate::Rate;
+use crate::queue::reader::Reader;
 use crate::queue::waiter::Registration;
 use crate::store::log::Log;
-use crate::{Counters, Error};
+use crate::{Counters, Error, Filter};
 
 /// How moving rows without tries left goes on.
 #[derive(Debug, Default)]
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(crate) joined: u64,
     /// Whether several contributed to the batch before.
     pub(crate) crowded: bool,
+    /// The active segment is closed before the next batch, however short it is.
+    pub(crate) closing: bool,
     /// Somebody uses the log: writes, syncs, or empties the queue.
     pub(crate) writing: bool,
     /// Somebody compacts or writes a checkpoint.
@@ -68,6 +71,8 @@ pub(crate) struct State {
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseBook,
+    /// Those who are each given every row, in the order of the definition.
+    pub(crate) readers: Vec<Reader>,
     /// Rows that are due later.
     pub(crate) later: Later,
     /// Keys of rows that came a short time ago, in a queue that leaves doubles out.
@@ -113,6 +118,7 @@ impl State {
             pending: Vec::new(),
             gather: Gather::default(),
             open: None,
+            closing: false,
             writing: false,
             maintaining: false,
             log: Some(log),
@@ -123,6 +129,7 @@ impl State {
             tickets: 0,
             owners: BTreeMap::new(),
             leases: LeaseBook::default(),
+            readers: Vec::new(),
             later: Later::default(),
             recent: RecentKeys::default(),
             expected: BTreeSet::new(),
@@ -138,6 +145,15 @@ impl State {
             written: Rate::default(),
             removed: Rate::default(),
         }
+    }
+
+    /// Whether a taker wants a row with these bytes.
+    pub(crate) fn is_wanted(&self, filter: &dyn Filter, id: RowId, row: &[u8]) -> bool {
+        if !filter.asks_tries() {
+            return filter.matches(row);
+        }
+        let known = self.leases.known(id, false);
+        filter.matches_tried(row, known.failed, &known.why)
     }
 
     /// Returns an error when the queue is out of service.
@@ -157,6 +173,8 @@ impl State {
             self.deciding.remove(tx);
         });
         self.expect_no_more(gather);
+        let cut: Vec<_> = gather.again.iter().map(|(_, run)| *run).collect();
+        self.index.keep_on(&cut);
         self.gather.inherit(gather);
     }
 
@@ -205,7 +223,8 @@ impl State {
                 self.postpone(*id, due_ms)?;
                 continue;
             }
-            self.conditions.came_back(self.index.turn(*id)?);
+            let turn = self.index.turn(*id)?;
+            self.came_back(turn);
             back.push(*id);
         }
         Ok(back)
@@ -223,7 +242,8 @@ impl State {
     pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
         let arrived = self.index.arrive(id)?;
         if arrived {
-            self.conditions.came_back(self.index.turn(id)?);
+            let turn = self.index.turn(id)?;
+            self.came_back(turn);
         }
         Ok(arrived)
     }

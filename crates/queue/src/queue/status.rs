@@ -18,7 +18,9 @@ impl Queue {
         let active = state.log.as_ref().map_or(0, Log::end);
         let sealed = state.index.segments().filter_map(Segment::stored).map(|stored| stored.file_len);
         let bytes = active + sealed.sum::<u64>();
-        let live_bytes = state.index.segments().map(Segment::live_bytes).sum();
+        let live_bytes =
+            state.index.segments().map(|segment| segment.live_bytes() - segment.kept_bytes()).sum();
+        let kept_bytes = state.index.segments().map(Segment::kept_bytes).sum();
         let later = state.index.later();
         let owned = state.index.owned() + later;
         let now_ms = self.shared.now_ms();
@@ -29,13 +31,17 @@ impl Queue {
             delayed: state.leases.delayed() + later,
             dead: state.leases.dead().len() as u64,
             behind: state.index.behind(),
+            kept: state.index.kept(),
+            kept_bytes,
             oldest_ms: state.index.oldest_ms(),
             bytes,
             live_bytes,
             memory: (state.index.memory()
                 + state.leases.memory()
                 + state.later.memory()
-                + state.recent.memory()) as u64,
+                + state.recent.memory()
+                + state.readers.iter().map(|reader| reader.ended.memory()).sum::<usize>())
+                as u64,
             waiters: state.waiters.len() as u64,
             written_per_s: state.written.per_second(now_ms),
             removed_per_s: state.removed.per_second(now_ms),

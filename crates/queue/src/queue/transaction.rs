@@ -6,7 +6,7 @@ use crate::format::record::RowId;
 use crate::format::transaction::{Prepared, Xid};
 use crate::queue::Queue;
 use crate::queue::doubles::only;
-use crate::queue::gather::{Change, Gather, runs};
+use crate::queue::gather::{Change, Ending, Gather, runs};
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
 use crate::sync::MutexGuard;
@@ -52,7 +52,7 @@ impl Queue {
         }
         state.come(&only(&keys, &new), self.shared.now_ms());
         if state.epoch == epoch {
-            state.gather.acknowledge(ended);
+            state.gather.acknowledge(ended, Ending::Done);
         }
         self.commit(state)?;
         self.note_left_out(left_out);
@@ -104,7 +104,7 @@ impl Queue {
                 && state.deciding.insert(tx)
             {
                 if !doubles.is_empty() {
-                    state.gather.acknowledge(&doubles);
+                    state.gather.acknowledge(&doubles, self.gone());
                 }
                 state.gather.decide(tx, commit);
                 if asks {
@@ -183,8 +183,9 @@ impl Queue {
         let owner = OwnerId::transaction(tx);
         let added = state.owned_in(prepared.rows, owner);
         let ended: Vec<_> = prepared.ended.iter().flat_map(|range| state.owned_in(*range, owner)).collect();
-        let (gone, back) = if commit { (ended, added) } else { (added, ended) };
-        self.take_out(state, gone.into_iter())?;
+        let (gone, back, ending) =
+            if commit { (ended, added, Ending::Done) } else { (added, ended, self.gone()) };
+        self.take_out(state, gone.into_iter(), ending)?;
         state.disown(&back, owner)
     }
 }

@@ -100,6 +100,7 @@ pub(crate) struct Alternative {
     /// Its index in the list of targets.
     pub(crate) target: usize,
     pub(crate) filter: Option<Arc<dyn Filter>>,
+    pub(crate) reader: Option<usize>,
 }
 
 /// A waiter in one queue.

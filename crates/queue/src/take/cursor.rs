@@ -8,6 +8,7 @@ use crate::format::record::RowId;
 use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::lease::Known;
+use crate::queue::state::State;
 use crate::store::file::Location;
 
 /// Rows that a cursor locates at once.
@@ -38,10 +39,12 @@ enum Sees {
     Unowned,
     /// These, in the order of the queue.
     Own(std::vec::IntoIter<RowId>),
-    /// All, to be copied.
-    All,
+    /// All, to be copied; with those that were ended and are kept, or without.
+    All(bool),
     /// All, owned or not.
     Live,
+    /// Those that were ended and are kept.
+    Kept,
 }
 
 impl Cursor {
@@ -90,9 +93,15 @@ impl Cursor {
         Cursor { leased: true, ..self }
     }
 
-    /// A walk over all rows, for copying.
-    pub(crate) fn of_all(queue: &Arc<Queue>, epoch: u64, end: RowId) -> Cursor {
-        Cursor::new(queue, epoch, RowId(0), end, Sees::All)
+    /// A walk over the rows that were ended and are kept.
+    #[must_use]
+    pub fn of_kept(queue: &Arc<Queue>) -> Cursor {
+        Cursor::of_now(queue, RowId(0), Sees::Kept)
+    }
+
+    /// A walk over all rows, for copying; also over those that were ended and are kept.
+    pub(crate) fn of_all(queue: &Arc<Queue>, epoch: u64, end: RowId, kept: bool) -> Cursor {
+        Cursor::new(queue, epoch, RowId(0), end, Sees::All(kept))
     }
 
     /// The queue it walks over.
@@ -155,7 +164,9 @@ impl Cursor {
             let found = match &mut self.sees {
                 Sees::Own(rows) => rows.next(),
                 Sees::Waiting => state.index.next_waiting(self.next)?,
-                Sees::All | Sees::Live | Sees::Unowned => state.index.next_live(self.next)?,
+                Sees::All(true) => state.index.next_there(self.next)?,
+                Sees::Kept => state.index.next_kept(self.next)?,
+                Sees::All(false) | Sees::Live | Sees::Unowned => state.index.next_live(self.next)?,
             };
             let Some(id) = found.filter(|id| *id < self.end) else {
                 self.next = self.end;
@@ -168,11 +179,8 @@ impl Cursor {
                 continue;
             }
             if let Some(mut place) = state.index.locate(id)? {
-                if matches!(self.sees, Sees::All) {
-                    let leases = &state.leases;
-                    let is_known = leases.get(id).is_some() || leases.past(id).is_some();
-                    let is_owned = is_known || state.owners.contains_key(&id);
-                    state.copying.iter_mut().for_each(|copying| copying.note(id, is_owned));
+                if matches!(self.sees, Sees::All(_)) {
+                    note_copied(&mut state, id)?;
                 }
                 place.open()?;
                 if noted {
@@ -183,4 +191,25 @@ impl Cursor {
         }
         Ok(())
     }
+}
+
+/// Notes what a queue that is copied knows of the next row that is read.
+fn note_copied(state: &mut State, id: RowId) -> Result<(), Error> {
+    let ended_s = if state.index.doing(id)? == Doing::Kept {
+        let before = state.copying.as_ref().and_then(|copying| copying.ended_s(id));
+        // One that is in no run would be given again as a row that was never ended.
+        before.or_else(|| state.index.keeps.ended_s(id)).or(Some(0))
+    } else {
+        None
+    };
+    let leases = &state.leases;
+    let is_known = leases.get(id).is_some() || leases.past(id).is_some();
+    let is_owned = is_known || state.owners.contains_key(&id);
+    let ended = state.readers.iter().map(|reader| u64::from(reader.ended.end_of(id.0).is_some()));
+    let readers = ended.enumerate().fold(0, |bits, (nth, ended)| bits | ended << nth);
+    state.copying.iter_mut().for_each(|copying| match ended_s {
+        Some(ended_s) => copying.note_kept(ended_s),
+        None => copying.note(id, is_owned, readers),
+    });
+    Ok(())
 }

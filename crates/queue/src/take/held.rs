@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::format::record::RowId;
 use crate::queue::Queue;
+use crate::queue::gather::Ending;
 use crate::queue::offer::{Candidate, offer};
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
@@ -14,6 +15,8 @@ pub(super) struct Held {
     pub(super) queue: Arc<Queue>,
     pub(super) epoch: u64,
     pub(super) rows: Vec<RowId>,
+    /// The reader of the queue that was given them, if it has readers.
+    pub(super) reader: Option<usize>,
 }
 
 impl Held {
@@ -22,14 +25,19 @@ impl Held {
         let successor = self.queue.successor.get()?;
         let rows = successor.translate(self.epoch, &self.rows)?;
         let queue = successor.queue.clone();
-        let here = Held { queue, epoch: successor.epoch, rows };
+        // A queue is not copied while a reader has rows.
+        let here = Held { queue, epoch: successor.epoch, rows, reader: None };
         Some(here.moved().unwrap_or(here))
     }
 
     /// Ends the rows: they are gone. After an error they are returned as they are.
     pub(super) fn end(mut self) -> Result<(), (Held, Error)> {
         loop {
-            let error = match self.queue.acknowledge(self.epoch, &self.rows) {
+            let ended = match self.reader {
+                Some(reader) => self.queue.end_read(reader, self.epoch, &self.rows),
+                None => self.queue.acknowledge(self.epoch, &self.rows, Ending::Done),
+            };
+            let error = match ended {
                 Ok(()) => return Ok(()),
                 // A dropped queue has taken its rows with it, unless it was replaced.
                 Err(Error::Dropped) => match self.moved() {
@@ -47,8 +55,12 @@ impl Held {
 
     /// Gives the rows back to their former places, in the queue in which they are now; `note` counts them.
     pub(super) fn give_back(self, owner: OwnerId, note: impl Fn(&mut Counters, u64)) -> Result<(), Error> {
+        let reader = self.reader;
         self.give(|_, state, rows| {
-            let back = state.disown(rows, owner)?;
+            let back = match reader {
+                Some(reader) => state.take_from_reader(reader, rows, owner)?,
+                None => state.disown(rows, owner)?,
+            };
             note(&mut state.counters, back.len() as u64);
             Ok(back)
         })
@@ -56,8 +68,11 @@ impl Held {
 
     /// Gives the rows back because their owner is gone. With a policy that is a failed try.
     pub(super) fn give_back_failed(self, owner: OwnerId) -> Result<(), Error> {
+        let reader = self.reader;
         self.give(|queue, state, rows| {
-            let back = if queue.definition().policy.is_set() {
+            let back = if let Some(reader) = reader {
+                state.take_from_reader(reader, rows, owner)?
+            } else if queue.definition().policy.is_set() {
                 queue.fail_owned(state, rows, owner)?
             } else {
                 state.disown(rows, owner)?

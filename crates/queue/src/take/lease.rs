@@ -58,13 +58,16 @@ impl Session {
     /// back until this time is over. What the session owned stays as it is, and so does what it sees.
     ///
     /// # Errors
-    /// Those of [`Queue::publish`] and those of reading rows; nothing is leased then.
+    /// [`Error::ReaderLease`]; those of [`Queue::publish`] and those of reading rows; nothing is leased then.
     pub fn lease(
         &mut self,
         targets: &[Target],
         patience: &mut Patience<'_>,
         length: Duration,
     ) -> Result<(Waited, Option<Leased>), Error> {
+        if targets.iter().any(|target| target.reader.is_some()) {
+            return Err(Error::ReaderLease);
+        }
         match self.take(targets, patience)? {
             (Waited::Taken(at), Some(held)) => Ok((Waited::Taken(at), held.lease(self.owner, length)?)),
             (waited, _) => Ok((waited, None)),
@@ -131,7 +134,7 @@ impl Queue {
         if rows.is_empty() {
             return Ok(0);
         }
-        let held = Held { queue, epoch, rows };
+        let held = Held { queue, epoch, rows, reader: None };
         held.end().map(|()| good).map_err(|(held, error)| {
             held.queue.fail_to_end(held.epoch, &held.rows);
             error

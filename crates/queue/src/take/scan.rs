@@ -19,23 +19,24 @@ pub(crate) enum Found {
     More,
 }
 
-/// Looks for up to `rows_max` waiting rows. `budget` counts the rows whose contents may still be looked at.
+/// Looks for up to `rows_max` waiting rows; with a reader, for those that it was not given. `budget` counts
+/// the rows whose contents may still be looked at.
 pub(crate) fn scan(
     state: &mut State,
-    filter: Option<&dyn Filter>,
+    (filter, reader): (Option<&dyn Filter>, Option<usize>),
     rows_max: usize,
     budget: &mut usize,
 ) -> Result<Found, Error> {
     match filter {
-        None => scan_all(state, rows_max),
-        Some(filter) => scan_filtered(state, filter, rows_max, budget),
+        None => scan_all(state, reader, rows_max),
+        Some(filter) => scan_filtered(state, (filter, reader), rows_max, budget),
     }
 }
 
-fn scan_all(state: &mut State, rows_max: usize) -> Result<Found, Error> {
+fn scan_all(state: &mut State, reader: Option<usize>, rows_max: usize) -> Result<Found, Error> {
     let mut rows = Vec::new();
     let mut from = Turn::FIRST;
-    while let Some(turn) = if rows.len() < rows_max { state.index.next_turn(from)? } else { None } {
+    while let Some(turn) = if rows.len() < rows_max { state.next_turn(reader, from)? } else { None } {
         rows.push(turn.id);
         from = turn.after();
     }
@@ -44,45 +45,45 @@ fn scan_all(state: &mut State, rows_max: usize) -> Result<Found, Error> {
 
 fn scan_filtered(
     state: &mut State,
-    filter: &dyn Filter,
+    (filter, reader): (&dyn Filter, Option<usize>),
     rows_max: usize,
     budget: &mut usize,
 ) -> Result<Found, Error> {
     let mut rows = Vec::new();
-    while let Some(turn) = state.conditions.progress(filter).late.first().copied() {
+    while let Some(turn) = state.conditions(reader).progress(filter).late.first().copied() {
         if rows.len() >= rows_max {
             return Ok(Found::Rows(rows));
         }
-        match look(state, filter, turn.id) {
+        match look(state, (filter, reader), turn.id) {
             Ok(true) => rows.push(turn.id),
             Ok(false) => {}
             Err(error) if rows.is_empty() => return Err(error),
             Err(_) => return Ok(Found::Rows(rows)),
         }
-        state.conditions.progress(filter).late.remove(&turn);
+        state.conditions(reader).progress(filter).late.remove(&turn);
     }
-    let mut from = state.conditions.progress(filter).next;
+    let mut from = state.conditions(reader).progress(filter).next;
     let mut more = false;
     while rows.len() < rows_max {
-        let Some(turn) = state.index.next_turn(from)? else { break };
+        let Some(turn) = state.next_turn(reader, from)? else { break };
         if *budget == 0 {
             more = true;
             break;
         }
         *budget -= 1;
-        match look(state, filter, turn.id) {
+        match look(state, (filter, reader), turn.id) {
             Ok(true) => rows.push(turn.id),
             Ok(false) => {}
             // The rows that were found are returned first; the next taker gets the error.
             Err(_) if !rows.is_empty() => break,
             Err(error) => {
-                state.conditions.progress(filter).next = turn;
+                state.conditions(reader).progress(filter).next = turn;
                 return Err(error);
             }
         }
         from = turn.after();
     }
-    state.conditions.progress(filter).next = from;
+    state.conditions(reader).progress(filter).next = from;
     Ok(match (rows.is_empty(), more) {
         (false, _) => Found::Rows(rows),
         (true, true) => Found::More,
@@ -91,11 +92,12 @@ fn scan_filtered(
 }
 
 /// Whether a row may be given and matches.
-fn look(state: &mut State, filter: &dyn Filter, id: RowId) -> Result<bool, Error> {
-    if !state.index.is_ready(id)? {
+fn look(state: &mut State, (filter, reader): (&dyn Filter, Option<usize>), id: RowId) -> Result<bool, Error> {
+    if !state.may_be_given(reader, id)? {
         return Ok(false);
     }
     state.counters.evaluations += 1;
     let Some(place) = state.index.locate(id)? else { return Ok(false) };
-    Ok(filter.matches(&place.read(id)?))
+    let row = place.read(id)?;
+    Ok(state.is_wanted(filter, id, &row))
 }

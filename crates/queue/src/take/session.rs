@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::format::record::RowId;
 use crate::index::Doing;
+use crate::queue::gather::Ending;
 use crate::queue::offer::{Candidate, offer};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
@@ -102,7 +103,7 @@ impl Session {
                 .filter(|held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch)
             {
                 Some(held) => held.rows.extend(ids),
-                None => self.unsettled.push(Held { queue, epoch, rows: ids.collect() }),
+                None => self.unsettled.push(Held { queue, epoch, rows: ids.collect(), reader: None }),
             }
         }
         Ok(())
@@ -215,7 +216,7 @@ impl Session {
         if going.is_empty() {
             return Ok(0);
         }
-        state.gather.acknowledge(&going);
+        state.gather.acknowledge(&going, Ending::Done);
         let deleted = queue.commit(state);
         if let Err(Error::Disk { .. }) = deleted {
             let mut state = queue.lock();
@@ -237,7 +238,7 @@ impl Session {
         if epoch != state.epoch {
             return 0;
         }
-        let live = |id: &RowId| state.index.doing(*id).is_ok_and(|doing| doing != Doing::Gone);
+        let live = |id: &RowId| state.index.doing(*id).is_ok_and(Doing::is_live);
         rows.into_iter().filter(live).count() as u64
     }
 
@@ -293,6 +294,9 @@ pub(super) fn claim(
 
 /// Has somebody own a row that waits or is due later; false when it does neither.
 fn take_one(queue: &Queue, state: &mut State, id: RowId, ownership: Ownership) -> Result<bool, Error> {
+    if state.is_being_read(id) {
+        return Ok(false);
+    }
     queue.hasten(state, id)?;
     let waits = state.is_waiting(id)?;
     if waits {

@@ -82,7 +82,7 @@ impl Session {
             transaction.undo(mark).into_iter().partition(|(_, id)| again.contains(id));
         if let Some((epoch, _)) = mine.last() {
             let rows = mine.iter().map(|(_, id)| *id).collect();
-            self.held = Some(Held { queue: transaction.queue.clone(), epoch: *epoch, rows });
+            self.held = Some(Held { queue: transaction.queue.clone(), epoch: *epoch, rows, reader: None });
             self.owning = true;
         }
         transaction.give_back(&back)
@@ -180,7 +180,7 @@ impl Transaction {
         for same in back.chunk_by(|(one, _), (next, _)| one == next) {
             let Some((epoch, _)) = same.first() else { continue };
             let rows = same.iter().map(|(_, id)| *id).collect();
-            let held = Held { queue: self.queue.clone(), epoch: *epoch, rows };
+            let held = Held { queue: self.queue.clone(), epoch: *epoch, rows, reader: None };
             let given = held.give_back(self.owner, |counters, count| counters.restored_by_abort += count);
             result = result.and(given);
         }

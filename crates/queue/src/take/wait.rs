@@ -23,6 +23,9 @@ pub struct Target {
     pub queue: Arc<Queue>,
     /// Only rows that match; none for all.
     pub filter: Option<Arc<dyn Filter>>,
+    /// For which of its readers, by the number that [`Queue::reader`] returns; none in a queue without
+    /// readers.
+    pub reader: Option<usize>,
 }
 
 /// How a wait ended.
@@ -142,6 +145,7 @@ impl Session {
             for (at, target) in targets.iter().enumerate() {
                 let Some(state) = locked.state(&target.queue) else { continue };
                 state.usable()?;
+                target.queue.must_name_reader(target.reader)?;
                 if state.held_back > 0 {
                     continue;
                 }
@@ -149,12 +153,13 @@ impl Session {
                 if target.queue.end_due_now(state)? {
                     target.queue.settle_later(state);
                 }
-                match scan(state, target.filter.as_deref(), rows_max, &mut budget)? {
+                match scan(state, (target.filter.as_deref(), target.reader), rows_max, &mut budget)? {
                     Found::Rows(rows) => {
                         let since_ms = target.queue.shared.now_ms();
-                        state.own(&rows, Ownership { owner: self.owner, since_ms })?;
+                        state.give(target.reader, &rows, Ownership { owner: self.owner, since_ms })?;
                         state.counters.wait_immediate += 1;
-                        let held = Held { queue: target.queue.clone(), epoch: state.epoch, rows };
+                        let (queue, reader, epoch) = (target.queue.clone(), target.reader, state.epoch);
+                        let held = Held { queue, epoch, rows, reader };
                         return Ok(Looked::Taken(at, held));
                     }
                     Found::Nothing => {}
@@ -182,7 +187,7 @@ impl Session {
         for (number, state) in &mut locked.states {
             let here = targets.iter().enumerate().filter(|(_, target)| target.queue.number == *number);
             let alternatives =
-                here.map(|(at, target)| Alternative { target: at, filter: target.filter.clone() });
+                here.map(|(target, of)| Alternative { target, filter: of.filter.clone(), reader: of.reader });
             let alternatives = alternatives.collect();
             state.tickets += 1;
             tickets.push((*number, state.tickets));
@@ -217,7 +222,7 @@ fn heard(targets: &[Target], news: Option<News>) -> Result<Taken, Error> {
 /// What a session was given, in the form in which it holds it.
 fn held(given: Given, targets: &[Target]) -> Held {
     let Given { target, epoch, rows } = given;
-    Held { queue: targets[target].queue.clone(), epoch, rows }
+    Held { queue: targets[target].queue.clone(), epoch, rows, reader: targets[target].reader }
 }
 
 /// How a wait ended, and the rows that it took.

@@ -120,7 +120,7 @@ fn a_row_dies_while_its_queue_is_copied() {
         queue.hold_back().unwrap();
         engine.create(other, &definition).unwrap();
         let copy = engine.open(other).unwrap();
-        let mut cursor = queue.copy_cursor();
+        let mut cursor = queue.copy_cursor(true);
         while let Some((_, row)) = cursor.advance().unwrap() {
             put(&copy, row);
         }

@@ -308,7 +308,7 @@ fn alter_with_rows_in_flight() {
 #[test]
 fn a_condition_is_asked_of_the_first_row_of_a_key_and_finds_the_next_one_later() {
     let place = Ranked::new(&fifo(Sync::Always));
-    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))) };
+    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
     let mut taker = session(1);
     let mut take_x = || {
         taker.wait(std::slice::from_ref(&target), &mut poll(9)).unwrap();
@@ -328,7 +328,7 @@ fn a_condition_is_asked_of_the_first_row_of_a_key_and_finds_the_next_one_later()
 #[test]
 fn a_row_that_comes_first_while_nobody_is_given_any_is_found_afterwards() {
     let place = Ranked::new(&fifo(Sync::Never));
-    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))) };
+    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
     let (mut taker, mut owner) = (session(1), session(2));
     put(&place.queue, &["a1", "x1", "b2"]);
     assert_eq!(take(&mut owner, &place.queue, 1), ["a1"]);
@@ -348,7 +348,8 @@ fn who_waits_behind_a_condition_is_asked_of_what_is_new_only() {
         let place = place.reopened();
         scope(|scope| {
             let waits = scope.spawn(|| {
-                let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))) };
+                let target =
+                    Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
                 session(1).wait(&[target], &mut Patience::forever()).unwrap()
             });
             while place.queue.status().waiters == 0 {
@@ -436,7 +437,7 @@ fn fifo_100k_keys_one_hot() {
     }
     let mut taker = session(2);
     for _ in 0..100 {
-        let target = Target { queue: queue.clone(), filter: Some(Arc::new(Last)) };
+        let target = Target { queue: queue.clone(), filter: Some(Arc::new(Last)), reader: None };
         assert_eq!(taker.wait(&[target], &mut poll(1)).unwrap(), Waited::Taken(0));
     }
     assert_eq!(queue.status().counters.evaluations, 100);

@@ -38,7 +38,7 @@ fn nobody_takes_from_a_queue_that_is_held_back() {
 /// Copies the rows to another queue; `between` runs when all but the last row were read.
 fn copy(queue: &Arc<Queue>, copy: &Queue, between: impl FnOnce()) {
     queue.hold_back().unwrap();
-    let mut cursor = queue.copy_cursor();
+    let mut cursor = queue.copy_cursor(true);
     let mut between = Some(between);
     let mut rows = 0;
     while let Some((_, row)) = cursor.advance().unwrap() {

@@ -354,7 +354,7 @@ fn copied(engine: &Engine, old: &Arc<Queue>, during: impl FnOnce(), before_end: 
     engine.create(copy, &definition(Sync::Always)).unwrap();
     let new = engine.open(copy).unwrap();
     old.hold_back().unwrap();
-    let mut cursor = old.copy_cursor();
+    let mut cursor = old.copy_cursor(true);
     while let Some((_, row)) = cursor.advance().unwrap() {
         new.publish(&[row], None).unwrap();
     }

@@ -256,7 +256,7 @@ impl Run {
         let rows_max = usize::try_from(1 + self.random.below(3)).unwrap();
         let class = [None, Some("a"), Some("b")][usize::try_from(self.random.below(3)).unwrap()];
         let filter = class.map(|class| Arc::new(Class(class)) as Arc<dyn Filter>);
-        let target = Target { queue: self.queue.clone(), filter };
+        let target = Target { queue: self.queue.clone(), filter, reader: None };
         let (number, at) = self.pick();
         let waited = self.sessions[at].wait(&[target], &mut poll(rows_max)).unwrap();
         self.rows.retain(|_, row| row.has != Has::Taker(number));

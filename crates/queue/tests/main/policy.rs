@@ -408,3 +408,51 @@ fn what_could_not_be_synced_there_is_not_ended_here() {
     let engine = Engine::start(Arc::new(after), timed(1 << 20)).unwrap();
     assert_eq!(engine.open(Path::new(DEAD)).unwrap().rows(), 1);
 }
+
+/// Rows of which a try has failed, and for this reason if there is one.
+struct Failed(&'static str);
+
+impl queue::Filter for Failed {
+    fn text(&self) -> &str {
+        self.0
+    }
+
+    fn matches(&self, _: &[u8]) -> bool {
+        panic!("it asks for the tries")
+    }
+
+    fn asks_tries(&self) -> bool {
+        true
+    }
+
+    fn matches_tried(&self, _: &[u8], failed: u64, why: &str) -> bool {
+        failed > 0 && (self.0.is_empty() || why == self.0)
+    }
+}
+
+#[test]
+fn a_condition_on_tries_finds_a_row_once_it_has_failed() {
+    let place = crate::support::Ranked::new(&Definition {
+        policy: limited(9, "0,1,0", false),
+        ..definition(Sync::Always)
+    });
+    let failed = |why| {
+        let filter: Option<Arc<dyn queue::Filter>> = Some(Arc::new(Failed(why)));
+        queue::Target { filter, ..all(&place.queue) }
+    };
+    put(&place.queue, "a");
+    put(&place.queue, "b");
+    let take = |target: queue::Target| {
+        let mut taker = session(7);
+        taker.wait(&[target], &mut poll(9)).unwrap();
+        let taken = rows(&taker, &place.queue);
+        taker.abort().unwrap();
+        taken
+    };
+    assert_eq!((take(failed("")), take(failed("full"))), (vec![], vec![]));
+    let mut one = session(1);
+    let (_, leased) = one.lease(&[all(&place.queue)], &mut poll(1), Duration::from_secs(9)).unwrap();
+    place.queue.nack(&[leased.unwrap().rows()[0].token], None, "full").unwrap();
+    assert_eq!((take(failed("")), take(failed("full"))), (vec!["a".to_owned()], vec!["a".to_owned()]));
+    assert_eq!(take(failed("other")), [""; 0]);
+}

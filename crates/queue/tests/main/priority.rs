@@ -122,7 +122,7 @@ fn who_waits_is_given_the_rows_that_come_first() {
 #[test]
 fn a_condition_finds_a_row_that_came_before_those_it_has_looked_at() {
     let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))) };
+    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
     let mut taker = session(1);
     let mut take = |rows_max: usize| {
         taker.wait(std::slice::from_ref(&target), &mut poll(rows_max)).unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Column, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue,
-    RowId, Schema, Session, Status, Sync, Target, Xid,
+    Column, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place,
+    Policy, Queue, RowId, Schema, Session, Status, Sync, Target, Xid,
 };
 
 /// Where the queue of a test lives.
@@ -198,11 +198,11 @@ impl Filter for Prefix {
 }
 
 pub(crate) fn all(queue: &Arc<Queue>) -> Target {
-    Target { queue: queue.clone(), filter: None }
+    Target { queue: queue.clone(), filter: None, reader: None }
 }
 
 pub(crate) fn only(queue: &Arc<Queue>, prefix: &str) -> Target {
-    Target { queue: queue.clone(), filter: Some(Arc::new(Prefix(prefix.to_owned()))) }
+    Target { queue: queue.clone(), filter: Some(Arc::new(Prefix(prefix.to_owned()))), reader: None }
 }
 
 pub(crate) fn poll(rows_max: usize) -> Patience<'static> {
@@ -289,6 +289,39 @@ impl Ranked {
     }
 }
 
+/// A queue that keeps rows for a minute, with these readers.
+pub(crate) fn read_by(sync: Sync, readers: &[&str]) -> Definition {
+    let readers = readers.iter().map(|&name| name.to_owned()).collect();
+    Definition { keep_ms: 60_000, readers, ..transactional(sync) }
+}
+
+/// All rows, for this reader.
+pub(crate) fn for_reader(queue: &Arc<Queue>, name: &str) -> Target {
+    Target { reader: Some(queue.reader(name).unwrap()), ..all(queue) }
+}
+
+/// Has a reader take so many rows. Returns them.
+pub(crate) fn read(taker: &mut Session, queue: &Arc<Queue>, name: &str, rows_max: usize) -> Vec<String> {
+    taker.wait(&[for_reader(queue, name)], &mut poll(rows_max)).unwrap();
+    rows(taker, queue)
+}
+
+/// The rows of a queue that were ended and are kept.
+pub(crate) fn kept(queue: &Arc<Queue>) -> Vec<String> {
+    let mut cursor = Cursor::of_kept(queue);
+    let next = || cursor.advance().unwrap().map(|(_, row)| String::from_utf8(row.to_vec()).unwrap());
+    std::iter::from_fn(next).collect()
+}
+
+/// Takes so many rows and ends them. Returns them.
+pub(crate) fn end(queue: &Arc<Queue>, rows_max: usize) -> Vec<String> {
+    let mut taker = session(98);
+    taker.wait(&[all(queue)], &mut poll(rows_max)).unwrap();
+    let taken = rows(&taker, queue);
+    taker.end().unwrap();
+    taken
+}
+
 /// Alters a queue so that it has another definition, as the server does it, and returns the new one.
 pub(crate) fn altered(
     engine: &Engine,
@@ -299,7 +332,7 @@ pub(crate) fn altered(
     queue.hold_back()?;
     engine.create(copy, definition).unwrap();
     let new = engine.open(copy).unwrap();
-    let mut cursor = queue.copy_cursor();
+    let mut cursor = queue.copy_cursor(true);
     while let Some((_, row)) = cursor.advance().unwrap() {
         new.publish(&[row], None).unwrap();
     }

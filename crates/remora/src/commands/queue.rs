@@ -11,10 +11,12 @@ mod peek;
 mod publish;
 mod receive;
 mod relay;
+mod replay;
 mod retry;
 mod rows;
 mod status;
 mod tail;
+mod tries;
 
 use clap::{Args, Subcommand};
 
@@ -29,6 +31,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora queue list shop 'crm.*dead'  the queues of a database and others, with their options
   remora queue peek shop.dead --where 'failed > 5'           look at rows; nothing is taken
   remora queue retry shop.dead --to shop.jobs -n 100         try again what has failed
+  remora queue replay shop.jobs --since '2026-01-31 12:00:00'   rows that were ended, once more (KEEP)
   remora queue drop shop.jobs --where 'kind = 7' --dry-run   how many rows it would be
   remora queue forward unix:///a.sock shop.jobs unix:///b.sock
       move rows from a queue to one of the same name on another server, each exactly once
@@ -61,6 +64,8 @@ enum Action {
     Peek(Box<peek::Arguments>),
     /// Move rows that failed back to their queue, each exactly once
     Retry(Box<retry::Arguments>),
+    /// Give rows again that were ended, in a queue that keeps them (KEEP)
+    Replay(Box<replay::Arguments>),
     /// End rows without giving them to anybody
     Drop(Box<drop::Arguments>),
     /// Move rows to a queue on another server, or to a broker, or messages from there
@@ -77,6 +82,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
         Action::List(arguments) => list::run(&arguments, password, report),
         Action::Peek(arguments) => peek::run(&arguments, password, report),
         Action::Retry(arguments) => retry::run(&arguments, password, report),
+        Action::Replay(arguments) => replay::run(&arguments, password, report),
         Action::Drop(arguments) => drop::run(&arguments, password, report),
         Action::Forward(arguments) => forward::run(&arguments, password, report),
         Action::Tail(arguments) => tail::run(&arguments, password, report),

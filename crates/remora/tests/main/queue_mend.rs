@@ -47,11 +47,11 @@ fn a_list_has_what_queues_hold_and_their_options() {
     };
     let shown = ended(&server, &["list"]).exits(0).out;
     assert_eq!(cells(&shown, "shop.jobs")[..7], ["5", "0", "1", "1", "0", "0", "6"]);
-    assert_eq!(cells(&shown, "shop.jobs")[8..], ["TRIES='2'", "DEAD='dead'"]);
+    assert_eq!(cells(&shown, "shop.jobs")[9..], ["TRIES='2'", "DEAD='dead'"]);
     assert_eq!(cells(&shown, "shop.later")[..7], ["1", "0", "1", "0", "1", "0", "0"]);
     assert_eq!(cells(&shown, "shop.line")[..2], ["3", "2"]);
     assert_eq!(lines(&server, &["list", "shop.line"])[0]["left_out"], 1);
-    assert!(cells(&shown, "shop.dead")[7].contains(':'), "{shown}");
+    assert!(cells(&shown, "shop.dead")[8].contains(':'), "{shown}");
     // Nobody has used them since.
     drop(session);
     server.stop().unwrap();
@@ -111,6 +111,53 @@ fn a_retry_moves_what_it_is_told_to() {
     assert_eq!(count(&server, "shop.dead"), 4);
     retry(&["shop.jobs"]).exits(0).says(&["4 rows moved"]);
     assert_eq!((count(&server, "shop.dead"), count(&server, "shop.jobs")), (0, 12));
+}
+
+#[test]
+fn a_retry_knows_how_often_and_why_a_row_has_failed() {
+    let server = start();
+    failed(&server);
+    let retry =
+        |rest: &[&str]| ended(&server, &[&["retry", "shop.dead", "--to", "shop.jobs"], rest].concat());
+    for (condition, rows) in
+        [("failed > 2", 0), ("FAILED = 2 and `why` like 'no%'", 3), ("why = 'full' and body != 'why'", 3)]
+    {
+        let dry = retry(&["--where", condition, "--dry-run"]);
+        dry.exits(0).says(&[&format!("{rows} row{} would move", if rows == 1 { "" } else { "s" })]);
+    }
+    retry(&["--where", "why = 'full' and failed > 1", "-n", "2"]).exits(0).says(&["2 rows moved"]);
+    let mut session = connect(server.socket());
+    let left = "SELECT GROUP_CONCAT(why ORDER BY why) FROM shop.dead";
+    let expected = "full,no such host,no such host,no such host";
+    assert_eq!(session.value(left).unwrap().as_deref(), Some(expected));
+    retry(&["--where", "why like '%host'"]).exits(0).says(&["3 rows moved"]);
+    assert_eq!(session.value(left).unwrap().as_deref(), Some("full"));
+}
+
+#[test]
+fn a_replay_gives_rows_again_that_were_ended() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.t (id INT) ENGINE=QUEUE KEEP=3600");
+    run("CREATE TABLE shop.plain (id INT) ENGINE=QUEUE");
+    run("INSERT INTO shop.t SELECT seq FROM shop.seq_1_to_9");
+    run("DELETE FROM shop.t WHERE id < 7");
+    let peek = |rest: &[&str]| ended(&server, &[&["peek", "shop.t"], rest].concat()).exits(0).out;
+    assert_eq!(peek(&["--kept", "-n", "2"]), "id\n1\n2\n");
+    assert_eq!(lines(&server, &["list", "shop.t"])[0]["kept"], 6);
+    let replay = |rest: &[&str]| ended(&server, &[&["replay", "shop.t"], rest].concat());
+    replay(&[]).exits(2).says(&["which rows? --first and --last, --since and --until, or --all"]);
+    replay(&["--all", "--first", "1"]).exits(2);
+    replay(&["--first", "2", "--last", "3"]).exits(0).says(&["2 rows of `shop`.`t` given again"]);
+    replay(&["--since", "2001-01-01", "--until", "2001-01-02"]).exits(0).says(&["0 rows"]);
+    replay(&["--since", "yesterday"])
+        .exits(1)
+        .says(&["'yesterday' is neither the number of a row nor a time"]);
+    replay(&["--since", "2001-01-01"]).exits(0).says(&["4 rows of `shop`.`t` given again"]);
+    assert_eq!(peek(&[]).lines().count(), 10);
+    assert_eq!(lines(&server, &["replay", "shop.t", "--all"])[0]["rows"], 0);
+    ended(&server, &["replay", "shop.plain", "--all"]).exits(1).says(&["created without KEEP"]);
 }
 
 /// Two queues on a server, one with many rows.

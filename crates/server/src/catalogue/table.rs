@@ -101,16 +101,19 @@ fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bo
 /// written.
 #[must_use]
 pub fn filled_columns(definition: &str) -> Vec<String> {
+    ["failed", "why", "token"].iter().filter_map(|option| filled_column(definition, option)).collect()
+}
+
+/// As [`filled_columns`], the one that this option names, in lower case.
+#[must_use]
+pub fn filled_column(definition: &str, option: &str) -> Option<String> {
     let last = definition.lines().last().unwrap_or_default();
     let lower = last.to_ascii_lowercase();
-    let name = |option: &str| {
-        let start = format!("`{option}`='");
-        let value = last.get(lower.rfind(&start)? + start.len()..)?;
-        // A quote in it is doubled.
-        let value = value.replace("''", "\0");
-        Some(value.split_once('\'')?.0.replace('\0', "'").to_lowercase())
-    };
-    ["failed", "why", "token"].iter().filter_map(|option| name(option)).collect()
+    let start = format!("`{option}`='");
+    let value = last.get(lower.rfind(&start)? + start.len()..)?;
+    // A quote in it is doubled.
+    let value = value.replace("''", "\0");
+    Some(value.split_once('\'')?.0.replace('\0', "'").to_lowercase())
 }
 
 /// The condition that selects one table in `information_schema`; servers then open no other table.

@@ -105,7 +105,8 @@ impl Parser<'_> {
         }
         match left {
             Part::Text(column, collation) => {
-                let padded = matches!(self.schema.columns[column].place, Place::Fixed(..));
+                let place = self.schema.columns.get(column).map(|column| column.place);
+                let padded = matches!(place, Some(Place::Fixed(..)));
                 Ok(match self.collate.encode(collation, &pattern) {
                     Some(bytes) => {
                         Node::Like { column, collation, pattern: Pattern { bytes, escape, padded } }

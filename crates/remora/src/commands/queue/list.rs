@@ -44,8 +44,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let width =
         queues.iter().map(|(line, _)| line.name.chars().count()).max().unwrap_or(0).max("queue".len());
     if !report.is_json() {
-        let head =
-            ["waiting", "behind", "owned", "leased", "later", "dead", "buried", "oldest"].map(str::to_owned);
+        let head = ["waiting", "behind", "owned", "leased", "later", "dead", "buried", "kept", "oldest"]
+            .map(str::to_owned);
         report.data(&row("queue", width, &head, "options"))?;
     }
     for (line, options) in &queues {
@@ -55,10 +55,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 }
 
 /// A line of the table; the name column is as wide as the longest name.
-fn row(name: &str, width: usize, cells: &[String; 8], options: &str) -> String {
-    let [waiting, behind, owned, leased, later, dead, buried, oldest] = cells;
+fn row(name: &str, width: usize, cells: &[String; 9], options: &str) -> String {
+    let [waiting, behind, owned, leased, later, dead, buried, kept, oldest] = cells;
     let text = format!(
-        "{name:width$} {waiting:>9} {behind:>7} {owned:>7} {leased:>7} {later:>7} {dead:>5} {buried:>7} {oldest:>9}  {options}"
+        "{name:width$} {waiting:>9} {behind:>7} {owned:>7} {leased:>7} {later:>7} {dead:>5} {buried:>7} {kept:>7} {oldest:>9}  {options}"
     );
     text.trim_end().to_owned()
 }
@@ -68,15 +68,16 @@ fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()>
         report.message(&json!({
             "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
             "leased": line.leased, "due_later": line.later, "dead": line.dead, "buried": line.buried,
-            "behind": line.behind, "left_out": line.left_out, "oldest_s": line.oldest_s, "options": options,
+            "behind": line.behind, "left_out": line.left_out, "kept": line.kept, "oldest_s": line.oldest_s, "options": options,
         }))?;
         return Ok(());
     }
-    let counts = [line.waiting, line.behind, line.owned, line.leased, line.later, line.dead, line.buried];
-    let [waiting, behind, owned, leased, later, dead, buried] = counts.map(|count| count.to_string());
+    let counts =
+        [line.waiting, line.behind, line.owned, line.leased, line.later, line.dead, line.buried, line.kept];
+    let [waiting, behind, owned, leased, later, dead, buried, kept] = counts.map(|count| count.to_string());
     let oldest =
         line.oldest_s.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds)));
-    let cells = [waiting, behind, owned, leased, later, dead, buried, oldest];
+    let cells = [waiting, behind, owned, leased, later, dead, buried, kept, oldest];
     // The server writes the names of options in backquotes.
     let options = options.replace('`', "");
     report.data(&row(&line.name, width, &cells, &options))?;

@@ -9,7 +9,7 @@ use server::{Error, Session, TableName};
 use crate::report::Report;
 
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, behind, \
-     left_out, waiters, bytes, rows_written, rows_removed, oldest_age FROM information_schema.queues ORDER BY 1, 2";
+     left_out, kept, waiters, bytes, rows_written, rows_removed, oldest_age FROM information_schema.queues ORDER BY 1, 2";
 
 /// One queue at one moment.
 pub(crate) struct Line {
@@ -28,6 +28,8 @@ pub(crate) struct Line {
     pub(crate) behind: u64,
     /// Rows that were left out as doubles.
     pub(crate) left_out: u64,
+    /// Rows that were ended and are kept.
+    pub(crate) kept: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
     pub(crate) written: u64,
@@ -97,8 +99,21 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
     let numbers: Vec<Option<u64>> = numbers.iter().map(number).collect::<Option<_>>()?;
     let (oldest_s, numbers) = numbers.split_last()?;
     let numbers: Vec<u64> = numbers.iter().copied().collect::<Option<_>>()?;
-    let [waiting, owned, leased, later, dead, buried, behind, left_out, waiters, bytes, written, removed] =
-        numbers[..]
+    let [
+        waiting,
+        owned,
+        leased,
+        later,
+        dead,
+        buried,
+        behind,
+        left_out,
+        kept,
+        waiters,
+        bytes,
+        written,
+        removed,
+    ] = numbers[..]
     else {
         return None;
     };
@@ -113,6 +128,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         buried,
         behind,
         left_out,
+        kept,
         waiters,
         bytes,
         written,

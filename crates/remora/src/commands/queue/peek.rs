@@ -33,6 +33,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     hidden: bool,
 
+    /// Rows that were ended and are kept (KEEP), and no others
+    #[arg(long, conflicts_with = "hidden")]
+    kept: bool,
+
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -43,6 +47,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut session = target.connect()?;
     rows::must_be_queue(&mut session, &queue)?;
     rows::see_hidden(&mut session, arguments.hidden)?;
+    if arguments.kept {
+        session.execute("SET SESSION queue_show_kept = 1")?;
+    }
     let columns = columns(&mut session, &queue)?;
     let condition = arguments.condition.as_deref();
     let found = rows::count(&mut session, &queue, condition)?;

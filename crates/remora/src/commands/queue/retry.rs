@@ -8,7 +8,7 @@ use server::{Session, TableName};
 
 use super::column::{Column, columns};
 use super::relay::{Route, Rows, To};
-use super::rows;
+use super::{rows, tries};
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
 use crate::exit::Exit;
@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     #[arg(long = "to", value_name = "QUEUE")]
     into: String,
 
-    /// Only rows that this condition of queue_wait() matches; see docs/manual/queue.md#conditions
+    /// Only rows that this condition of queue_wait() matches, which may name the columns of FAILED and
+    /// WHY; see docs/manual/queue.md#conditions
     #[arg(long = "where", value_name = "COND")]
     condition: Option<String>,
 
@@ -48,8 +49,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     rows::must_be_queue(&mut session, &queue)?;
     rows::must_be_queue(&mut session, &into)?;
     must_fit(&mut session, &queue, &into)?;
+    let definition = session.definition(&queue)?;
     let rows = Rows {
-        condition: arguments.condition.clone(),
+        condition: arguments.condition.as_deref().map(|condition| tries::asked(condition, &definition)),
         once: true,
         limit: arguments.limit,
         before: Some(rows::end(&mut session, &queue)?),

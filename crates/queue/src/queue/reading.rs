@@ -1,0 +1,248 @@
+//! Readers: each is given every row once, at its own pace. A row is ended when all of them have ended it.
+
+use std::ops::Range;
+
+use crate::format::record::RowId;
+use crate::index::Turn;
+use crate::queue::Queue;
+use crate::queue::commit::fail;
+use crate::queue::gather::{Ending, Gather};
+use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::progress::Conditions;
+use crate::queue::reader::Reader;
+use crate::queue::state::State;
+use crate::{Error, Sync};
+
+/// What a reader has before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReaderStatus {
+    /// Its name.
+    pub name: String,
+    /// Rows that it has not been given.
+    pub waiting: u64,
+    /// Rows that it was given and has not ended.
+    pub owned: u64,
+    /// The first row that it has not ended, or the next new one.
+    pub next: RowId,
+    /// When that one was inserted: milliseconds since 1970, exact to the second; `None` when there is none.
+    pub oldest_ms: Option<u64>,
+}
+
+impl State {
+    /// The first place from `from` on at which a row waits; for this reader, if there is one.
+    pub(crate) fn next_turn(&mut self, reader: Option<usize>, mut from: Turn) -> Result<Option<Turn>, Error> {
+        loop {
+            let Some(turn) = self.index.next_turn(from)? else { return Ok(None) };
+            let Some(reader) = reader.and_then(|reader| self.readers.get(reader)) else {
+                return Ok(Some(turn));
+            };
+            if let Some(end) = reader.ended.end_of(turn.id.0) {
+                from = Turn { id: RowId(end), ..turn };
+            } else if reader.out.contains_key(&turn.id) {
+                from = turn.after();
+            } else {
+                return Ok(Some(turn));
+            }
+        }
+    }
+
+    /// Whether a row may be given; to this reader, if there is one.
+    pub(crate) fn may_be_given(&mut self, reader: Option<usize>, id: RowId) -> Result<bool, Error> {
+        let given = reader.and_then(|reader| self.readers.get(reader)).is_some_and(|reader| reader.has(id));
+        Ok(!given && self.index.is_ready(id)?)
+    }
+
+    /// The progress of conditions, of this reader if there is one.
+    pub(crate) fn conditions(&mut self, reader: Option<usize>) -> &mut Conditions {
+        match reader.and_then(|reader| self.readers.get_mut(reader)) {
+            Some(reader) => &mut reader.conditions,
+            None => &mut self.conditions,
+        }
+    }
+
+    /// A row came back, or is seen late: conditions that have passed its place must look at it.
+    pub(crate) fn came_back(&mut self, turn: Turn) {
+        self.conditions.came_back(turn);
+        self.readers.iter_mut().for_each(|reader| reader.conditions.came_back(turn));
+    }
+
+    /// Gives rows to whoever was found to have a right to them: an owner, or with a reader, that reader.
+    pub(crate) fn give(
+        &mut self,
+        reader: Option<usize>,
+        rows: &[RowId],
+        ownership: Ownership,
+    ) -> Result<(), Error> {
+        let Some(reader) = reader.and_then(|reader| self.readers.get_mut(reader)) else {
+            return self.own(rows, ownership);
+        };
+        reader.out.extend(rows.iter().map(|id| (*id, ownership)));
+        Ok(())
+    }
+
+    /// Takes rows from a reader's connection; the reader is given them again. Returns those that it had.
+    pub(crate) fn take_from_reader(
+        &mut self,
+        reader: usize,
+        rows: &[RowId],
+        owner: OwnerId,
+    ) -> Result<Vec<RowId>, Error> {
+        let mut back = Vec::new();
+        for id in rows {
+            let turn = self.index.turn(*id)?;
+            let Some(of) = self.readers.get_mut(reader) else { continue };
+            if of.out.get(id).is_some_and(|ownership| ownership.owner == owner) {
+                of.out.remove(id);
+                of.conditions.came_back(turn);
+                back.push(*id);
+            }
+        }
+        Ok(back)
+    }
+
+    /// Whether a reader has a row that it has not ended.
+    pub(crate) fn is_being_read(&self, id: RowId) -> bool {
+        self.readers.iter().any(|reader| reader.out.contains_key(&id))
+    }
+
+    /// Forgets what readers did with a row that is gone or kept.
+    pub(crate) fn forget_reading(&mut self, id: RowId) {
+        for reader in &mut self.readers {
+            reader.ended.remove(id.0, id.0 + 1);
+            reader.out.remove(&id);
+        }
+    }
+
+    /// Notes that a reader has ended rows. Returns those that all have ended now.
+    pub(crate) fn note_read(&mut self, reader: usize, rows: &[RowId]) -> Result<Vec<RowId>, Error> {
+        let mut done = Vec::new();
+        for id in rows {
+            let is_live = self.index.doing(*id)?.is_live();
+            let Some(of) = self.readers.get_mut(reader) else { continue };
+            of.out.remove(id);
+            if !is_live {
+                continue;
+            }
+            of.ended.add(id.0, id.0 + 1);
+            if self.readers.iter().all(|reader| reader.ended.end_of(id.0).is_some()) {
+                done.push(*id);
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Queue {
+    /// The number of the reader with this name.
+    ///
+    /// # Errors
+    /// [`Error::Reader`] when there is none.
+    pub fn reader(&self, name: &str) -> Result<usize, Error> {
+        let readers = &self.definition.readers;
+        let found = readers.iter().position(|reader| reader == name);
+        found.ok_or_else(|| Error::Reader { name: name.to_owned(), readers: readers.join(", ") })
+    }
+
+    /// Returns an error when the queue has readers and none is named, or the other way round.
+    pub(crate) fn must_name_reader(&self, reader: Option<usize>) -> Result<(), Error> {
+        let readers = &self.definition.readers;
+        match reader {
+            None if readers.is_empty() => Ok(()),
+            Some(reader) if reader < readers.len() => Ok(()),
+            _ => Err(Error::Reader { name: String::new(), readers: readers.join(", ") }),
+        }
+    }
+
+    /// Ends rows that a reader was given. They are durable as those of [`Queue::acknowledge`].
+    pub(crate) fn end_read(&self, reader: usize, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
+        let mut state = self.room()?;
+        if state.epoch != epoch {
+            return Ok(());
+        }
+        if self.definition.sync == Sync::Always {
+            state.gather.end_read(reader, rows);
+            return self.commit(state);
+        }
+        state.gather.record_read(reader, rows);
+        let ended = self.apply_read(&mut state, reader, rows);
+        ended.inspect_err(|error| fail(&mut state, error))?;
+        self.write_deferred(state)
+    }
+
+    /// Notes that a reader has ended rows, and ends those that all have ended.
+    pub(crate) fn apply_read(&self, state: &mut State, reader: usize, rows: &[RowId]) -> Result<(), Error> {
+        let done = state.note_read(reader, rows)?;
+        if done.is_empty() { Ok(()) } else { self.take_out(state, done.into_iter(), Ending::Done) }
+    }
+
+    /// Gives a reader rows again that it has ended and that are still there because another one has not, with
+    /// these numbers. Returns how many.
+    pub(crate) fn replay_unended(&self, reader: usize, rows: &Range<RowId>) -> Result<u64, Error> {
+        let mut state = self.room()?;
+        let Some(of) = state.readers.get(reader) else { return Ok(0) };
+        let clip = |(first, end): (u64, u64)| (first.max(rows.start.0), end.min(rows.end.0));
+        let again: Vec<(u64, u64)> = of.ended.runs().map(clip).filter(|(first, end)| first < end).collect();
+        if again.is_empty() {
+            return Ok(0);
+        }
+        let count = again.iter().map(|(first, end)| end - first).sum();
+        state.gather.read_again(reader, &again);
+        self.commit(state).map(|()| count)
+    }
+
+    /// Gives readers rows again that a batch gives again and that are still there. Returns them.
+    pub(crate) fn apply_read_again(&self, state: &mut State, gather: &Gather) -> Result<Vec<RowId>, Error> {
+        let mut back = Vec::new();
+        for (number, first, end) in &gather.read_again {
+            for id in (*first..*end).map(RowId) {
+                let turn = state.index.turn(id)?;
+                let Some(reader) = state.readers.get_mut(*number) else { continue };
+                if reader.ended.remove(id.0, id.0 + 1) > 0 {
+                    reader.conditions.came_back(turn);
+                    back.push(id);
+                }
+            }
+        }
+        state.counters.replayed += back.len() as u64;
+        Ok(back)
+    }
+
+    /// What each reader has before it, in the order of the definition.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
+    pub fn readers(&self) -> Result<Vec<ReaderStatus>, Error> {
+        let mut state = self.lock();
+        let mut all = Vec::new();
+        for (number, name) in self.definition.readers.iter().enumerate() {
+            let mut next = state.index.next_live(RowId(0))?;
+            while let Some(id) = next {
+                let ended = state.readers.get(number).and_then(|reader| reader.ended.end_of(id.0));
+                let Some(end) = ended else { break };
+                next = state.index.next_live(RowId(end))?;
+            }
+            let oldest_ms = match next {
+                Some(id) => state.index.inserted_ms(id),
+                None => None,
+            };
+            let Some(reader) = state.readers.get(number) else { continue };
+            let there = state.index.live() - state.index.owned() - state.index.later();
+            let owned = reader.out.len() as u64;
+            let waiting = there.saturating_sub(reader.ended.count() + owned);
+            let next = next.unwrap_or(state.arrived);
+            all.push(ReaderStatus { name: name.clone(), waiting, owned, next, oldest_ms });
+        }
+        Ok(all)
+    }
+
+    /// The rows that readers were given and have not ended, with their readers' names.
+    #[must_use]
+    pub fn being_read(&self) -> Vec<(String, RowId, Ownership)> {
+        let state = self.lock();
+        let named = self.definition.readers.iter().zip(&state.readers);
+        let rows = |(name, reader): (&String, &Reader)| {
+            reader.out.iter().map(|(id, of)| (name.clone(), *id, *of)).collect::<Vec<_>>()
+        };
+        named.flat_map(rows).collect()
+    }
+}
