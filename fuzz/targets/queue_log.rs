@@ -79,7 +79,7 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
         transaction.prepare(&xid(number)).unwrap();
     }
     let (second, mut poll) = (Duration::from_secs(1), Patience { rows_max: 4, ..Patience::poll() });
-    let target = Target { queue: queue.clone(), filter: None };
+    let target = Target { queue: queue.clone(), filter: None, reader: None };
     // One row runs out of tries.
     for _ in 0..2 {
         let one = &mut Patience { rows_max: 1, ..Patience::poll() };

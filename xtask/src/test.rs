@@ -1,13 +1,12 @@
 //! Runs all tests, and reports on which servers.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use sandbox::{Ability, Product};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::{cargo, places, plugin, root, run as show_and_run, setup, shown, target};
 
@@ -27,10 +26,12 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// Names the folder for files that tests make.
 const SCRATCH: &str = "TMPDIR";
 
-/// A file system in memory, and how much memory must be free for the tests to be there: several times as much
-/// as they were seen to take.
-const MEMORY: &str = "/dev/shm";
-const SCRATCH_KIB: u64 = 12 << 20;
+/// The name of the file system in memory, before the id of its run; where it is, which is short because servers
+/// cut messages with paths; and its size, which must be free: several times as much as the tests were seen to
+/// take.
+const MEMORY: &str = "remora-tests-";
+const PLACE: &str = "/tmp/rt";
+const MEMORY_KIB: u64 = 12 << 20;
 
 /// Sums of the test runner's closing lines, and its lines about single tests.
 #[derive(Default)]
@@ -59,7 +60,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     plugin::build_all()?;
     let skips = target().join("test-skips");
     std::fs::write(&skips, "")?;
-    let scratch = in_memory()?;
+    let memory = Memory::mount()?;
     let mut counts = Counts::default();
     let own: Vec<&String> = arguments.iter().filter(|argument| *argument != "--all-servers").collect();
     let mut command = cargo();
@@ -71,9 +72,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if all {
         command.env(ALL_SERVERS, "1");
     }
-    if let Some(scratch) = &scratch {
-        println!("the tests' files are in memory: {}", scratch.path().display());
-        command.env(SCRATCH, scratch.path());
+    if memory.is_some() {
+        println!("the tests' files are in memory: {PLACE}");
+        command.env(SCRATCH, PLACE);
     }
     let mut good = counts.follow(&mut command)?;
     let places = places()?;
@@ -108,19 +109,42 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     tried
 }
 
-/// A folder in memory for the tests' files, if enough memory is free and the user names no folder. Servers
-/// sync at each commit, and on a slow disk the tests would wait for that most of their time.
-fn in_memory() -> Result<Option<TempDir>> {
-    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
-    let enough = free.and_then(|kib| kib.parse().ok()).is_some_and(|kib: u64| kib >= SCRATCH_KIB);
-    let is_there = mounts.lines().any(|line| line.starts_with(&format!("tmpfs {MEMORY} tmpfs rw")));
-    if !enough || !is_there || std::env::var_os(SCRATCH).is_some() {
-        return Ok(None);
+/// A file system in memory. It is gone when this is dropped, with everything on it.
+struct Memory;
+
+impl Memory {
+    /// For the tests' files, if this is root, enough memory is free, and the user names no folder. Servers sync
+    /// at each commit, and on a slow disk the tests would wait for that most of their time. Not /dev/shm: a
+    /// MariaDB that finds its redo log there takes it for persistent memory, and writes it in another way.
+    fn mount() -> Result<Option<Memory>> {
+        let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let free =
+            memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
+        let free: u64 = free.and_then(|kib| kib.parse().ok()).unwrap_or_default();
+        if free < MEMORY_KIB || !setup::is_root() || std::env::var_os(SCRATCH).is_some() {
+            return Ok(None);
+        }
+        // What a run that was killed has left; or another run is there.
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+        for owner in mounts.lines().filter_map(|line| line.strip_prefix(MEMORY)?.split(' ').next()) {
+            if Path::new("/proc").join(owner).is_dir() {
+                return Ok(None);
+            }
+            drop(Memory);
+        }
+        std::fs::create_dir_all(PLACE)?;
+        let (size, name) = (format!("size={MEMORY_KIB}k"), format!("{MEMORY}{}", std::process::id()));
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, &name, PLACE]).output()?;
+        // A container may not allow it.
+        Ok(mounted.status.success().then_some(Memory))
     }
-    let folder = tempfile::Builder::new().prefix("remora-tests-").tempdir_in(MEMORY);
-    folder.map(Some).context(MEMORY)
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        drop(Command::new("umount").args(["-l", PLACE]).status());
+        drop(std::fs::remove_dir(PLACE));
+    }
 }
 
 /// The program with the integration tests of a package, as the run of all tests has built it. Cargo would

@@ -58,7 +58,7 @@ fn started(product: Product, options: &[&str], settings: Settings) -> Sandbox {
 }
 
 /// Options of all servers.
-const OPTIONS: [&str; 3] = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=32M"];
+const OPTIONS: [&str; 3] = ["--log-bin=binlog", "--server-id=1", "--innodb-log-file-size=16M"];
 /// Engines of the tables that grow by a row with each transaction.
 const ENGINES: [&str; 4] = ["InnoDB", "InnoDB", "MyISAM", "Aria"];
 

@@ -204,6 +204,8 @@ fn what_is_killed_goes_on() {
                 play.does(&["FLUSH BINARY LOGS"]);
             }
             if round == 3 {
+                // Without a first connection it would be a wrong address.
+                running.until_says("caught up");
                 play.server.kill().unwrap();
                 play.server.restart().unwrap();
                 play.session = session(&play.server);
@@ -281,7 +283,13 @@ fn ack_waits_for_the_piece() {
         play.does(&["SET GLOBAL rpl_semi_sync_master_timeout = 20000"]);
         let mut running = play.follow(" --ack --sync 1h");
         running.until_says("caught up");
+        // The server waits for acknowledgements once it has sent something.
         play.does(&[TABLE]);
+        let status = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = \
+                      'rpl_semi_sync_master_status'";
+        until("the server waits for the archive", || {
+            play.session.value(status).unwrap().as_deref() == Some("ON")
+        });
         for number in 0..5 {
             play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{number}')")]);
         }

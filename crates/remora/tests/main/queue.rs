@@ -99,6 +99,32 @@ fn a_relay_brings_each_row_once_whatever_is_killed() {
     assert_eq!(found, [ROWS, ROWS, 1, ROWS]);
 }
 
+#[test]
+fn each_reader_of_a_queue_has_its_own_forwarder() {
+    let (from, to) = (start(), start());
+    let mut session = connect(from.socket());
+    session.execute("CREATE TABLE shop.jobs (v INT NOT NULL) ENGINE=QUEUE KEEP=99 READERS='a,b'").unwrap();
+    session.execute("INSERT INTO shop.jobs VALUES (1), (2), (3)").unwrap();
+    for reader in ["a", "b"] {
+        let into = format!("CREATE TABLE shop.{reader} (v INT NOT NULL) ENGINE=QUEUE");
+        connect(to.socket()).execute(&into).unwrap();
+    }
+    let forward = |queue: &str, into: &str| {
+        let mut command = remora(&PathBuf::from("/"));
+        command.args(["queue", "forward", &url(&from), queue, &url(&to), into, "--once"]);
+        Ended::of(&command.args(["--no-defaults", "-uroot"]).output().unwrap())
+    };
+    forward("shop.jobs", "shop.a").exits(1).says(&["a, b"]);
+    forward("shop.jobs@c", "shop.a").exits(1).says(&["a, b"]);
+    for reader in ["a", "b"] {
+        for rows in ["3 rows forwarded", "0 rows forwarded"] {
+            forward(&format!("shop.jobs@{reader}"), &format!("shop.{reader}")).exits(0).says(&[rows]);
+        }
+        assert_eq!(count(&to, &format!("shop.{reader}")), 3);
+    }
+    assert_eq!(count(&from, "shop.jobs"), 0);
+}
+
 /// Another connection normally doesn't see these rows.
 #[test]
 fn a_dump_has_the_rows_that_somebody_owns() {

@@ -52,6 +52,17 @@ fn a_list_has_what_queues_hold_and_their_options() {
     assert_eq!(cells(&shown, "shop.line")[..2], ["3", "2"]);
     assert_eq!(lines(&server, &["list", "shop.line"])[0]["left_out"], 1);
     assert!(cells(&shown, "shop.dead")[8].contains(':'), "{shown}");
+    // A queue with readers has a line for each.
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.news (id INT) ENGINE=QUEUE KEEP=9 READERS='audit,mail'");
+    run("INSERT INTO shop.news VALUES (1), (2), (3)");
+    run("SELECT queue_wait('shop.news@mail')");
+    run("SELECT queue_wait('shop.news@mail')");
+    let shown = ended(&server, &["list", "shop.news"]).exits(0).out;
+    assert_eq!(cells(&shown, "shop.news@audit")[..2], ["3", "0"]);
+    assert_eq!(cells(&shown, "shop.news@mail")[..2], ["1", "1"]);
+    let found = lines(&server, &["list", "shop.news"]);
+    assert_eq!((&found[1]["message_type"], &found[1]["waiting"]), (&Value::from("reader"), &Value::from(3)));
     // Nobody has used them since.
     drop(session);
     server.stop().unwrap();

@@ -1,4 +1,4 @@
-//! The examples in Python do what their pages say, also when they are killed.
+//! The examples in Python and Go do what their pages say, also when they are killed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -76,6 +76,52 @@ fn workers_with_a_pool_do_all_jobs_though_they_are_killed() {
     }
     drain(&server, "to_resize", "worker.py", "--once");
     assert_eq!(client.value("SELECT COUNT(*) FROM picture"), Some(300));
+}
+
+#[test]
+fn a_worker_in_go_does_all_jobs_though_it_is_killed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/queue/worker-go");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("worker-go");
+    let built = Command::new("go").args(["build", "-o"]).arg(&program).current_dir(folder).output();
+    let Ok(built) = built else {
+        let test = "a_worker_in_go_does_all_jobs_though_it_is_killed";
+        sandbox::skipped(test, "there is no Go", |name| std::env::var_os(name));
+        return;
+    };
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let server = Server::start_with(&[]);
+    let mut client = server.connect("shop");
+    client.run("CREATE TABLE to_resize (id BIGINT) ENGINE=QUEUE");
+    client.run("CREATE TABLE picture (id BIGINT PRIMARY KEY, number BIGINT, times INT)");
+    client.run("INSERT INTO to_resize SELECT seq FROM seq_1_to_300");
+    let worker = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).arg(format!("root@unix({})/shop", server.0.socket().display()));
+        command
+    };
+    for least in [60, 150] {
+        let child = worker(&[]).spawn().unwrap();
+        kill_at(child, &mut client, "SELECT COUNT(*) FROM picture", least);
+    }
+    for _ in 0..30 {
+        done(worker(&["-once"]));
+        if client.value("SELECT COUNT(*) FROM to_resize") == Some(0) {
+            break;
+        }
+    }
+    assert_eq!(client.value("SELECT COUNT(*) FROM picture"), Some(300));
+    // What fails is given back with its reason.
+    client.run(
+        "CREATE OR REPLACE TABLE to_resize (id VARCHAR(9), failed INT NULL, why TEXT NULL) \
+                ENGINE=QUEUE TRIES=2 FAILED=failed WHY=why",
+    );
+    client.run("INSERT INTO to_resize (id) VALUES ('seven')");
+    done(worker(&["-once"]));
+    client.run("SET queue_show_owned = 1");
+    assert_eq!(
+        client.value("SELECT COUNT(*) FROM to_resize WHERE why LIKE '%cannot unmarshal string%'"),
+        Some(1)
+    );
 }
 
 #[test]

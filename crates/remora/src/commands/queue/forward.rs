@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FROM")]
     from: String,
 
-    /// The queue there: db.table. On a broker a subject that a stream of JetStream keeps
+    /// The queue there: db.table, or db.table@reader. On a broker a subject that a stream of JetStream keeps
     #[arg(value_name = "QUEUE")]
     queue: String,
 
@@ -79,8 +79,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
         (false, _) => {
             let from = target(&arguments.from)?;
-            let queue = table_name("QUEUE", &arguments.queue, &from)?;
-            let rows = Rows { once: arguments.once, ..Rows::default() };
+            // A name in backquotes may have an @.
+            let named = arguments.queue.rsplit_once('@').filter(|(_, reader)| !reader.contains('`'));
+            let (queue, reader) = named
+                .map_or((arguments.queue.as_str(), None), |(queue, reader)| (queue, Some(reader.to_owned())));
+            let queue = table_name("QUEUE", queue, &from)?;
+            let rows = Rows { reader, once: arguments.once, ..Rows::default() };
             let to = if to {
                 let Some(subject) = &arguments.into else {
                     bail!(

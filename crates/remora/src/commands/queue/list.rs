@@ -6,7 +6,7 @@ use dump::{Pattern, Selection};
 use serde_json::json;
 use server::catalogue::Wanted;
 
-use super::overview::{Line, lines, open};
+use super::overview::{Line, Reader, lines, open, readers};
 use crate::args::ServerArgs;
 use crate::exit::{Exit, usage};
 use crate::report::{self, Report};
@@ -41,8 +41,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Some((found.swap_remove(at), options))
         })
         .collect();
-    let width =
-        queues.iter().map(|(line, _)| line.name.chars().count()).max().unwrap_or(0).max("queue".len());
+    let readers = readers(&mut session)?;
+    let of = |line: &Line| {
+        let queue = format!("{}@", line.name);
+        readers.iter().filter(move |reader| reader.name.starts_with(&queue))
+    };
+    let names = queues
+        .iter()
+        .flat_map(|(line, _)| std::iter::once(&line.name).chain(of(line).map(|reader| &reader.name)));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max("queue".len());
     if !report.is_json() {
         let head = ["waiting", "behind", "owned", "leased", "later", "dead", "buried", "kept", "oldest"]
             .map(str::to_owned);
@@ -50,6 +57,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     for (line, options) in &queues {
         show(line, options, width, report)?;
+        for reader in of(line) {
+            show_reader(reader, width, report)?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -75,11 +85,29 @@ fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()>
     let counts =
         [line.waiting, line.behind, line.owned, line.leased, line.later, line.dead, line.buried, line.kept];
     let [waiting, behind, owned, leased, later, dead, buried, kept] = counts.map(|count| count.to_string());
-    let oldest =
-        line.oldest_s.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds)));
-    let cells = [waiting, behind, owned, leased, later, dead, buried, kept, oldest];
+    let cells = [waiting, behind, owned, leased, later, dead, buried, kept, age(line.oldest_s)];
     // The server writes the names of options in backquotes.
     let options = options.replace('`', "");
     report.data(&row(&line.name, width, &cells, &options))?;
     Ok(())
+}
+
+/// A reader has only some of the numbers of a queue.
+fn show_reader(reader: &Reader, width: usize, report: &Report) -> Result<()> {
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "reader", "name": reader.name, "waiting": reader.waiting, "owned": reader.owned,
+            "oldest_s": reader.oldest_s,
+        }))?;
+        return Ok(());
+    }
+    let mut cells = [const { String::new() }; 9];
+    (cells[0], cells[2], cells[8]) =
+        (reader.waiting.to_string(), reader.owned.to_string(), age(reader.oldest_s));
+    report.data(&row(&reader.name, width, &cells, ""))?;
+    Ok(())
+}
+
+fn age(seconds: Option<u64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds)))
 }

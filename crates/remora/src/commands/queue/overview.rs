@@ -93,6 +93,41 @@ pub(crate) fn lines(session: &mut Session) -> anyhow::Result<Vec<Line>> {
     rows.into_iter().map(|row| line(row).context("information_schema.QUEUES is of another version")).collect()
 }
 
+/// What a reader of a queue has before it.
+pub(crate) struct Reader {
+    /// `db.table@reader`
+    pub(crate) name: String,
+    pub(crate) waiting: u64,
+    /// Rows that it was given and has not ended.
+    pub(crate) owned: u64,
+    /// The age of the first row that it has not ended; none if there is no such row.
+    pub(crate) oldest_s: Option<u64>,
+}
+
+/// The readers of all queues that the server has used.
+pub(crate) fn readers(session: &mut Session) -> anyhow::Result<Vec<Reader>> {
+    let rows = session.strings(
+        "SELECT CONCAT(table_schema, '.', table_name, '@', reader), waiting, owned, oldest_age \
+         FROM information_schema.queue_readers ORDER BY 1",
+    );
+    let rows = match rows {
+        // Unknown table: sql/queue.sql was not run again since there are readers.
+        Err(Error::Sql { code: 1109, .. }) => return Ok(Vec::new()),
+        rows => rows?,
+    };
+    rows.into_iter()
+        .map(|row| reader(row).context("information_schema.QUEUE_READERS is of another version"))
+        .collect()
+}
+
+fn reader(row: Vec<Option<String>>) -> Option<Reader> {
+    let [Some(name), Some(waiting), Some(owned), oldest] = <[Option<String>; 4]>::try_from(row).ok()? else {
+        return None;
+    };
+    let oldest_s = oldest.map(|text| text.parse()).transpose().ok()?;
+    Some(Reader { name, waiting: waiting.parse().ok()?, owned: owned.parse().ok()?, oldest_s })
+}
+
 fn line(row: Vec<Option<String>>) -> Option<Line> {
     let [Some(schema), Some(table), numbers @ ..] = row.as_slice() else { return None };
     let number = |text: &Option<String>| text.as_deref().map(str::parse).transpose().ok();

@@ -101,6 +101,8 @@ impl Destination {
 /// Which rows move.
 #[derive(Default)]
 pub(crate) struct Rows {
+    /// The reader whose rows they are, in a queue with readers.
+    pub(crate) reader: Option<String>,
     /// A condition of `queue_wait`.
     pub(crate) condition: Option<String>,
     /// Only what waits, instead of waiting for more.
@@ -228,7 +230,8 @@ impl Relay {
 
     /// The argument of `queue_wait` for the rows that move.
     fn taken(&self, route: &Route, more: &str) -> String {
-        let name = format!("{}.{}", route.queue.schema, route.queue.table);
+        let reader = route.rows.reader.as_ref().map_or_else(String::new, |reader| format!("@{reader}"));
+        let name = format!("{}.{}{reader}", route.queue.schema, route.queue.table);
         self.source.quote(&match &route.rows.condition {
             Some(condition) => format!("{name}:({condition}){more}"),
             None => name,

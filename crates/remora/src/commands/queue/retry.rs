@@ -51,6 +51,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     must_fit(&mut session, &queue, &into)?;
     let definition = session.definition(&queue)?;
     let rows = Rows {
+        reader: None,
         condition: arguments.condition.as_deref().map(|condition| tries::asked(condition, &definition)),
         once: true,
         limit: arguments.limit,

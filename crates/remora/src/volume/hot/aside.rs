@@ -36,10 +36,12 @@ impl HotFeed<'_> {
         nodes.sort_by_key(|node| node.path != Path::new(file::ARIA_CONTROL));
         let (altered, rest): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| file::is_altered(&node.path));
-        let (logs, files): (Vec<Node>, Vec<Node>) =
-            rest.into_iter().partition(|node| file::is_aria_log(&node.path));
+        let files = rest.into_iter().filter(|node| !file::is_aria_log(&node.path)).collect();
         let mut rest = self.put_together(files)?;
         self.settle(&rest)?;
+        // As they are now: they have grown with the files, or there is a new one.
+        let mut logs = self.left([Path::new("")])?;
+        logs.retain(|node| file::is_aria_log(&node.path));
         let logs = self.put_together(logs)?;
         self.settle(&logs)?;
         rest.extend(logs);

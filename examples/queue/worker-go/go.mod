@@ -1,0 +1,7 @@
+module remora/examples/queue/worker-go
+
+go 1.22
+
+require github.com/go-sql-driver/mysql v1.9.3
+
+require filippo.io/edwards25519 v1.1.0 // indirect
