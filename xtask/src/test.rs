@@ -26,9 +26,9 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// Names the folder for files that tests make.
 const SCRATCH: &str = "TMPDIR";
 
-/// The name of the file system in memory, before the id of its run; where it is, which is short because servers
-/// cut messages with paths; and its size, which must be free: several times as much as the tests were seen to
-/// take.
+/// The name of the file system in memory, before the id of its run; where it is, which is short because
+/// servers cut messages with paths; and its size, which must be free: several times as much as the tests were
+/// seen to take.
 const MEMORY: &str = "remora-tests-";
 const PLACE: &str = "/tmp/rt";
 const MEMORY_KIB: u64 = 12 << 20;
@@ -113,9 +113,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 struct Memory;
 
 impl Memory {
-    /// For the tests' files, if this is root, enough memory is free, and the user names no folder. Servers sync
-    /// at each commit, and on a slow disk the tests would wait for that most of their time. Not /dev/shm: a
-    /// MariaDB that finds its redo log there takes it for persistent memory, and writes it in another way.
+    /// For the tests' files, if this is root, enough memory is free, and the user names no folder. Servers
+    /// sync at each commit, and on a slow disk the tests would wait for that most of their time. Not
+    /// /dev/shm: a MariaDB that finds its redo log there takes it for persistent memory, and writes it in
+    /// another way.
     fn mount() -> Result<Option<Memory>> {
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let free =

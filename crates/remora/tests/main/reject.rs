@@ -273,8 +273,8 @@ fn the_first_bad_row_is_named_whoever_finds_one_first() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT, name VARCHAR(100))"]);
         // Later chunks are worse: the many bad rows of a late chunk are found at once, the first bad row only
-        // after a search. The row that comes twice is in the same chunk as the first: of two in different chunks
-        // the one that is loaded later is bad.
+        // after a search. The row that comes twice is in the same chunk as the first: of two in different
+        // chunks the one that is loaded later is bad.
         let rows: String = (0..4000)
             .map(|id| match id {
                 1500 => format!("{id},1\n"),
