@@ -31,14 +31,21 @@ pub(super) struct Tail {
 impl HotFeed<'_> {
     /// Reads what may change until nobody commits.
     pub(super) fn put_aside(&mut self) -> io::Result<Vec<Aside>> {
-        let mut nodes = self.left(self.folders.iter().map(PathBuf::as_path))?;
-        // Aria's control file first and its logs last, so that nothing between them is newer than the logs.
-        nodes.sort_by_key(|node| node.path != Path::new(file::ARIA_CONTROL));
+        // Aria's control file first, then the tables, then its logs, each with the length that it has then: so
+        // no table is shorter than at the checkpoint, and nothing is newer than the logs.
+        let control = |node: &Node| node.path == Path::new(file::ARIA_CONTROL);
+        let mut first = self.left([Path::new("")])?;
+        first.retain(control);
+        let first = self.put_together(first)?;
+        self.settle(&first)?;
+        let nodes = self.left(self.folders.iter().map(PathBuf::as_path))?;
         let (altered, rest): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| file::is_altered(&node.path));
-        let files = rest.into_iter().filter(|node| !file::is_aria_log(&node.path)).collect();
+        let is_table = |node: &Node| !file::is_aria_log(&node.path) && !control(node);
+        let files = rest.into_iter().filter(is_table).collect();
         let mut rest = self.put_together(files)?;
         self.settle(&rest)?;
+        rest.extend(first);
         // As they are now: they have grown with the files, or there is a new one.
         let mut logs = self.left([Path::new("")])?;
         logs.retain(|node| file::is_aria_log(&node.path));

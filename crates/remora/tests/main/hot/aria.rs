@@ -12,7 +12,7 @@ const COPIES: usize = 2;
 #[test]
 fn a_statement_that_runs_while_commits_wait_is_in_the_copy_or_is_not() {
     for product in super::servers() {
-        let scene = Scene::new(product, &["--aria-pagecache-buffer-size=8M"]);
+        let scene = Scene::new(product, &["--aria-pagecache-buffer-size=2M", "--aria-checkpoint-interval=1"]);
         let mut session = connect(scene.server.socket());
         session
             .execute("CREATE TABLE app.x (id INT PRIMARY KEY, pad VARCHAR(500), KEY (pad)) ENGINE=Aria")
