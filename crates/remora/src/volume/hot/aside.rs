@@ -31,8 +31,8 @@ pub(super) struct Tail {
 impl HotFeed<'_> {
     /// Reads what may change until nobody commits.
     pub(super) fn put_aside(&mut self) -> io::Result<Vec<Aside>> {
-        // Aria's control file first, then the tables, then its logs, each with the length that it has then: so
-        // no table is shorter than at the checkpoint, and nothing is newer than the logs.
+        // Aria's control file first, then the tables, then its logs, each with the length that it has then:
+        // so no table is shorter than at the checkpoint, and nothing is newer than the logs.
         let control = |node: &Node| node.path == Path::new(file::ARIA_CONTROL);
         let mut first = self.left([Path::new("")])?;
         first.retain(control);
