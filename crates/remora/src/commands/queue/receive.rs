@@ -81,11 +81,16 @@ impl Receiver {
     /// Moves messages until it is stopped, or with `once` until there are none.
     fn run(&mut self, receipt: &Receipt, rows: &mut u64) -> Result<Exit> {
         let (mut floor, mut told) = (self.consumer.floor(&mut self.link)?, 0);
+        let mut wait = if receipt.once { Duration::ZERO } else { WAIT };
         while !receipt.stop.load(Ordering::Relaxed) {
-            if receipt.once && self.consumer.is_done(&mut self.link)? {
-                return Ok(Exit::Done);
-            }
-            let Some(delivery) = self.consumer.next(&mut self.link, WAIT)? else { continue };
+            // At the end another forwarder may still have a message that comes back.
+            let Some(delivery) = self.consumer.next(&mut self.link, wait)? else {
+                if receipt.once && self.consumer.is_done(&mut self.link)? {
+                    return Ok(Exit::Done);
+                }
+                wait = WAIT;
+                continue;
+            };
             let number = delivery.sequence;
             let origin = format!("{}:{number}:{}", self.source, floor.min(number));
             let inserted = self.insert(&delivery, &origin);
