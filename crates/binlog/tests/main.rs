@@ -12,6 +12,8 @@ mod event;
 mod forget;
 #[path = "main/pieces.rs"]
 mod pieces;
+#[path = "main/pieces_damage.rs"]
+mod pieces_damage;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/written.rs"]

@@ -67,6 +67,8 @@ mod option;
 mod pack;
 #[path = "main/pieces.rs"]
 mod pieces;
+#[path = "main/pieces_read.rs"]
+mod pieces_read;
 #[path = "main/poke.rs"]
 mod poke;
 #[path = "main/pruned.rs"]

@@ -15,14 +15,14 @@ use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Guard, Share, Source};
 use seal::{FullKey, Key};
 
-const LOG: &[u8] = include_bytes!("../cases/mariadb-10.11.binlog");
+pub(crate) const LOG: &[u8] = include_bytes!("../cases/mariadb-10.11.binlog");
 const NAME: &str = "/repo/db";
-const FILES: [&str; 3] = ["binlog.000001", "binlog.000002", "binlog.000003"];
+pub(crate) const FILES: [&str; 3] = ["binlog.000001", "binlog.000002", "binlog.000003"];
 /// Text that is in the log, in rows and in statements.
 const PLANTED: [&[u8]; 3] = [b"CREATE TABLE", b"binlog.0", b"INSERT INTO"];
 
 /// A full key that is the same in every run, and its put key.
-fn keys() -> (Key, Key) {
+pub(crate) fn keys() -> (Key, Key) {
     let key = Key::parse(&format!("remora-key 1 full\nsecret {}\n", "07".repeat(32))).unwrap();
     let Key::Full(full) = &key else { panic!("a full key") };
     let put = Key::Put(full.put());
@@ -35,7 +35,7 @@ fn folder(disk: &FaultDisk, path: &str) -> Box<Folder> {
 }
 
 /// The place of the pieces; without a key they are in clear.
-fn store(disk: &FaultDisk, key: Option<&Key>) -> Result<Box<dyn Store>, block::Error> {
+pub(crate) fn store(disk: &FaultDisk, key: Option<&Key>) -> Result<Box<dyn Store>, block::Error> {
     let log = folder(disk, "/repo/db/log");
     let Some(key) = key else { return Ok(log) };
     Ok(Box::new(Sealed::open(folder(disk, NAME), key)?.beside(log)?))
@@ -52,13 +52,13 @@ fn events() -> Vec<(usize, usize)> {
 }
 
 /// A server that sends the log, three times, to somebody who may have a part of it.
-struct Sender {
-    format: Format,
-    events: Vec<(usize, usize)>,
+pub(crate) struct Sender {
+    pub(crate) format: Format,
+    pub(crate) events: Vec<(usize, usize)>,
 }
 
 impl Sender {
-    fn new() -> Sender {
+    pub(crate) fn new() -> Sender {
         Sender { format: Format::without_sums(), events: events() }
     }
 
@@ -73,7 +73,12 @@ impl Sender {
     }
 
     /// Sends what is missing. Every so many events it is synced. `durable` counts what was.
-    fn send(&mut self, keeper: &mut Keeper, every: usize, durable: &mut [usize; 3]) -> Result<(), Error> {
+    pub(crate) fn send(
+        &mut self,
+        keeper: &mut Keeper,
+        every: usize,
+        durable: &mut [usize; 3],
+    ) -> Result<(), Error> {
         let newest = match keeper.newest() {
             Some(newest) => newest,
             None => {
@@ -120,12 +125,12 @@ fn none() -> Compared {
     Compared::new(mark, 0)
 }
 
-fn about() -> About {
+pub(crate) fn about() -> About {
     About::new(Why::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
 }
 
 /// Archives all files as somebody does who was killed at any time.
-fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([usize; 3], Result<(), String>) {
+pub(crate) fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([usize; 3], Result<(), String>) {
     let mut durable = [0; 3];
     let done = store(disk, key).map_err(|error| error.to_string()).and_then(|store| {
         let keeper = Keeper::open(store).map_err(|error| error.to_string())?;
@@ -136,19 +141,19 @@ fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([usize; 3], Re
     (durable, done)
 }
 
-fn pieces(disk: &FaultDisk, key: Option<&Key>) -> Arc<Pieces> {
+pub(crate) fn pieces(disk: &FaultDisk, key: Option<&Key>) -> Arc<Pieces> {
     Arc::new(Pieces::open(store(disk, key).unwrap()).unwrap().unwrap())
 }
 
 /// A file of the newest line, as far as it can be read.
-fn read(pieces: &Arc<Pieces>, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn read(pieces: &Arc<Pieces>, name: &str) -> Option<Vec<u8>> {
     let file = pieces.lines().last()?.files.iter().find(|file| file.name == name)?;
     let mut bytes = Vec::new();
     pieces.open_file(file).read_to_end(&mut bytes).unwrap();
     Some(bytes)
 }
 
-fn proven(disk: &FaultDisk, key: Option<&Key>) -> Verified {
+pub(crate) fn proven(disk: &FaultDisk, key: Option<&Key>) -> Verified {
     verify(&pieces(disk, key), &mut |_| true).unwrap()
 }
 
@@ -168,7 +173,7 @@ fn is_whole(disk: &FaultDisk, key: Option<&Key>) {
 }
 
 /// The files with pieces, with their names.
-fn stored(disk: &FaultDisk) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn stored(disk: &FaultDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let names = disk.names().into_iter();
     let logs = names.filter(|path| {
         path.extension().is_some_and(|end| end == "log") && path.parent() == Some(Path::new("/repo/db/log"))
@@ -325,113 +330,6 @@ fn a_put_key_goes_on_and_reads_nothing_of_what_was_written() {
 }
 
 #[test]
-fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
-    let (full, put) = keys();
-    for key in [None, Some(&full)] {
-        let disk = FaultDisk::default();
-        archive(&disk, key, 40).1.unwrap();
-        assert!(proven(&disk, key).damages.is_empty());
-        for (path, bytes) in stored(&disk) {
-            let step = if key.is_none() { 3 } else { 29 };
-            for at in (0..bytes.len()).step_by(step).chain(bytes.len() - 3..bytes.len()) {
-                let mut bad = bytes.clone();
-                bad[at] ^= 1 << (at % 8);
-                disk.put(&path, &bad);
-                assert!(!proven(&disk, key).damages.is_empty(), "{} byte {at}", path.display());
-                if key.is_some() {
-                    assert!(!proven(&disk, Some(&put)).damages.is_empty(), "{} byte {at}", path.display());
-                }
-            }
-            for len in (0..bytes.len()).step_by(997).chain([bytes.len() - 1]) {
-                disk.put(&path, &bytes[..len]);
-                let found = proven(&disk, key);
-                assert!(!found.damages.is_empty(), "{} cut to {len}", path.display());
-            }
-            disk.put(&path, &bytes);
-        }
-        assert!(proven(&disk, key).damages.is_empty());
-    }
-}
-
-/// What was swapped, taken away or put back does not read as if it were the log.
-#[test]
-fn swapped_missing_and_foreign_pieces_are_named() {
-    let (full, put) = keys();
-    for key in [None, Some(&full)] {
-        let disk = FaultDisk::default();
-        archive(&disk, key, 40).1.unwrap();
-        let all = stored(&disk);
-        assert!(all.len() > 3);
-        for pair in all.windows(2) {
-            disk.put(&pair[0].0, &pair[1].1);
-            disk.put(&pair[1].0, &pair[0].1);
-            let found = proven(&disk, key);
-            assert!(found.damages.len() >= 2, "{}: {found:?}", pair[0].0.display());
-            disk.put(&pair[0].0, &pair[0].1);
-            disk.put(&pair[1].0, &pair[1].1);
-        }
-        for (path, bytes) in &all {
-            disk.remove(path).unwrap();
-            let pieces = pieces(&disk, key);
-            assert!(!pieces.damages().is_empty(), "{} is missed", path.display());
-            drop(pieces);
-            disk.put(path, bytes);
-        }
-        assert!(proven(&disk, key).damages.is_empty());
-    }
-    // Of another archive with the same keys of people: another repository.
-    let (one, other) = (FaultDisk::default(), FaultDisk::default());
-    archive(&one, Some(&put), 40).1.unwrap();
-    archive(&other, Some(&put), 40).1.unwrap();
-    let (path, bytes) = stored(&other).remove(1);
-    one.put(&path, &bytes);
-    assert!(!proven(&one, Some(&full)).damages.is_empty());
-}
-
-/// A piece that was valid once under this name, put back by somebody who has an old copy.
-#[test]
-fn a_piece_of_another_history_does_not_fit_between_its_neighbours() {
-    let disk = FaultDisk::default();
-    archive(&disk, None, 40).1.unwrap();
-    let other = FaultDisk::default();
-    let mut keeper = Keeper::open(store(&other, None).unwrap()).unwrap().unwrap();
-    keeper.begin_line(About { began_s: 5, ..about() }).unwrap();
-    Sender::new().send(&mut keeper, 40, &mut [0; 3]).unwrap();
-    let (path, foreign) = stored(&other).remove(2);
-    let own = disk.bytes(&path).unwrap();
-    assert_ne!(own, foreign);
-    disk.put(&path, &foreign);
-    let found = proven(&disk, None);
-    assert!(found.damages.iter().any(|it| it.what.contains("does not follow")), "{found:?}");
-}
-
-/// Whoever goes on behind damage closes the hole, if the server has the bytes still.
-#[test]
-fn damage_at_the_end_is_fetched_again_and_a_number_is_not_used_twice() {
-    let (full, put) = keys();
-    for is_removed in [false, true] {
-        let disk = FaultDisk::default();
-        archive(&disk, Some(&put), 40).1.unwrap();
-        let (path, _) = stored(&disk).pop().unwrap();
-        if is_removed {
-            disk.remove(&path).unwrap();
-        } else {
-            // In what the piece says of itself.
-            disk.corrupt(&path, 100, 4);
-        }
-        assert!(!pieces(&disk, Some(&full)).damages().is_empty());
-        let mut keeper = Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
-        assert_eq!(keeper.damages().len(), 1);
-        drop(keeper);
-        archive(&disk, Some(&put), 40).1.unwrap();
-        let pieces = pieces(&disk, Some(&full));
-        let found = read(&pieces, FILES[2]).unwrap();
-        assert!(found[22..] == LOG[22..] && pieces.damages().is_empty(), "{:?}", pieces.damages());
-        assert!(is_removed != disk.bytes(&path).is_some());
-    }
-}
-
-#[test]
 fn one_archives_at_a_time_and_who_was_taken_for_dead_adds_nothing() {
     let disk = FaultDisk::default();
     let first = Keeper::open(store(&disk, None).unwrap()).unwrap();
@@ -548,75 +446,4 @@ fn the_first_event_and_the_last_transaction_must_be_the_same() {
         assert!(!has(&bytes), "byte {at}");
     }
     assert_eq!(Kind::FORMAT_DESCRIPTION.0, LOG[8]);
-}
-
-/// What a front says must be true of the piece that has it.
-#[test]
-fn a_front_is_that_of_its_piece() {
-    let chunk = piece::Chunk { len: 7, stored: 67, sum: [3; 32] };
-    let piece = piece::Piece {
-        first: 5,
-        last: 5,
-        level: 0,
-        before: Some("00".repeat(32)),
-        root: None,
-        line: 2,
-        about: Some(about()),
-        file: FILES[0].to_owned(),
-        start: 100,
-        end: 107,
-        whole: false,
-        mark: None,
-    };
-    let front = piece::Front { piece, chunks: vec![chunk] };
-    let (bytes, root) = front.encode();
-    let len = bytes.len() as u64 + 67;
-    let decode = |bytes: &[u8], numbers, len| piece::Front::decode(bytes, numbers, len).map_err(|it| it.what);
-    assert_eq!(decode(&bytes, (5, 5), len), Ok((front.clone(), root)));
-    assert!(decode(&bytes, (4, 4), len).unwrap_err().contains("another number"));
-    assert!(decode(&bytes, (5, 5), len + 1).unwrap_err().contains("as many bytes"));
-    let changed = |change: fn(&mut piece::Front)| {
-        let mut front = front.clone();
-        change(&mut front);
-        let (bytes, _) = front.encode();
-        decode(&bytes, (front.piece.first, front.piece.last), bytes.len() as u64 + 67).map(|_| ())
-    };
-    assert_eq!(changed(|front| front.piece.whole = true), Ok(()));
-    assert!(changed(|front| front.piece.end = 108).unwrap_err().contains("as long as"));
-    assert!(changed(|front| front.piece.start = u64::MAX).unwrap_err().contains("as long as"));
-    assert!(changed(|front| front.piece.last = 6).unwrap_err().contains("of several"));
-    assert!(changed(|front| front.piece.root = Some(String::new())).unwrap_err().contains("of several"));
-    for at in 0..bytes.len() {
-        let mut bad = bytes.clone();
-        bad[at] ^= 1;
-        assert!(decode(&bad, (5, 5), len).is_err(), "byte {at}");
-        assert!(decode(&bytes[..at], (5, 5), len).is_err(), "{at} bytes");
-    }
-}
-
-/// A piece that can't be read is not folded away with its neighbours: they would be lost too.
-#[test]
-fn what_is_damaged_is_not_folded_with_its_neighbours() {
-    let disk = FaultDisk::default();
-    archive(&disk, None, 20).1.unwrap();
-    let before = pieces(&disk, None);
-    let at = before.lines()[0].files[2].end;
-    drop(before);
-    let last: Vec<_> = stored(&disk).into_iter().rev().take(4).collect();
-    assert!(last.iter().all(|(path, _)| !path.display().to_string().contains('-')));
-    disk.corrupt(&last[1].0, 30, 1);
-    let mut keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
-    keeper.resume();
-    keeper.begin("binlog.000004").unwrap();
-    drop(keeper);
-    let after = pieces(&disk, None);
-    let file = &after.lines()[0].files[2];
-    assert!(file.missing.is_some() && file.end > 0 && file.end < at, "{file:?}");
-    let mut bytes = vec![0; usize::try_from(file.end).unwrap()];
-    assert_eq!(after.open_file(file).read_full_at(0, &mut bytes).unwrap(), bytes.len());
-    assert!(bytes[22..] == LOG[22..bytes.len()]);
-    let behind = stored(&disk).into_iter().map(|(path, _)| path).filter(|path| *path > last[1].0);
-    assert!(behind.count() > 0, "what is behind it is there");
-    let found = verify(&after, &mut |_| true).unwrap();
-    assert!(found.damages.iter().all(|it| !it.what.contains("as long as")), "{found:?}");
 }

@@ -1,0 +1,185 @@
+//! Pieces that are damaged, swapped, missing or of another archive.
+
+use crate::pieces::{FILES, LOG, Sender, about, archive, keys, pieces, proven, read, store, stored};
+use binlog::archive::pieces::{Keeper, verify};
+use binlog::archive::{About, piece};
+use disk::faults::FaultDisk;
+use disk::{Disk, Source};
+
+#[test]
+fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
+    let (full, put) = keys();
+    for key in [None, Some(&full)] {
+        let disk = FaultDisk::default();
+        archive(&disk, key, 40).1.unwrap();
+        assert!(proven(&disk, key).damages.is_empty());
+        for (path, bytes) in stored(&disk) {
+            let step = if key.is_none() { 3 } else { 29 };
+            for at in (0..bytes.len()).step_by(step).chain(bytes.len() - 3..bytes.len()) {
+                let mut bad = bytes.clone();
+                bad[at] ^= 1 << (at % 8);
+                disk.put(&path, &bad);
+                assert!(!proven(&disk, key).damages.is_empty(), "{} byte {at}", path.display());
+                if key.is_some() {
+                    assert!(!proven(&disk, Some(&put)).damages.is_empty(), "{} byte {at}", path.display());
+                }
+            }
+            for len in (0..bytes.len()).step_by(997).chain([bytes.len() - 1]) {
+                disk.put(&path, &bytes[..len]);
+                let found = proven(&disk, key);
+                assert!(!found.damages.is_empty(), "{} cut to {len}", path.display());
+            }
+            disk.put(&path, &bytes);
+        }
+        assert!(proven(&disk, key).damages.is_empty());
+    }
+}
+
+/// What was swapped, taken away or put back does not read as if it were the log.
+#[test]
+fn swapped_missing_and_foreign_pieces_are_named() {
+    let (full, put) = keys();
+    for key in [None, Some(&full)] {
+        let disk = FaultDisk::default();
+        archive(&disk, key, 40).1.unwrap();
+        let all = stored(&disk);
+        assert!(all.len() > 3);
+        for pair in all.windows(2) {
+            disk.put(&pair[0].0, &pair[1].1);
+            disk.put(&pair[1].0, &pair[0].1);
+            let found = proven(&disk, key);
+            assert!(found.damages.len() >= 2, "{}: {found:?}", pair[0].0.display());
+            disk.put(&pair[0].0, &pair[0].1);
+            disk.put(&pair[1].0, &pair[1].1);
+        }
+        for (path, bytes) in &all {
+            disk.remove(path).unwrap();
+            let pieces = pieces(&disk, key);
+            assert!(!pieces.damages().is_empty(), "{} is missed", path.display());
+            drop(pieces);
+            disk.put(path, bytes);
+        }
+        assert!(proven(&disk, key).damages.is_empty());
+    }
+    // Of another archive with the same keys of people: another repository.
+    let (one, other) = (FaultDisk::default(), FaultDisk::default());
+    archive(&one, Some(&put), 40).1.unwrap();
+    archive(&other, Some(&put), 40).1.unwrap();
+    let (path, bytes) = stored(&other).remove(1);
+    one.put(&path, &bytes);
+    assert!(!proven(&one, Some(&full)).damages.is_empty());
+}
+
+/// A piece that was valid once under this name, put back by somebody who has an old copy.
+#[test]
+fn a_piece_of_another_history_does_not_fit_between_its_neighbours() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 40).1.unwrap();
+    let other = FaultDisk::default();
+    let mut keeper = Keeper::open(store(&other, None).unwrap()).unwrap().unwrap();
+    keeper.begin_line(About { began_s: 5, ..about() }).unwrap();
+    Sender::new().send(&mut keeper, 40, &mut [0; 3]).unwrap();
+    let (path, foreign) = stored(&other).remove(2);
+    let own = disk.bytes(&path).unwrap();
+    assert_ne!(own, foreign);
+    disk.put(&path, &foreign);
+    let found = proven(&disk, None);
+    assert!(found.damages.iter().any(|it| it.what.contains("does not follow")), "{found:?}");
+}
+
+/// Whoever goes on behind damage closes the hole, if the server has the bytes still.
+#[test]
+fn damage_at_the_end_is_fetched_again_and_a_number_is_not_used_twice() {
+    let (full, put) = keys();
+    for is_removed in [false, true] {
+        let disk = FaultDisk::default();
+        archive(&disk, Some(&put), 40).1.unwrap();
+        let (path, _) = stored(&disk).pop().unwrap();
+        if is_removed {
+            disk.remove(&path).unwrap();
+        } else {
+            // In what the piece says of itself.
+            disk.corrupt(&path, 100, 4);
+        }
+        assert!(!pieces(&disk, Some(&full)).damages().is_empty());
+        let mut keeper = Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
+        assert_eq!(keeper.damages().len(), 1);
+        drop(keeper);
+        archive(&disk, Some(&put), 40).1.unwrap();
+        let pieces = pieces(&disk, Some(&full));
+        let found = read(&pieces, FILES[2]).unwrap();
+        assert!(found[22..] == LOG[22..] && pieces.damages().is_empty(), "{:?}", pieces.damages());
+        assert!(is_removed != disk.bytes(&path).is_some());
+    }
+}
+
+/// What a front says must be true of the piece that has it.
+#[test]
+fn a_front_is_that_of_its_piece() {
+    let chunk = piece::Chunk { len: 7, stored: 67, sum: [3; 32] };
+    let piece = piece::Piece {
+        first: 5,
+        last: 5,
+        level: 0,
+        before: Some("00".repeat(32)),
+        root: None,
+        line: 2,
+        about: Some(about()),
+        file: FILES[0].to_owned(),
+        start: 100,
+        end: 107,
+        whole: false,
+        mark: None,
+    };
+    let front = piece::Front { piece, chunks: vec![chunk] };
+    let (bytes, root) = front.encode();
+    let len = bytes.len() as u64 + 67;
+    let decode = |bytes: &[u8], numbers, len| piece::Front::decode(bytes, numbers, len).map_err(|it| it.what);
+    assert_eq!(decode(&bytes, (5, 5), len), Ok((front.clone(), root)));
+    assert!(decode(&bytes, (4, 4), len).unwrap_err().contains("another number"));
+    assert!(decode(&bytes, (5, 5), len + 1).unwrap_err().contains("as many bytes"));
+    let changed = |change: fn(&mut piece::Front)| {
+        let mut front = front.clone();
+        change(&mut front);
+        let (bytes, _) = front.encode();
+        decode(&bytes, (front.piece.first, front.piece.last), bytes.len() as u64 + 67).map(|_| ())
+    };
+    assert_eq!(changed(|front| front.piece.whole = true), Ok(()));
+    assert!(changed(|front| front.piece.end = 108).unwrap_err().contains("as long as"));
+    assert!(changed(|front| front.piece.start = u64::MAX).unwrap_err().contains("as long as"));
+    assert!(changed(|front| front.piece.last = 6).unwrap_err().contains("of several"));
+    assert!(changed(|front| front.piece.root = Some(String::new())).unwrap_err().contains("of several"));
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        assert!(decode(&bad, (5, 5), len).is_err(), "byte {at}");
+        assert!(decode(&bytes[..at], (5, 5), len).is_err(), "{at} bytes");
+    }
+}
+
+/// A piece that can't be read is not folded away with its neighbours: they would be lost too.
+#[test]
+fn what_is_damaged_is_not_folded_with_its_neighbours() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 20).1.unwrap();
+    let before = pieces(&disk, None);
+    let at = before.lines()[0].files[2].end;
+    drop(before);
+    let last: Vec<_> = stored(&disk).into_iter().rev().take(4).collect();
+    assert!(last.iter().all(|(path, _)| !path.display().to_string().contains('-')));
+    disk.corrupt(&last[1].0, 30, 1);
+    let mut keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    keeper.resume();
+    keeper.begin("binlog.000004").unwrap();
+    drop(keeper);
+    let after = pieces(&disk, None);
+    let file = &after.lines()[0].files[2];
+    assert!(file.missing.is_some() && file.end > 0 && file.end < at, "{file:?}");
+    let mut bytes = vec![0; usize::try_from(file.end).unwrap()];
+    assert_eq!(after.open_file(file).read_full_at(0, &mut bytes).unwrap(), bytes.len());
+    assert!(bytes[22..] == LOG[22..bytes.len()]);
+    let behind = stored(&disk).into_iter().map(|(path, _)| path).filter(|path| *path > last[1].0);
+    assert!(behind.count() > 0, "what is behind it is there");
+    let found = verify(&after, &mut |_| true).unwrap();
+    assert!(found.damages.iter().all(|it| !it.what.contains("as long as")), "{found:?}");
+}

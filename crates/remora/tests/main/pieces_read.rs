@@ -1,0 +1,159 @@
+//! What reads an archive in pieces.
+
+use crate::pieces::{ALL, Kind, PLANTED, Play, SEALED, TABLE};
+use crate::support::Ended;
+
+#[test]
+fn every_command_reads_an_archive_in_pieces() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE, &format!("INSERT INTO app.t (v) VALUES ('{PLANTED}')"), "FLUSH BINARY LOGS"]);
+        play.once().exits(0).says(&["archived: line 1"]);
+        play.is_archived();
+        play.does(&["UPDATE app.t SET v = 'other'"]);
+        play.once().exits(0);
+        play.once().exits(0);
+        play.is_archived();
+        let whole = play.stored().len();
+        // Only what is new is written.
+        play.once().exits(0);
+        assert_eq!(play.stored().len(), whole);
+        for (name, bytes) in play.stored() {
+            let holds = bytes.windows(PLANTED.len()).any(|window| window == PLANTED.as_bytes());
+            assert!(!holds || kind.full.is_empty(), "{name} shows a row");
+        }
+        let gtid = play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        let undo = play.reads(&format!("reverse NAME --gtid {gtid} --table app.t")).exits(0).out;
+        assert!(undo.contains(PLANTED), "{undo}");
+        let listed = play.reads("list NAME").exits(0).out;
+        assert!(
+            listed.contains("db log, line 1") && listed.contains("binlog.000001 to binlog.000002"),
+            "{listed}"
+        );
+        assert!(listed.contains("caught up"), "{listed}");
+        play.reads("list NAME --log-older-than 10m").exits(0);
+        if !kind.put.is_empty() {
+            let with = |line: &str, key| play.run(&line.replace("NAME", kind.name), key);
+            with("log NAME", "").exits(2).says(&["is encrypted", "--key FILE"]);
+            with("log NAME", "host.put").exits(2).says(&["needs the full key"]);
+            with("list NAME", "").exits(2).says(&["is encrypted"]);
+            with("verify NAME", "host.put").exits(0).says(&["a put key opens none", "all sound"]);
+            let listed = with("list NAME", "host.put").exits(0).out;
+            assert!(listed.contains("binlog.000001 to binlog.000002"), "{listed}");
+            with("key new another.key", "").exits(0);
+            for line in ["log NAME", "verify NAME", "list NAME"] {
+                with(line, "another.key").exits(2).says(&["is for the key"]);
+            }
+            let mut command = play.with_server(&format!("binlog {} --once", kind.name), "");
+            Ended::of(&command.output().unwrap()).exits(2).says(&["is encrypted"]);
+        }
+    }
+}
+
+#[test]
+fn damage_is_named_by_every_reader() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE]);
+        for number in 0..4 {
+            play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{number}')")]);
+            play.once().exits(0);
+        }
+        let stored = play.stored();
+        for (name, bytes) in &stored {
+            let mut bad = bytes.clone();
+            let at = bytes.len() - 40;
+            bad[at] ^= 1;
+            for (bytes, has_key) in
+                [(Some(bad), true), (Some(bytes[..bytes.len() / 2].to_vec()), true), (None, true)]
+            {
+                play.put(name, bytes);
+                play.reads("verify NAME").exits(4);
+                let key = if has_key { kind.put } else { "" };
+                play.run(&format!("verify {}", kind.name), key).exits(4);
+            }
+            play.put(name, Some(bytes.clone()));
+        }
+        // The last pieces are taken away together: what was noted tells.
+        let (name, bytes) = stored.last().unwrap();
+        play.put(name, None);
+        play.reads("log NAME").exits(4).says(&["newest pieces are gone"]);
+        play.reads("list NAME").exits(4).says(&["newest pieces are gone"]);
+        play.put(name, Some(bytes.clone()));
+        play.is_archived();
+        // Two of them swapped.
+        let [.., (one, first), (other, second)] = stored.as_slice() else { panic!("{}", stored.len()) };
+        play.put(one, Some(second.clone()));
+        play.put(other, Some(first.clone()));
+        play.reads("log NAME").exits(4);
+        play.reads("verify NAME").exits(4);
+    }
+}
+
+#[test]
+fn every_moment_comes_back_from_pieces() {
+    for kind in ALL {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('before')"]);
+        let repository = kind.name.strip_suffix("/db").unwrap().to_owned();
+        let back_up = |play: &Play, key: &str| {
+            let line = format!("backup mysql: --way copy --no-prove --name db --to {repository}");
+            Ended::of(&play.with_server(&line, key).output().unwrap()).exits(0);
+        };
+        back_up(&play, kind.put);
+        play.does(&["INSERT INTO app.t (v) VALUES ('one')", "FLUSH BINARY LOGS"]);
+        let one = play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        play.does(&["INSERT INTO app.t (v) VALUES ('two')", "DELETE FROM app.t"]);
+        play.once().exits(0);
+        let rows = |moment: &str, to: &str| {
+            let line = format!("--json restore NAME --tables app.t --to {to} {moment}");
+            let done = play.reads(&line).exits(0).out;
+            let summary: serde_json::Value = serde_json::from_str(done.lines().last().unwrap()).unwrap();
+            summary["rows"].as_u64()
+        };
+        assert_eq!(rows(&format!("--until {one}"), "one"), Some(2));
+        assert_eq!(rows("--until end", "end"), Some(0));
+        play.reads("restore NAME --to whole --until end").exits(0);
+        assert!(play.folder.path().join("whole").is_dir());
+        if !kind.put.is_empty() {
+            let line = format!("restore {} --to back --until end", kind.name);
+            play.run(&line, kind.put).exits(2).says(&["needs the full key"]);
+        }
+        // What no generation needs goes, and the rest still leads to every moment.
+        play.does(&["FLUSH BINARY LOGS", "INSERT INTO app.t (v) VALUES ('three')"]);
+        back_up(&play, kind.put);
+        play.once().exits(0);
+        let before = play.stored().len();
+        play.run(&format!("prune {repository} --keep-last 1"), kind.put)
+            .exits(0)
+            .says(&["freed in the archived log"]);
+        assert!(play.stored().len() < before);
+        play.reads("verify NAME").exits(0);
+        play.reads("restore NAME --to later --until end").exits(0);
+    }
+}
+
+#[test]
+fn a_mirror_takes_the_pieces_along_and_a_new_key_opens_them() {
+    let mut play = Play::new(SEALED, &[]);
+    play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('a')"]);
+    play.once().exits(0);
+    play.run("mirror repo s3://b/off", "").exits(0).says(&["db, archived log"]);
+    play.run("mirror s3://b/off back", "").exits(0);
+    let own = play.reads("log NAME --rows").exits(0).out;
+    for place in ["s3://b/off/db", "back/db"] {
+        let copy = play.run(&format!("log {place} --rows"), "full.key").exits(0).out;
+        assert!(copy == own && own.contains("'a'"), "{place}: {copy}");
+        play.run(&format!("verify {place}"), "full.key").exits(0);
+    }
+    // The old put key is refused from then on, and what it wrote is read with the new one.
+    play.run("key new new.key", "").exits(0);
+    play.run("key put new.key new.put", "").exits(0);
+    play.run("rekey repo --key full.key --to new.key", "").exits(0);
+    play.does(&["INSERT INTO app.t (v) VALUES ('b')"]);
+    play.once().exits(2).says(&["is for the key"]);
+    play.kind = Kind { name: "repo/db", put: "new.put", full: "new.key" };
+    play.once().exits(0);
+    play.is_archived();
+    play.run("log repo/db", "full.key").exits(2).says(&["is for the key"]);
+}
