@@ -1,16 +1,42 @@
 //! Tables of Aria in copies of a running server: a long statement on one goes on while nobody commits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::{Scene, Stops, sound};
 use crate::support::{connect, until};
 
-/// Rows of each statement.
-const ROWS: u64 = 3_000;
-const COPIES: usize = 2;
-
 #[test]
 fn a_statement_that_runs_while_commits_wait_is_in_the_copy_or_is_not() {
+    amid_statements(3_000, 2, |scene| drop(scene.backup(&[]).exits(0)));
+}
+
+/// The copy stands still when it opens Aria's control file, or a table: meanwhile the server makes checkpoints,
+/// and tables and the log grow.
+#[test]
+fn files_of_aria_may_grow_while_they_are_read() {
+    for opened in ["aria_log_control", "app/x.MAD"] {
+        amid_statements(40_000, 1, |scene| {
+            let path = scene.server.data().join(opened);
+            let watch = inotify::init(CreateFlags::empty()).unwrap();
+            inotify::add_watch(&watch, &path, WatchFlags::OPEN).unwrap();
+            let running = scene.begin(&[]);
+            let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+            let seen = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&minute)).unwrap();
+            running.signal("STOP");
+            std::thread::sleep(Duration::from_millis(1200));
+            running.signal("CONT");
+            assert_eq!(seen, 1, "nobody opened {opened}");
+            running.end().exits(0);
+        });
+    }
+}
+
+/// Copies each server while statements on a table of Aria with so many rows each run one after the other.
+fn amid_statements(rows: u64, copies: usize, copy: impl Fn(&Scene)) {
     for product in super::servers() {
         let scene = Scene::new(product, &["--aria-pagecache-buffer-size=2M", "--aria-checkpoint-interval=1"]);
         let mut session = connect(scene.server.socket());
@@ -21,27 +47,27 @@ fn a_statement_that_runs_while_commits_wait_is_in_the_copy_or_is_not() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    let from = done.load(Ordering::Relaxed) * ROWS;
-                    let rows = format!("seq + {from}, REPEAT(MD5(seq), 12) FROM app.seq_1_to_{ROWS}");
-                    session.execute(&format!("INSERT INTO app.x SELECT {rows}")).unwrap();
+                    let from = done.load(Ordering::Relaxed) * rows;
+                    let values = format!("seq + {from}, REPEAT(MD5(seq), 12) FROM app.seq_1_to_{rows}");
+                    session.execute(&format!("INSERT INTO app.x SELECT {values}")).unwrap();
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             });
             let stops = Stops(&over);
-            for _ in 0..COPIES {
+            for _ in 0..copies {
                 let before = done.load(Ordering::Relaxed);
                 until("rows come", || done.load(Ordering::Relaxed) > before);
                 let before = done.load(Ordering::Relaxed);
-                scene.backup(&[]).exits(0);
+                copy(&scene);
                 let after = done.load(Ordering::Relaxed);
                 let back = scene.back();
                 let mut session = connect(back.socket());
                 sound(&mut session);
                 let count: u64 =
                     session.value("SELECT COUNT(*) FROM app.x").unwrap().unwrap().parse().unwrap();
-                assert!(count.is_multiple_of(ROWS), "{product:?}: half a statement, {count} rows");
+                assert!(count.is_multiple_of(rows), "{product:?}: half a statement, {count} rows");
                 assert!(
-                    (before..=after + 1).contains(&(count / ROWS)),
+                    (before..=after + 1).contains(&(count / rows)),
                     "{product:?}: {before}, {count}, {after}"
                 );
             }
