@@ -1,10 +1,11 @@
 //! Pieces that are damaged, swapped, missing or of another archive.
 
-use crate::pieces::{FILES, LOG, Sender, about, archive, keys, pieces, proven, read, store, stored};
 use binlog::archive::pieces::{Keeper, verify};
 use binlog::archive::{About, piece};
 use disk::faults::FaultDisk;
 use disk::{Disk, Source};
+
+use crate::pieces::{FILES, LOG, Sender, about, archive, keys, pieces, proven, read, store, stored};
 
 #[test]
 fn every_flipped_byte_and_every_cut_is_told_with_every_key() {

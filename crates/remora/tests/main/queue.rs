@@ -43,7 +43,7 @@ pub(crate) fn install(session: &mut Session) {
     lines.for_each(|statement| drop(session.execute(statement).unwrap()));
 }
 
-fn url(server: &Sandbox) -> String {
+pub(crate) fn url(server: &Sandbox) -> String {
     format!("unix://{}", server.socket().display())
 }
 

@@ -12,7 +12,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::queue::{count, start};
+use crate::queue::{count, start, url};
 use crate::support::{Ended, Running, connect, remora, skipped, until};
 
 const ORDERS: &str = "CREATE TABLE shop.jobs (v INT NOT NULL, body LONGTEXT) ENGINE=QUEUE";
@@ -152,10 +152,6 @@ fn forward(places: &[&str]) -> Command {
     command
 }
 
-fn url(server: &Sandbox) -> String {
-    format!("unix://{}", server.socket().display())
-}
-
 fn does(server: &Sandbox, statements: &[&str]) {
     let mut session = connect(server.socket());
     statements.iter().for_each(|statement| drop(session.execute(statement).unwrap()));
@@ -214,12 +210,17 @@ fn a_row_that_was_sent_long_ago_is_not_sent_again() {
     let (from, broker) = (start(), Broker::start(&[]));
     broker.stream("orders", 100);
     does(&from, &[ORDERS, "INSERT INTO shop.jobs VALUES (1, 'a'), (2, 'b'), (3, 'c')"]);
-    let mut owner = connect(from.socket());
-    owner.execute("SELECT queue_wait('shop.jobs')").unwrap();
-    let origin = owner.value("SELECT queue_origin() FROM shop.jobs").unwrap().unwrap();
+    let [mut first, mut second] = [(); 2].map(|()| connect(from.socket()));
+    for owner in [&mut first, &mut second] {
+        owner.execute("SELECT queue_wait('shop.jobs')").unwrap();
+    }
+    let origin = second.value("SELECT queue_origin() FROM shop.jobs").unwrap().unwrap();
     let (id, _) = origin.rsplit_once(':').unwrap();
-    broker.ask("orders.new", &format!("Nats-Msg-Id: {id}"), r#"{"v":1,"body":"a"}"#);
-    owner.execute("SELECT queue_abort()").unwrap();
+    broker.ask("orders.new", &format!("Nats-Msg-Id: {id}"), r#"{"v":2,"body":"b"}"#);
+    // A row that has come back is before it.
+    for owner in [&mut second, &mut first] {
+        owner.execute("SELECT queue_abort()").unwrap();
+    }
     until("the id is forgotten", || {
         std::thread::sleep(Duration::from_millis(300));
         broker.ask("orders.other", "Nats-Msg-Id: probe", "")["duplicate"] != true

@@ -21,9 +21,9 @@ pub(crate) struct Publisher {
     columns: Vec<Column>,
     /// Whether a message is the value of the only column, and not a row.
     is_value: bool,
-    /// The id of the last message, until the first row is here. The server forgets ids after minutes. A row
-    /// that was sent and not ended is the first that comes, and its message is the last one unless others
-    /// send too.
+    /// The id of the last message before this connection, until its row is here. A row that was sent and not
+    /// ended comes again, perhaps behind rows that have come back or come first, and the server forgets ids
+    /// after minutes.
     last: Option<String>,
 }
 
@@ -48,7 +48,8 @@ impl Publisher {
     pub(crate) fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
         // Without the lowest row that waits there: that one changes.
         let (id, _) = origin.rsplit_once(':').context("the server did not say where the row is from")?;
-        if self.last.take().is_some_and(|last| last == id) {
+        if self.last.as_deref() == Some(id) {
+            self.last = None;
             return Ok(());
         }
         let body = self.body(values)?;

@@ -14,8 +14,8 @@ fn a_statement_that_runs_while_commits_wait_is_in_the_copy_or_is_not() {
     amid_statements(3_000, 2, |scene| drop(scene.backup(&[]).exits(0)));
 }
 
-/// The copy stands still when it opens Aria's control file, or a table: meanwhile the server makes checkpoints,
-/// and tables and the log grow.
+/// The copy stands still when it opens Aria's control file, or a table. Meanwhile the server makes
+/// checkpoints, and the tables and the log grow.
 #[test]
 fn files_of_aria_may_grow_while_they_are_read() {
     for opened in ["aria_log_control", "app/x.MAD"] {
