@@ -136,8 +136,12 @@ impl Memory {
         std::fs::create_dir_all(PLACE)?;
         let (size, name) = (format!("size={MEMORY_KIB}k"), format!("{MEMORY}{}", std::process::id()));
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, &name, PLACE]).output()?;
+        if mounted.status.success() {
+            return Ok(Some(Memory));
+        }
         // A container may not allow it.
-        Ok(mounted.status.success().then_some(Memory))
+        std::fs::remove_dir(PLACE)?;
+        Ok(None)
     }
 }
 

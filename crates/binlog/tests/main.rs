@@ -18,3 +18,5 @@ mod pieces_damage;
 mod support;
 #[path = "main/written.rs"]
 mod written;
+#[path = "main/written_value.rs"]
+mod written_value;

@@ -33,3 +33,5 @@ mod sealed;
 mod suite;
 #[path = "main/tree.rs"]
 mod tree;
+#[path = "main/tree_part.rs"]
+mod tree_part;

@@ -59,6 +59,8 @@ mod lvm;
 mod mirror;
 #[path = "main/mount.rs"]
 mod mount;
+#[path = "main/mount_large.rs"]
+mod mount_large;
 #[path = "main/one_table.rs"]
 mod one_table;
 #[path = "main/option.rs"]
@@ -83,6 +85,8 @@ mod queue_mend;
 mod reject;
 #[path = "main/reverse.rs"]
 mod reverse;
+#[path = "main/reverse_refused.rs"]
+mod reverse_refused;
 #[path = "main/round_trip.rs"]
 mod round_trip;
 #[path = "main/routines.rs"]
