@@ -4,7 +4,10 @@
 //! the first key of its page. The rows are those that were given, and the entries of each other index are
 //! exactly those of the rows.
 
+mod digest;
 mod pages;
+
+pub use digest::digest;
 
 use std::collections::BTreeSet;
 

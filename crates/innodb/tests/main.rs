@@ -3,6 +3,8 @@
 
 #[path = "main/definition.rs"]
 mod definition;
+#[path = "main/digest.rs"]
+mod digest;
 #[path = "main/export.rs"]
 mod export;
 #[path = "main/file.rs"]

@@ -15,20 +15,20 @@ use proptest::prelude::*;
 
 use crate::file::Memory;
 
-const FULL: u32 = 0x15;
-const OLD: u32 = 0x21;
+pub(crate) const FULL: u32 = 0x15;
+pub(crate) const OLD: u32 = 0x21;
 
 pub(crate) fn table(statement: &str) -> Table {
     sql::parse(statement, Version(110_806)).unwrap()
 }
 
 /// A file with what it was made of.
-struct Made {
+pub(crate) struct Made {
     table: Table,
     shapes: Vec<Shape>,
-    plan: Plan,
+    pub(crate) plan: Plan,
     written: Written,
-    file: Memory,
+    pub(crate) file: Memory,
 }
 
 impl Made {
@@ -58,11 +58,21 @@ fn sorted(shape: &Shape, rows: &[Row]) -> Vec<Row> {
 /// The file of a table with rows in order, whose runs have `piece` rows each. Entries that another has in a
 /// unique key are an error.
 fn make(statement: &str, flags: u32, rows: &[Row], piece: usize) -> Result<Made, Error> {
+    make_as((77, 90), statement, flags, rows, piece)
+}
+
+/// The same, with the number of the tablespace and of its first index.
+pub(crate) fn make_as(
+    (space_id, index_id): (u32, u64),
+    statement: &str,
+    flags: u32,
+    rows: &[Row],
+    piece: usize,
+) -> Result<Made, Error> {
     let table = table(statement);
     let shapes = shapes(&table);
-    let roots: Vec<Root> =
-        (3..).take(shapes.len()).map(|page| Root { index_id: 87 + u64::from(page), page }).collect();
-    let plan = Plan { space_id: 77, flags, roots };
+    let roots = (3..).zip(index_id..).take(shapes.len()).map(|(page, index_id)| Root { index_id, page });
+    let plan = Plan { space_id, flags, roots: roots.collect() };
     let mut writer = Writer::new(plan.clone(), &shapes)?;
     let mut bytes: Vec<u8> = Vec::new();
     let mut given = BTreeSet::new();

@@ -26,6 +26,8 @@ pub(super) struct Filled {
     pub(super) rows: u64,
     pub(super) written: Written,
     pub(super) shapes: Vec<Shape>,
+    /// What each page of the file holds, by `prove::digest`; 0 for a page that is free.
+    pub(super) held: Vec<u64>,
 }
 
 /// Leaves of some rows or entries, and where the first and the last of them are in the input.
@@ -353,9 +355,9 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     let file = File::open(disk, &path)?;
     request.progress.phase("proof of the file", Some(file.len()));
     let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
-    proof::written(claim, file, request)?;
+    let held = proof::written(claim, file, request)?;
     let rows = written.contents.first().map_or(0, |content| content.records);
-    Ok(Filled { rows, written, shapes })
+    Ok(Filled { rows, written, shapes, held })
 }
 
 /// Checks that no two rows have the same key by the server's weights. `last` is the key and the record before

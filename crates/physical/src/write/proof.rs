@@ -1,23 +1,29 @@
 //! The proof of a finished file: before the server sees it, and when the server has it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use disk::Disk;
 use innodb::index::IndexPage;
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::prove::{self, Claim};
-use innodb::write::{Plan, Root, Shape, Written};
+use innodb::write::{Plan, Root};
 use progress::Progress;
 
 use super::Request;
+use super::fill::Filled;
 use super::twin::Twin;
 
 use crate::file::RUN_PAGES;
 use crate::{Error, File};
 
-/// Proves that a file is what was written.
-pub(super) fn written(claim: Claim<'_>, file: File, request: &Request<'_>) -> Result<(), Error> {
+/// Proves that a file is what was written. Returns what each page holds, by [`prove::digest`]; 0 for a page that
+/// is free.
+pub(super) fn written(claim: Claim<'_>, file: File, request: &Request<'_>) -> Result<Vec<u64>, Error> {
     let path = file.path().to_owned();
-    let mut pages = Reader { file, checked: None, progress: request.progress };
-    prove::file(claim, &mut pages, request.threads).map_err(|error| error.of(&path))
+    let held: Vec<AtomicU64> = (0..file.count()).map(|_| AtomicU64::new(0)).collect();
+    let mut pages = Reader { file, checked: None, plan: claim.plan, held: &held, progress: request.progress };
+    prove::file(claim, &mut pages, request.threads).map_err(|error| error.of(&path))?;
+    Ok(held.into_iter().map(AtomicU64::into_inner).collect())
 }
 
 /// Proves that the file that the server has imported has what was written. The server gives the tablespace
@@ -25,7 +31,7 @@ pub(super) fn written(claim: Claim<'_>, file: File, request: &Request<'_>) -> Re
 pub(super) fn imported(
     disk: &dyn Disk,
     twin: &Twin,
-    (shapes, filled): (&[Shape], &Written),
+    filled: &Filled,
     request: &Request<'_>,
 ) -> Result<(), Error> {
     let mut file = File::open(disk, &twin.ibd)?;
@@ -36,15 +42,47 @@ pub(super) fn imported(
         roots.push(Root { index_id: page.index_id, ..*root });
     }
     let plan = Plan { space_id: file.space().id, flags: file.space().flags, roots };
-    written(Claim { table: &twin.table, shapes, plan: &plan, written: filled }, file, request)
+    if holds(&file, &plan, &filled.held, request) {
+        return Ok(());
+    }
+    // The server may change more, such as references to values in other pages, which name the tablespace.
+    let Filled { shapes, written: made, .. } = filled;
+    written(Claim { table: &twin.table, shapes, plan: &plan, written: made }, file, request).map(drop)
 }
 
-/// Reads pages ahead, checks each once, and tells how far it is.
+/// Whether each page of a file holds what it held when it was proven. A page that can't be read does not.
+fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool {
+    let share = held.len().div_ceil(request.threads.max(1)).next_multiple_of(RUN_PAGES);
+    let is_as_long = file.count() as usize == held.len();
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = held
+            .chunks(share)
+            .zip((0..file.count()).step_by(share))
+            .map(|(held, first)| {
+                let mut pages =
+                    Reader { file: file.clone(), checked: None, plan, held: &[], progress: request.progress };
+                let mut is_as_held = move |(&held, number): (&u64, u32)| {
+                    let page = if held == 0 { None } else { pages.page(number).ok() };
+                    held == 0 || page.and_then(|page| prove::digest(page, plan)) == Some(held)
+                };
+                scope.spawn(move || held.iter().zip(first..).all(&mut is_as_held))
+            })
+            .collect();
+        let all = parts.into_iter().map(std::thread::ScopedJoinHandle::join);
+        let mut all = all.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        is_as_long && all.all(|is_held| is_held)
+    })
+}
+
+/// Reads pages ahead, checks each once, notes what it holds, and tells how far it is.
 #[derive(Clone)]
 struct Reader<'a> {
     file: File,
     /// The page that was checked last.
     checked: Option<u32>,
+    plan: &'a Plan,
+    /// What each page holds; empty if nobody asks.
+    held: &'a [AtomicU64],
     progress: &'a dyn Progress,
 }
 
@@ -61,7 +99,11 @@ impl Pages for Reader<'_> {
                 let left = self.file.count().saturating_sub(number) as usize;
                 self.file.read(number, left.clamp(1, RUN_PAGES))?;
             }
-            self.file.page(number)?;
+            let page = self.file.page(number)?;
+            if let Some(held) = self.held.get(number as usize) {
+                // A page that is not of the plan holds what no page of the imported file can.
+                held.store(prove::digest(page, self.plan).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
             self.checked = Some(number);
             self.progress.read(PAGE_BYTES as u64);
         }
