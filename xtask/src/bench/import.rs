@@ -130,7 +130,7 @@ pub(super) struct Bench<'a> {
     pub(super) server: Sandbox,
     pub(super) folder: PathBuf,
     pub(super) rows: u64,
-    remora: &'a Path,
+    pub(super) remora: &'a Path,
 }
 
 impl Bench<'_> {

@@ -1,13 +1,15 @@
-//! Compares an import that writes the table's file with imports that send rows, durable when finished.
+//! Compares an import that writes the table's file with imports that send rows, durable when finished; then
+//! reads the rows out of the file again.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use sandbox::Product;
 
 use super::import::{Bench, TABLE};
-use super::measure::{Cost, as_f64, measure, median, median_ratio};
+use super::measure::{Cost, Timed, as_f64, measure, median, median_ratio, timed};
 use crate::{places, release, setup};
 
 /// The middle size of the comparison of imports, and with `--full` its last one.
@@ -69,6 +71,7 @@ impl Method {
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
+    setup::install(&[("/usr/bin/time", "time")])?;
     let remora = release()?;
     let value = |name: &str| super::value(arguments, name);
     let sizes = match value("--rows") {
@@ -80,7 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let places = places()?;
     let installation = sandbox::find(&places, product)?;
     for rows in sizes {
-        let bench = Bench::start(&installation, &places, rows, &remora)?;
+        let mut bench = Bench::start(&installation, &places, rows, &remora)?;
         if rows <= ROWS_MIXED_MAX {
             mix(&bench)?;
         }
@@ -90,8 +93,35 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 table(&bench, case)?;
             }
         }
+        println!("\n### The same rows out of the file of a stopped server\n");
+        extract(&mut bench)?;
     }
     Ok(())
+}
+
+/// Reads the rows of the table that was imported last out of the stopped server's data folder.
+fn extract(bench: &mut Bench<'_>) -> Result<()> {
+    bench.query("SET GLOBAL innodb_fast_shutdown = 0")?;
+    bench.server.stop()?;
+    println!("| method | wall s | rows/s | rows/s of processor time | memory MB |\n|---|--:|--:|--:|--:|");
+    for threads in [1, 2] {
+        let arguments =
+            format!("extract '{}' bench.nodes -j {threads} --quiet -o -", bench.server.data().display());
+        let Timed { wall_s, processor_s, memory_mb, .. } =
+            remora(bench, &format!("{arguments} > /dev/null"))?;
+        println!(
+            "| remora extract -j {threads} | {wall_s:.2} | {:.0} k | {:.0} k | {memory_mb:.0} |",
+            as_f64(bench.rows) / wall_s / 1e3,
+            as_f64(bench.rows) / processor_s / 1e3,
+        );
+    }
+    Ok(())
+}
+
+/// Runs remora under GNU time. The rest of the line is for a shell.
+fn remora(bench: &Bench<'_>, rest: &str) -> Result<Timed> {
+    let line = format!("'{}' {rest}", bench.remora.display());
+    timed(Command::new("/usr/bin/time"), &line, &bench.folder.join("time"))
 }
 
 /// Writes the rows in an order that has nothing to do with their keys.
@@ -118,9 +148,10 @@ fn mix(bench: &Bench<'_>) -> Result<()> {
 /// Runs all methods alternately, and prints a table.
 fn table(bench: &Bench<'_>, case: Case) -> Result<()> {
     let mut results: Vec<(Method, Vec<Cost>)> = Method::ALL.map(|method| (method, Vec::new())).to_vec();
+    let mut memory_mb: f64 = 0.0;
     for _ in 0..if bench.rows > ROWS_OF_ROUNDS { 1 } else { ROUNDS } {
         for (method, costs) in &mut results {
-            costs.push(cost(bench, case, *method)?);
+            costs.push(cost(bench, case, *method, &mut memory_mb)?);
         }
         results.rotate_left(1);
     }
@@ -147,11 +178,13 @@ fn table(bench: &Bench<'_>, case: Case) -> Result<()> {
             micros(cost.client_s),
         );
     }
+    println!("\n{} took at most {memory_mb:.0} MB of memory.", Method::Physical.name());
     Ok(())
 }
 
-/// Runs a method once on an empty table, and proves that it loaded everything.
-fn cost(bench: &Bench<'_>, case: Case, method: Method) -> Result<Cost> {
+/// Runs a method once on an empty table, and proves that it loaded everything. Notes the most memory that an
+/// import of the table's file took.
+fn cost(bench: &Bench<'_>, case: Case, method: Method, memory_mb: &mut f64) -> Result<Cost> {
     bench.query("DROP TABLE IF EXISTS bench.nodes")?;
     bench.query(TABLE)?;
     if case == Case::WithKey {
@@ -161,7 +194,15 @@ fn cost(bench: &Bench<'_>, case: Case, method: Method) -> Result<Cost> {
     let [whole, first, second] = case.files().map(|name| bench.folder.join(name).display().to_string());
     let load = |local: &str, file: &str| format!("LOAD DATA {local} INFILE '{file}' INTO TABLE bench.nodes");
     let cost = measure(bench.server.pid(), || match method {
-        Method::Physical => bench.import(&whole, &["--physical", "--time-zone", "+00:00"]),
+        Method::Physical => {
+            let socket = bench.server.socket().display();
+            let arguments = format!(
+                "import --no-defaults --quiet --user=root --socket='{socket}' --into=bench.nodes --no-header --physical \
+                 --time-zone=+00:00 '{whole}'"
+            );
+            *memory_mb = memory_mb.max(remora(bench, &arguments)?.memory_mb);
+            Ok(())
+        }
         Method::Ordinary => bench.import(&whole, &[]),
         Method::TwoLocal => bench.both(&load("LOCAL", &first), &load("LOCAL", &second)),
         Method::LoadData => bench.query(&load("", &whole)).map(drop),

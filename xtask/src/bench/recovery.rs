@@ -1,4 +1,5 @@
-//! How fast a log is replayed on a backup, and what an archive costs a server that writes.
+//! How fast a log is replayed on a backup, and what an archive costs a server that writes. With `--store`, how
+//! fast backups go to a store and come back.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use sandbox::{Installation, Product, Sandbox, Settings};
 
+use super::block::write_image;
 use super::measure::{as_f64, middle};
 use crate::{places, release, run, setup};
 
@@ -30,8 +32,13 @@ struct Bench {
     server: Sandbox,
 }
 
+/// `cargo xtask bench recovery [--server NAME | --store s3://BUCKET/PREFIX]`. The store's address and login are
+/// in the variables that remora reads.
 pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
+    if let Some(url) = super::value(arguments, "--store") {
+        return store(url);
+    }
     let product: Product = super::value(arguments, "--server").unwrap_or("mariadb-10.11").parse()?;
     let installation = sandbox::find(&places()?, product)?;
     // Durability is the same for all, and the disk is not what is measured.
@@ -180,6 +187,43 @@ impl Bench {
         let settings = Settings { data, options, ..Settings::default() };
         Ok(Sandbox::start(&self.installation, &places()?, &settings)?)
     }
+}
+
+/// The same backups into a folder and into a store, and back.
+fn store(url: &str) -> Result<()> {
+    let (remora, folder) = (release()?, tempfile::tempdir()?);
+    let image = folder.path().join("image");
+    write_image(&image)?;
+    let timed = |words: &[&str]| {
+        let began = Instant::now();
+        run(Command::new(&remora).current_dir(folder.path()).args(words).arg("--quiet"))?;
+        Ok::<_, anyhow::Error>(began.elapsed().as_secs_f64())
+    };
+    // Of the folder and of the store; of a backup and of a restore.
+    let mut rounds: [[Vec<f64>; 2]; 2] = Default::default();
+    for round in 0..ROUNDS {
+        for (to, seconds) in ["repo", url].into_iter().zip(&mut rounds) {
+            let repository = format!("{to}/{round}");
+            seconds[0].push(timed(&["backup", "file:image", "--to", &repository])?);
+            seconds[1].push(timed(&["restore", &repository, "--to", "back"])?);
+            ensure!(
+                fs::read(folder.path().join("back"))? == fs::read(&image)?,
+                "{to}: another file comes back"
+            );
+            fs::remove_file(folder.path().join("back"))?;
+        }
+    }
+    println!(
+        "\n| {} MB | folder s | store s | folder / store |\n|---|--:|--:|--:|",
+        fs::metadata(&image)?.len() / 1_000_000
+    );
+    let [folder, store] = rounds;
+    for (name, (local, far)) in ["backup", "restore"].iter().zip(folder.into_iter().zip(store)) {
+        let ratios: Vec<f64> = local.iter().zip(&far).map(|(local, far)| local / far).collect();
+        let [local, far, ratio] = [local, far, ratios].map(|all| middle(all).unwrap_or(f64::NAN));
+        println!("| {name} | {local:.2} | {far:.2} | {ratio:.2} |");
+    }
+    Ok(())
 }
 
 /// The client of the servers.
