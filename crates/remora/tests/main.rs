@@ -81,6 +81,8 @@ mod queue;
 mod queue_broker;
 #[path = "main/queue_mend.rs"]
 mod queue_mend;
+#[path = "main/real_store.rs"]
+mod real_store;
 #[path = "main/reject.rs"]
 mod reject;
 #[path = "main/reverse.rs"]

@@ -69,6 +69,7 @@ impl Method {
     }
 }
 
+/// `cargo xtask bench physical [--rows N | --full] [--server NAME] [--only WORD]`; the word is of a case's name.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     setup::install(&[("/usr/bin/time", "time")])?;
@@ -82,12 +83,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let product: Product = value("--server").unwrap_or("mariadb-11.4").parse()?;
     let places = places()?;
     let installation = sandbox::find(&places, product)?;
+    let only = value("--only").unwrap_or_default();
     for rows in sizes {
         let mut bench = Bench::start(&installation, &places, rows, &remora)?;
         if rows <= ROWS_MIXED_MAX {
             mix(&bench)?;
         }
-        for case in Case::ALL {
+        for case in Case::ALL.into_iter().filter(|case| case.name().contains(only)) {
             if case != Case::Mixed || rows <= ROWS_MIXED_MAX {
                 println!("\n### {product} ({}), {rows} rows {}\n", installation.version, case.name());
                 table(&bench, case)?;
@@ -101,7 +103,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 /// Reads the rows of the table that was imported last out of the stopped server's data folder.
 fn extract(bench: &mut Bench<'_>) -> Result<()> {
-    bench.query("SET GLOBAL innodb_fast_shutdown = 0")?;
     bench.server.stop()?;
     println!("| method | wall s | rows/s | rows/s of processor time | memory MB |\n|---|--:|--:|--:|--:|");
     for threads in [1, 2] {

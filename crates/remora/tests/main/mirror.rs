@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::mount;
 use crate::store::Fake;
-use crate::support::{Ended, Running, remora};
+use crate::support::{Ended, Running, at_store};
 
 /// A folder with three generations of a file, of which the first is pruned, and a store.
 struct Scene {
@@ -43,14 +43,7 @@ impl Scene {
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = remora(self.folder.path());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
-            command.env_remove(name);
-        }
-        command.args(line.split(' ')).env_remove("REMORA_KEY");
-        command.env("AWS_ENDPOINT_URL", &self.store.endpoint);
-        command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
-        command
+        at_store(self.folder.path(), &self.store.endpoint, line)
     }
 
     /// Fails unless the newest generation comes back out of a repository.

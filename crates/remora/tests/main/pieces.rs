@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::extract::{execute, folder, mariadb, session};
 use crate::store::Fake;
-use crate::support::{Ended, Running, remora, start, until};
+use crate::support::{Ended, Running, at_store, start, until};
 
 pub(crate) const TABLE: &str = "CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)";
 /// What nobody may find in the repository.
@@ -53,16 +53,10 @@ impl Play {
     }
 
     fn command(&self, line: &str, key: &str) -> Command {
-        let mut command = remora(self.folder.path());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
-            command.env_remove(name);
-        }
-        command.args(line.split(' ')).env_remove("REMORA_KEY");
+        let mut command = at_store(self.folder.path(), &self.store.endpoint, line);
         if !key.is_empty() {
             command.env("REMORA_KEY", key);
         }
-        command.env("AWS_ENDPOINT_URL", &self.store.endpoint);
-        command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
         command
     }
 

@@ -366,6 +366,18 @@ pub(crate) fn remora(folder: &Path) -> Command {
     command
 }
 
+/// The program with these words and a store's address, and without what this machine has of both.
+pub(crate) fn at_store(folder: &Path, endpoint: &str, line: &str) -> Command {
+    let mut command = remora(folder);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+        command.env_remove(name);
+    }
+    command.args(line.split(' ')).env_remove("REMORA_KEY");
+    command.env("AWS_ENDPOINT_URL", endpoint);
+    command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
+    command
+}
+
 /// A run of the program in progress. It is killed when it is dropped.
 pub(crate) struct Running {
     child: Child,

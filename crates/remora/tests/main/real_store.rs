@@ -1,0 +1,183 @@
+//! Repositories in a store that others wrote: SeaweedFS.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Ended, Running, at_store, places, skipped, until};
+
+/// Its services, each with a port for HTTP and one for gRPC. The first is what clients use.
+const SERVICES: [&str; 5] = ["s3", "master", "volume", "filer", "admin"];
+
+/// A store with the bucket `bucket`. It ends with its test, also if that is killed.
+struct Store {
+    folder: TempDir,
+    ports: Vec<u16>,
+    /// Its end of input ends the store.
+    keeper: Child,
+}
+
+impl Store {
+    /// Starts one; `None` if the program is not here.
+    fn start(test: &str) -> Option<Store> {
+        let program = places().cache.join("store/weed");
+        if !program.is_file() {
+            let why = "no SeaweedFS: cargo xtask setup --all-servers fetches it";
+            skipped(&format!("real_store::{test}"), why);
+            return None;
+        }
+        let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+        // All are held until all are known, so that none is given twice.
+        let held: Vec<_> =
+            (0..SERVICES.len() * 2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<u16> = held.iter().map(|one| one.local_addr().unwrap().port()).collect();
+        drop(held);
+        let keeper = Store::run(&program, folder.path(), &ports);
+        Some(Store { folder, ports, keeper })
+    }
+
+    fn run(program: &Path, folder: &Path, ports: &[u16]) -> Child {
+        let script = "\"$@\" >> log 2>&1 & daemon=$!; read line; kill -9 $daemon; wait $daemon";
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", script, "store"]).arg(program).args(["mini", "-dir=data", "-bucket=bucket"]);
+        keeper.args(["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-webdav=false", "-admin.ui=false"]);
+        keeper.args(["-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]);
+        for (service, ports) in SERVICES.iter().zip(ports.chunks(2)) {
+            keeper.arg(format!("-{service}.port={}", ports[0]));
+            keeper.arg(format!("-{service}.port.grpc={}", ports[1]));
+        }
+        std::fs::create_dir_all(folder.join("data")).unwrap();
+        keeper.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret").current_dir(folder);
+        let keeper = keeper.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        until("the store has its bucket", || {
+            let scene = Scene { ports: ports.to_vec(), folder: folder.to_owned() };
+            scene.run("list s3://bucket/none").err.contains("no backup")
+        });
+        keeper
+    }
+
+    /// Kills it and starts it again.
+    fn kill(&mut self) {
+        drop(self.keeper.stdin.take());
+        self.keeper.wait().unwrap();
+        let program = places().cache.join("store/weed");
+        self.keeper = Store::run(&program, self.folder.path(), &self.ports);
+    }
+
+    fn scene(&self) -> Scene {
+        Scene { ports: self.ports.clone(), folder: self.folder.path().to_owned() }
+    }
+}
+
+/// Runs of the program with the store.
+struct Scene {
+    ports: Vec<u16>,
+    folder: PathBuf,
+}
+
+impl Scene {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        at_store(&self.folder, &format!("http://127.0.0.1:{}", self.ports[0]), line)
+    }
+
+    fn run(&self, line: &str) -> Ended {
+        Ended::of(&self.command(line).output().unwrap())
+    }
+
+    /// Fails unless the newest generation comes back out of a repository.
+    #[track_caller]
+    fn restores(&self, repository: &str, key: &str) {
+        self.run(&format!("verify {repository}{key}")).exits(0).says(&["all sound"]);
+        std::fs::remove_file(self.path("new")).ok();
+        self.run(&format!("restore {repository}/disk --to new{key}")).exits(0);
+        assert!(std::fs::read(self.path("new")).unwrap() == std::fs::read(self.path("disk")).unwrap());
+    }
+}
+
+/// A file of which no two blocks are alike.
+fn write_disk(path: &Path, seed: u64, mib: u64) {
+    let mut out = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
+    let mut state = seed;
+    for _ in 0..mib << 17 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        out.write_all(&state.to_le_bytes()).unwrap();
+    }
+    out.flush().unwrap();
+}
+
+#[test]
+fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
+    let Some(store) = Store::start("a_repository_lives_in_a_store_and_goes_from_one_to_another") else {
+        return;
+    };
+    let scene = store.scene();
+    scene.run("key new full.key").exits(0);
+    for key in ["", " --key full.key"] {
+        let repo = format!("s3://bucket/{}/place", key.len());
+        for number in 1..4 {
+            // Some of it is as before.
+            write_disk(&scene.path("disk"), 7, 12 + number);
+            scene.run(&format!("backup file:disk --to {repo}{key}")).exits(0);
+        }
+        scene.restores(&repo, key);
+        let listed = scene.run(&format!("list {repo}{key}")).exits(0).out;
+        assert!(["disk@1", "disk@2", "disk@3"].iter().all(|one| listed.contains(one)), "{listed}");
+        scene.run(&format!("verify {repo}/disk --sample 1/2{key}")).exits(0);
+        scene.run(&format!("prune {repo} --keep-last 2{key}")).exits(0).says(&["forgotten: 1"]);
+        scene.restores(&repo, key);
+
+        let other = format!("s3://bucket/{}/other", key.len());
+        scene.run(&format!("mirror {repo} {other}")).exits(0);
+        scene.restores(&other, key);
+        write_disk(&scene.path("disk"), 8, 1);
+        scene.run(&format!("backup file:disk --to {repo}{key}")).exits(0);
+        scene.run(&format!("mirror {repo} {other}")).exits(0);
+        scene.restores(&other, key);
+        let back = format!("back{}", key.len());
+        scene.run(&format!("mirror {other} {back}")).exits(0);
+        scene.restores(&back, key);
+    }
+}
+
+#[test]
+fn a_store_that_is_killed_during_a_backup_costs_that_run_at_most() {
+    let Some(mut store) = Store::start("a_store_that_is_killed_during_a_backup_costs_that_run_at_most")
+    else {
+        return;
+    };
+    let scene = store.scene();
+    write_disk(&scene.path("disk"), 1, 1);
+    scene.run("backup file:disk --to s3://bucket/repo").exits(0);
+    write_disk(&scene.path("disk"), 2, 200);
+    let mut command = scene.command("backup file:disk --to s3://bucket/repo");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = Running::new(command.spawn().unwrap());
+    until("the store has a part of it", || bytes_below(&scene.path("data")) > 50 << 20);
+    store.kill();
+    let ended = running.end();
+    // What was answered is on the store's disk, so nothing that was confirmed may be missing.
+    if ended.code != 0 {
+        scene.run("verify s3://bucket/repo").exits(0).says(&["all sound"]);
+        scene.run("backup file:disk --to s3://bucket/repo").exits(0);
+    }
+    scene.restores("s3://bucket/repo", "");
+}
+
+/// How many bytes the files below a folder have.
+fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let bytes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => bytes_below(&entry.path()),
+        Ok(meta) => meta.len(),
+        // It is gone meanwhile.
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
