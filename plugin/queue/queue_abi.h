@@ -72,6 +72,11 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_END 10
 
 /*
+ How many classes of times there are.
+ */
+#define RQ_CLASSES 10
+
+/*
  How a wait ended: rows were taken.
  */
 #define RQ_TAKEN 0
@@ -399,6 +404,14 @@ typedef struct {
   uint64_t leases_refused;
   uint64_t tries_cut;
   uint64_t buried;
+  /*
+   How old rows were when they were given, in classes of milliseconds.
+   */
+  uint64_t waited[RQ_CLASSES];
+  /*
+   How long those who ended rows had had them.
+   */
+  uint64_t worked[RQ_CLASSES];
 } rq_status;
 
 /*
@@ -636,6 +649,11 @@ int rq_get_total(rq_status *out);
  How many rows are not gone; unlike the status, this takes no time.
  */
 uint64_t rq_rows(const rq_queue *queue);
+
+/*
+ The end of a class of times in milliseconds; 0 for the last one, which has none.
+ */
+uint64_t rq_class_end(size_t class_);
 
 /*
  Calls `each` for every open queue with its folder.

@@ -95,8 +95,24 @@ static const Shown shown_waiting[]= {
 
 /* All but the time of the oldest row, which has no meaning for several queues together. */
 static_assert(sizeof(rq_status) == sizeof(uint64_t) * (1 + array_elements(shown_queues) + array_elements(shown_log) +
-                                                       array_elements(shown_waiting)),
+                                                       array_elements(shown_waiting) + 2 * RQ_CLASSES),
               "a number of rq_status is not shown");
+
+/* The end of a class of times, as in `waited_10ms`. */
+static std::string class_name(const char *kind, size_t of)
+{
+  const ulonglong end= rq_class_end(of);
+  if (!end)
+    return std::string(kind) + "_longer";
+  static const struct {
+    ulonglong ms;
+    const char *name;
+  } units[]= {{86400000, "d"}, {3600000, "h"}, {60000, "min"}, {1000, "s"}, {1, "ms"}};
+  const auto *unit= units;
+  while (end % unit->ms)
+    unit++;
+  return std::string(kind) + "_" + std::to_string(end / unit->ms) + unit->name;
+}
 
 static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type)
 {
@@ -119,6 +135,11 @@ static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum
   text+= "Waiting\n";
   for (const Shown &shown : shown_waiting)
     line(shown.name, sum.*shown.value);
+  text+= "Times\n";
+  for (size_t of= 0; of < RQ_CLASSES; of++)
+    line(class_name("waited", of).c_str(), sum.waited[of]);
+  for (size_t of= 0; of < RQ_CLASSES; of++)
+    line(class_name("worked", of).c_str(), sum.worked[of]);
   text+= "Functions\n";
   line("queue_wait", queue_called.wait);
   line("queue_end", queue_called.end);
@@ -259,5 +280,6 @@ maria_declare_plugin(queue)
 },
 QUEUE_SCHEMA("QUEUES", "What is in queues", queue_schema_queues_init),
 QUEUE_SCHEMA("QUEUE_OWNED", "Rows of queues that somebody owns", queue_schema_owned_init),
-QUEUE_SCHEMA("QUEUE_READERS", "What readers of queues have before them", queue_schema_readers_init)
+QUEUE_SCHEMA("QUEUE_READERS", "What readers of queues have before them", queue_schema_readers_init),
+QUEUE_SCHEMA("QUEUE_TIMES", "How long rows of queues waited and were worked on", queue_schema_times_init)
 maria_declare_plugin_end;

@@ -2,6 +2,7 @@
   information_schema.QUEUES: the queues that were used since the start, and their contents.
   information_schema.QUEUE_OWNED: the rows that somebody owns.
   information_schema.QUEUE_READERS: what each reader has before it.
+  information_schema.QUEUE_TIMES: how long rows waited and were worked on.
 */
 #define MYSQL_SERVER 1
 
@@ -71,6 +72,13 @@ static ST_FIELD_INFO readers_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR
                                         Column("NEXT_ROW_ID", ULonglong(), NOT_NULL),
                                         CEnd()};
 
+static ST_FIELD_INFO times_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                      Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                      Column("KIND", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                      Column("BELOW_MS", ULonglong(), NULLABLE),
+                                      Column("COUNT", ULonglong(), NOT_NULL),
+                                      CEnd()};
+
 } // namespace Show
 
 /* Stands for NULL. */
@@ -78,7 +86,7 @@ static const ulonglong no_value= ULLONG_MAX;
 
 /* A row of one of the tables. */
 struct Line {
-  std::vector<std::string> names; /* of the database, the table, and perhaps a reader */
+  std::vector<std::string> names; /* of the database, the table, and perhaps a reader or a kind of times */
   std::vector<ulonglong> values;
 };
 
@@ -153,6 +161,22 @@ static int collect_reader(void *context, rq_slice folder, const rq_reader *reade
   return 0;
 }
 
+static int collect_times(void *context, rq_slice folder, const rq_status *status)
+{
+  const Line line= line_of(folder);
+  const auto collect= [&](const char *kind, const uint64_t (&times)[RQ_CLASSES]) {
+    for (size_t of= 0; of < RQ_CLASSES; of++) {
+      Line one= line;
+      one.names.emplace_back(kind);
+      one.values= {rq_class_end(of) ? rq_class_end(of) : no_value, times[of]};
+      static_cast<std::vector<Line> *>(context)->push_back(one);
+    }
+  };
+  collect("waited", status->waited);
+  collect("worked", status->worked);
+  return 0;
+}
+
 /* The values from index `time` to `last` are times in milliseconds since 1970. */
 static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t time, size_t last)
 {
@@ -214,6 +238,14 @@ static int fill_readers(THD *thd, TABLE_LIST *tables, COND *)
   return store(thd, tables->table, lines, 0, 0);
 }
 
+static int fill_times(THD *thd, TABLE_LIST *tables, COND *)
+{
+  std::vector<Line> lines;
+  if (may_see(thd))
+    rq_each(collect_times, &lines);
+  return store(thd, tables->table, lines, 1, 0);
+}
+
 int queue_schema_queues_init(void *plugin)
 {
   auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
@@ -235,5 +267,13 @@ int queue_schema_readers_init(void *plugin)
   auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
   schema->fields_info= Show::readers_fields;
   schema->fill_table= fill_readers;
+  return 0;
+}
+
+int queue_schema_times_init(void *plugin)
+{
+  auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
+  schema->fields_info= Show::times_fields;
+  schema->fill_table= fill_times;
   return 0;
 }

@@ -1,5 +1,7 @@
 //! What happened in a queue since it was opened, and what is in it.
 
+use crate::Histogram;
+
 /// Counts since the queue was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -61,6 +63,11 @@ pub struct Counters {
     pub checkpoints: u64,
     /// Compactions and checkpoints that failed, and will be tried again.
     pub maintenance_errors: u64,
+    /// How old rows were when they were given to somebody; each time they were. Rows that were there before
+    /// the queue was opened are not counted.
+    pub waited: Histogram,
+    /// How long those who ended rows had had them.
+    pub worked: Histogram,
 }
 
 impl Counters {
@@ -96,6 +103,8 @@ impl Counters {
             compacted: self.compacted + other.compacted,
             checkpoints: self.checkpoints + other.checkpoints,
             maintenance_errors: self.maintenance_errors + other.maintenance_errors,
+            waited: self.waited.and(&other.waited),
+            worked: self.worked.and(&other.worked),
         }
     }
 }

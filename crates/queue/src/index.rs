@@ -3,6 +3,7 @@
 //! The list of a sealed segment is read from its file when a row of it is needed, so the time to open a queue
 //! does not depend on how many rows wait in it. A list keeps dead rows until they are more than half of it.
 
+pub(crate) mod arrivals;
 mod beside;
 mod kept;
 pub(crate) mod later;

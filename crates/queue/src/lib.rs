@@ -28,6 +28,8 @@
 //! ```
 
 // From the lowest floor up: each module uses only those listed before it.
+mod histogram;
+
 mod counters;
 mod error;
 mod sync;
@@ -62,6 +64,7 @@ pub use format::policy::{Backoff, Policy};
 pub use format::reader::READERS_MAX;
 pub use format::record::RowId;
 pub use format::transaction::Xid;
+pub use histogram::{CLASS_ENDS_MS, CLASSES, Histogram};
 pub use queue::keep::Ended;
 pub use queue::lease::{Known, LeasedRow, Token};
 pub use queue::owner::{OwnerId, Ownership};

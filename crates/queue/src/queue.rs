@@ -241,6 +241,9 @@ impl Queue {
         if state.epoch != epoch {
             return Ok(());
         }
+        if ending == Ending::Done {
+            state.note_worked(rows, self.shared.now_ms());
+        }
         if self.definition.sync == Sync::Always {
             state.gather.acknowledge(rows, ending);
             return self.commit(state);

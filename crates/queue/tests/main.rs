@@ -62,6 +62,8 @@ mod same;
 mod support;
 #[path = "main/thread.rs"]
 mod thread;
+#[path = "main/times.rs"]
+mod times;
 #[path = "main/together.rs"]
 mod together;
 #[path = "main/transaction.rs"]

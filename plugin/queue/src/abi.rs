@@ -29,6 +29,10 @@ pub const RQ_PANIC: c_int = 9;
 /// No more rows, or no such row.
 pub const RQ_END: c_int = 10;
 
+/// How many classes of times there are.
+pub const RQ_CLASSES: usize = 10;
+const _: () = assert!(RQ_CLASSES == queue::CLASSES, "the core has other classes");
+
 /// How a wait ended: rows were taken.
 pub const RQ_TAKEN: c_int = 0;
 /// Nothing came before the timeout.
@@ -221,6 +225,10 @@ pub struct RqStatus {
     pub(crate) leases_refused: u64,
     pub(crate) tries_cut: u64,
     pub(crate) buried: u64,
+    /// How old rows were when they were given, in classes of milliseconds.
+    pub(crate) waited: [u64; RQ_CLASSES],
+    /// How long those who ended rows had had them.
+    pub(crate) worked: [u64; RQ_CLASSES],
 }
 
 /// What the core needs from the server.

@@ -56,6 +56,8 @@ fn status(status: &Status) -> RqStatus {
         leases_refused: counters.leases_refused,
         tries_cut: counters.tries_cut,
         buried: counters.buried,
+        waited: counters.waited.0,
+        worked: counters.worked.0,
     }
 }
 
@@ -94,6 +96,12 @@ pub unsafe extern "C" fn rq_rows(queue: *const Queue) -> u64 {
         Ok(RQ_OK)
     });
     rows
+}
+
+/// The end of a class of times in milliseconds; 0 for the last one, which has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn rq_class_end(class: usize) -> u64 {
+    queue::CLASS_ENDS_MS.get(class).copied().unwrap_or(0)
 }
 
 /// Calls `each` for every open queue with its folder.

@@ -44,6 +44,8 @@ mod relay;
 mod server;
 #[path = "main/table.rs"]
 mod table;
+#[path = "main/times.rs"]
+mod times;
 #[path = "main/transaction.rs"]
 mod transaction;
 #[path = "main/unit.rs"]

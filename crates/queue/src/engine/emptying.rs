@@ -7,6 +7,7 @@ use crate::format::lease::Leases;
 use crate::format::origin::Journal;
 use crate::format::record::RowId;
 use crate::index::Index;
+use crate::index::arrivals::Arrivals;
 use crate::index::later::Later;
 use crate::queue::Queue;
 use crate::queue::commit::fail;
@@ -66,7 +67,7 @@ impl Queue {
         state.journal = Journal::default();
         state.owners.clear();
         state.leases.clear();
-        state.later = Later::default();
+        (state.arrivals, state.later) = (Arrivals::from(RowId(1)), Later::default());
         state.recent.clear();
         state.readers.iter_mut().for_each(|reader| *reader = Reader::default());
         state.expected.clear();

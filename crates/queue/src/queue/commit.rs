@@ -172,6 +172,11 @@ impl Queue {
         let Some(file) = written.file else { return Ok(()) };
         if let Some(last) = gather.rows.last() {
             state.arrived = RowId(last.id.0 + 1);
+            state.arrivals.note(state.arrived, now_ms);
+            if state.arrivals.is_due(now_ms) {
+                let oldest = state.index.next_live(RowId(0))?.unwrap_or(state.arrived);
+                state.arrivals.fit(oldest, now_ms);
+            }
         }
         let mut new = Vec::new();
         for row in &gather.rows {

@@ -73,6 +73,9 @@ impl State {
         rows: &[RowId],
         ownership: Ownership,
     ) -> Result<(), Error> {
+        for came_ms in rows.iter().filter_map(|id| self.arrivals.of(*id)) {
+            self.counters.waited.count(ownership.since_ms.saturating_sub(came_ms));
+        }
         let Some(reader) = reader.and_then(|reader| self.readers.get_mut(reader)) else {
             return self.own(rows, ownership);
         };
@@ -114,12 +117,19 @@ impl State {
     }
 
     /// Notes that a reader has ended rows. Returns those that all have ended now.
-    pub(crate) fn note_read(&mut self, reader: usize, rows: &[RowId]) -> Result<Vec<RowId>, Error> {
+    pub(crate) fn note_read(
+        &mut self,
+        reader: usize,
+        rows: &[RowId],
+        now_ms: u64,
+    ) -> Result<Vec<RowId>, Error> {
         let mut done = Vec::new();
         for id in rows {
             let is_live = self.index.doing(*id)?.is_live();
             let Some(of) = self.readers.get_mut(reader) else { continue };
-            of.out.remove(id);
+            if let Some(ownership) = of.out.remove(id) {
+                self.counters.worked.count(now_ms.saturating_sub(ownership.since_ms));
+            }
             if !is_live {
                 continue;
             }
@@ -171,7 +181,7 @@ impl Queue {
 
     /// Notes that a reader has ended rows, and ends those that all have ended.
     pub(crate) fn apply_read(&self, state: &mut State, reader: usize, rows: &[RowId]) -> Result<(), Error> {
-        let done = state.note_read(reader, rows)?;
+        let done = state.note_read(reader, rows, self.shared.now_ms())?;
         if done.is_empty() { Ok(()) } else { self.take_out(state, done.into_iter(), Ending::Done) }
     }
 

@@ -7,6 +7,7 @@ use crate::format::batch::Incarnation;
 use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
+use crate::index::arrivals::Arrivals;
 use crate::index::later::Later;
 use crate::index::recent::RecentKeys;
 use crate::index::{Doing, Index};
@@ -73,6 +74,8 @@ pub(crate) struct State {
     pub(crate) leases: LeaseBook,
     /// Those who are each given every row, in the order of the definition.
     pub(crate) readers: Vec<Reader>,
+    /// When rows came.
+    pub(crate) arrivals: Arrivals,
     /// Rows that are due later.
     pub(crate) later: Later,
     /// Keys of rows that came a short time ago, in a queue that leaves doubles out.
@@ -130,6 +133,7 @@ impl State {
             owners: BTreeMap::new(),
             leases: LeaseBook::default(),
             readers: Vec::new(),
+            arrivals: Arrivals::from(next),
             later: Later::default(),
             recent: RecentKeys::default(),
             expected: BTreeSet::new(),
@@ -205,6 +209,13 @@ impl State {
             self.owners.insert(*id, ownership);
         }
         Ok(())
+    }
+
+    /// Counts for how long those who end rows now have had them.
+    pub(crate) fn note_worked(&mut self, rows: &[RowId], now_ms: u64) {
+        for ownership in rows.iter().filter_map(|id| self.owners.get(id)) {
+            self.counters.worked.count(now_ms.saturating_sub(ownership.since_ms));
+        }
     }
 
     /// Takes rows from their owner and puts them back in their places. Returns those that were still owned,

@@ -38,6 +38,7 @@ impl Queue {
             live_bytes,
             memory: (state.index.memory()
                 + state.leases.memory()
+                + state.arrivals.memory()
                 + state.later.memory()
                 + state.recent.memory()
                 + state.readers.iter().map(|reader| reader.ended.memory()).sum::<usize>())

@@ -52,6 +52,7 @@ impl Queue {
         }
         state.come(&only(&keys, &new), self.shared.now_ms());
         if state.epoch == epoch {
+            state.note_worked(ended, self.shared.now_ms());
             state.gather.acknowledge(ended, Ending::Done);
         }
         self.commit(state)?;
@@ -183,6 +184,9 @@ impl Queue {
         let owner = OwnerId::transaction(tx);
         let added = state.owned_in(prepared.rows, owner);
         let ended: Vec<_> = prepared.ended.iter().flat_map(|range| state.owned_in(*range, owner)).collect();
+        if commit {
+            state.note_worked(&ended, self.shared.now_ms());
+        }
         let (gone, back, ending) =
             if commit { (ended, added, Ending::Done) } else { (added, ended, self.gone()) };
         self.take_out(state, gone.into_iter(), ending)?;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Definition, Engine, Error, LeasedRow, Options, Patience, Policy, Queue, Session, Sync, Token};
+use queue::{
+    Definition, Engine, Error, Histogram, LeasedRow, Options, Patience, Policy, Queue, Session, Sync, Token,
+};
 
 use crate::support::{
     DEAD, FOLDER, all, altered, definition, ends, limited, pass_ms, poll, put, rows, seen, session, timed,
@@ -91,6 +93,7 @@ fn what_fails_so_often_goes_to_the_dead_with_its_reason() {
     assert_eq!(both.buried(), [buried("a", 3, "x")]);
     assert_eq!(rows(&session(1), &both.queue), ["b"]);
     assert_eq!(both.queue.status().counters.buried, 1);
+    assert_eq!(both.queue.status().counters.worked, Histogram::default(), "that work did not end");
     both = both.reopened();
     both.dead.maintain().unwrap();
     both = both.reopened();

@@ -377,6 +377,21 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     let oldest: Vec<_> = lines.map(|line| (line["name"].clone(), line["oldest_s"].clone())).collect();
     assert!(oldest.iter().any(|(name, oldest)| name == "shop.jobs" && oldest.is_u64()), "{}", shown.out);
     assert!(oldest.iter().any(|(name, oldest)| name == "shop.no rows" && oldest.is_null()), "{}", shown.out);
+    session = connect(server.socket());
+    session.value("SELECT queue_lease_json(30, 1, 'shop.jobs', 0)").unwrap();
+    session.execute("INSERT INTO shop.`no rows` VALUES (1)").unwrap();
+    session.value("SELECT queue_lease_json(30, 1, 'shop.no rows', 0)").unwrap();
+    let shown = Ended::of(&on(&server, &["status", "--times"]).output().unwrap()).exits(0);
+    let ends = ["<1 ms", "<10 min", "<1 d", "longer", "worked"];
+    assert!(ends.iter().all(|word| shown.out.contains(word)), "{}", shown.out);
+    let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
+    let lines = shown.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let line = lines.into_iter().find(|line| line["name"] == "shop.no rows").unwrap();
+    let counts = |kind: &str| -> Vec<u64> {
+        line[kind].as_array().unwrap().iter().map(|class| class["count"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((counts("waited").len(), counts("waited").iter().sum::<u64>()), (10, 1), "{line}");
+    assert_eq!((counts("worked"), &line["worked"][3]["below_ms"]), (vec![0; 10], &1000.into()), "{line}");
     // Without the privilege the server shows an empty list.
     let mut session = connect(server.socket());
     session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();

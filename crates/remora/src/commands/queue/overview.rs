@@ -1,5 +1,7 @@
 //! The queues of a server.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
 use dump::Selection;
 use progress::Progress;
@@ -91,6 +93,44 @@ pub(crate) fn lines(session: &mut Session) -> anyhow::Result<Vec<Line>> {
         error => error.into(),
     })?;
     rows.into_iter().map(|row| line(row).context("information_schema.QUEUES is of another version")).collect()
+}
+
+/// How often spans of time occurred: the end of each class in milliseconds, none for the last, and its count.
+pub(crate) type Times = Vec<(Option<u64>, u64)>;
+
+/// How old rows of a queue were when they were given, and how long they were worked on.
+#[derive(Default)]
+pub(crate) struct Spans {
+    pub(crate) waited: Times,
+    pub(crate) worked: Times,
+}
+
+/// The spans of all queues that the server has used, by their names.
+pub(crate) fn spans(session: &mut Session) -> anyhow::Result<BTreeMap<String, Spans>> {
+    let rows = session.strings(
+        "SELECT CONCAT(table_schema, '.', table_name), kind, below_ms, count FROM information_schema.queue_times \
+         ORDER BY 1, 2, below_ms IS NULL, below_ms",
+    );
+    let rows = match rows {
+        // Unknown table: sql/queue.sql was not run again since there are times.
+        Err(Error::Sql { code: 1109, .. }) => return Ok(BTreeMap::new()),
+        rows => rows?,
+    };
+    let mut all: BTreeMap<String, Spans> = BTreeMap::new();
+    for row in rows {
+        let class = |row: Vec<Option<String>>| {
+            let [Some(name), Some(kind), end, Some(count)] = <[_; 4]>::try_from(row).ok()? else {
+                return None;
+            };
+            let end = end.map(|text: String| text.parse()).transpose().ok()?;
+            Some((name, kind, (end, count.parse().ok()?)))
+        };
+        let (name, kind, class) =
+            class(row).context("information_schema.QUEUE_TIMES is of another version")?;
+        let spans = all.entry(name).or_default();
+        if kind == "waited" { &mut spans.waited } else { &mut spans.worked }.push(class);
+    }
+    Ok(all)
 }
 
 /// What a reader of a queue has before it.

@@ -11,7 +11,7 @@ use dump::Selection;
 use serde_json::json;
 use server::Session;
 
-use super::overview::{Line, lines, open};
+use super::overview::{Line, Spans, Times, lines, open, spans};
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped, usage};
@@ -33,6 +33,10 @@ pub(crate) struct Arguments {
     /// A screen, drawn again every second or so many as --every says; q ends it
     #[arg(long)]
     live: bool,
+
+    /// Show too how long rows waited and were worked on
+    #[arg(long)]
+    times: bool,
 
     #[command(flatten)]
     server: ServerArgs,
@@ -63,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             let mut now = session.take().map_or_else(connect, Ok)?;
             let samples = watch.look(&mut now)?;
             session = Some(now);
-            Ok(table(&samples))
+            Ok(table(&samples, arguments.times))
         };
         return live::run(&target.to_string(), look, every.unwrap_or(Duration::from_secs(1)), &stop);
     }
@@ -73,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         if report.is_json() {
             samples.iter().try_for_each(|sample| tell(sample, report))?;
         } else {
-            table(&samples).iter().try_for_each(|line| report.data(line))?;
+            table(&samples, arguments.times).iter().try_for_each(|line| report.data(line))?;
         }
         let Some(every) = every else { return Ok(Exit::Done) };
         if !pause((began + every).saturating_duration_since(Instant::now()), &stop) {
@@ -82,8 +86,13 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
 }
 
-/// A queue, and how many rows came and went per second since the last look.
-type Sample = (Line, Option<(f64, f64)>);
+/// A queue at one look.
+struct Sample {
+    line: Line,
+    /// How many rows came and went per second since the last look.
+    rates: Option<(f64, f64)>,
+    spans: Spans,
+}
 
 /// Looks at the queues of a server again and again.
 #[derive(Default)]
@@ -95,7 +104,7 @@ struct Watch {
 
 impl Watch {
     fn look(&mut self, session: &mut Session) -> anyhow::Result<Vec<Sample>> {
-        let lines = lines(session)?;
+        let (lines, mut spans) = (lines(session)?, spans(session)?);
         let now = Instant::now();
         let seconds = self.asked.replace(now).map(|asked| now.duration_since(asked).as_secs_f64());
         let before = &mut self.before;
@@ -105,19 +114,53 @@ impl Watch {
                 let rate = |now: u64, before: u64| report::as_f64(now.saturating_sub(before)) / seconds;
                 (rate(line.written, written), rate(line.removed, removed))
             });
-            (line, rates)
+            let spans = spans.remove(&line.name).unwrap_or_default();
+            Sample { line, rates, spans }
         };
         Ok(lines.into_iter().map(sample).collect())
     }
 }
 
-/// The lines of the table, its head first.
-fn table(samples: &[Sample]) -> Vec<String> {
-    let names = samples.iter().map(|(line, _)| line.name.chars().count());
+/// The lines of the table, its head first; with `times`, below it that of the times.
+fn table(samples: &[Sample], times: bool) -> Vec<String> {
+    let names = samples.iter().map(|sample| sample.line.name.chars().count());
     let width = names.max().unwrap_or(0).max("queue".len());
     let head = row("queue", width, &HEAD.map(str::to_owned));
-    let rows = samples.iter().map(|(line, rates)| row(&line.name, width, &cells(line, *rates)));
-    std::iter::once(head).chain(rows).collect()
+    let rows = samples.iter().map(|sample| row(&sample.line.name, width, &cells(&sample.line, sample.rates)));
+    let mut lines: Vec<String> = std::iter::once(head).chain(rows).collect();
+    if times {
+        lines.extend(spans_table(samples, width));
+    }
+    lines
+}
+
+/// How many rows waited, and were worked on, for less than each time.
+fn spans_table(samples: &[Sample], width: usize) -> Vec<String> {
+    let line = |name: &str, kind: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!(" {cell:>8}")).collect();
+        format!("{name:width$} {kind:6}{cells}")
+    };
+    let mut lines = Vec::new();
+    for Sample { line: of, spans, .. } in samples {
+        for (kind, times) in [("waited", &spans.waited), ("worked", &spans.worked)] {
+            if lines.is_empty() && !times.is_empty() {
+                let ends = times.iter().map(|(end, _)| end.map_or_else(|| "longer".to_owned(), below));
+                lines.extend([String::new(), line("queue", "", ends.collect())]);
+            }
+            if !times.is_empty() {
+                lines.push(line(&of.name, kind, times.iter().map(|(_, count)| count.to_string()).collect()));
+            }
+        }
+    }
+    lines
+}
+
+/// The end of a class, as in `< 10 s`.
+fn below(end_ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms")];
+    let unit = units.into_iter().find(|(length, _)| end_ms.is_multiple_of(*length));
+    let (length, name) = unit.unwrap_or((1, "ms"));
+    format!("<{} {name}", end_ms / length)
 }
 
 /// A line of the table; the name column is as wide as the longest name.
@@ -144,12 +187,16 @@ fn cells(line: &Line, rates: Option<(f64, f64)>) -> [String; 9] {
 }
 
 /// The same for programs.
-fn tell((line, rates): &Sample, report: &Report) -> anyhow::Result<()> {
+fn tell(Sample { line, rates, spans }: &Sample, report: &Report) -> anyhow::Result<()> {
+    let classes = |times: &Times| -> Vec<serde_json::Value> {
+        times.iter().map(|(end, count)| json!({ "below_ms": end, "count": count })).collect()
+    };
     report.message(&json!({
         "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
         "due_later": line.later, "dead": line.dead, "waiters": line.waiters, "oldest_s": line.oldest_s,
         "bytes": line.bytes, "rows_written": line.written, "rows_removed": line.removed,
         "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
+        "waited": classes(&spans.waited), "worked": classes(&spans.worked),
     }))?;
     Ok(())
 }

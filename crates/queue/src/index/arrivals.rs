@@ -1,0 +1,103 @@
+//! When rows came, in little memory: rows that came within a step share an entry, and the step grows with the
+//! age of the oldest row. So ages are exact to about a thousandth of that one's.
+
+use std::collections::VecDeque;
+
+use crate::format::record::RowId;
+
+/// How many entries there are at most.
+const ENTRIES_MAX: usize = 4096;
+
+/// After how many steps to look whether the step may be shorter.
+const STEPS: u64 = 64;
+
+/// When the rows that came since some row came.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    /// Of rows before this one it is not known.
+    first: RowId,
+    /// When rows came, milliseconds since 1970, with the id after the last of them, in order.
+    entries: VecDeque<(RowId, u64)>,
+    /// Rows that come within so many milliseconds share an entry.
+    step_ms: u64,
+    /// When to look whether the step may be shorter again.
+    look_ms: u64,
+}
+
+impl Arrivals {
+    /// Of rows that come from `first` on.
+    pub(crate) fn from(first: RowId) -> Arrivals {
+        Arrivals { first, entries: VecDeque::new(), step_ms: 1, look_ms: 0 }
+    }
+
+    /// Notes that all rows before `end` that were not there yet come now.
+    pub(crate) fn note(&mut self, end: RowId, now_ms: u64) {
+        match self.entries.back_mut() {
+            Some(last) if last.1 / self.step_ms == now_ms / self.step_ms => *last = (end, now_ms),
+            _ => self.entries.push_back((end, now_ms)),
+        }
+    }
+
+    /// Whether it is time for [`Arrivals::fit`].
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        self.entries.len() >= ENTRIES_MAX || self.step_ms > 1 && now_ms >= self.look_ms
+    }
+
+    /// Forgets rows before the oldest one, and makes the step as short as the number of entries allows.
+    pub(crate) fn fit(&mut self, oldest: RowId, now_ms: u64) {
+        self.entries.retain(|(end, _)| *end > oldest);
+        self.step_ms = 1;
+        while self.entries.len() > ENTRIES_MAX / 2 {
+            self.step_ms *= 2;
+            let entries = std::mem::take(&mut self.entries);
+            entries.into_iter().for_each(|(end, time_ms)| self.note(end, time_ms));
+        }
+        self.look_ms = now_ms.saturating_add(self.step_ms * STEPS);
+    }
+
+    /// When a row came; `None` when that is not known.
+    pub(crate) fn of(&self, row: RowId) -> Option<u64> {
+        let place = self.entries.partition_point(|(end, _)| *end <= row);
+        self.entries.get(place).filter(|_| row >= self.first).map(|(_, time)| *time)
+    }
+
+    /// Bytes of memory that they take, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<(RowId, u64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arrivals, ENTRIES_MAX, STEPS};
+    use crate::format::record::RowId;
+
+    #[test]
+    fn ages_stay_about_right_in_bounded_memory() {
+        let mut arrivals = Arrivals::from(RowId(5));
+        arrivals.note(RowId(8), 1000);
+        arrivals.note(RowId(9), 1000);
+        arrivals.note(RowId(11), 1001);
+        let times: Vec<Option<u64>> = (4..12).map(|row| arrivals.of(RowId(row))).collect();
+        let [old, new] = [1000, 1001].map(Some);
+        assert_eq!(times, [None, old, old, old, old, new, new, None]);
+
+        let (mut arrivals, rows) = (Arrivals::from(RowId(0)), 3_000_000_u64);
+        let note = |arrivals: &mut Arrivals, row: u64, oldest: u64| {
+            arrivals.note(RowId(row + 1), row);
+            if arrivals.is_due(row) {
+                arrivals.fit(RowId(oldest), row);
+            }
+            assert!(arrivals.entries.len() < ENTRIES_MAX);
+        };
+        (0..rows).for_each(|row| note(&mut arrivals, row, 0));
+        for row in (0..rows).step_by(997) {
+            let off = arrivals.of(RowId(row)).unwrap().abs_diff(row);
+            assert!(off * 1000 <= rows, "row {row} is off by {off} ms");
+        }
+        // When old rows are gone, those that come are exact again.
+        let end = rows + 2 * STEPS * arrivals.step_ms;
+        (rows..end).for_each(|row| note(&mut arrivals, row, row - 100));
+        assert!((end - 100..end).all(|row| arrivals.of(RowId(row)) == Some(row)));
+    }
+}

@@ -1,0 +1,89 @@
+//! How long rows wait and are worked on.
+
+use std::time::Duration;
+
+use queue::{Histogram, Published, Queue, Sync, Waited};
+
+use crate::support::{Ranked, all, definition, pass_ms, poll, session, transactional, xid};
+
+/// The histogram of these spans.
+fn of(classes: &[usize]) -> Histogram {
+    let mut histogram = Histogram::default();
+    classes.iter().for_each(|class| histogram.0[*class] += 1);
+    histogram
+}
+
+#[track_caller]
+fn are(queue: &Queue, waited: &[usize], worked: &[usize]) {
+    let counters = queue.status().counters;
+    assert_eq!((counters.waited, counters.worked), (of(waited), of(worked)));
+}
+
+#[test]
+fn rows_count_when_they_are_given_and_when_they_are_ended() {
+    for sync in [Sync::Always, Sync::Never] {
+        let mut place = Ranked::new(&definition(sync));
+        place.queue.publish(&[b"old"], None).unwrap();
+        pass_ms(50);
+        place.queue.publish(&[b"new", b"newer"], None).unwrap();
+        pass_ms(5);
+        let mut taker = session(1);
+        assert_eq!(taker.wait(&[all(&place.queue)], &mut poll(2)).unwrap(), Waited::Taken(0));
+        are(&place.queue, &[2, 1], &[]);
+        pass_ms(2000);
+        taker.abort().unwrap();
+        are(&place.queue, &[2, 1], &[]);
+        taker.wait(&[all(&place.queue)], &mut poll(2)).unwrap();
+        pass_ms(500);
+        taker.end().unwrap();
+        are(&place.queue, &[2, 1, 4, 4], &[3, 3]);
+        // A DELETE ends no work.
+        let Published::New(first) = place.queue.publish(&[b"deleted"], None).unwrap() else { panic!() };
+        taker.delete(&place.queue, &[first]).unwrap();
+        are(&place.queue, &[2, 1, 4, 4], &[3, 3]);
+        // Nor does a lease that ends by itself.
+        let lease = Duration::from_secs(60);
+        let (_, leased) = taker.lease(&[all(&place.queue)], &mut poll(1), lease).unwrap();
+        pass_ms(5);
+        place.queue.extend(&[leased.unwrap().rows()[0].token], lease).unwrap();
+        pass_ms(70_000);
+        place.queue.end_due().unwrap();
+        are(&place.queue, &[2, 1, 4, 4, 4], &[3, 3]);
+
+        // Numbers begin anew.
+        place.queue.truncate().unwrap();
+        place.queue.publish(&[b"one", b"two", b"three"], None).unwrap();
+        taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+        are(&place.queue, &[2, 1, 4, 4, 4, 0], &[3, 3]);
+        // What came before the queue was opened is not known.
+        drop(taker);
+        place = place.reopened();
+        pass_ms(5);
+        place.queue.publish(&[b"four"], None).unwrap();
+        let mut taker = session(1);
+        while taker.wait(&[all(&place.queue)], &mut poll(9)).unwrap() != Waited::TimedOut {
+            pass_ms(20);
+            taker.end().unwrap();
+        }
+        let worked = place.queue.status().counters.worked.0[2];
+        assert_eq!(place.queue.status().counters.waited, of(&[0]));
+        assert!(worked >= 3, "{worked}");
+    }
+}
+
+#[test]
+fn a_transaction_that_is_prepared_keeps_the_time() {
+    for commits in [true, false] {
+        let place = Ranked::new(&transactional(Sync::Always));
+        place.queue.publish(&[b"row"], None).unwrap();
+        let mut taker = session(1);
+        let mut transaction = taker.begin(&place.queue).unwrap();
+        taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+        assert!(taker.end_within(&mut transaction));
+        pass_ms(5);
+        let prepared = transaction.prepare(&xid(1)).unwrap();
+        pass_ms(500);
+        if commits { prepared.commit() } else { prepared.rollback() }.unwrap();
+        are(&place.queue, &[0], if commits { &[3] } else { &[] });
+    }
+}
