@@ -8,7 +8,7 @@ use std::thread::scope;
 
 use mysql::prelude::Queryable;
 
-use crate::server::Server;
+use crate::server::{Client, Server};
 
 /// How often the server is killed, for each SYNC of the table.
 const ROUNDS: [(&str, usize); 3] = [("always", 4), ("interval", 2), ("none", 2)];
@@ -55,14 +55,18 @@ fn killed_again_and_again(server: &mut Server, rounds: usize, known: Known) -> K
     for round in 0..rounds {
         let goal = known.lock().unwrap().ended.len() + 150 + 100 * round;
         scope(|scope| {
+            // All connect before the server is killed.
             for _ in 0..PUBLISHERS {
-                scope.spawn(|| publish(server, &known, &next));
+                let client = server.connect("k");
+                scope.spawn(|| publish(client, &known, &next));
             }
             for _ in 0..TAKERS {
-                scope.spawn(|| take(server, &known));
+                let client = server.connect("k");
+                scope.spawn(|| take(client, &known));
             }
             for _ in 0..LESSEES {
-                scope.spawn(|| lease(server, &known));
+                let client = server.connect("k");
+                scope.spawn(|| lease(client, &known));
             }
             while known.lock().unwrap().ended.len() < goal {
                 std::thread::yield_now();
@@ -100,8 +104,7 @@ fn canary(server: &Server, known: &mut Known) {
 }
 
 /// Inserts until the server is gone.
-fn publish(server: &Server, known: &Mutex<Known>, next: &AtomicI64) {
-    let mut client = server.connect("k");
+fn publish(mut client: Client, known: &Mutex<Known>, next: &AtomicI64) {
     loop {
         let v = next.fetch_add(1, Ordering::Relaxed);
         known.lock().unwrap().sent.insert(v);
@@ -113,8 +116,7 @@ fn publish(server: &Server, known: &Mutex<Known>, next: &AtomicI64) {
 }
 
 /// Takes and ends until the server is gone.
-fn take(server: &Server, known: &Mutex<Known>) {
-    let mut client = server.connect("k");
+fn take(mut client: Client, known: &Mutex<Known>) {
     loop {
         let taken: Result<Vec<i64>, _> = client.query("SELECT v FROM t WHERE queue_wait('t', 60)");
         let Ok(taken) = taken else { return };
@@ -134,8 +136,7 @@ fn take(server: &Server, known: &Mutex<Known>) {
 }
 
 /// Leases and ends with the token until the server is gone.
-fn lease(server: &Server, known: &Mutex<Known>) {
-    let mut client = server.connect("k");
+fn lease(mut client: Client, known: &Mutex<Known>) {
     let mut last = 0;
     loop {
         let sql = "SELECT queue_token(), v FROM t WHERE queue_lease(600, 1, 't', 60)";
