@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use tempfile::TempDir;
 
@@ -46,9 +47,7 @@ impl Kafka {
 
     fn start() -> Kafka {
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-        let held = [free(), free(), free(), free()];
-        let ports = held.map(|listener| listener.local_addr().unwrap().port());
+        let ports = [(); 4].map(|()| free_port());
         std::fs::write(folder.path().join("conf"), configuration(folder.path(), ports)).unwrap();
         let made = Command::new("sh")
             .args(["-c", "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=b \
@@ -67,7 +66,7 @@ impl Kafka {
     }
 
     fn run(folder: &Path, ports: [u16; 4]) -> Child {
-        let script = "\"$@\" > log 2>&1 & daemon=$!; read line; kill -9 $daemon";
+        let script = "\"$@\" > log 2>&1 & daemon=$!; read line; kill -9 $daemon; wait $daemon";
         let daemon = java(folder, &["kafka.Kafka", "conf"]);
         let mut keeper = Command::new("sh");
         keeper.args(["-c", script, "kafka"]).arg(daemon.get_program()).args(daemon.get_args());
@@ -160,6 +159,19 @@ impl Drop for Kafka {
     }
 }
 
+/// A port that no connection gets by itself. One that does could be connected with itself by who waits for the
+/// server.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 20_000).unwrap();
+    loop {
+        let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 fn java(folder: &Path, arguments: &[&str]) -> Command {
     let mut java = Command::new("java");
     java.args(JAVA).arg(Kafka::jars().join("*")).args(arguments).current_dir(folder);
@@ -184,9 +196,11 @@ fn configuration(folder: &Path, [open, login, secure, own]: [u16; 4]) -> String 
     format!(
         "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@{host}:{own}\n\
          listeners=PLAINTEXT://{host}:{open},SASL_PLAINTEXT://{host}:{login},SASL_SSL://{host}:{secure},CONTROLLER://{host}:{own}\n\
-         controller.listener.names=CONTROLLER\nlog.dirs={at}/data\noffsets.topic.replication.factor=1\n\
+         controller.listener.names=CONTROLLER\n\
+         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT\nlog.dirs={at}/data\noffsets.topic.replication.factor=1\n\
          offsets.topic.num.partitions=1\ntransaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n\
          transaction.state.log.num.partitions=1\nnum.network.threads=2\nnum.io.threads=2\n\
+         broker.session.timeout.ms=1000\nbroker.heartbeat.interval.ms=200\ngroup.initial.rebalance.delay.ms=0\n\
          sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
          ssl.keystore.type=PEM\nssl.keystore.location={at}/both\n\
          authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
@@ -462,10 +476,9 @@ fn a_row_waits_for_replicas() {
         let owned = "SELECT COUNT(*) FROM information_schema.queue_owned";
         connect(server.socket()).value(owned).unwrap().as_deref() == Some("1")
     });
-    let mut change = java(kafka.folder.path(), &["kafka.admin.ConfigCommand", "--bootstrap-server"]);
-    change.args([&kafka.server(), "--alter", "--topic", "replicas", "--add-config", "min.insync.replicas=1"]);
-    let changed = change.output().unwrap();
-    assert!(changed.status.success(), "{changed:?}");
+    let (server, change) =
+        (kafka.server(), ["--alter", "--topic", "replicas", "--add-config", "min.insync.replicas=1"]);
+    kafka.tool("ConfigCommand", &[&["--bootstrap-server", &server], &change[..]].concat(), "");
     running.end().exits(0).says(&["1 row forwarded"]);
     assert_eq!(kafka.sum("replicas"), 1);
 }
