@@ -16,6 +16,16 @@ pub use address::Address;
 pub use jetstream::{Arrival, Consumer, Delivery, Stream, is_name, is_subject, publish};
 pub use link::Link;
 
+/// Reads any bytes as what a server of NATS and one of Kafka say: for the fuzzer.
+#[doc(hidden)]
+pub fn read_any(bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Ok(Some((_, length))) = protocol::parse(rest) {
+        rest = &rest[length..];
+    }
+    kafka::read_any(bytes);
+}
+
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -7,8 +7,8 @@ use crate::Error;
 use crate::kafka::address::Address;
 use crate::kafka::cluster::{Cluster, check};
 use crate::kafka::message::{
-    COMMIT, COMMITTED, COORDINATOR, End, ask_committed, ask_coordinator, commit, commit_errors, committed,
-    coordinator,
+    COMMIT, COMMITTED, COORDINATOR, Committed, End, ask_committed, ask_coordinator, commit, commit_errors,
+    committed, coordinator,
 };
 use crate::kafka::record::Record;
 
@@ -83,41 +83,55 @@ impl Consumer {
     fn begin(&mut self) -> Result<(), Error> {
         let partitions: Vec<i32> = (0..).take(self.cluster.leaders.len()).collect();
         let (asked, group) = (ask_committed(&self.group, &self.cluster.name, &partitions), self.named());
-        let coordinator = self.coordinator;
+        let (coordinator, note) = (self.coordinator, self.note());
         let known = self.cluster.patiently(|cluster| {
             let known = cluster.ask(coordinator, &COMMITTED, &asked, committed)?;
-            known.iter().try_for_each(|&(_, error, _)| check(error, &group))?;
+            known.iter().try_for_each(|partition| check(partition.error, &group))?;
             Ok(known)
         })?;
-        let known: BTreeMap<i32, i64> =
-            known.iter().map(|&(partition, _, offset)| (partition, offset)).collect();
         for partition in partitions {
             let [first, end] = [End::First, End::Next]
                 .map(|end| self.cluster.patiently(|cluster| cluster.offset(partition, end)));
             let (first, end) = (first?, end?);
-            let next = match known.get(&partition) {
-                Some(&offset) if offset >= 0 => offset,
-                _ => first,
+            // What was noted in a topic of the same name is of no use. Who resets a group notes nothing.
+            let ours = |known: &&Committed| {
+                known.partition == partition
+                    && known.offset >= 0
+                    && ["", &note].contains(&known.note.as_str())
             };
-            if !(first..=end).contains(&next) {
-                let what = self.cluster.part(partition);
-                let lost = if next < first {
-                    format!("the messages from {next} to {} were deleted before they came", first - 1)
-                } else {
-                    format!(
-                        "it ends at {end}, and messages before {next} have come: the cluster has lost some"
-                    )
-                };
-                let why = format!(
-                    "{lost}; to go on behind them, set {group} to another offset, as with: kafka-consumer-groups.sh \
-                     --group {} --topic {} --reset-offsets --to-earliest --execute",
-                    self.group, self.cluster.name
-                );
-                return Err(Error::Kafka { what, why, passes: false });
+            let next = known.iter().find(ours).map_or(first, |known| known.offset);
+            if next < first || next > end {
+                return Err(self.lost(partition, first..end, next));
             }
             self.places.push(Place { next, done: next, told: next, is_at_end: false });
         }
         Ok(())
+    }
+
+    /// What is noted with offsets: which topic they are of.
+    fn note(&self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.cluster.id))
+    }
+
+    /// The error for an offset that a partition does not have.
+    fn lost(&self, partition: i32, there: std::ops::Range<i64>, next: i64) -> Error {
+        let why = if next < there.start {
+            format!(
+                "messages {next} to {} were deleted before they came (retention.ms, retention.bytes); to go on with the \
+                 first that is there: kafka-consumer-groups.sh --bootstrap-server HOST:PORT --group {} --topic {} \
+                 --reset-offsets --to-earliest --execute",
+                there.start - 1,
+                self.group,
+                self.cluster.name
+            )
+        } else {
+            format!(
+                "it ends before message {}, and those before {next} have come: the cluster has lost messages, and new \
+                 ones get their numbers, under which the queue knows the old ones; receive into another queue",
+                there.end
+            )
+        };
+        Error::Kafka { what: self.cluster.part(partition), why, passes: false }
     }
 
     /// The id of the topic.
@@ -221,7 +235,7 @@ impl Consumer {
         if done.is_empty() {
             return Ok(());
         }
-        let asked = commit(&self.group, &self.cluster.name, &done);
+        let asked = commit(&self.group, &self.cluster.name, &done, &self.note());
         let errors = self.cluster.ask(self.coordinator, &COMMIT, &asked, commit_errors)?;
         errors.iter().try_for_each(|&error| check(error, &self.named()))?;
         self.places.iter_mut().for_each(|place| place.told = place.done);

@@ -279,25 +279,36 @@ pub(crate) fn ask_committed(group: &str, topic: &str, partitions: &[i32]) -> Vec
     asked.0
 }
 
-/// Partitions, errors, and the offset that a group has come to in each, or a negative number.
-pub(crate) fn committed(answer: &[u8]) -> Option<Vec<(i32, i16, i64)>> {
+/// What is known of a group in a partition.
+#[derive(Clone, Default)]
+pub(crate) struct Committed {
+    pub(crate) partition: i32,
+    pub(crate) error: i16,
+    /// The offset that it has come to, or a negative number.
+    pub(crate) offset: i64,
+    /// What was noted with it.
+    pub(crate) note: String,
+}
+
+/// How far a group has come in each partition.
+pub(crate) fn committed(answer: &[u8]) -> Option<Vec<Committed>> {
     let mut reader = Reader(answer);
     let mut all = Vec::new();
     for _ in 0..reader.length()? {
         let _topic = reader.text()?;
         for _ in 0..reader.length()? {
-            let (partition, offset, _note) = (reader.i32()?, reader.i64()?, reader.text()?);
-            all.push((partition, reader.i16()?, offset));
+            let (partition, offset, note) = (reader.i32()?, reader.i64()?, reader.text()?);
+            all.push(Committed { partition, error: reader.i16()?, offset, note });
         }
     }
     match reader.i16()? {
         0 => Some(all),
-        error => Some(vec![(0, error, 0)]),
+        error => Some(vec![Committed { error, ..Committed::default() }]),
     }
 }
 
-/// Notes how far a group has come, which has no members.
-pub(crate) fn commit(group: &str, topic: &str, done: &[(i32, i64)]) -> Vec<u8> {
+/// Tells how far a group has come, which has no members, with a note for each partition.
+pub(crate) fn commit(group: &str, topic: &str, done: &[(i32, i64)], note: &str) -> Vec<u8> {
     let mut asked = Writer::default();
     asked.text(group);
     asked.i32(-1);
@@ -306,7 +317,7 @@ pub(crate) fn commit(group: &str, topic: &str, done: &[(i32, i64)]) -> Vec<u8> {
     for (partition, offset) in done {
         asked.i32(*partition);
         asked.i64(*offset);
-        asked.text("");
+        asked.text(note);
     }
     asked.0
 }
@@ -390,12 +401,13 @@ pub(crate) fn meaning(error: i16) -> Meaning {
         29 => (
             "TOPIC_AUTHORIZATION_FAILED",
             false,
-            ": the user needs READ or WRITE, and DESCRIBE, on the topic",
+            ": the user needs READ on the topic, and to send also WRITE",
         ),
         30 => {
             ("GROUP_AUTHORIZATION_FAILED", false, ": the user needs READ on the group that --consumer names")
         }
         31 => ("CLUSTER_AUTHORIZATION_FAILED", false, ": the user needs IDEMPOTENT_WRITE on the cluster"),
+        32 => ("INVALID_TIMESTAMP", false, ": the clocks of this machine and of the server differ"),
         35 => ("UNSUPPORTED_VERSION", false, ""),
         45 => ("OUT_OF_ORDER_SEQUENCE_NUMBER", true, ""),
         46 => ("DUPLICATE_SEQUENCE_NUMBER", false, ""),

@@ -15,6 +15,9 @@ const LOOKED_AT: i64 = 1000;
 const REMEMBERED: usize = 100_000;
 /// How long replicas may take for a record, in milliseconds: less than a connection waits for an answer.
 const REPLICAS_MS: i32 = 8_000;
+/// A server hangs up at a request of more than 100 MiB, unless it is told otherwise; the rest is for what is
+/// around a message.
+const REQUEST_MAX: usize = (100 << 20) - 4096;
 /// The server has this batch already: it was sent again.
 const DUPLICATE: i16 = 46;
 /// The server knows this sender no longer, or has lost records of it.
@@ -115,6 +118,11 @@ impl Producer {
         self.look(at)?;
         if self.origins.known.contains(origin) {
             return Ok(());
+        }
+        if body.len() + key.map_or(0, <[u8]>::len) > REQUEST_MAX {
+            let why =
+                format!("{} bytes are more than a request may have (socket.request.max.bytes)", body.len());
+            return Err(Error::Kafka { what: self.cluster.part(number(at)), why, passes: false });
         }
         let sender = Sender { id: self.id, epoch: self.epoch, sequence: self.partitions[at].sequence };
         let batch = batch(sender, time_ms, origin, [key, Some(body)]);

@@ -65,13 +65,18 @@ pub(crate) fn batch(sender: Sender, time_ms: i64, origin: &str, [key, body]: [Op
     summed.i32(sender.sequence);
     summed.length(1);
     summed.part(Some(&record.0));
+    sealed(0, &summed.0)
+}
+
+/// A batch that begins at this offset, of the part of it that has a checksum.
+pub(crate) fn sealed(base: i64, summed: &[u8]) -> Vec<u8> {
     let mut rest = Writer::default();
     rest.i32(-1);
     rest.i8(MAGIC);
-    rest.0.extend(sum(&summed.0).to_be_bytes());
-    rest.0.extend(summed.0);
+    rest.0.extend(sum(summed).to_be_bytes());
+    rest.0.extend(summed);
     let mut batch = Writer::default();
-    batch.i64(0);
+    batch.i64(base);
     batch.bytes(&rest.0);
     batch.0
 }
@@ -267,7 +272,7 @@ fn record(base: i64, bytes: &[u8]) -> Option<Record> {
 mod tests {
     use std::io::Write;
 
-    use super::{Aborted, Batches, Record, Sender, batch, sum};
+    use super::{Aborted, Batches, Record, Sender, batch, sealed, sum};
     use crate::kafka::wire::Writer;
 
     fn read(from: i64, bytes: &[u8], aborted: Aborted) -> Result<(Vec<i64>, i64), &'static str> {
@@ -285,15 +290,7 @@ mod tests {
         summed.0.extend([0; 6]);
         summed.i32(count);
         summed.0.extend(packed);
-        let mut rest = Writer::default();
-        rest.i32(0);
-        rest.i8(2);
-        rest.0.extend(sum(&summed.0).to_be_bytes());
-        rest.0.extend(summed.0);
-        let mut batch = Writer::default();
-        batch.i64(base);
-        batch.bytes(&rest.0);
-        batch.0
+        sealed(base, &summed.0)
     }
 
     fn records(bodies: &[&str]) -> Vec<u8> {

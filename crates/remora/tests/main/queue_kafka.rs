@@ -66,7 +66,8 @@ impl Kafka {
     }
 
     fn run(folder: &Path, ports: [u16; 4]) -> Child {
-        let script = "\"$@\" > log 2>&1 & daemon=$!; read line; kill -9 $daemon; wait $daemon";
+        let script =
+            "\"$@\" > log 2>&1 & exec 2> /dev/null; daemon=$!; read line; kill -9 $daemon; wait $daemon";
         let daemon = java(folder, &["kafka.Kafka", "conf"]);
         let mut keeper = Command::new("sh");
         keeper.args(["-c", script, "kafka"]).arg(daemon.get_program()).args(daemon.get_args());
@@ -124,6 +125,28 @@ impl Kafka {
         lines.lines().map(str::to_owned).collect()
     }
 
+    /// Sends a request, with its header, and returns the answer.
+    fn ask(&self, asked: &[u8]) -> std::io::Result<Vec<u8>> {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.ports[0]))?;
+        socket.write_all(&u32::try_from(asked.len()).unwrap().to_be_bytes())?;
+        socket.write_all(asked)?;
+        let mut length = [0; 4];
+        socket.read_exact(&mut length)?;
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        socket.read_exact(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Says that a group has come to offset 1 of a topic's first partition, with a note.
+    fn commit(&self, group: &str, topic: &str, note: &str) {
+        let text = |text: &str| [&u16::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
+        let head = [&[0, 8, 0, 5, 0, 0, 0, 0, 0, 0][..], &text(group), &[0xff; 4], &text(""), &[0, 0, 0, 1]]
+            .concat();
+        let parts =
+            [&text(topic)[..], &[0, 0, 0, 1, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 0, 1], &text(note)].concat();
+        assert!(self.ask(&[head, parts].concat()).unwrap().ends_with(&[0, 0]));
+    }
+
     /// How many offsets the partitions of a topic have given: three at most. None while it is not there.
     fn sum(&self, topic: &str) -> i64 {
         let mut asked = vec![0, 2, 0, 2, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1, 0];
@@ -134,17 +157,7 @@ impl Kafka {
             asked.extend([0, 0, 0, partition]);
             asked.extend([0xff; 8]);
         }
-        let ask = || -> std::io::Result<Vec<u8>> {
-            let mut socket = TcpStream::connect(("127.0.0.1", self.ports[0]))?;
-            socket.write_all(&u32::try_from(asked.len()).unwrap().to_be_bytes())?;
-            socket.write_all(&asked)?;
-            let mut length = [0; 4];
-            socket.read_exact(&mut length)?;
-            let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-            socket.read_exact(&mut answer)?;
-            Ok(answer)
-        };
-        let Ok(answer) = ask() else { return 0 };
+        let Ok(answer) = self.ask(&asked) else { return 0 };
         // Three partitions, each with index, error, time and offset.
         let partitions = answer[answer.len() - 3 * 22..].chunks(22);
         let offset = |part: &[u8]| i64::from_be_bytes(*part.last_chunk().unwrap());
@@ -423,7 +436,7 @@ fn what_kafka_refuses_is_named() {
     tells(at("kafka", "plain:s3@", 0), &["leave out user:password@"]);
     tells(at("kafka", "plain:s3@", 1), &["Authentication failed"]);
     tells(at("kafka", "scram:s3@", 1), &["Authentication failed"]);
-    tells(at("kafka", "other:s3%3Acret@", 1), &["TOPIC_AUTHORIZATION_FAILED", "needs READ or WRITE"]);
+    tells(at("kafka", "other:s3%3Acret@", 1), &["TOPIC_AUTHORIZATION_FAILED", "needs READ on the topic"]);
     tells(at("kafka", "plain:s3%3Acret@", 2), &["(kafka+tls://)"]);
     tells(at("kafka+tls", "plain:s3%3Acret@", 2), &["TLS", "UnknownIssuer"]);
     does(&server, &["DELETE FROM shop.jobs", "INSERT INTO shop.jobs VALUES (2, REPEAT('x', 2000000))"]);
@@ -459,6 +472,46 @@ fn who_logs_in_to_kafka_may_write() {
         ended(command.arg("--once").env("SSL_CERT_FILE", &pem)).exits(0).says(&["1 row forwarded"]);
         assert_eq!(kafka.sum("logins"), sent);
     }
+}
+
+/// Its messages have the numbers of others that came before.
+#[test]
+fn a_topic_that_is_made_anew_counts_anew() {
+    if !Kafka::is_here("a_topic_that_is_made_anew_counts_anew") {
+        return;
+    }
+    let (server, kafka) = (start(), Kafka::shared());
+    does(&server, &["CREATE TABLE shop.in (v INT NOT NULL) ENGINE=QUEUE"]);
+    let (here, there, brokers) = (url(&server), kafka.url(), kafka.server());
+    let receive = || ended(forward(&[&there, "anew", &here, "shop.in"]).args(["--once", "--consumer", "c"]));
+    kafka.make("anew", 1, &[]);
+    kafka.produce("anew", &[], "{\"v\":1}\n{\"v\":2}\n");
+    receive().exits(0).says(&["2 rows received"]);
+    kafka.tool("TopicCommand", &["--bootstrap-server", &brokers, "--delete", "--topic", "anew"], "");
+    until("it is gone", || kafka.sum("anew") == 0);
+    kafka.make("anew", 1, &[]);
+    kafka.produce("anew", &[], "{\"v\":3}\n{\"v\":4}\n");
+    // What the cluster knows of the one before is of no use.
+    kafka.commit("c", "anew", "00000000000000000000000000000000");
+    receive().exits(0).says(&["2 rows received"]);
+    assert_eq!(count(&server, "shop.in"), 4);
+    // What was deleted before it came is told.
+    kafka.produce("anew", &[], "{\"v\":5}\n{\"v\":6}\n");
+    let deleted = r#"{"version":1,"partitions":[{"topic":"anew","partition":0,"offset":3}]}"#;
+    std::fs::write(kafka.folder.path().join("deleted"), deleted).unwrap();
+    kafka.tool(
+        "DeleteRecordsCommand",
+        &["--bootstrap-server", &brokers, "--offset-json-file", "deleted"],
+        "",
+    );
+    receive()
+        .exits(1)
+        .says(&["partition 0 of the topic anew: messages 2 to 2 were deleted before they came"]);
+    let group = ["--bootstrap-server", &brokers, "--group", "c", "--topic", "anew"];
+    let reset = [&group[..], &["--reset-offsets", "--to-earliest", "--execute"]].concat();
+    kafka.tool("consumer.group.ConsumerGroupCommand", &reset, "");
+    receive().exits(0).says(&["1 row received"]);
+    assert_eq!(count(&server, "shop.in"), 5);
 }
 
 /// What passes is waited for: fewer replicas than the topic asks for.

@@ -178,7 +178,7 @@ pub(crate) fn run_and_tell<L>(
         let Some(mut linked) = link.take() else { break stopped() };
         match run(&mut linked, &mut moved) {
             Ok(ended) => break ended,
-            Err(error) if is_gone(&error) => report.say(&format!("{error:#}; trying again")),
+            Err(error) if is_gone(&error) => report.say(&format!("{}; trying again", report::told(&error))),
             Err(error) => return Err(error),
         }
         // Before another one is made: what it owns goes back.
