@@ -1,7 +1,7 @@
 //! Kafka: records in the partitions of a topic.
 //!
-//! [`Producer`] sends rows, and [`Consumer`] reads records. Both connect by themselves to the servers that lead
-//! the partitions.
+//! [`Producer`] sends rows, and [`Consumer`] reads records. Both connect by themselves to the servers that
+//! lead the partitions.
 
 mod address;
 mod cluster;

@@ -1,8 +1,8 @@
 //! Message brokers that rows of a queue go to and come from: NATS with JetStream, and [`kafka`].
 //!
-//! [`Address`] says where a server of NATS is, [`Link`] is a connection to it, and [`Stream`] and [`Consumer`]
-//! are what JetStream keeps. Calls block, and have a time limit. [`Error::is_gone`] tells when to connect
-//! again.
+//! [`Address`] says where a server of NATS is, [`Link`] is a connection to it, and [`Stream`] and
+//! [`Consumer`] are what JetStream keeps. Calls block, and have a time limit. [`Error::is_gone`] tells when
+//! to connect again.
 
 mod address;
 mod jetstream;

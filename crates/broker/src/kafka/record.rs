@@ -83,7 +83,7 @@ pub(crate) fn sealed(base: i64, summed: &[u8]) -> Vec<u8> {
 
 fn sum(bytes: &[u8]) -> u32 {
     // It has 32 bits.
-    (crc_fast::checksum(Crc32Iscsi, bytes) & u64::from(u32::MAX)) as u32
+    u32::try_from(crc_fast::checksum(Crc32Iscsi, bytes)).unwrap_or_default()
 }
 
 /// Transactions that were aborted: who sent each, and the offset of its first record.

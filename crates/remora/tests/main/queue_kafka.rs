@@ -172,8 +172,8 @@ impl Drop for Kafka {
     }
 }
 
-/// A port that no connection gets by itself. One that does could be connected with itself by who waits for the
-/// server.
+/// A port that the system gives to no connection. With one that it gives, who waits for the server may be
+/// connected with himself.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 20_000).unwrap();

@@ -44,13 +44,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COLUMN")]
     body: Option<String>,
 
-    /// The column whose value is the key of a message of Kafka, which says its partition [default: no keys, and
-    /// all messages go to the first partition]
+    /// The column whose value is the key of a message of Kafka, which says its partition [default: no keys,
+    /// and all messages go to the first partition]
     #[arg(long, value_name = "COLUMN")]
     key: Option<String>,
 
-    /// The name under which a broker remembers what has come: a consumer of NATS, a group of Kafka. Forwarders
-    /// from NATS with one name share the messages; those with other names get them all [default:
+    /// The name under which a broker remembers what has come: a consumer of NATS, a group of Kafka.
+    /// Forwarders from NATS with one name share the messages; those with other names get them all [default:
     /// remora_DB_TABLE]
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
