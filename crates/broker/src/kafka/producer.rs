@@ -37,14 +37,11 @@ pub struct Producer {
     origins: Origins,
 }
 
-#[derive(Default)]
 struct Partition {
     /// The number of the next record of this producer.
     sequence: i32,
     /// Up to where records were looked at.
     seen: i64,
-    /// Whether some behind that are to be looked at.
-    has_more: bool,
 }
 
 /// The rows that are there.
@@ -99,7 +96,7 @@ impl Producer {
             let begin = producer.cluster.patiently(|cluster| {
                 Ok((cluster.offset(partition, next)? - LOOKED_AT).max(cluster.offset(partition, first)?))
             })?;
-            producer.partitions.push(Partition { seen: begin, ..Partition::default() });
+            producer.partitions.push(Partition { sequence: 0, seen: begin });
             producer.look(at)?;
         }
         // They were there before.
@@ -148,11 +145,10 @@ impl Producer {
         };
         let partition = &mut self.partitions[at];
         partition.sequence = partition.sequence.wrapping_add(1) & i32::MAX;
+        // Else the next look finds what came before it, and then this one.
         if offset == partition.seen {
             partition.seen += 1;
             self.origins.add(origin);
-        } else {
-            partition.has_more = true;
         }
         Ok(())
     }
@@ -181,21 +177,18 @@ impl Producer {
             self.origins.add_all(&records);
             partition.seen = next;
             if is_at_end {
-                partition.has_more = false;
                 return Ok(());
             }
         }
     }
 
-    /// Looks at what was sent together with what others sent, so that [`Producer::doubles`] knows it.
+    /// Looks at all partitions once more, so that [`Producer::doubles`] knows what came last.
     ///
     /// # Errors
     ///
     /// The connection is lost.
     pub fn finish(&mut self) -> Result<(), Error> {
-        let open: Vec<usize> =
-            (0..self.partitions.len()).filter(|&at| self.partitions[at].has_more).collect();
-        open.into_iter().try_for_each(|at| self.look(at))
+        (0..self.partitions.len()).try_for_each(|at| self.look(at))
     }
 
     /// How many rows came twice since it began, although each was looked for: its first copy was under way
