@@ -11,6 +11,7 @@ mod message;
 mod producer;
 mod record;
 mod scram;
+mod snappy;
 mod wire;
 
 pub use address::Address;

@@ -233,6 +233,16 @@ impl Cluster {
         Ok(pieces)
     }
 
+    /// Fetches what a partition has now from an offset on, whether it is committed or not.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Cluster::fetch`].
+    pub(crate) fn fetch_one(&mut self, partition: i32, from: i64) -> Result<Piece, Error> {
+        let pieces = self.fetch(&[(partition, from)], false, Duration::ZERO)?;
+        pieces.into_iter().next().ok_or_else(|| self.nothing(partition))
+    }
+
     /// Tries something again for a while if that may help, with what is known of the cluster anew.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! Records that are sent, each once.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 use crate::Error;
 use crate::kafka::address::Address;
@@ -157,15 +156,8 @@ impl Producer {
     fn look(&mut self, at: usize) -> Result<(), Error> {
         loop {
             let seen = self.partitions[at].seen;
-            let piece = self.cluster.patiently(|cluster| {
-                let pieces = cluster.fetch(&[(number(at), seen)], false, Duration::ZERO)?;
-                let piece = pieces.into_iter().next();
-                piece.map_or_else(
-                    || check(3, &cluster.part(number(at))).map(|()| None),
-                    |piece| Ok(Some(piece)),
-                )
-            })?;
-            let Some(Piece { records, next, is_at_end, is_outside, .. }) = piece else { return Ok(()) };
+            let piece = self.cluster.patiently(|cluster| cluster.fetch_one(number(at), seen))?;
+            let Piece { records, next, is_at_end, is_outside, .. } = piece;
             let partition = &mut self.partitions[at];
             if is_outside {
                 // The oldest records are gone, as in a topic that keeps little, or the newest.

@@ -387,7 +387,7 @@ fn what_others_sent_is_read_in_every_form() {
     does(&server, &["CREATE TABLE shop.in (v INT NOT NULL) ENGINE=QUEUE"]);
     let lines = |from: u32| (from..from + 300).map(|v| format!("{{\"v\":{v}}}\n")).collect::<String>();
     kafka.make("packed", 1, &[]);
-    for (from, codec) in [(1, "gzip"), (301, "lz4"), (601, "zstd")] {
+    for (from, codec) in [(1, "gzip"), (301, "lz4"), (601, "zstd"), (901, "snappy")] {
         kafka.produce("packed", &["--compression-codec", codec], &lines(from));
     }
     // In transactions, a third of which are aborted.
@@ -401,15 +401,13 @@ fn what_others_sent_is_read_in_every_form() {
     let (here, there) = (url(&server), kafka.url());
     let receive = |topic: &str| ended(forward(&[&there, topic, &here, "shop.in"]).arg("--once"));
     for topic in ["packed", "copied"] {
-        receive(topic).exits(0).says(&["900 rows received"]);
+        receive(topic).exits(0).says(&["1200 rows received"]);
         let found = connect(server.socket()).strings("SELECT v FROM shop.in").unwrap();
         let found: Vec<u32> = found.iter().map(|row| row[0].as_ref().unwrap().parse().unwrap()).collect();
-        assert!(found.into_iter().eq(1..=900), "{topic}");
+        assert!(found.into_iter().eq(1..=1200), "{topic}");
         does(&server, &["TRUNCATE shop.in"]);
     }
-    assert!(kafka.sum("copied") > 900);
-    kafka.produce("snappy", &["--compression-codec", "snappy"], &lines(1));
-    receive("snappy").exits(1).says(&["partition 0 of the topic snappy", "compressed with snappy", "zstd"]);
+    assert!(kafka.sum("copied") > 1200);
 }
 
 #[test]
