@@ -1,6 +1,5 @@
 //! A cluster as far as one topic needs it: which server leads which partition, and connections to them.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -26,8 +25,8 @@ type Place = (String, u16);
 
 pub(crate) struct Cluster {
     address: Address,
-    links: BTreeMap<Place, Link>,
-    servers: BTreeMap<i32, Place>,
+    links: Vec<(Place, Link)>,
+    servers: Vec<(i32, Place)>,
     /// The topic.
     pub(crate) name: String,
     /// Its id. A topic that is made anew has another one, and counts its records anew.
@@ -57,8 +56,8 @@ impl Cluster {
     pub(crate) fn connect(address: &Address, topic: &str) -> Result<Cluster, Error> {
         let mut cluster = Cluster {
             address: address.clone(),
-            links: BTreeMap::new(),
-            servers: BTreeMap::new(),
+            links: Vec::new(),
+            servers: Vec::new(),
             name: topic.to_owned(),
             id: [0; 16],
             leaders: Vec::new(),
@@ -75,7 +74,11 @@ impl Cluster {
     pub(crate) fn learn(&mut self) -> Result<(), Error> {
         let asked = ask_metadata(&self.name);
         let mut places = self.address.servers.clone();
-        places.extend(self.servers.values().filter(|place| !self.address.servers.contains(place)).cloned());
+        for (_, place) in &self.servers {
+            if !places.contains(place) {
+                places.push(place.clone());
+            }
+        }
         let mut failed = None;
         for place in places {
             let learned = self.request(&place, &METADATA, &asked, Duration::ZERO).and_then(|answer| {
@@ -96,15 +99,14 @@ impl Cluster {
         let topic = format!("the topic {}", self.name);
         check(metadata.error, &topic)?;
         self.servers = metadata.servers.into_iter().map(|(id, host, port)| (id, (host, port))).collect();
-        let mut partitions = metadata.partitions;
-        partitions.sort_by_key(|partition| partition.index);
-        for partition in &partitions {
-            let what = format!("partition {} of {topic}", partition.index);
-            let gone = if partition.leader < 0 { NO_LEADER } else { 0 };
-            check(gone, &what)?;
-        }
         self.id = metadata.id;
-        self.leaders = partitions.iter().map(|partition| partition.leader).collect();
+        self.leaders.clear();
+        for number in (0..).take(metadata.partitions.len()) {
+            let found = metadata.partitions.iter().find(|partition| partition.index == number);
+            let leader = found.map(|partition| partition.leader).filter(|leader| *leader >= 0);
+            let what = || format!("partition {number} of {topic}");
+            self.leaders.push(leader.ok_or_else(|| error(NO_LEADER, &what()))?);
+        }
         match self.leaders[..] {
             [] => check(NO_LEADER, &topic),
             _ => Ok(()),
@@ -113,12 +115,12 @@ impl Cluster {
 
     fn request(&mut self, place: &Place, kind: &Kind, body: &[u8], wait: Duration) -> Result<Vec<u8>, Error> {
         // One that fails is not put back.
-        let mut link = match self.links.remove(place) {
-            Some(link) => link,
+        let mut link = match self.links.iter().position(|(known, _)| known == place) {
+            Some(at) => self.links.swap_remove(at).1,
             None => Link::connect(&self.address, &place.0, place.1)?,
         };
         let answer = link.request(kind, body, wait)?;
-        self.links.insert(place.clone(), link);
+        self.links.push((place.clone(), link));
         Ok(answer)
     }
 
@@ -141,12 +143,12 @@ impl Cluster {
 
     /// Any server that is known.
     pub(crate) fn any(&self) -> i32 {
-        self.servers.keys().next().copied().unwrap_or(-1)
+        self.servers.first().map_or(-1, |(server, _)| *server)
     }
 
     fn place(&self, server: i32) -> Result<Place, Error> {
-        match self.servers.get(&server) {
-            Some(place) => Ok(place.clone()),
+        match self.servers.iter().find(|(known, _)| *known == server) {
+            Some((_, place)) => Ok(place.clone()),
             None => Err(error(NO_LEADER, &format!("server {server} of the cluster"))),
         }
     }

@@ -1,6 +1,6 @@
 //! Records that are read, and how far they were.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -160,17 +160,23 @@ impl Consumer {
         if self.looked.elapsed() >= LOOK {
             self.look()?;
         }
-        let mut led: BTreeMap<i32, Vec<(i32, i64)>> = BTreeMap::new();
-        for ((partition, leader), place) in (0..).zip(&self.cluster.leaders).zip(&self.places) {
-            led.entry(*leader).or_default().push((partition, place.next));
-        }
-        let wait = wait / u32::try_from(led.len()).unwrap_or(1).max(1);
         self.turn = self.turn.wrapping_add(1);
-        for from in led.values_mut() {
+        let mut leaders = Vec::new();
+        for leader in &self.cluster.leaders {
+            if !leaders.contains(leader) {
+                leaders.push(*leader);
+            }
+        }
+        let wait = wait / u32::try_from(leaders.len()).unwrap_or(u32::MAX).max(1);
+        for leader in leaders {
+            let led = (0..).zip(&self.cluster.leaders).zip(&self.places);
+            let led = led.filter(|((_, of), _)| **of == leader);
+            let mut from: Vec<(i32, i64)> =
+                led.map(|((partition, _), place)| (partition, place.next)).collect();
             // A server fills its answer from the first one on.
             let first = self.turn % from.len();
             from.rotate_left(first);
-            self.fetch(from, wait)?;
+            self.fetch(&from, wait)?;
         }
         if self.ready.is_empty() {
             self.commit()?;

@@ -16,7 +16,9 @@ use crate::secure::secure;
 use crate::socket::{ANSWER, Socket, connected, is_late};
 
 /// The longest answer that is taken: more than what is fetched at once, and room for a large batch.
-const ANSWER_MAX: u64 = 256 << 20;
+const ANSWER_MAX: usize = 256 << 20;
+/// How much of one is read at once.
+const PIECE: usize = 1 << 20;
 /// The error of a server that does not know a mechanism.
 const UNSUPPORTED_MECHANISM: i16 = 33;
 
@@ -172,15 +174,17 @@ impl Link {
         self.socket.tcp().set_read_timeout(Some(wait + ANSWER))?;
         let mut length = [0; 4];
         self.socket.read_exact(&mut length)?;
-        let length = u64::from(u32::from_be_bytes(length));
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         let bad = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
         if length > ANSWER_MAX {
             return bad("it does not speak the protocol of Kafka; is it a port for TLS (kafka+tls://)?");
         }
         let mut answer = Vec::new();
-        (&mut self.socket).take(length).read_to_end(&mut answer)?;
-        if answer.len() as u64 != length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        while answer.len() < length {
+            // No more room than what has come may need.
+            let before = answer.len();
+            answer.resize(length.min(before + PIECE), 0);
+            self.socket.read_exact(&mut answer[before..])?;
         }
         let mut reader = Reader(&answer);
         let number = reader.i32();

@@ -246,8 +246,7 @@ pub(crate) fn fetched(answer: &[u8]) -> Option<(i16, Vec<Fetched<'_>>)> {
             let (high, stable, _start) = (reader.i64()?, reader.i64()?, reader.i64()?);
             let count = reader.length()?;
             let mut transaction = || Some((reader.i64()?, reader.i64()?));
-            let mut aborted = (0..count).map(|_| transaction()).collect::<Option<Aborted>>()?;
-            aborted.sort_by_key(|&(_, first)| first);
+            let aborted = (0..count).map(|_| transaction()).collect::<Option<Aborted>>()?;
             let bytes = reader.bytes()?;
             all.push(Fetched { partition, error, high, stable, aborted, bytes });
         }

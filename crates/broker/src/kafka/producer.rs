@@ -1,6 +1,6 @@
 //! Records that are sent, each once.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::kafka::address::Address;
@@ -10,8 +10,8 @@ use crate::kafka::record::{Record, Sender, batch};
 
 /// How many of the last records of each partition are looked at when a producer begins.
 const LOOKED_AT: i64 = 1000;
-/// How many origins are remembered.
-const REMEMBERED: usize = 100_000;
+/// How many origins are remembered at least.
+const REMEMBERED: usize = 50_000;
 /// How long replicas may take for a record, in milliseconds: less than a connection waits for an answer.
 const REPLICAS_MS: i32 = 8_000;
 /// A server hangs up at a request of more than 100 MiB, unless it is told otherwise; the rest is for what is
@@ -47,28 +47,30 @@ struct Partition {
 #[derive(Default)]
 struct Origins {
     known: BTreeSet<String>,
-    in_order: VecDeque<String>,
+    /// Those that came before them. They are forgotten when as many more have come.
+    older: BTreeSet<String>,
     /// Rows that came a second time.
     doubles: u64,
 }
 
 impl Origins {
-    /// Notes a row; returns whether it is new.
-    fn add(&mut self, origin: &str) -> bool {
-        let is_new = self.known.insert(origin.to_owned());
-        if is_new {
-            self.in_order.push_back(origin.to_owned());
+    fn has(&self, origin: &str) -> bool {
+        self.known.contains(origin) || self.older.contains(origin)
+    }
+
+    fn add(&mut self, origin: &str) {
+        self.known.insert(origin.to_owned());
+        if self.known.len() >= REMEMBERED {
+            self.older = std::mem::take(&mut self.known);
         }
-        if self.in_order.len() > REMEMBERED {
-            self.in_order.pop_front().map(|oldest| self.known.remove(&oldest));
-        }
-        is_new
     }
 
     fn add_all(&mut self, records: &[Record]) {
         for origin in records.iter().filter_map(|record| record.origin.as_deref()) {
-            if !self.add(origin) {
+            if self.has(origin) {
                 self.doubles += 1;
+            } else {
+                self.add(origin);
             }
         }
     }
@@ -112,7 +114,7 @@ impl Producer {
     pub fn send(&mut self, origin: &str, key: Option<&[u8]>, body: &[u8], time_ms: i64) -> Result<(), Error> {
         let at = key.map_or(0, |key| partition_of(key, self.partitions.len()));
         self.look(at)?;
-        if self.origins.known.contains(origin) {
+        if self.origins.has(origin) {
             return Ok(());
         }
         if body.len() + key.map_or(0, <[u8]>::len) > REQUEST_MAX {
@@ -208,10 +210,12 @@ mod tests {
         assert_eq!(origins.doubles, 0);
         origins.add_all(&[record(Some("a:1"))]);
         assert_eq!((origins.doubles, origins.known.len()), (1, 2));
-        for number in 3..=REMEMBERED + 2 {
+        for number in 3..2 * REMEMBERED {
             origins.add(&format!("a:{number}"));
+            assert!(origins.has("a:2") && origins.has(&format!("a:{number}")));
         }
-        assert!(!origins.known.contains("a:2") && origins.known.contains("a:3"));
-        assert_eq!(origins.known.len(), REMEMBERED);
+        origins.add("b:1");
+        assert!(!origins.has("a:2") && origins.has("b:1"));
+        assert_eq!(origins.older.len(), REMEMBERED);
     }
 }

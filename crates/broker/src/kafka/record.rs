@@ -2,7 +2,6 @@
 //!
 //! The format, which is that of Kafka 0.11 and later: <https://kafka.apache.org/documentation/#recordbatch>.
 
-use std::collections::BTreeSet;
 use std::io::Read;
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
@@ -96,7 +95,6 @@ pub(crate) struct Batches<'a> {
     /// The offset that was asked for. The first batch may begin before it.
     pub(crate) from: i64,
     pub(crate) bytes: &'a [u8],
-    /// In the order of their offsets.
     pub(crate) aborted: Aborted,
 }
 
@@ -109,7 +107,7 @@ impl Batches<'_> {
     /// Says what is wrong with the bytes, or why they can't be read.
     pub(crate) fn read(self) -> Result<(Vec<Record>, i64), &'static str> {
         let Batches { partition, from, mut bytes, mut aborted } = self;
-        let (mut records, mut next, mut rolled_back) = (Vec::new(), from, BTreeSet::new());
+        let (mut records, mut next, mut rolled_back) = (Vec::new(), from, Vec::new());
         while let Some(whole) = cut(&mut bytes)? {
             let batch = Batch::read(whole)?;
             if batch.last < from {
@@ -118,14 +116,14 @@ impl Batches<'_> {
             aborted.retain(|&(sender, first)| {
                 let begun = first <= batch.last;
                 if begun {
-                    rolled_back.insert(sender);
+                    rolled_back.push(sender);
                 }
                 !begun
             });
             next = batch.last.checked_add(1).ok_or(CORRUPT)?;
             if batch.attributes & CONTROL != 0 {
                 if batch.ends_aborted()? {
-                    rolled_back.remove(&batch.sender);
+                    rolled_back.retain(|sender| *sender != batch.sender);
                 }
                 continue;
             }
