@@ -4,8 +4,6 @@
 
 use std::io::Read;
 
-use crc_fast::CrcAlgorithm::Crc32Iscsi;
-
 use crate::kafka::snappy;
 use crate::kafka::wire::{Reader, Writer};
 
@@ -81,10 +79,28 @@ pub(crate) fn sealed(base: i64, summed: &[u8]) -> Vec<u8> {
     batch.0
 }
 
+/// CRC-32C. Messages are few and short: that of the library would be as much code as all the rest of this
+/// file.
 fn sum(bytes: &[u8]) -> u32 {
-    // It has 32 bits.
-    u32::try_from(crc_fast::checksum(Crc32Iscsi, bytes)).unwrap_or_default()
+    let next = |sum: u32, byte: &u8| SUMS[((sum ^ u32::from(*byte)) & 0xff) as usize] ^ (sum >> 8);
+    !bytes.iter().fold(!0, next)
 }
+
+/// The sum of each byte.
+static SUMS: [u32; 256] = {
+    let mut sums = [0; 256];
+    let (mut byte, mut number) = (0, 0);
+    while byte < 256 {
+        let (mut sum, mut bit) = (number, 0);
+        while bit < 8 {
+            sum = if sum & 1 == 1 { sum >> 1 ^ 0x82f6_3b78 } else { sum >> 1 };
+            bit += 1;
+        }
+        sums[byte] = sum;
+        (byte, number) = (byte + 1, number + 1);
+    }
+    sums
+};
 
 /// Transactions that were aborted: who sent each, and the offset of its first record.
 pub(crate) type Aborted = Vec<(i64, i64)>;
