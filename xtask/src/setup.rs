@@ -21,13 +21,17 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for tests that are left out without them: Galera clusters, a broker, and examples in Python.
-const FOR_ALL: [(&str, &str); 4] = [
+/// Required for tests that are left out without them: Galera clusters, brokers, and examples in Python.
+const FOR_ALL: [(&str, &str); 5] = [
     ("nats-server", "nats-server"),
+    ("java", "openjdk-17-jre-headless"),
     ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
     ("/usr/lib/python3/dist-packages/pymysql/__init__.py", "python3-pymysql"),
     ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),
 ];
+
+/// The version of Kafka.
+const KAFKA: &str = "4.4.0";
 
 /// Required to build the queue engine.
 const ENGINE: [(&str, &str); 3] =
@@ -98,7 +102,41 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             install(product.fetchers())?;
             sandbox::fetch(&places, product, &mut |line| println!("{line}"))?;
         }
+        bring_kafka(&places.cache)?;
     }
+    Ok(())
+}
+
+/// The libraries of a broker and of its programs, which tests use as other clients. Java finds its way
+/// through a folder.
+fn bring_kafka(cache: &Path) -> Result<()> {
+    let (to, stage) = (cache.join("kafka"), cache.join("kafka.new"));
+    if to.join(format!("kafka_2.13-{KAFKA}.jar")).is_file() {
+        return Ok(());
+    }
+    install(&[("mvn", "maven")])?;
+    for folder in [&to, &stage].into_iter().filter(|folder| folder.exists()) {
+        std::fs::remove_dir_all(folder)?;
+    }
+    std::fs::create_dir_all(&stage)?;
+    let needs = ["kafka_2.13", "kafka-tools"].map(|name| {
+        format!(
+            "<dependency><groupId>org.apache.kafka</groupId><artifactId>{name}</artifactId><version>{KAFKA}</version>\
+             </dependency>"
+        )
+    });
+    let project = format!(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>remora</groupId><artifactId>kafka</artifactId>\
+         <version>1</version><packaging>pom</packaging><dependencies>{}</dependencies></project>",
+        needs.concat()
+    );
+    std::fs::write(stage.join("pom.xml"), project)?;
+    println!("Kafka {KAFKA}: mvn downloads 54 MB, unless it has them");
+    let mut copy = Command::new("mvn");
+    copy.args(["-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-DincludeScope=runtime"]);
+    crate::run(copy.arg("-DoutputDirectory=jars").current_dir(&stage))?;
+    std::fs::rename(stage.join("jars"), &to)?;
+    std::fs::remove_dir_all(&stage)?;
     Ok(())
 }
 

@@ -51,36 +51,18 @@ impl Address {
         }
         let (login, place) =
             rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
-        let (host, port) = match place.strip_prefix('[') {
-            Some(rest) => {
-                let (host, rest) =
-                    rest.split_once(']').ok_or(Error::BadUrl("an IPv6 address ends with ]"))?;
-                (host, rest.strip_prefix(':').or(rest.is_empty().then_some("")))
-            }
-            None => {
-                let (host, port) = place.split_once(':').unwrap_or((place, ""));
-                (host, Some(port).filter(|port| !port.contains(':')))
-            }
-        };
-        let port = match port.ok_or(Error::BadUrl("write an IPv6 address as [::1]"))? {
-            "" => PORT,
-            port => port.parse().map_err(|_| Error::BadUrl("the port is not a number from 1 to 65535"))?,
-        };
-        if host.is_empty() {
-            return Err(Error::BadUrl("it names no host"));
-        }
+        let (host, port) = host_and_port(place, PORT)?;
         let (user, secret) = match login.map(|login| login.split_once(':').ok_or(login)) {
             None => (None, None),
             Some(Ok((user, password))) => (Some(decode(user)?), Some(decode(password)?)),
             Some(Err(token)) => (None, Some(decode(token)?)),
         };
-        Ok(Address { host: host.to_owned(), port, tls, user, secret, trusted: None })
+        Ok(Address { host, port, tls, user, secret, trusted: None })
     }
 
     /// The server as messages name it: no password.
     pub(crate) fn shown(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        format!("nats://{host}:{}", self.port)
+        format!("nats://{}", shown(&self.host, self.port))
     }
 }
 
@@ -90,8 +72,35 @@ impl std::fmt::Debug for Address {
     }
 }
 
+/// Reads `host`, `host:port` or `[address]:port`.
+pub(crate) fn host_and_port(place: &str, port: u16) -> Result<(String, u16), Error> {
+    let (host, written) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or(Error::BadUrl("an IPv6 address ends with ]"))?;
+            (host, rest.strip_prefix(':').or(rest.is_empty().then_some("")))
+        }
+        None => {
+            let (host, written) = place.split_once(':').unwrap_or((place, ""));
+            (host, Some(written).filter(|written| !written.contains(':')))
+        }
+    };
+    let port = match written.ok_or(Error::BadUrl("write an IPv6 address as [::1]"))? {
+        "" => port,
+        port => port.parse().map_err(|_| Error::BadUrl("the port is not a number from 1 to 65535"))?,
+    };
+    if host.is_empty() {
+        return Err(Error::BadUrl("it names no host"));
+    }
+    Ok((host.to_owned(), port))
+}
+
+/// A host and its port, as messages name them.
+pub(crate) fn shown(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// Decodes `%40` and the like.
-fn decode(text: &str) -> Result<String, Error> {
+pub(crate) fn decode(text: &str) -> Result<String, Error> {
     const BAD: Error = Error::BadUrl("% must be followed by two hexadecimal digits; write % itself as %25");
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::link::{ACKNOWLEDGE, ANSWER, Link, NEXT};
+use crate::link::{ACKNOWLEDGE, Link, NEXT};
+use crate::socket::ANSWER;
 
 /// Whether a text is a subject: words with dots between them. `*` stands for a word and `>` for the last
 /// words, if such wildcards are allowed.

@@ -1,7 +1,6 @@
 //! A connection to a server of NATS.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -10,10 +9,9 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::address::Address;
 use crate::protocol::{Message, Operation, parse};
-use crate::secure::{Secure, secure};
+use crate::secure::secure;
+use crate::socket::{ANSWER, Socket, connected, is_late};
 
-/// How long a server may take to answer.
-pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
 /// What the subject begins with to which a delivery is acknowledged, and the one that asks for a delivery.
@@ -21,34 +19,6 @@ pub(crate) const ACKNOWLEDGE: &str = "$JS.ACK.";
 pub(crate) const NEXT: &str = "$JS.API.CONSUMER.MSG.NEXT.";
 /// The number of the one subscription.
 const OURS: u32 = 1;
-
-enum Socket {
-    Plain(TcpStream),
-    Secure(Box<Secure>),
-}
-
-impl Socket {
-    fn tcp(&self) -> &TcpStream {
-        match self {
-            Socket::Plain(socket) => socket,
-            Socket::Secure(secure) => &secure.sock,
-        }
-    }
-
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Plain(socket) => socket.read(into),
-            Socket::Secure(secure) => secure.read(into),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Socket::Plain(socket) => socket.write_all(bytes),
-            Socket::Secure(secure) => secure.write_all(bytes).and_then(|()| secure.flush()),
-        }
-    }
-}
 
 /// A connection. Whoever keeps one idle calls [`Link::keep`] now and then: a server ends a connection on
 /// which its questions are not answered for minutes.
@@ -73,10 +43,7 @@ impl Link {
     pub fn connect(address: &Address) -> Result<Link, Error> {
         let server = address.shown();
         let io = |source| Error::Io { server: server.clone(), source };
-        let socket = connected(address).map_err(io)?;
-        socket.set_nodelay(true).map_err(io)?;
-        socket.set_read_timeout(Some(ANSWER)).map_err(io)?;
-        socket.set_write_timeout(Some(ANSWER)).map_err(io)?;
+        let socket = connected(&address.host, address.port).map_err(io)?;
         let mut random = [0; 12];
         SystemRandom::new().fill(&mut random).map_err(|_| io(io::Error::other("no random bytes")))?;
         let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -101,7 +68,8 @@ impl Link {
                 return Err(Error::Tls { server: self.server.clone(), why });
             }
             let socket = self.socket.tcp().try_clone().map_err(|error| self.io(error))?;
-            let secure = secure(address, socket).map_err(|error| match error {
+            let trusted = address.trusted.as_deref();
+            let secure = secure(&address.host, trusted, socket).map_err(|error| match error {
                 Ok(error) => self.io(error),
                 Err(why) => Error::Tls { server: self.server.clone(), why },
             })?;
@@ -244,26 +212,11 @@ impl Link {
     }
 
     fn protocol(&self, what: &'static str) -> Error {
-        Error::Protocol { server: self.server.clone(), what }
+        Error::Protocol { server: self.server.clone(), protocol: "NATS", what }
     }
-}
-
-fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Whether a complaint means only that this connection is over.
 fn is_of_the_connection(why: &str) -> bool {
     ["Stale Connection", "Slow Consumer", "Server Shutdown"].contains(&why)
-}
-
-fn connected(address: &Address) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for place in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&place, ANSWER) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
 }

@@ -9,16 +9,18 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::Address;
-
 /// An encrypted connection.
 pub(crate) type Secure = StreamOwned<ClientConnection, TcpStream>;
 
 /// Shakes hands on a connection, and checks the server's certificate. The error says what went wrong, or it
 /// is the connection's own.
-pub(crate) fn secure(address: &Address, mut socket: TcpStream) -> Result<Secure, Result<io::Error, String>> {
-    let config = config(address.trusted.as_deref()).map_err(Err)?;
-    let name = ServerName::try_from(address.host.clone()).map_err(|error| Err(error.to_string()))?;
+pub(crate) fn secure(
+    host: &str,
+    trusted: Option<&Path>,
+    mut socket: TcpStream,
+) -> Result<Secure, Result<io::Error, String>> {
+    let config = config(trusted).map_err(Err)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| Err(error.to_string()))?;
     let mut connection =
         ClientConnection::new(Arc::new(config), name).map_err(|error| Err(error.to_string()))?;
     while connection.is_handshaking() {

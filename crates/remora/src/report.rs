@@ -145,13 +145,7 @@ impl Report {
     /// Prints the last message of a command that failed.
     pub(crate) fn error(&self, error: &anyhow::Error, exit: Exit) {
         self.end();
-        // A cause whose text its parent repeats is printed once.
-        let mut text = String::new();
-        for part in error.chain().map(ToString::to_string) {
-            if !text.contains(&part) {
-                text = if text.is_empty() { part } else { format!("{text}: {part}") };
-            }
-        }
+        let text = told(error);
         if self.is_json() {
             let line = json!({"message_type": "error", "message": text, "exit_code": exit.code()});
             self.message(&line).ok();
@@ -331,6 +325,17 @@ pub(crate) fn rows(number: u64) -> String {
 pub(crate) fn size(bytes: u64) -> String {
     let number = short(as_f64(bytes));
     if number.contains(' ') { format!("{number}B") } else { format!("{number} B") }
+}
+
+/// An error with its causes. One whose text its parent repeats is left out.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for part in error.chain().map(ToString::to_string) {
+        if !text.contains(&part) {
+            text = if text.is_empty() { part } else { format!("{text}: {part}") };
+        }
+    }
+    text
 }
 
 /// `0:08`, `12:34`, `1:02:03`

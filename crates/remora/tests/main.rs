@@ -79,6 +79,8 @@ mod pruned;
 mod queue;
 #[path = "main/queue_broker.rs"]
 mod queue_broker;
+#[path = "main/queue_kafka.rs"]
+mod queue_kafka;
 #[path = "main/queue_mend.rs"]
 mod queue_mend;
 #[path = "main/real_store.rs"]

@@ -3,6 +3,7 @@
 mod bench;
 mod column;
 mod drop;
+mod feed;
 mod forward;
 mod insert;
 mod list;
@@ -40,6 +41,9 @@ const EXAMPLES: &str = "EXAMPLES
   remora queue forward unix:///a.sock shop.jobs nats://broker orders.new
   remora queue forward nats://broker orders.new unix:///b.sock shop.jobs
       rows become messages of a stream, and messages become rows
+  remora queue forward unix:///a.sock shop.jobs kafka://broker orders --key customer
+  remora queue forward kafka://broker orders unix:///b.sock shop.jobs
+      the same with a topic of Kafka
   remora queue tail shop.jobs                 rows as they come; nothing is taken
   remora queue tail shop.jobs --all --once    what is there now, also rows that somebody owns
   remora queue bench shop --connections 10    how fast a server is, on a scratch table";

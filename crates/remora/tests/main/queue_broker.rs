@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::queue::{count, start, url};
 use crate::support::{Ended, Running, connect, remora, skipped, until};
 
-const ORDERS: &str = "CREATE TABLE shop.jobs (v INT NOT NULL, body LONGTEXT) ENGINE=QUEUE";
+pub(crate) const ORDERS: &str = "CREATE TABLE shop.jobs (v INT NOT NULL, body LONGTEXT) ENGINE=QUEUE";
 
 /// A server of NATS. It ends with its test, also if that is killed.
 struct Broker {
@@ -145,19 +145,19 @@ impl Drop for Broker {
     }
 }
 
-fn forward(places: &[&str]) -> Command {
+pub(crate) fn forward(places: &[&str]) -> Command {
     let mut command = remora(Path::new("/"));
     command.args(["queue", "forward"]).args(places).args(["--no-defaults", "-uroot"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn does(server: &Sandbox, statements: &[&str]) {
+pub(crate) fn does(server: &Sandbox, statements: &[&str]) {
     let mut session = connect(server.socket());
     statements.iter().for_each(|statement| drop(session.execute(statement).unwrap()));
 }
 
-fn ended(command: &mut Command) -> Ended {
+pub(crate) fn ended(command: &mut Command) -> Ended {
     Ended::of(&command.output().unwrap())
 }
 

@@ -9,6 +9,7 @@ use server::catalogue::filled_columns;
 use server::{Session, TableName, quote_name};
 
 /// A column of a queue, and how to transfer its values without loss.
+#[derive(Clone)]
 pub(crate) struct Column {
     pub(crate) name: String,
     /// Its type as SQL writes it.
@@ -18,7 +19,7 @@ pub(crate) struct Column {
     kind: Kind,
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 enum Kind {
     Number,
     Float,

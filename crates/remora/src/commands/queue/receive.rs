@@ -6,25 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use broker::{Address, Consumer, Delivery, Link, Stream};
 use serde_json::value::RawValue;
 use server::{Session, TableName, Target, quote_name};
 
 use super::column::{Column, columns};
+use super::feed::{Feed, Incoming};
 use super::insert::{insert_from, must_be_destination};
-use super::publish::{Messages, column_named};
-use super::relay::run_and_tell;
+use super::publish::{Broker, Messages, column_named};
+use super::relay::{Moved, run_and_tell};
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
 
 /// How long the broker waits for a message before it is asked whether to continue.
 const WAIT: Duration = Duration::from_secs(1);
-/// After so many messages the queue is told which numbers will not come again, and forgets them.
-const FORGET_EACH: u64 = 1000;
 
 /// Source and destination.
 pub(crate) struct Receipt {
-    pub(crate) from: Address,
+    pub(crate) from: Broker,
     pub(crate) messages: Messages,
     /// The name under which the broker remembers what has come.
     pub(crate) consumer: String,
@@ -38,17 +36,14 @@ pub(crate) struct Receipt {
 impl Receipt {
     pub(crate) fn run_and_tell(&self, report: &Report) -> Result<Exit> {
         let connect = || Receiver::connect(self);
-        run_and_tell("received", &self.stop, report, connect, |receiver, rows| receiver.run(self, rows))
+        run_and_tell("received", &self.stop, report, connect, |receiver, moved| receiver.run(self, moved))
     }
 }
 
 /// Both connections. The queue notes which message of which stream a row is, in the same record of its log as
 /// the row: so each arrives exactly once, however often it is delivered.
 struct Receiver {
-    link: Link,
-    consumer: Consumer,
-    /// The stream, as the queue knows senders: 32 hexadecimal digits.
-    source: String,
+    feed: Feed,
     session: Session,
     into: TableName,
     columns: Vec<Column>,
@@ -67,56 +62,45 @@ impl Receiver {
         let columns: Vec<Column> = columns.into_iter().filter(|column| !column.filled).collect();
         let columns = match &receipt.messages.body {
             None => columns,
-            Some(name) => vec![column_named(columns, name)?],
+            Some(name) => vec![column_named("--body", &columns, name)?.clone()],
         };
-        let mut link = Link::connect(&receipt.from)?;
-        let stream = Stream::of(&mut link, &receipt.messages.subject)?;
-        let consumer = Consumer::open(&mut link, &stream, &receipt.consumer)?;
-        let identity = blake3::hash(format!("nats {} {}", stream.name, stream.created).as_bytes());
-        let source: String = identity.to_hex().chars().take(32).collect();
+        let feed = Feed::connect(&receipt.from, &receipt.messages, &receipt.consumer)?;
         let (into, is_value) = (receipt.into.clone(), receipt.messages.body.is_some());
-        Ok(Receiver { link, consumer, source, session, into, columns, is_value })
+        Ok(Receiver { feed, session, into, columns, is_value })
     }
 
     /// Moves messages until it is stopped, or with `once` until there are none.
-    fn run(&mut self, receipt: &Receipt, rows: &mut u64) -> Result<Exit> {
-        let (mut floor, mut told) = (self.consumer.floor(&mut self.link)?, 0);
+    fn run(&mut self, receipt: &Receipt, moved: &mut Moved) -> Result<Exit> {
         let mut wait = if receipt.once { Duration::ZERO } else { WAIT };
         while !receipt.stop.load(Ordering::Relaxed) {
             // At the end another forwarder may still have a message that comes back.
-            let Some(delivery) = self.consumer.next(&mut self.link, wait)? else {
-                if receipt.once && self.consumer.is_done(&mut self.link)? {
+            let Some(incoming) = self.feed.next(wait, &receipt.messages)? else {
+                if receipt.once && self.feed.is_done()? {
                     return Ok(Exit::Done);
                 }
                 wait = WAIT;
                 continue;
             };
-            let number = delivery.sequence;
-            let origin = format!("{}:{number}:{}", self.source, floor.min(number));
-            let inserted = self.insert(&delivery, &origin);
+            let inserted = self.insert(&incoming);
             if let Err(error) = inserted {
-                self.consumer.give_back(&mut self.link, &delivery)?;
-                let message = format!("message {number} of {}", receipt.messages.subject);
-                return Err(error.context(message));
+                self.feed.give_back(&incoming)?;
+                return Err(error.context(incoming.shown));
             }
-            self.consumer.acknowledge(&mut self.link, &delivery)?;
-            *rows += 1;
-            told += 1;
-            if told % FORGET_EACH == 0 {
-                floor = self.consumer.floor(&mut self.link)?;
-            }
+            self.feed.acknowledge(&incoming)?;
+            moved.rows += 1;
         }
-        self.link.flush()?;
+        self.feed.finish()?;
         Ok(stopped())
     }
 
-    fn insert(&mut self, delivery: &Delivery, origin: &str) -> Result<()> {
+    fn insert(&mut self, incoming: &Incoming) -> Result<()> {
         let (mut names, mut literals) = (Vec::new(), Vec::new());
         if let (true, [column]) = (self.is_value, self.columns.as_slice()) {
             names.push(quote_name(&column.name));
-            literals.push(column.bytes(&delivery.body));
+            literals.push(incoming.body.as_deref().map_or("NULL".to_owned(), |body| column.bytes(body)));
         } else {
-            let object: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&delivery.body)
+            let body = incoming.body.as_deref().context("it only says that its key is gone (a tombstone)")?;
+            let object: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(body)
                 .context("it is no object of JSON; --body COLUMN takes messages as they are")?;
             for (name, value) in &object {
                 let folded = name.to_lowercase();
@@ -130,6 +114,6 @@ impl Receiver {
         }
         let (names, literals) = (names.join(", "), literals.join(", "));
         let insert = format!("INSERT INTO {} ({names}) VALUES ({literals})", self.into);
-        insert_from(&mut self.session, origin, &insert)
+        insert_from(&mut self.session, &incoming.origin, &insert)
     }
 }

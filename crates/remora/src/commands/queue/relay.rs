@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use broker::Address;
 use progress::{Progress, count};
 use serde_json::json;
 use server::{Session, TableName, Target};
 
 use super::column::{Column, columns};
 use super::insert::Inserts;
-use super::publish::{Messages, Publisher};
+use super::publish::{Broker, Messages, Publisher};
 use super::rows::must_be_queue;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
@@ -51,7 +50,7 @@ pub(crate) enum To {
     /// To a queue on this server.
     Queue(Target, TableName),
     /// To a broker.
-    Subject(Address, Messages),
+    Subject(Broker, Messages),
 }
 
 /// A place that rows go to, connected.
@@ -66,8 +65,8 @@ impl To {
             To::Queue(target, into) => {
                 Destination::Queue(Inserts::connect(target, source, [queue, into], columns)?)
             }
-            To::Subject(address, messages) => {
-                Destination::Subject(Publisher::connect(address, messages, columns)?)
+            To::Subject(broker, messages) => {
+                Destination::Subject(Publisher::connect(broker, messages, columns)?)
             }
         })
     }
@@ -96,6 +95,30 @@ impl Destination {
             Destination::Subject(publisher) => publisher.keep(),
         }
     }
+
+    /// Looks whether the last rows came twice.
+    fn finish(&mut self) -> Result<()> {
+        match self {
+            Destination::Queue(_) => Ok(()),
+            Destination::Subject(publisher) => publisher.finish(),
+        }
+    }
+
+    /// How many rows came twice: a queue takes none again.
+    fn doubles(&self) -> u64 {
+        match self {
+            Destination::Queue(_) => 0,
+            Destination::Subject(publisher) => publisher.doubles(),
+        }
+    }
+}
+
+/// What has moved.
+#[derive(Default)]
+pub(crate) struct Moved {
+    pub(crate) rows: u64,
+    /// Rows that came twice, which the destination could not prevent.
+    pub(crate) doubles: u64,
 }
 
 /// Which rows move.
@@ -118,7 +141,7 @@ impl Route {
     pub(crate) fn run_and_tell(&self, done: &str, report: &Report) -> Result<Exit> {
         // The owned row goes back with a connection that is lost, and is sent again: the destination knows
         // whether it has arrived.
-        run_and_tell(done, &self.stop, report, || self.connect(), |relay, rows| relay.run(self, rows))
+        run_and_tell(done, &self.stop, report, || self.connect(), |relay, moved| relay.run(self, moved))
     }
 
     /// Connects, and refuses what cannot be relayed.
@@ -140,22 +163,22 @@ impl Route {
 }
 
 /// Moves rows with connections that are made anew when they are lost, until it is stopped or there are none.
-/// Says how many rows moved; `done` is what was done with them.
+/// Says how many rows moved, and how many of them came twice; `done` is what was done with them.
 pub(crate) fn run_and_tell<L>(
     done: &str,
     stop: &AtomicBool,
     report: &Report,
     connect: impl Fn() -> Result<L>,
-    run: impl Fn(&mut L, &mut u64) -> Result<Exit>,
+    run: impl Fn(&mut L, &mut Moved) -> Result<Exit>,
 ) -> Result<Exit> {
     let began = Instant::now();
-    let mut rows = 0;
+    let mut moved = Moved::default();
     let mut link = Some(connect()?);
     let ended = loop {
         let Some(mut linked) = link.take() else { break stopped() };
-        match run(&mut linked, &mut rows) {
+        match run(&mut linked, &mut moved) {
             Ok(ended) => break ended,
-            Err(error) if is_gone(&error) => report.say(&format!("{error:#}; trying again")),
+            Err(error) if is_gone(&error) => report.say(&format!("{}; trying again", report::told(&error))),
             Err(error) => return Err(error),
         }
         // Before another one is made: what it owns goes back.
@@ -163,10 +186,19 @@ pub(crate) fn run_and_tell<L>(
         link = reconnect(stop, &connect)?;
     };
     let seconds = began.elapsed().as_secs_f64();
+    let Moved { rows, doubles } = moved;
     if report.is_json() {
-        report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
+        let summary =
+            json!({ "message_type": "summary", "rows": rows, "doubles": doubles, "seconds": seconds });
+        report.message(&summary)?;
     } else {
         report.note(&format!("{} {done} in {}", count(rows, "row"), report::clock(seconds)));
+        if doubles > 0 {
+            report.note(&format!(
+                "{} came twice: a copy was still under way when its forwarder was killed",
+                count(doubles, "row")
+            ));
+        }
     }
     Ok(ended)
 }
@@ -194,7 +226,16 @@ pub(crate) struct Relay {
 
 impl Relay {
     /// Moves rows until it is stopped, or with `once` until there are none.
-    fn run(&mut self, route: &Route, rows: &mut u64) -> Result<Exit> {
+    fn run(&mut self, route: &Route, moved: &mut Moved) -> Result<Exit> {
+        let ended = self.run_rows(route, &mut moved.rows).and_then(|ended| {
+            self.destination.finish()?;
+            Ok(ended)
+        });
+        moved.doubles += self.destination.doubles();
+        ended
+    }
+
+    fn run_rows(&mut self, route: &Route, rows: &mut u64) -> Result<Exit> {
         let wait =
             format!("queue_wait({}, {})", self.taken(route, ""), if route.rows.once { 0 } else { WAIT_S });
         // Each wait also ends the previous row, which the destination has by then.

@@ -1,0 +1,102 @@
+//! Where a cluster is.
+
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::address::{decode, host_and_port, shown};
+
+/// The port of Kafka.
+const PORT: u16 = 9092;
+
+/// Servers of a cluster of Kafka, and who connects.
+#[derive(Clone)]
+pub struct Address {
+    /// Names or addresses, with ports. One is enough: it knows the others.
+    pub servers: Vec<(String, u16)>,
+    /// Whether connections are encrypted.
+    pub tls: bool,
+    /// User and password, if the cluster asks for them.
+    pub login: Option<(String, String)>,
+    /// A file with the certificates of those who may have signed the servers'; none: the public authorities.
+    pub trusted: Option<PathBuf>,
+}
+
+impl Address {
+    /// Whether a text names a cluster of Kafka, rightly or not.
+    pub fn is_meant(text: &str) -> bool {
+        ["kafka://", "kafka+tls://"].iter().any(|scheme| text.starts_with(scheme))
+    }
+
+    /// Reads `kafka://host`, with `user:password@` before the host, `:port` after it, and more hosts behind
+    /// commas. With `kafka+tls://` connections are encrypted.
+    ///
+    /// # Errors
+    ///
+    /// It has another form; the text is not repeated.
+    pub fn parse(text: &str) -> Result<Address, Error> {
+        let (scheme, rest) = text.split_once("://").ok_or(Error::BadUrl("it has no ://"))?;
+        let tls = match scheme {
+            "kafka" => false,
+            "kafka+tls" => true,
+            _ => return Err(Error::BadUrl("it must start with kafka:// or kafka+tls://")),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains(['/', '?', '#']) {
+            return Err(Error::BadUrl(
+                "only hosts and ports come after it; the topic is an argument of its own",
+            ));
+        }
+        let (login, places) =
+            rest.rsplit_once('@').map_or((None, rest), |(login, places)| (Some(login), places));
+        let servers = places.split(',').map(|place| host_and_port(place, PORT)).collect::<Result<_, _>>()?;
+        let login = match login.map(|login| login.split_once(':')) {
+            None => None,
+            Some(Some((user, password))) => Some((decode(user)?, decode(password)?)),
+            Some(None) => return Err(Error::BadUrl("a login is user:password@")),
+        };
+        Ok(Address { servers, tls, login, trusted: None })
+    }
+
+    /// A server as messages name it.
+    pub(crate) fn shown(&self, host: &str, port: u16) -> String {
+        format!("{}://{}", if self.tls { "kafka+tls" } else { "kafka" }, shown(host, port))
+    }
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.servers.iter().try_for_each(|(host, port)| write!(to, "{} ", self.shown(host, *port)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Address;
+
+    #[test]
+    fn urls_say_where_and_who() {
+        let read = |text: &str| {
+            let found = Address::parse(text).unwrap();
+            (found.servers, found.tls, found.login)
+        };
+        let host = |host: &str, port: u16| (host.to_owned(), port);
+        assert_eq!(read("kafka://a"), (vec![host("a", 9092)], false, None));
+        let login = Some(("u@x".to_owned(), "p:%".to_owned()));
+        let both = vec![host("a", 1), host("::1", 9092)];
+        assert_eq!(read("kafka+tls://u%40x:p:%25@a:1,[::1]/"), (both, true, login));
+        for wrong in [
+            "b",
+            "nats://b",
+            "kafka://",
+            "kafka://b/orders",
+            "kafka://b,",
+            "kafka://b:x",
+            "kafka://s3cret@b",
+            "kafka://u:%zz@b",
+        ] {
+            let why = Address::parse(wrong).unwrap_err().to_string();
+            assert!(!why.contains("//b") && !why.contains("s3"), "{why}");
+        }
+        assert!(!format!("{:?}", Address::parse("kafka://u:s3cret@b").unwrap()).contains("s3cret"));
+    }
+}
