@@ -17,6 +17,8 @@ mod binlog;
 mod boot;
 #[path = "main/byte.rs"]
 mod byte;
+#[path = "main/children.rs"]
+mod children;
 #[path = "main/concurrent.rs"]
 mod concurrent;
 #[path = "main/crash.rs"]
@@ -101,6 +103,8 @@ mod size;
 mod ssh;
 #[path = "main/stat.rs"]
 mod stat;
+#[path = "main/story.rs"]
+mod story;
 #[path = "main/table.rs"]
 mod table;
 #[path = "main/target.rs"]

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use anyhow::Result;
+use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Body, Change, Event};
 use binlog::row::{self, Row};
@@ -24,6 +25,56 @@ pub(crate) struct AskedRow<'a> {
     pub(crate) change: Change,
 }
 
+/// An event with rows, of which some may be asked for.
+pub(crate) struct RowsEvent<'a> {
+    pub(crate) rows: &'a Rows<'a>,
+    pub(crate) table: &'a Rc<Table>,
+    /// The body of its TABLE_MAP.
+    pub(crate) described: &'a [u8],
+    choice: Choice,
+    filter: &'a Filter,
+    place: String,
+}
+
+impl RowsEvent<'_> {
+    /// Takes all rows, and whether they are asked for. `table` is the table, of which more may be known.
+    pub(crate) fn each(
+        &self,
+        table: &Table,
+        mut take: impl FnMut(&Row<'_>, bool) -> Result<()>,
+    ) -> Result<()> {
+        for row in row::rows(self.rows, table, self.place.as_str())? {
+            let row = row?;
+            let is_asked = match &self.choice {
+                Choice::Columns(columns) => self.filter.has_row(&row, columns)?,
+                Choice::Not | Choice::Nameless => false,
+            };
+            take(&row, is_asked)?;
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of a transaction that is read again.
+pub(crate) trait Reread {
+    /// An event, before the rows of it that are asked for.
+    fn event(&mut self, _event: &RowsEvent<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// A row that is asked for.
+    fn row(&mut self, asked: &AskedRow<'_>) -> Result<()>;
+}
+
+/// Only the rows.
+struct RowsOnly<F>(F);
+
+impl<F: FnMut(&AskedRow<'_>) -> Result<()>> Reread for RowsOnly<F> {
+    fn row(&mut self, asked: &AskedRow<'_>) -> Result<()> {
+        self.0(asked)
+    }
+}
+
 /// Reads transactions again.
 pub(crate) struct Again<'a> {
     files: &'a [LogFile],
@@ -42,24 +93,33 @@ impl<'a> Again<'a> {
     pub(crate) fn rows(
         &mut self,
         whole: &Transaction,
-        mut take: impl FnMut(&AskedRow<'_>) -> Result<()>,
+        take: impl FnMut(&AskedRow<'_>) -> Result<()>,
     ) -> Result<()> {
-        feed::again(whole, self.files, |event, _| self.event(event, &mut take))
+        self.events(whole, &mut RowsOnly(take))
     }
 
-    fn event(&mut self, event: &Event<'_>, take: &mut impl FnMut(&AskedRow<'_>) -> Result<()>) -> Result<()> {
+    /// The events with rows too.
+    pub(crate) fn events(&mut self, whole: &Transaction, take: &mut impl Reread) -> Result<()> {
+        feed::again(whole, self.files, |event, _| self.event(event, take))
+    }
+
+    fn event(&mut self, event: &Event<'_>, take: &mut impl Reread) -> Result<()> {
         // A transaction describes the tables of its rows itself, so nothing of another one is used here.
         if self.tables.take(event, |table| drop(self.known.complete(table)))?.is_some() {
             return Ok(());
         }
         let Body::Rows(rows) = event.parse()? else { return Ok(()) };
-        if let Some(table) = self.tables.get(rows.table_id)
-            && let Choice::Columns(columns) = self.choices.of(&table)
-        {
-            for row in row::rows(&rows, &table, event.place())? {
-                let row = row?;
-                if self.filter.has_row(&row, &columns)? {
-                    take(&AskedRow { row, table: &table, change: rows.change })?;
+        if let Some(table) = self.tables.get(rows.table_id) {
+            let choice = self.choices.of(&table);
+            let described = self.tables.described(rows.table_id).unwrap_or_default();
+            let (table, filter, place) = (&table, self.filter, event.place());
+            take.event(&RowsEvent { rows: &rows, table, described, choice: choice.clone(), filter, place })?;
+            if let Choice::Columns(columns) = choice {
+                for row in row::rows(&rows, table, event.place())? {
+                    let row = row?;
+                    if self.filter.has_row(&row, &columns)? {
+                        take.row(&AskedRow { row, table, change: rows.change })?;
+                    }
                 }
             }
         }

@@ -18,14 +18,14 @@ use crate::support::{Ended, Running, on_products, places, products, remora, star
 pub(crate) struct Scene {
     product: Product,
     pub(crate) folder: TempDir,
-    server: Sandbox,
-    session: Session,
+    pub(crate) server: Sandbox,
+    pub(crate) session: Session,
 }
 
 /// Where the original was once.
 #[derive(Debug)]
 pub(crate) struct Moment {
-    gtid: String,
+    pub(crate) gtid: String,
     position: String,
     pub(crate) sums: BTreeMap<String, String>,
 }

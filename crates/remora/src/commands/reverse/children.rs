@@ -1,0 +1,359 @@
+//! Rows that foreign keys deleted or changed along with those of a transaction, which no log has. A private
+//! server on a copy of the data is brought to just before the transaction. Then it applies the transaction
+//! event by event, and is asked after each what became of the rows that refer to those of the event. Nothing of
+//! that is committed; the next step is made from the archived log.
+
+mod apply;
+mod graph;
+mod notes;
+mod own;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use binlog::event::Change;
+use binlog::event::rows::Rows;
+use binlog::event::table::Table;
+use binlog::row::Row;
+use progress::Progress;
+use server::{TableName, quote_name};
+use tempfile::TempDir;
+
+use self::apply::Apply;
+use self::graph::{ForeignKey, Graph};
+use self::notes::{Cause, Notes};
+use self::own::OwnLog;
+use super::form::{Form, Obstacle};
+use super::statement;
+use crate::boot::need::Needs;
+use crate::boot::{self, Files, Wanted};
+use crate::commands;
+use crate::history::{
+    Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Walk, logged, names, slot,
+};
+use crate::past::{Goal, Log, Past, Steps};
+use crate::report::Report;
+use crate::repository::Named;
+use crate::stop;
+
+/// InnoDB tells again how much a transaction has changed when it was not asked for 0.1 s (`trx0i_s.cc`).
+const TOLD_ANEW: Duration = Duration::from_millis(150);
+
+/// Where a copy of the data comes from.
+pub(super) struct Origin {
+    pub(super) named: Named,
+    pub(super) generation: Option<u64>,
+    pub(super) log: Log,
+}
+
+/// The transactions that are asked for: where the first and the last begin, and all servers in the log.
+#[derive(Default)]
+struct Span {
+    ends: Option<(Place, Place)>,
+    servers: BTreeSet<u32>,
+}
+
+impl Take for Span {
+    fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()> {
+        self.servers.insert(whole.server_id);
+        if asked == Asked::Yes && !whole.tables.is_empty() {
+            let first = self.ends.map_or(whole.start, |(first, _)| first);
+            self.ends = Some((first, whole.start));
+        }
+        Ok(())
+    }
+}
+
+/// The private server.
+pub(super) struct Children<'a> {
+    // Dropped in this order: the server ends before its files go.
+    apply: Apply,
+    notes: Notes,
+    own: OwnLog,
+    steps: Steps,
+    files: Files,
+    _work: TempDir,
+    /// Where the first transaction begins that is asked for.
+    first: Place,
+    /// The tables that were found sound.
+    checked: BTreeSet<TableName>,
+    open: Option<Open>,
+    stop: &'a AtomicBool,
+    report: &'a Report,
+}
+
+/// The transaction that is looked at.
+struct Open {
+    /// The tables that hang together with its rows, as they are defined at that moment.
+    tables: BTreeMap<TableName, Rc<innodb::table::Table>>,
+    known: Known,
+    /// The most rows that InnoDB should have changed.
+    changes: u64,
+}
+
+impl<'a> Children<'a> {
+    /// Starts the server, on the generation before the first transaction that is asked for. `None` if none is.
+    /// The data are put into a new folder in `work` if they can't be mounted.
+    pub(super) fn start(
+        Origin { named, generation, log }: Origin,
+        (filter, known): (&Filter, &Known),
+        work: &Path,
+        (stop, report): (&'a AtomicBool, &'a Report),
+    ) -> Result<Option<Children<'a>>> {
+        let mut span = Span::default();
+        let files: Vec<LogFile> = log.files.clone();
+        // What is wrong with the log is told when it is read again.
+        Walk::new(&files, filter, known, &mut span, &Report::new(false, true)).all()?;
+        let Some((first, last)) = span.ends else { return Ok(None) };
+        let file = files.get(first.file).map(|path| names::file(path)).unwrap_or_default();
+        let goal = Goal::Position(file, first.at);
+        let past = Past::find_in((&named, generation, true), &goal, log, report)?;
+        let generation = Some(past.generation);
+        let needs = Needs::of(&named.repository, generation)?;
+        let given = needs.options(&[])?;
+        let wanted = Wanted { data_folder: None, product: None, options: &given, work: Some(work) };
+        let folder = wanted.work_folder()?;
+        let work = folder.path();
+        report.phase("opening the backup", None);
+        let (_, files) = boot::readable(
+            &named,
+            generation,
+            (work, commands::cores(), !needs.has_outside()),
+            stop,
+            report,
+        )?;
+        report.phase("recovering", None);
+        let data = boot::data(&files, wanted)?;
+        boot::refuse_outside(&data)?;
+        let options: Vec<String> = boot::FRUGAL
+            .map(str::to_owned)
+            .into_iter()
+            .chain(own::options(work)?)
+            .chain(given.iter().cloned())
+            .collect();
+        let wanted = Wanted { options: &options, ..wanted };
+        let steps = past.steps((&data, work), (last.file, &span.servers), wanted, (stop, report))?;
+        let notes = Notes::new(steps.session()?)?;
+        let own = OwnLog::open(work)?;
+        let apply = Apply::new(steps.session()?, &own.described)?;
+        let (checked, open) = (BTreeSet::new(), None);
+        Ok(Some(Children {
+            apply,
+            notes,
+            own,
+            steps,
+            files,
+            _work: folder,
+            first,
+            checked,
+            open,
+            stop,
+            report,
+        }))
+    }
+
+    /// A transaction of the log is behind us.
+    pub(super) fn passes(&mut self, whole: &Transaction) {
+        if whole.start >= self.first {
+            self.steps.count(whole);
+        }
+    }
+
+    /// Brings the server to just before a transaction that is asked for.
+    pub(super) fn begin(&mut self, whole: &Transaction) -> Result<()> {
+        let name =
+            |schema: &str, table: &str| TableName { schema: schema.to_owned(), table: table.to_owned() };
+        let of = |changes: &[Change]| -> BTreeSet<TableName> {
+            let tables = whole.tables.iter();
+            let tables = tables.filter(|table| {
+                changes.iter().any(|change| table.rows.get(slot(*change)).is_some_and(|rows| *rows > 0))
+            });
+            tables.map(|table| name(&table.schema, &table.name)).collect()
+        };
+        let taking = of(&[Change::Update, Change::Delete]);
+        if taking.is_empty() {
+            return Ok(());
+        }
+        self.steps.go(self.stop, self.report)?;
+        self.report.phase("looking for rows that foreign keys took along", None);
+        let graph = self.notes.look()?;
+        if graph.below(&taking).is_empty() {
+            return Ok(());
+        }
+        let mut all = of(&[Change::Insert, Change::Update, Change::Delete]);
+        all.extend(whole.others.iter().map(|table| name(&table.schema, &table.name)));
+        let mut wanted = graph.below(&all);
+        wanted.extend(all.into_iter().filter(|table| graph.to(table).any(ForeignKey::acts)));
+        let (known, tables) = self.defined(&wanted)?;
+        let unchecked: Vec<TableName> =
+            tables.keys().filter(|table| !self.checked.contains(table)).cloned().collect();
+        self.steps.check(&unchecked, self.stop, self.report)?;
+        self.checked.extend(unchecked);
+        self.notes.begin(&tables)?;
+        self.apply.begin()?;
+        self.open = Some(Open { tables, known, changes: 0 });
+        Ok(())
+    }
+
+    /// The definitions of tables.
+    fn defined(
+        &mut self,
+        wanted: &BTreeSet<TableName>,
+    ) -> Result<(Known, BTreeMap<TableName, Rc<innodb::table::Table>>)> {
+        let mut text = String::new();
+        for table in wanted {
+            let definition = self.notes.session().definition(table)?;
+            text.push_str(&format!("USE {};\n{definition};\n", quote_name(&table.schema)));
+        }
+        let known = Known::of(text);
+        let mut tables = BTreeMap::new();
+        for table in wanted {
+            let definition = known.by_name(&table.schema, &table.table);
+            let definition = definition.with_context(|| format!("{table} has no definition"))?;
+            let understood = definition
+                .map_err(|why| anyhow::anyhow!("the definition of {table} is not understood: {why}"))?;
+            tables.insert(table.clone(), understood);
+        }
+        Ok((known, tables))
+    }
+
+    /// Applies an event of the transaction, and gives the rows that foreign keys took along with those of it
+    /// that are asked for: those that must come back last are first.
+    pub(super) fn event(
+        &mut self,
+        event: &RowsEvent<'_>,
+        mut take: impl FnMut(&AskedRow<'_>, &Form) -> Result<()>,
+    ) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let name = TableName { schema: event.table.schema.clone(), table: event.table.name.clone() };
+        if !open.tables.contains_key(&name) {
+            return Ok(());
+        }
+        let table = open.table(event.table, &name)?;
+        let mut seeds = Seeds::new(self.notes.graph(), (&name, &table), event.rows);
+        let form = Form::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, &name))?;
+        let factor = if event.rows.change == Change::Update { 2 } else { 1 };
+        event.each(&table, |row, is_asked| {
+            open.changes += factor;
+            seeds.add(row, is_asked, (&form, &table)).map_err(|obstacle| refusal(&obstacle, &name))
+        })?;
+        let Some(cause) = seeds.cause.filter(|_| !seeds.tuples.is_empty()) else {
+            return self.apply.event(event);
+        };
+        let columns: Vec<&str> = form.columns.iter().map(|column| column.name.as_str()).collect();
+        self.notes.seed((&name, &columns.join(", ")), &seeds.tuples, cause)?;
+        let levels = self.notes.follow(cause)?;
+        self.apply.event(event)?;
+        open.changes += self.notes.observe(levels, cause)?;
+        let mut forms: BTreeMap<&TableName, (Rc<Table>, Form)> = BTreeMap::new();
+        let Children { notes, own, .. } = self;
+        own.read(|own, change, row| {
+            let Some(name) = notes.original(&own.schema, &own.name) else { return Ok(()) };
+            if !forms.contains_key(name) {
+                let table =
+                    Table { schema: name.schema.clone(), name: name.table.clone(), ..Table::clone(own) };
+                let form = Form::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, name))?;
+                forms.insert(name, (Rc::new(table), form));
+            }
+            let Some((table, form)) = forms.get(name) else { return Ok(()) };
+            take(&AskedRow { row, table, change }, form)
+        })
+    }
+
+    /// Takes back what was applied, when the transaction is at its end. Fails if InnoDB changed more rows than
+    /// were found.
+    pub(super) fn end(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        if !stop::pause(TOLD_ANEW, self.stop) {
+            return Err(block::Error::Stopped.into());
+        }
+        let changed = self.notes.session().value(&format!(
+            "SELECT trx_rows_modified FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id = {}",
+            self.apply.id()
+        ))?;
+        let changed: u64 = changed.map_or(Ok(0), |text| text.parse())?;
+        ensure!(
+            changed <= open.changes,
+            "foreign keys changed more rows along than were found ({changed} changes, and {} are known); restore --tables --before \
+             gives the tables as they were",
+            open.changes
+        );
+        self.apply.end()?;
+        self.notes.end()
+    }
+
+    /// Whether a block of the backup that was needed is damaged.
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(&self.files, Files::Lazy(lazy) if lazy.shelf.is_damaged())
+    }
+}
+
+impl Open {
+    /// A table of the log, with all that the copy knows of it.
+    fn table(&self, logged_table: &Table, name: &TableName) -> Result<Table> {
+        let Some(defined) = self.tables.get(name) else { bail!("{name} is not known") };
+        let mut table = logged_table.clone();
+        let is_same = logged(defined).count() == table.columns.len()
+            && table
+                .columns
+                .iter()
+                .zip(logged(defined))
+                .all(|(own, defined)| own.name.as_ref().is_none_or(|name| *name == defined.name));
+        ensure!(
+            is_same,
+            "{name} has other columns in the log than in the copy at that moment: is the archive of this server? restore --tables \
+             --before gives it as it was"
+        );
+        self.known.complete(&mut table);
+        Ok(table)
+    }
+}
+
+/// The rows of an event from which foreign keys are followed.
+struct Seeds {
+    cause: Option<Cause>,
+    /// The columns that foreign keys which act on updates refer to, from 0 on.
+    referred: Vec<usize>,
+    /// The values, and whether the row is asked for.
+    tuples: Vec<(String, bool)>,
+}
+
+impl Seeds {
+    fn new(graph: &Graph, (name, table): (&TableName, &Table), rows: &Rows<'_>) -> Seeds {
+        let keys: Vec<&ForeignKey> = graph.to(name).collect();
+        let cause = match rows.change {
+            Change::Delete if keys.iter().any(|key| key.acts_on_delete()) => Some(Cause::Delete),
+            Change::Update if keys.iter().any(|key| key.acts_on_update()) => Some(Cause::Update),
+            _ => None,
+        };
+        let names = keys.iter().filter(|key| key.acts_on_update()).flat_map(|key| &key.columns);
+        let place = |wanted: &String| {
+            table.columns.iter().position(|column| column.name.as_ref().is_some_and(|name| name == wanted))
+        };
+        let referred = names.filter_map(|(_, column)| place(column)).collect();
+        Seeds { cause, referred, tuples: Vec::new() }
+    }
+
+    fn add(&mut self, row: &Row<'_>, is_asked: bool, (form, table): (&Form, &Table)) -> Result<(), Obstacle> {
+        let (Some(cause), Some(before)) = (self.cause, row.before) else { return Ok(()) };
+        if let (Cause::Update, Some(after)) = (cause, row.after) {
+            let is_other = |at: &usize| {
+                let after = after.cell(*at);
+                after.is_some_and(|after| before.cell(*at).is_none_or(|before| before.bytes != after.bytes))
+            };
+            if !self.referred.iter().any(is_other) {
+                return Ok(());
+            }
+        }
+        self.tuples.push((statement::values(form, table, &before)?, is_asked));
+        Ok(())
+    }
+}
+
+fn refusal(obstacle: &Obstacle, name: &TableName) -> anyhow::Error {
+    anyhow::anyhow!("{name}: {}; {}", obstacle.what, obstacle.help)
+}
