@@ -227,7 +227,7 @@ impl<'a> Past<'a> {
 
     /// Starts a server on the data of the generation, in a folder `work` of its own on their file system, that can
     /// be brought to the moment and to later ones, up to the archived file number `last`. `servers` are those of
-    /// the log up to there.
+    /// the log up to there; `more` are options that the server needs besides.
     ///
     /// # Errors
     /// What the server says, and [`block::Error::Stopped`].
@@ -235,7 +235,7 @@ impl<'a> Past<'a> {
         mut self,
         (data, work): (&Path, &Path),
         (last, servers): (usize, &BTreeSet<u32>),
-        wanted: Wanted<'_>,
+        (wanted, more): (Wanted<'_>, Vec<String>),
         (stop, report): (&AtomicBool, &Report),
     ) -> Result<Steps> {
         let (Reached { position, found }, _) = self.begin(data, wanted, stop, report)?;
@@ -248,7 +248,8 @@ impl<'a> Past<'a> {
         Apart::new(data, &work)?;
         let servers = servers.union(&found.servers).copied().collect();
         let replay = Replay { work, files, from: position.1, servers };
-        Steps::start(replay, (data, wanted), (found.way, first))
+        let options: Vec<String> = more.into_iter().chain(wanted.options.iter().cloned()).collect();
+        Steps::start(replay, (data, Wanted { options: &options, ..wanted }), (found.way, first))
     }
 
     /// Recovers the data, proves that they are of the archived history, and finds the way from there. Returns

@@ -129,14 +129,15 @@ impl<'a> Children<'a> {
         report.phase("recovering", None);
         let data = boot::data(&files, wanted)?;
         boot::refuse_outside(&data)?;
-        let options: Vec<String> = boot::FRUGAL
-            .map(str::to_owned)
-            .into_iter()
-            .chain(own::options(work)?)
-            .chain(given.iter().cloned())
-            .collect();
+        let options: Vec<String> =
+            boot::FRUGAL.map(str::to_owned).into_iter().chain(given.iter().cloned()).collect();
         let wanted = Wanted { options: &options, ..wanted };
-        let steps = past.steps((&data, work), (last.file, &span.servers), wanted, (stop, report))?;
+        let steps = past.steps(
+            (&data, work),
+            (last.file, &span.servers),
+            (wanted, own::options(work)?),
+            (stop, report),
+        )?;
         let notes = Notes::new(steps.session()?)?;
         let own = OwnLog::open(work)?;
         let apply = Apply::new(steps.session()?, &own.described)?;

@@ -60,6 +60,7 @@ impl Notes {
         // It must see what another session has not committed.
         session.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")?;
         session.execute(&format!("CREATE DATABASE {SCHEMA}"))?;
+        session.execute(&format!("USE {SCHEMA}"))?;
         Ok(Notes { session, graph: Graph::default(), tables: Vec::new() })
     }
 
@@ -234,8 +235,12 @@ impl Notes {
         let columns = table.columns.join(", ");
         let first = table.key.first().cloned().unwrap_or_default();
         let changeable = self.changeable(table);
-        let differ = changeable.iter().map(|column| format!("NOT (BINARY a.{column} <=> BINARY b.{column})"));
-        let is_other: Vec<String> = [format!("a.{first} IS NULL")].into_iter().chain(differ).collect();
+        // Each key that sets columns to NULL changes the row by itself, perhaps before another deletes it.
+        let nulling = self.above(table).filter(|key| self.may_null(key)).flat_map(|key| key.columns.first());
+        let nulling = nulling
+            .map(|(column, _)| quote_name(column))
+            .map(|column| format!("(b.{column} IS NOT NULL AND (a.{first} IS NULL OR a.{column} IS NULL))"));
+        let changed: Vec<String> = [format!("(a.{first} IS NULL)")].into_iter().chain(nulling).collect();
         let texts = [
             format!(
                 "INSERT INTO {after} ({columns}) SELECT {} FROM {} c JOIN {before} b ON {} WHERE b.{LEVEL} > 0",
@@ -249,9 +254,9 @@ impl Notes {
         ];
         let counted = match cause {
             Cause::Delete => format!(
-                "SELECT COUNT(*) FROM {before} b LEFT JOIN {after} a ON {} WHERE b.{LEVEL} > 0 AND ({})",
-                table.same("a", "b"),
-                is_other.join(" OR ")
+                "SELECT IFNULL(SUM({}), 0) FROM {before} b LEFT JOIN {after} a ON {} WHERE b.{LEVEL} > 0",
+                changed.join(" + "),
+                table.same("a", "b")
             ),
             // Another primary key is two changes to InnoDB.
             Cause::Update => format!("SELECT 2 * COUNT(*) FROM {before} WHERE {LEVEL} > 0"),
@@ -273,6 +278,14 @@ impl Notes {
     fn is_moved(&self, table: &Noted) -> bool {
         let mut columns = self.above(table).filter(|key| key.acts_on_update()).flat_map(|key| &key.columns);
         columns.any(|(own, _)| table.key.contains(&quote_name(own)))
+    }
+
+    /// Whether a key may set its columns to NULL when rows are deleted: it says so, or it follows what another
+    /// key sets to NULL.
+    fn may_null(&self, key: &ForeignKey) -> bool {
+        let nulled = self.at(&key.parent).map(|parent| self.changeable(parent)).unwrap_or_default();
+        let follows = key.columns.iter().any(|(_, column)| nulled.contains(&quote_name(column)));
+        key.acts_on_delete() && !key.deletes() || key.acts_on_update() && follows
     }
 
     /// The columns, outside of the primary key, that foreign keys may change.
@@ -300,7 +313,7 @@ impl Notes {
             }
             let changeable = self.changeable(table);
             if !changeable.is_empty() {
-                // All of them, so that none gets a value by itself.
+                // The others too, as in `kept`.
                 let set = table.columns.iter().map(|column| match changeable.contains(column) {
                     true => format!("o.{column} = IF(a.{column} IS NULL, NULL, o.{column})"),
                     false => format!("o.{column} = o.{column}"),
@@ -340,6 +353,13 @@ impl Noted {
         columns.collect::<Vec<_>>().join(", ")
     }
 
+    /// Assignments that leave all columns as they are, so that none gets a value by itself (ON UPDATE
+    /// CURRENT_TIMESTAMP).
+    fn kept(&self, prefix: &str, table: &str) -> String {
+        let columns = self.columns.iter().map(|column| format!("{prefix}{column} = {table}.{column}"));
+        columns.collect::<Vec<_>>().join(", ")
+    }
+
     /// The condition that two rows have the same primary key.
     fn same(&self, one: &str, other: &str) -> String {
         let parts = self.key.iter().map(|column| format!("{one}.{column} = {other}.{column}"));
@@ -367,23 +387,25 @@ fn step(key: &ForeignKey, (parent, child): (&Noted, &Noted), level: u32, is_gone
         "INSERT INTO {before} ({}, {LEVEL}, {GONE}, {ASKED}) SELECT {}, {level}, {}, p.{ASKED} \
          FROM {} c JOIN {above} p ON {} WHERE p.{LEVEL} = {level} - 1 AND p.{GONE} = {} \
          ON DUPLICATE KEY UPDATE {LEVEL} = IF({before}.{LEVEL} = 0, 0, {level}), \
-         {GONE} = GREATEST({before}.{GONE}, VALUES({GONE})), {ASKED} = GREATEST({before}.{ASKED}, VALUES({ASKED}))",
+         {GONE} = GREATEST({before}.{GONE}, VALUES({GONE})), {ASKED} = GREATEST({before}.{ASKED}, VALUES({ASKED})), {}",
         child.columns.join(", "),
         child.of("c"),
         u8::from(is_gone && key.deletes()),
         child.name,
         refers(key, (parent, child)),
         u8::from(is_gone),
+        child.kept("", &before),
     )
 }
 
 /// Rows come back behind all that they refer to.
 fn later(key: &ForeignKey, (parent, child): (&Noted, &Noted), level: u32) -> String {
     format!(
-        "UPDATE {} c JOIN {} p ON {} SET c.{LEVEL} = {level} \
+        "UPDATE {} c JOIN {} p ON {} SET c.{LEVEL} = {level}, {} \
          WHERE p.{LEVEL} = {level} - 1 AND p.{GONE} = 1 AND c.{LEVEL} BETWEEN 1 AND {level} - 1",
         child.before(),
         parent.before(),
         refers(key, (parent, child)),
+        child.kept("c.", "c"),
     )
 }
