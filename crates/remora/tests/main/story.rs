@@ -41,7 +41,7 @@ const TABLES: [&str; 6] = [
     "CREATE TABLE app.n (id BIGINT PRIMARY KEY AUTO_INCREMENT, p BIGINT, c BIGINT, FOREIGN KEY (p) REFERENCES app.p (id) \
      ON DELETE SET NULL ON UPDATE CASCADE, FOREIGN KEY (c) REFERENCES app.c (id) ON DELETE SET NULL)",
     "CREATE TABLE app.tree (id BIGINT PRIMARY KEY AUTO_INCREMENT, p BIGINT, up BIGINT, FOREIGN KEY (p) REFERENCES app.p (id) \
-     ON DELETE CASCADE, FOREIGN KEY (up) REFERENCES app.tree (id) ON DELETE CASCADE)",
+     ON DELETE CASCADE ON UPDATE CASCADE, FOREIGN KEY (up) REFERENCES app.tree (id) ON DELETE CASCADE)",
     "CREATE TABLE app.other (id BIGINT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20))",
 ];
 
@@ -87,7 +87,7 @@ fn write(session: &mut Session, chance: &mut Chance, id: u64) -> Result<(), serv
                 "INSERT INTO app.c (p, f, d, t) VALUES ({id}, {id} / 3, {id} / 7, 'gr\u{fc}n'), ({id}, 0.1, NULL, NULL)"
             ))?;
             run(&format!(
-                "INSERT INTO app.g SELECT id, seq, RANDOM_BYTES(20) FROM app.c, seq_1_to_3 WHERE p = {id}"
+                "INSERT INTO app.g SELECT id, seq, RANDOM_BYTES(20) FROM app.c, app.seq_1_to_3 WHERE p = {id}"
             ))?;
             run(&format!("INSERT INTO app.n (p, c) SELECT p, id FROM app.c WHERE p = {id}"))?;
             run(&format!("INSERT INTO app.tree (p) VALUES ({id})"))?;
@@ -140,25 +140,29 @@ impl Story<'_> {
             for seed in seeds {
                 let (over, gate, writes) = (&over, &gate, &writes);
                 scope.spawn(move || {
-                    let (mut session, mut chance) = (connect(socket), Chance(seed));
+                    let (mut session, mut chance, _stops) = (connect(socket), Chance(seed), Stops(over));
                     while !over.load(Ordering::Relaxed) {
                         let id = this.next.fetch_add(1, Ordering::Relaxed);
                         let _between = gate.read().unwrap();
                         match write(&mut session, &mut chance, id) {
                             Ok(()) => writes.fetch_add(1, Ordering::Relaxed),
-                            // Deadlocks among writers, and locks that are waited for; at last the kill.
-                            Err(error) if error.is_retryable() => {
-                                drop(session.execute("ROLLBACK"));
+                            // The kill.
+                            Err(error) if error.is_connection_lost() => return,
+                            Err(error) => {
+                                assert!(error.is_retryable(), "{error}");
+                                session.execute("ROLLBACK").unwrap();
                                 0
                             }
-                            Err(_) => return,
                         };
                     }
                 });
             }
             let wait = |count: u64| {
                 let from = writes.load(Ordering::Relaxed);
-                until("the load goes on", || writes.load(Ordering::Relaxed) >= from + count);
+                until("the load goes on", || {
+                    assert!(!over.load(Ordering::Relaxed), "a writer has ended");
+                    writes.load(Ordering::Relaxed) >= from + count
+                });
             };
             wait(20 + early);
             this.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]);
@@ -184,6 +188,15 @@ impl Story<'_> {
         self.server.restart().unwrap();
         self.with_server(&["binlog", "repo/db", "--once"]);
         wrong
+    }
+}
+
+/// Ends the load however a part of it ends.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
