@@ -12,6 +12,7 @@ mod undo;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -93,7 +94,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let (known, filter) = (request.known()?, request.filter());
     let folder = to.map_or_else(std::env::temp_dir, folder);
     let spool = Spool::new(&folder).with_context(|| shown::path(&folder))?;
-    let stop = commands::stop_flag(report)?;
+    // Without a server there is nothing that must be ended.
+    let stop = if arguments.children { commands::stop_flag(report)? } else { Arc::default() };
     let mut undo = Undo::new(&found.files, &filter, &known, spool);
     undo.despite_ddl = arguments.despite_ddl;
     undo.sums.has_children = arguments.children;

@@ -11,7 +11,7 @@ mod own;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -28,6 +28,7 @@ use self::graph::{ForeignKey, Graph};
 use self::notes::{Cause, Notes};
 use self::own::OwnLog;
 use super::form::{Form, Obstacle};
+use super::mention::{Effect, Mention};
 use super::statement;
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
@@ -189,6 +190,7 @@ impl<'a> Children<'a> {
         all.extend(whole.others.iter().map(|table| name(&table.schema, &table.name)));
         let mut wanted = graph.below(&all);
         wanted.extend(all.into_iter().filter(|table| graph.to(table).any(ForeignKey::acts)));
+        refuse_statements(whole, &wanted)?;
         let (known, tables) = self.defined(&wanted)?;
         let unchecked: Vec<TableName> =
             tables.keys().filter(|table| !self.checked.contains(table)).cloned().collect();
@@ -235,23 +237,56 @@ impl<'a> Children<'a> {
             return Ok(());
         }
         let table = open.table(event.table, &name)?;
-        let mut seeds = Seeds::new(self.notes.graph(), (&name, &table), event.rows);
         let form = Form::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, &name))?;
-        let factor = if event.rows.change == Change::Update { 2 } else { 1 };
+        let seeds = Seeds::new(self.notes.graph(), (&name, &table), event.rows);
+        // What one of its rows takes along may be another one of them.
+        let is_single = self.notes.graph().below(&BTreeSet::from([name.clone()])).contains(&name);
+        let mut parts = vec![Part::default()];
         event.each(&table, |row, is_asked| {
-            open.changes += factor;
-            seeds.add(row, is_asked, (&form, &table)).map_err(|obstacle| refusal(&obstacle, &name))
+            if is_single {
+                parts.push(Part { data: Some(row.stored()), ..Part::default() });
+            }
+            let seed = seeds.of(row, (&form, &table)).map_err(|obstacle| refusal(&obstacle, &name))?;
+            if let Some(part) = parts.last_mut() {
+                // A changed row is another one to InnoDB if its primary key is.
+                part.changes += if event.rows.change == Change::Update { 2 } else { 1 };
+                part.seeds.extend(seed.map(|tuple| (tuple, is_asked)));
+            }
+            Ok(())
         })?;
-        let Some(cause) = seeds.cause.filter(|_| !seeds.tuples.is_empty()) else {
-            return self.apply.event(event);
+        for part in parts.iter().filter(|part| part.changes > 0) {
+            self.part((&name, &form), (event, part), seeds.cause, &mut take)?;
+        }
+        Ok(())
+    }
+
+    /// Applies a part of an event.
+    fn part(
+        &mut self,
+        (name, form): (&TableName, &Form),
+        (event, part): (&RowsEvent<'_>, &Part),
+        cause: Option<Cause>,
+        take: &mut impl FnMut(&AskedRow<'_>, &Form) -> Result<()>,
+    ) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(block::Error::Stopped.into());
+        }
+        let Children { notes, own, apply, open: Some(open), .. } = self else { return Ok(()) };
+        open.changes += part.changes;
+        let mut apply = || {
+            let data = part.data.as_deref().unwrap_or(&event.rows.data);
+            let Rows { change, table_id, flags, columns, before, after, .. } = *event.rows;
+            let rows = Rows { change, table_id, flags, columns, before, after, data: data.into() };
+            let done = apply.rows(event.described, &rows);
+            done.with_context(|| format!("the private server can't apply rows of {name}"))
         };
+        let Some(cause) = cause.filter(|_| !part.seeds.is_empty()) else { return apply() };
         let columns: Vec<&str> = form.columns.iter().map(|column| column.name.as_str()).collect();
-        self.notes.seed((&name, &columns.join(", ")), &seeds.tuples, cause)?;
-        let levels = self.notes.follow(cause)?;
-        self.apply.event(event)?;
-        open.changes += self.notes.observe(levels, cause)?;
+        notes.seed((name, &columns.join(", ")), &part.seeds, cause)?;
+        let levels = notes.follow(cause)?;
+        apply()?;
+        open.changes += notes.observe(levels, cause)?;
         let mut forms: BTreeMap<&TableName, (Rc<Table>, Form)> = BTreeMap::new();
-        let Children { notes, own, .. } = self;
         own.read(|own, change, row| {
             let Some(name) = notes.original(&own.schema, &own.name) else { return Ok(()) };
             if !forms.contains_key(name) {
@@ -314,13 +349,22 @@ impl Open {
     }
 }
 
-/// The rows of an event from which foreign keys are followed.
+/// Rows of an event that are applied at once.
+#[derive(Default)]
+struct Part {
+    /// Their images, if they are not all of the event.
+    data: Option<Vec<u8>>,
+    /// The most rows that InnoDB changes for them.
+    changes: u64,
+    /// The values of those from which foreign keys are followed, and whether they are asked for.
+    seeds: Vec<(String, bool)>,
+}
+
+/// From which rows of an event foreign keys are followed.
 struct Seeds {
     cause: Option<Cause>,
     /// The columns that foreign keys which act on updates refer to, from 0 on.
     referred: Vec<usize>,
-    /// The values, and whether the row is asked for.
-    tuples: Vec<(String, bool)>,
 }
 
 impl Seeds {
@@ -336,23 +380,38 @@ impl Seeds {
             table.columns.iter().position(|column| column.name.as_ref().is_some_and(|name| name == wanted))
         };
         let referred = names.filter_map(|(_, column)| place(column)).collect();
-        Seeds { cause, referred, tuples: Vec::new() }
+        Seeds { cause, referred }
     }
 
-    fn add(&mut self, row: &Row<'_>, is_asked: bool, (form, table): (&Form, &Table)) -> Result<(), Obstacle> {
-        let (Some(cause), Some(before)) = (self.cause, row.before) else { return Ok(()) };
-        if let (Cause::Update, Some(after)) = (cause, row.after) {
-            let is_other = |at: &usize| {
-                let after = after.cell(*at);
-                after.is_some_and(|after| before.cell(*at).is_none_or(|before| before.bytes != after.bytes))
-            };
-            if !self.referred.iter().any(is_other) {
-                return Ok(());
-            }
+    /// The values of a row before the change, if it is one of them.
+    fn of(&self, row: &Row<'_>, (form, table): (&Form, &Table)) -> Result<Option<String>, Obstacle> {
+        let (Some(cause), Some(before)) = (self.cause, row.before) else { return Ok(None) };
+        let is_other = |at: &usize| {
+            let after = row.after.and_then(|after| after.cell(*at));
+            after.is_some_and(|after| before.cell(*at).is_none_or(|before| before.bytes != after.bytes))
+        };
+        if cause == Cause::Update && !self.referred.iter().any(is_other) {
+            return Ok(None);
         }
-        self.tuples.push((statement::values(form, table, &before)?, is_asked));
-        Ok(())
+        statement::values(form, table, &before).map(Some)
     }
+}
+
+/// What a statement changed is not in the log, so nobody knows from where the foreign keys went on.
+fn refuse_statements(whole: &Transaction, tables: &BTreeSet<TableName>) -> Result<()> {
+    for said in &whole.statements {
+        let mention = Mention::of(&said.sql);
+        let is_meant = |schema: &str, table: &str| {
+            tables.iter().any(|known| known.schema == schema && known.table == table)
+        };
+        ensure!(
+            mention.effect == Effect::None || !mention.is_about(&said.schema, is_meant),
+            "a statement changed tables among which foreign keys change rows, and it is in the log instead of its rows: {}; restore \
+             --tables --before gives these tables as they were",
+            said.sql
+        );
+    }
+    Ok(())
 }
 
 fn refusal(obstacle: &Obstacle, name: &TableName) -> anyhow::Error {

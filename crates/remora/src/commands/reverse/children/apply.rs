@@ -3,10 +3,9 @@
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use binlog::event::rows::Rows;
 use binlog::statement;
 use server::Session;
-
-use crate::history::RowsEvent;
 
 /// The session.
 pub(super) struct Apply {
@@ -32,11 +31,9 @@ impl Apply {
         Ok(())
     }
 
-    /// Applies rows, and what foreign keys do along.
-    pub(super) fn event(&mut self, event: &RowsEvent<'_>) -> Result<()> {
-        self.run(&statement::rows(event.described, event.rows)).with_context(|| {
-            format!("the private server can't apply rows of {}.{}", event.table.schema, event.table.name)
-        })
+    /// Applies rows of a table, and what foreign keys do along.
+    pub(super) fn rows(&mut self, described: &[u8], rows: &Rows<'_>) -> Result<()> {
+        self.run(&statement::rows(described, rows))
     }
 
     /// Takes everything back.

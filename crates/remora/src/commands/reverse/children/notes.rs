@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use innodb::table::{Generated, KeyKind, Table};
 use server::{Session, TableName, quote_name};
 
@@ -161,15 +161,39 @@ impl Notes {
                 self.befores().map(|own| format!("EXISTS (SELECT 1 FROM {own} WHERE {LEVEL} = {level})"));
             let any: Vec<String> = any.collect();
             if self.session.value(&format!("SELECT {}", any.join(" OR ")))?.as_deref() != Some("1") {
+                self.refuse_circle(cause)?;
                 return Ok(level - 1);
             }
         }
+        Err(self.circle())
+    }
+
+    /// Refuses rows of the log that refer to rows which come back behind them.
+    fn refuse_circle(&mut self, cause: Cause) -> Result<()> {
+        for child in self.tables.iter().filter(|_| cause == Cause::Delete) {
+            for key in self.graph.of(&child.name) {
+                let Some(parent) = self.at(&key.parent) else { continue };
+                let found = self.session.value(&format!(
+                    "SELECT 1 FROM {} c JOIN {} p ON {} WHERE c.{LEVEL} = 0 AND p.{LEVEL} > 0 AND p.{GONE} = 1 LIMIT 1",
+                    child.before(),
+                    parent.before(),
+                    columns_refer(key),
+                ))?;
+                if found.is_some() {
+                    return Err(self.circle());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn circle(&self) -> anyhow::Error {
         let names: Vec<String> = self.tables.iter().map(|table| table.name.to_string()).collect();
-        bail!(
+        anyhow!(
             "rows refer to each other in a circle, so there is no order in which they can come back, in some of {}; restore --tables \
              --before gives them as they were",
             names.join(", ")
-        );
+        )
     }
 
     fn befores(&self) -> impl Iterator<Item = String> {
@@ -371,11 +395,16 @@ fn own(kind: &str, at: usize) -> String {
     format!("{SCHEMA}.{kind}{at}")
 }
 
-/// The condition that a row `c` refers to a row `p`, and is not that row.
-fn refers(key: &ForeignKey, (parent, child): (&Noted, &Noted)) -> String {
+/// The condition that a row `c` refers to a row `p`.
+fn columns_refer(key: &ForeignKey) -> String {
     let columns = key.columns.iter();
     let parts = columns.map(|(own, other)| format!("c.{} = p.{}", quote_name(own), quote_name(other)));
-    let parts = parts.collect::<Vec<_>>().join(" AND ");
+    parts.collect::<Vec<_>>().join(" AND ")
+}
+
+/// The condition that a row `c` refers to a row `p`, and is not that row.
+fn refers(key: &ForeignKey, (parent, child): (&Noted, &Noted)) -> String {
+    let parts = columns_refer(key);
     if parent.at == child.at { format!("{parts} AND NOT ({})", child.same("c", "p")) } else { parts }
 }
 
