@@ -65,17 +65,20 @@ pub(super) struct Sum {
     /// Those of them that a foreign key took along.
     pub(super) taken_along: u64,
     /// Columns, as they were.
-    columns: Vec<(Option<String>, Type)>,
+    columns: Vec<Column>,
     pub(super) has_key: bool,
 }
 
-fn columns(table: &Table) -> Vec<(Option<String>, Type)> {
+/// What the log says of a column: its name, if it says that, and its type.
+type Column = (Option<String>, Type);
+
+fn columns(table: &Table) -> Vec<Column> {
     table.columns.iter().map(|column| (column.name.clone(), column.kind)).collect()
 }
 
 /// Whether these are the columns of another table. A log may not say names.
-fn differ(one: &[(Option<String>, Type)], other: &[(Option<String>, Type)]) -> bool {
-    let is_other = |(one, other): (&(Option<String>, Type), &(Option<String>, Type))| {
+fn differ(one: &[Column], other: &[Column]) -> bool {
+    let is_other = |(one, other): (&Column, &Column)| {
         one.1 != other.1 || one.0.is_some() && other.0.is_some() && one.0 != other.0
     };
     one.len() != other.len() || one.iter().zip(other).any(is_other)
