@@ -99,21 +99,38 @@ impl Children for Scene {
 }
 
 /// Tables below `p` and `c`, in every way in which foreign keys hang together.
-const TABLES: [&str; 3] = [
+const TABLES: [&str; 9] = [
     "CREATE TABLE app.g (id INT PRIMARY KEY, c INT, FOREIGN KEY (c) REFERENCES app.c (id) ON DELETE CASCADE)",
+    "CREATE TABLE app.nulled (id INT PRIMARY KEY, p INT, g INT, t TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE \
+     CURRENT_TIMESTAMP, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE SET NULL ON UPDATE CASCADE, FOREIGN KEY (g) REFERENCES \
+     app.g (id) ON DELETE SET NULL)",
+    "CREATE TABLE app.line (p INT, no INT, PRIMARY KEY (p, no), FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE ON UPDATE \
+     CASCADE)",
+    "CREATE TABLE app.part (p INT, no INT, x VARCHAR(5), PRIMARY KEY (p, no, x), FOREIGN KEY (p, no) REFERENCES \
+     app.line (p, no) ON DELETE CASCADE ON UPDATE CASCADE)",
     "CREATE TABLE app.tree (id INT PRIMARY KEY, up INT, FOREIGN KEY (up) REFERENCES app.tree (id) ON DELETE CASCADE)",
     "CREATE TABLE app.staff (id INT PRIMARY KEY, boss INT, FOREIGN KEY (boss) REFERENCES app.staff (id) ON DELETE SET NULL)",
+    "CREATE TABLE app.`by code` (id INT PRIMARY KEY, `the code` VARCHAR(9) COLLATE utf8mb4_general_ci, FOREIGN KEY (`the code`) REFERENCES app.p (code) \
+     ON DELETE CASCADE)",
+    // Rows that must wait for rows of another table that come back.
+    "CREATE TABLE app.a_late (id INT PRIMARY KEY, p INT, g INT, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE \
+     ON UPDATE CASCADE, FOREIGN KEY (g) REFERENCES app.g (id) ON DELETE CASCADE)",
+    // Deleted before what it refers to, though nothing says so: the names of keys decide.
+    "CREATE TABLE app.z_pinned (id INT PRIMARY KEY, p INT, c INT, CONSTRAINT a1 FOREIGN KEY (p) REFERENCES app.p (id) \
+     ON DELETE CASCADE ON UPDATE CASCADE, CONSTRAINT a2 FOREIGN KEY (c) REFERENCES app.c (id))",
 ];
 
-const ROWS_BELOW: [&str; 8] = [
+const ROWS_BELOW: [&str; 9] = [
     "INSERT INTO app.g VALUES (100, 10), (101, 10), (200, 20), (300, 30), (301, 30), (500, 50), (999, NULL)",
+    "INSERT INTO app.nulled (id, p, g, t) VALUES (1, 1, 500, '2001-01-01'), (2, 1, 100, '2002-01-01'), (3, 5, 200, '2003-01-01'), \
+     (4, 4, 500, '2004-01-01'), (5, NULL, NULL, '2005-01-01'), (6, 3, 301, '2006-01-01')",
     "INSERT INTO app.line VALUES (1, 1), (1, 2), (2, 1), (4, 1), (4, 2), (5, 1)",
     "INSERT INTO app.part VALUES (1, 1, 'a'), (1, 1, 'b'), (1, 2, ''), (4, 1, 'x'), (4, 2, 'x'), (5, 1, 'y')",
     "INSERT INTO app.tree VALUES (1, 1), (2, 1), (3, 2), (4, 3), (5, 2), (9, NULL)",
     "INSERT INTO app.staff VALUES (1, NULL), (2, 1), (3, 1), (4, 2)",
     "INSERT INTO app.`by code` VALUES (1, 'one'), (2, 'two'), (4, 'four')",
-    "INSERT INTO app.z_pinned VALUES (1, 1, 10), (2, 5, 50)",
     "INSERT INTO app.a_late VALUES (1, 1, 100), (2, 2, 101), (3, 5, 200), (4, 4, NULL)",
+    "INSERT INTO app.z_pinned VALUES (1, 1, 10), (2, 5, 50)",
 ];
 
 /// The tables and rows, with two rows of each type among what goes along.
