@@ -1,5 +1,5 @@
-//! Former moments of a server: a generation before one, the archived log from there, and a private server that
-//! replays it.
+//! Former moments of a server: a generation before one, the archived log from there, and a private server
+//! that replays it.
 
 mod apart;
 mod goal;
@@ -225,9 +225,9 @@ impl<'a> Past<'a> {
         Ok((reached, tables))
     }
 
-    /// Starts a server on the data of the generation, in a folder `work` of its own on their file system, that can
-    /// be brought to the moment and to later ones, up to the archived file number `last`. `servers` are those of
-    /// the log up to there; `more` are options that the server needs besides.
+    /// Starts a server on the data of the generation, in a folder `work` of its own on their file system,
+    /// that can be brought to the moment and to later ones, up to the archived file number `last`. `servers`
+    /// are those of the log up to there; `more` are options that the server needs besides.
     ///
     /// # Errors
     /// What the server says, and [`block::Error::Stopped`].

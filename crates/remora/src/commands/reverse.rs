@@ -62,9 +62,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.sql")]
     to: Option<PathBuf>,
 
-    /// Also what foreign keys deleted or changed along (ON DELETE CASCADE, SET NULL), which no log has. A private
-    /// server replays the archived log on a backup to just before each transaction. Needs REPO/NAME, or
-    /// REPO/NAME@N for generation N
+    /// Also what foreign keys deleted or changed along (ON DELETE CASCADE, SET NULL), which no log has. A
+    /// private server replays the archived log on a backup to just before each transaction. Needs REPO/NAME,
+    /// or REPO/NAME@N for generation N
     #[arg(long)]
     children: bool,
 

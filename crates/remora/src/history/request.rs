@@ -68,8 +68,8 @@ impl Request {
         find::files(&self.paths, &self.key)
     }
 
-    /// The repository that has the log, for who needs its backups too: the backups of a name, which generation
-    /// of them, and which line of the log, if somebody says so.
+    /// The repository that has the log, for who needs its backups too: the backups of a name, which
+    /// generation of them, and which line of the log, if somebody says so.
     pub(crate) fn repository(&self) -> Result<(Named, Option<u64>, Option<u32>)> {
         let [path] = self.paths.as_slice() else {
             return Err(usage(

@@ -28,8 +28,8 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Starts a server on data that are where `way` begins. `first` says which file of the archive is the first of
-    /// the replay.
+    /// Starts a server on data that are where `way` begins. `first` says which file of the archive is the
+    /// first of the replay.
     pub(super) fn start(
         replay: Replay,
         (data, wanted): (&Path, Wanted<'_>),

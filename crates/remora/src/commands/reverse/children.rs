@@ -1,7 +1,7 @@
 //! Rows that foreign keys deleted or changed along with those of a transaction, which no log has. A private
 //! server on a copy of the data is brought to just before the transaction. Then it applies the transaction
-//! event by event, and is asked after each what became of the rows that refer to those of the event. Nothing of
-//! that is committed; the next step is made from the archived log.
+//! event by event, and is asked after each what became of the rows that refer to those of the event. Nothing
+//! of that is committed; the next step is made from the archived log.
 
 mod apply;
 mod graph;
@@ -97,8 +97,8 @@ struct Open {
 }
 
 impl<'a> Children<'a> {
-    /// Starts the server, on the generation before the first transaction that is asked for. `None` if none is.
-    /// The data are put into a new folder in `work` if they can't be mounted.
+    /// Starts the server, on the generation before the first transaction that is asked for. `None` if none
+    /// is. The data are put into a new folder in `work` if they can't be mounted.
     pub(super) fn start(
         Origin { named, generation, log }: Origin,
         (filter, known): (&Filter, &Known),
@@ -300,8 +300,8 @@ impl<'a> Children<'a> {
         })
     }
 
-    /// Takes back what was applied, when the transaction is at its end. Fails if InnoDB changed more rows than
-    /// were found.
+    /// Takes back what was applied, when the transaction is at its end. Fails if InnoDB changed more rows
+    /// than were found.
     pub(super) fn end(&mut self) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
         if !stop::pause(TOLD_ANEW, self.stop) {

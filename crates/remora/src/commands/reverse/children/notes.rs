@@ -1,5 +1,5 @@
-//! Tables beside those of the private server: which rows a foreign key may change along, how they were and how
-//! they are then. What it did is written there once more by statements, so that the server logs it.
+//! Tables beside those of the private server: which rows a foreign key may change along, how they were and
+//! how they are then. What it did is written there once more by statements, so that the server logs it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -304,8 +304,8 @@ impl Notes {
         columns.any(|(own, _)| table.key.contains(&quote_name(own)))
     }
 
-    /// Whether a key may set its columns to NULL when rows are deleted: it says so, or it follows what another
-    /// key sets to NULL.
+    /// Whether a key may set its columns to NULL when rows are deleted: it says so, or it follows what
+    /// another key sets to NULL.
     fn may_null(&self, key: &ForeignKey) -> bool {
         let nulled = self.at(&key.parent).map(|parent| self.changeable(parent)).unwrap_or_default();
         let follows = key.columns.iter().any(|(_, column)| nulled.contains(&quote_name(column)));
