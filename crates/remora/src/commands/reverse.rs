@@ -106,13 +106,13 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let mut walk = Walk::new(&found.files, &filter, &known, &mut undo, report);
     let walked = walk.all();
     let is_nameless = walk.is_nameless();
-    // A server may go on after an error that it was given.
-    if undo.children.take().is_some_and(|children| children.is_damaged()) {
-        let text = "what the private server needs of the backup is damaged, so nothing is written";
-        return Err(walked
-            .err()
-            .map_or_else(|| exit::damage(text), |error| exit::damage(format!("{text}: {error:#}"))));
-    }
+    let walked = match undo.children.take() {
+        Some(children) => {
+            undo.sums.by_statement = children.by_statement();
+            children.judge(walked)
+        }
+        None => walked,
+    };
     match walked? {
         Exit::Done => {}
         Exit::Damaged => return Err(exit::damage("the log can't be read whole, so nothing is written")),

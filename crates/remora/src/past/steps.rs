@@ -67,6 +67,11 @@ impl Steps {
         Ok(())
     }
 
+    /// How many transactions, of those that were counted, are logged as statements.
+    pub(crate) fn by_statement(&self) -> u64 {
+        self.way.by_statement
+    }
+
     /// Fails unless the server finds these tables sound.
     pub(crate) fn check(&mut self, tables: &[TableName], stop: &AtomicBool, report: &Report) -> Result<()> {
         replay::check((&mut self.session, &self.server), tables, stop, report)?;

@@ -8,11 +8,13 @@ use std::process::Command;
 use sandbox::{Product, Sandbox};
 use server::Session;
 
+use crate::mount::is_possible;
 use crate::reverse::VALUES;
 use crate::support::{Ended, tell};
 use crate::until::{Scene, on_mariadb};
 
 const ROWS: [&str; 2] = ["--binlog-format=ROW", "--binlog-row-metadata=FULL"];
+const COMPRESSED: [&str; 2] = ["--log-bin-compress=1", "--log-bin-compress-min-len=10"];
 
 /// Runs a script as a user does.
 pub(crate) fn run_script(server: &Sandbox, script: &Path) -> Ended {
@@ -243,7 +245,7 @@ fn only_children_of_what_is_asked_for_come_back() {
         scene.runs().exits(0);
         assert_eq!(ids(&mut scene), "1 2 3 5");
         // A log does not always say names.
-        scene.does(&["SET GLOBAL binlog_row_metadata = NO_LOG", "UPDATE app.c SET q = NULL WHERE id = 5"]);
+        scene.does(&["SET GLOBAL binlog_row_metadata = NO_LOG", "UPDATE app.c SET p = NULL WHERE id = 5"]);
         scene.does(&["SET GLOBAL binlog_row_metadata = FULL"]);
         scene.children(&["--gtid", &gtid, "--table", "app.p", "--where", "id=2"]).exits(0);
         // A child that was changed otherwise since is not overwritten.
@@ -260,6 +262,16 @@ fn only_children_of_what_is_asked_for_come_back() {
         );
         scene.back(&["--gtid", &gtid, "--table", "app.q", "--despite-ddl"]);
         assert_eq!(ids(&mut scene), "1 2 3 4 5");
+        // A foreign key that is made between two transactions.
+        let first = scene.done(&["DELETE FROM app.alone"]);
+        scene.does(&[
+            "CREATE TABLE app.late (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES app.alone (id) ON DELETE CASCADE)",
+            "INSERT INTO app.alone VALUES (7)",
+            "INSERT INTO app.late VALUES (7)",
+        ]);
+        let last = scene.done(&["DELETE FROM app.alone"]);
+        scene.back(&["--gtid", &format!("{first},{last}")]);
+        assert_eq!(scene.session.value("SELECT id FROM app.late").unwrap().as_deref(), Some("7"));
     });
 }
 
@@ -370,5 +382,62 @@ fn what_nobody_knows_exactly_is_refused() {
     wrong(&["repo/db", "repo/db"], 2, "--children needs REPO/NAME");
     wrong(&["repo/db@7"], 1, "db@7 is not");
     wrong(&[&scene.server.data().display().to_string()], 1, "there is no backup in");
+    assert!(!scene.folder.path().join("undo.sql").exists());
+}
+
+/// An encrypted backup, and an archive in pieces, of a log whose events are compressed.
+#[test]
+fn children_come_out_of_an_encrypted_repository() {
+    let mut scene = Scene::new(Product::MariaDb1011, &[&ROWS[..], &COMPRESSED].concat());
+    scene.run(&["key", "new", "full.key"]).exits(0);
+    scene.does(&[
+        "CREATE TABLE app.p (id INT PRIMARY KEY, v VARCHAR(100))",
+        "CREATE TABLE app.c (id INT PRIMARY KEY, p INT, v VARCHAR(100), FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE)",
+        "INSERT INTO app.p SELECT seq, REPEAT('p', 100) FROM app.seq_1_to_3",
+    ]);
+    let key = ["--key", "full.key"];
+    let backup = ["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"];
+    scene.with_server(&[&backup[..], &key].concat());
+    scene.does(&[
+        "INSERT INTO app.c SELECT seq, 1 + seq % 3, REPEAT('c', 100) FROM app.seq_1_to_30",
+        "FLUSH BINARY LOGS",
+    ]);
+    let before = scene.now();
+    let gtid = scene.done(&["DELETE FROM app.p WHERE id > 1"]);
+    scene.with_server(&[&["binlog", "repo/db", "--once"][..], &key].concat());
+    let line = ["reverse", "repo/db", "--gtid", &gtid, "--children", "--to", "undo.sql"];
+    scene.run(&[&line[..], &key].concat()).exits(0).says(&["22 rows", "20 of them taken along"]);
+    scene.runs().exits(0);
+    assert_eq!(scene.now(), before);
+}
+
+#[test]
+fn a_damaged_block_makes_no_script() {
+    if !is_possible() {
+        return;
+    }
+    let mut scene = scene(
+        Product::MariaDb1011,
+        &[
+            "CREATE TABLE app.p (id INT PRIMARY KEY)",
+            "CREATE TABLE app.c (id INT PRIMARY KEY, p INT, v VARBINARY(900), FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE)",
+            "INSERT INTO app.p VALUES (1)",
+            "INSERT INTO app.c SELECT seq, 1, RANDOM_BYTES(900) FROM app.seq_1_to_2000",
+        ],
+    );
+    let needle = scene.session.value("SELECT HEX(v) FROM app.c WHERE id = 1000").unwrap().unwrap();
+    let bytes = (0..100).map(|at| u8::from_str_radix(&needle[2 * at..2 * at + 2], 16).unwrap());
+    let needle: Vec<u8> = bytes.collect();
+    let gtid = scene.done(&["DELETE FROM app.p"]);
+    let file = scene.folder.path().join("repo/db/000001.blk");
+    let mut stored = std::fs::read(&file).unwrap();
+    // The log in the backup has the row, too.
+    let places: Vec<usize> =
+        stored.windows(100).enumerate().filter(|(_, found)| *found == needle).map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| stored[*at] ^= 1);
+    std::fs::write(&file, stored).unwrap();
+    let ended = scene.children(&["--gtid", &gtid]).exits(4);
+    assert!(ended.err.contains("damaged"), "{}", ended.err);
     assert!(!scene.folder.path().join("undo.sql").exists());
 }

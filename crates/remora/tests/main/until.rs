@@ -68,7 +68,7 @@ impl Scene {
         run(self.folder.path(), arguments)
     }
 
-    fn with_server(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn with_server(&self, arguments: &[&str]) -> Ended {
         let socket = self.server.socket().to_str().unwrap();
         let ended = self.run(&[arguments, &["--no-defaults", "-u", "root", "-S", socket]].concat());
         assert!(ended.code == 0 || ended.code == 12, "{}", ended.err);

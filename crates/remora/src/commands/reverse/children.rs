@@ -32,7 +32,6 @@ use super::mention::{Effect, Mention};
 use super::statement;
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
-use crate::commands;
 use crate::history::{
     Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Walk, logged, names, slot,
 };
@@ -40,6 +39,7 @@ use crate::past::{Goal, Log, Past, Steps};
 use crate::report::Report;
 use crate::repository::Named;
 use crate::stop;
+use crate::{commands, exit};
 
 /// InnoDB tells again how much a transaction has changed when it was not asked for 0.1 s (`trx0i_s.cc`).
 const TOLD_ANEW: Duration = Duration::from_millis(150);
@@ -80,6 +80,8 @@ pub(super) struct Children<'a> {
     _work: TempDir,
     /// Where the first transaction begins that is asked for.
     first: Place,
+    /// Whether the foreign keys are known, and nothing has changed a definition since.
+    has_graph: bool,
     /// The tables that were found sound.
     checked: BTreeSet<TableName>,
     open: Option<Open>,
@@ -127,30 +129,19 @@ impl<'a> Children<'a> {
             stop,
             report,
         )?;
-        report.phase("recovering", None);
-        let data = boot::data(&files, wanted)?;
-        boot::refuse_outside(&data)?;
-        let options: Vec<String> =
-            boot::FRUGAL.map(str::to_owned).into_iter().chain(given.iter().cloned()).collect();
-        let wanted = Wanted { options: &options, ..wanted };
-        let steps = past.steps(
-            (&data, work),
-            (last.file, &span.servers),
-            (wanted, own::options(work)?),
-            (stop, report),
-        )?;
-        let notes = Notes::new(steps.session()?)?;
-        let own = OwnLog::open(work)?;
-        let apply = Apply::new(steps.session()?, &own.described)?;
-        let (checked, open) = (BTreeSet::new(), None);
+        let served = serve(past, (&files, wanted), (work, last.file, &span.servers), (stop, report));
+        let (steps, notes, own, apply) = served.map_err(|error| blamed(&files, error))?;
+        let (checked, open, has_graph) = (BTreeSet::new(), None, false);
+        let _work = folder;
         Ok(Some(Children {
             apply,
             notes,
             own,
             steps,
             files,
-            _work: folder,
+            _work,
             first,
+            has_graph,
             checked,
             open,
             stop,
@@ -162,6 +153,7 @@ impl<'a> Children<'a> {
     pub(super) fn passes(&mut self, whole: &Transaction) {
         if whole.start >= self.first {
             self.steps.count(whole);
+            self.has_graph &= whole.statements.is_empty();
         }
     }
 
@@ -180,9 +172,13 @@ impl<'a> Children<'a> {
         if taking.is_empty() {
             return Ok(());
         }
+        if self.has_graph && self.notes.graph().below(&taking).is_empty() {
+            return Ok(());
+        }
         self.steps.go(self.stop, self.report)?;
         self.report.phase("looking for rows that foreign keys took along", None);
         let graph = self.notes.look()?;
+        self.has_graph = true;
         if graph.below(&taking).is_empty() {
             return Ok(());
         }
@@ -322,10 +318,50 @@ impl<'a> Children<'a> {
         self.notes.end()
     }
 
-    /// Whether a block of the backup that was needed is damaged.
-    pub(super) fn is_damaged(&self) -> bool {
-        matches!(&self.files, Files::Lazy(lazy) if lazy.shelf.is_damaged())
+    /// How many transactions that were replayed are logged as statements.
+    pub(super) fn by_statement(&self) -> u64 {
+        self.steps.by_statement()
     }
+
+    /// Ends the server, and turns what was read meanwhile into an error if a block that the server needed is
+    /// damaged: a server may go on after an error that it was given.
+    pub(super) fn judge<T>(self, read: Result<T>) -> Result<T> {
+        match read {
+            Ok(_) if is_damaged(&self.files) => Err(exit::damage(DAMAGED)),
+            read => read.map_err(|error| blamed(&self.files, error)),
+        }
+    }
+}
+
+const DAMAGED: &str = "what the private server needs of the backup is damaged, so nothing is written";
+
+fn is_damaged(files: &Files) -> bool {
+    matches!(files, Files::Lazy(lazy) if lazy.shelf.is_damaged())
+}
+
+/// An error of a server, or that of the blocks which it was to read.
+fn blamed(files: &Files, error: anyhow::Error) -> anyhow::Error {
+    if is_damaged(files) { exit::damage(format!("{DAMAGED}: {error:#}")) } else { error }
+}
+
+/// Starts the server on a copy, with all that asks it.
+fn serve(
+    past: Past<'_>,
+    (files, wanted): (&Files, Wanted<'_>),
+    (work, last, servers): (&Path, usize, &BTreeSet<u32>),
+    (stop, report): (&AtomicBool, &Report),
+) -> Result<(Steps, Notes, OwnLog, Apply)> {
+    report.phase("recovering", None);
+    let data = boot::data(files, wanted)?;
+    boot::refuse_outside(&data)?;
+    let options: Vec<String> =
+        boot::FRUGAL.map(str::to_owned).into_iter().chain(wanted.options.iter().cloned()).collect();
+    let wanted = (Wanted { options: &options, ..wanted }, own::options(work)?);
+    let steps = past.steps((&data, work), (last, servers), wanted, (stop, report))?;
+    let notes = Notes::new(steps.session()?)?;
+    let own = OwnLog::open(work)?;
+    let apply = Apply::new(steps.session()?, &own.described)?;
+    Ok((steps, notes, own, apply))
 }
 
 impl Open {

@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use progress::count;
 
 use super::literal;
 use super::record::Records;
@@ -87,6 +88,13 @@ pub(super) fn remarks(sums: &Sums) -> Vec<String> {
         ));
     }
     lines.extend(sums.definitions.iter().cloned());
+    if sums.by_statement > 0 {
+        lines.push(format!(
+            "the copy in which remora looked for what foreign keys did was brought there by {} with statements instead of rows, as DDL \
+             always is: what a statement takes from elsewhere may differ",
+            count(sums.by_statement, "transaction")
+        ));
+    }
     lines
 }
 
@@ -156,7 +164,7 @@ fn checks(sums: &Sums, out: &mut dyn Write) -> Result<()> {
         writeln!(
             out,
             "-- Rows that a foreign key deleted or changed along with those that come back are in no log. This shows\n\
-             -- where some may be missing.\n\
+             -- where some may be missing; remora reverse --children brings them back.\n\
              SELECT CONCAT(TABLE_NAME, ': rows that foreign key ', CONSTRAINT_NAME, ' took along do not come back') AS remora\n  \
              FROM information_schema.REFERENTIAL_CONSTRAINTS\n  \
              WHERE {tables}\n  AND DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION');\n"

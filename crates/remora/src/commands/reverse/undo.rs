@@ -54,6 +54,8 @@ pub(super) struct Sums {
     pub(super) definitions: Vec<String>,
     /// Whether what foreign keys took along is among all this.
     pub(super) has_children: bool,
+    /// How many transactions that the copy was given for that are logged as statements.
+    pub(super) by_statement: u64,
     /// Where the walk is, for people.
     pub(super) end: String,
 }
