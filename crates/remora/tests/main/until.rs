@@ -205,7 +205,11 @@ fn zoo(file: &str) -> Vec<Vec<String>> {
 #[test]
 fn every_moment_comes_back() {
     on_mariadb(|product| {
-        let mut scene = Scene::new(product, &[]);
+        let packed: &[&str] = match product {
+            Product::MariaDb1011 => &[],
+            _ => &["--log-bin-compress=1", "--log-bin-compress-min-len=10"],
+        };
+        let mut scene = Scene::new(product, packed);
         let file = scene.folder.path().join("rows.txt");
         fs::write(&file, "5\tfive\n6\tsix\n").unwrap();
         scene.backup();
@@ -321,7 +325,8 @@ fn some_tables_of_a_volume_too() {
 
 #[test]
 fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one() {
-    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    let packed = ["--binlog-format=ROW", "--log-bin-compress=1", "--log-bin-compress-min-len=10"];
+    let mut scene = Scene::new(Product::MariaDb1011, &packed);
     scene.backup();
     scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
     let early = scene.moment();

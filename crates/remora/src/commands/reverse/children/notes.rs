@@ -1,7 +1,7 @@
 //! Tables beside those of the private server: which rows a foreign key may change along, how they were and
 //! how they are then. What it did is written there once more by statements, so that the server logs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use anyhow::{Result, anyhow, bail, ensure};
@@ -18,10 +18,11 @@ const SCHEMA: &str = "remora_children";
 const LEVEL: &str = "remora_level";
 const GONE: &str = "remora_gone";
 const ASKED: &str = "remora_asked";
-/// The beginning of the names of tables with what was done.
+/// The beginnings of the names of tables with how rows were, and with what was done.
+const BEFORE: &str = "before";
 const OUT: &str = "out";
-/// How far. InnoDB refuses to delete from tables that hang together in more than 15 steps; what is further
-/// goes round in a circle.
+/// How far. InnoDB refuses to delete along more than 15 steps (FK_MAX_CASCADE_DEL); what is much further goes
+/// round in a circle.
 const LEVELS_MAX: u32 = 200;
 
 /// A table of the notes.
@@ -48,6 +49,10 @@ pub(super) struct Notes {
     session: Session,
     graph: Graph,
     tables: Vec<Noted>,
+    /// Those for which there are notes.
+    made: BTreeSet<usize>,
+    /// Those of which rows are noted now: the one of the log is first.
+    reached: Vec<usize>,
 }
 
 impl Notes {
@@ -61,7 +66,8 @@ impl Notes {
         session.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")?;
         session.execute(&format!("CREATE DATABASE {SCHEMA}"))?;
         session.execute(&format!("USE {SCHEMA}"))?;
-        Ok(Notes { session, graph: Graph::default(), tables: Vec::new() })
+        let (graph, made) = (Graph::default(), BTreeSet::new());
+        Ok(Notes { session, graph, tables: Vec::new(), made, reached: Vec::new() })
     }
 
     /// The foreign keys as they are now.
@@ -78,7 +84,7 @@ impl Notes {
         &mut self.session
     }
 
-    /// Makes the tables, for these of the server.
+    /// Takes up the tables of the server that may be concerned.
     pub(super) fn begin(&mut self, tables: &BTreeMap<TableName, Rc<Table>>) -> Result<()> {
         for (at, (name, table)) in tables.iter().enumerate() {
             if table.columns().iter().any(|column| column.generated == Generated::RowEnd) {
@@ -92,30 +98,31 @@ impl Notes {
             let parts = primary.map(|key| key.parts.as_slice()).unwrap_or_default();
             let key = parts.iter().filter_map(|part| table.columns().get(part.column));
             let key: Vec<String> = key.map(|column| quote_name(&column.name)).collect();
-            if key.is_empty() && self.graph.of(name).any(ForeignKey::acts) {
-                bail!(
-                    "{name} has no primary key, so nobody knows which of its rows a foreign key took along; restore --tables --before \
-                     gives it as it was"
-                );
-            }
-            let noted = Noted { name: name.clone(), at, columns, key };
-            for own in noted.own() {
-                self.session.execute(&format!("CREATE OR REPLACE TABLE {own} LIKE {name}"))?;
-            }
-            self.session.execute(&format!(
-                "ALTER TABLE {} ADD {LEVEL} SMALLINT UNSIGNED NOT NULL, ADD {GONE} TINYINT NOT NULL, \
-                 ADD {ASKED} TINYINT NOT NULL",
-                noted.before()
-            ))?;
-            self.tables.push(noted);
+            self.tables.push(Noted { name: name.clone(), at, columns, key });
         }
+        Ok(())
+    }
+
+    /// Makes the notes for a table, if there are none yet.
+    fn make(&mut self, at: usize) -> Result<()> {
+        let Some(table) = self.tables.get(at).filter(|_| self.made.insert(at)) else { return Ok(()) };
+        for own in table.own() {
+            self.session.execute(&format!("CREATE OR REPLACE TABLE {own} LIKE {}", table.name))?;
+        }
+        self.session.execute(&format!(
+            "ALTER TABLE {} ADD {LEVEL} SMALLINT UNSIGNED NOT NULL, ADD {GONE} TINYINT NOT NULL, ADD {ASKED} TINYINT NOT NULL",
+            table.before()
+        ))?;
         Ok(())
     }
 
     /// Removes them.
     pub(super) fn end(&mut self) -> Result<()> {
-        for own in std::mem::take(&mut self.tables).iter().flat_map(Noted::own) {
-            self.session.execute(&format!("DROP TABLE {own}"))?;
+        let made = std::mem::take(&mut self.made);
+        for table in std::mem::take(&mut self.tables).iter().filter(|table| made.contains(&table.at)) {
+            for own in table.own() {
+                self.session.execute(&format!("DROP TABLE {own}"))?;
+            }
         }
         Ok(())
     }
@@ -137,7 +144,10 @@ impl Notes {
         tuples: &[(String, bool)],
         cause: Cause,
     ) -> Result<()> {
-        let Some(table) = self.at(name) else { return Ok(()) };
+        let Some(at) = self.at(name).map(|table| table.at) else { return Ok(()) };
+        self.make(at)?;
+        self.reached = vec![at];
+        let Some(table) = self.tables.get(at) else { return Ok(()) };
         let into = format!("INSERT INTO {} ({columns}, {LEVEL}, {GONE}, {ASKED}) VALUES", table.before());
         for part in tuples.chunks(200) {
             let rows = part.iter().map(|(tuple, is_asked)| {
@@ -153,35 +163,83 @@ impl Notes {
     /// Follows the foreign keys from the rows that are noted, to all rows that may be changed along. Returns
     /// how far that is.
     pub(super) fn follow(&mut self, cause: Cause) -> Result<u32> {
+        let mut parents = self.reached.clone();
         for level in 1..LEVELS_MAX {
-            for statement in self.steps(level, cause) {
-                self.session.execute(&statement)?;
+            let edges = self.edges(&parents);
+            let children: BTreeSet<usize> = edges.iter().map(|(_, child, _)| *child).collect();
+            for child in &children {
+                self.make(*child)?;
             }
-            let any =
-                self.befores().map(|own| format!("EXISTS (SELECT 1 FROM {own} WHERE {LEVEL} = {level})"));
-            let any: Vec<String> = any.collect();
-            if self.session.value(&format!("SELECT {}", any.join(" OR ")))?.as_deref() != Some("1") {
+            for (parent, child, key) in &edges {
+                for text in self.steps((*parent, *child, key), level, cause) {
+                    self.session.execute(&text)?;
+                }
+            }
+            parents.clear();
+            for child in children {
+                if self.has_rows(child, level)? {
+                    parents.push(child);
+                }
+            }
+            if parents.is_empty() {
                 self.refuse_circle(cause)?;
                 return Ok(level - 1);
+            }
+            for at in &parents {
+                self.refuse_without_key(*at)?;
+                if !self.reached.contains(at) {
+                    self.reached.push(*at);
+                }
             }
         }
         Err(self.circle())
     }
 
+    /// The foreign keys that refer to these tables, with their places.
+    fn edges(&self, parents: &[usize]) -> Vec<(usize, usize, ForeignKey)> {
+        let parents = parents.iter().filter_map(|at| self.tables.get(*at));
+        let of = |parent: &Noted| {
+            let keys = self.graph.to(&parent.name);
+            let edges = keys.filter_map(|key| Some((parent.at, self.at(&key.child)?.at, key.clone())));
+            edges.collect::<Vec<_>>()
+        };
+        parents.flat_map(of).collect()
+    }
+
+    fn has_rows(&mut self, at: usize, level: u32) -> Result<bool> {
+        let before = own(BEFORE, at);
+        let found = self.session.value(&format!("SELECT 1 FROM {before} WHERE {LEVEL} = {level} LIMIT 1"))?;
+        Ok(found.is_some())
+    }
+
+    /// Nobody can tell which rows of such a table are gone.
+    fn refuse_without_key(&self, at: usize) -> Result<()> {
+        let keyless = self.tables.get(at).filter(|table| table.key.is_empty());
+        if let Some(table) = keyless {
+            bail!(
+                "{} has no primary key, so nobody knows which of its rows a foreign key took along; restore --tables --before gives \
+                 it as it was",
+                table.name
+            );
+        }
+        Ok(())
+    }
+
     /// Refuses rows of the log that refer to rows which come back behind them.
     fn refuse_circle(&mut self, cause: Cause) -> Result<()> {
-        for child in self.tables.iter().filter(|_| cause == Cause::Delete) {
-            for key in self.graph.of(&child.name) {
-                let Some(parent) = self.at(&key.parent) else { continue };
-                let found = self.session.value(&format!(
-                    "SELECT 1 FROM {} c JOIN {} p ON {} WHERE c.{LEVEL} = 0 AND p.{LEVEL} > 0 AND p.{GONE} = 1 LIMIT 1",
-                    child.before(),
-                    parent.before(),
-                    columns_refer(key),
-                ))?;
-                if found.is_some() {
-                    return Err(self.circle());
-                }
+        let Some(child) = self.reached.first().and_then(|at| self.tables.get(*at)) else { return Ok(()) };
+        for key in self.graph.of(&child.name).filter(|_| cause == Cause::Delete) {
+            let Some(parent) = self.at(&key.parent).filter(|parent| self.reached.contains(&parent.at)) else {
+                continue;
+            };
+            let found = self.session.value(&format!(
+                "SELECT 1 FROM {} c JOIN {} p ON {} WHERE c.{LEVEL} = 0 AND p.{LEVEL} > 0 AND p.{GONE} = 1 LIMIT 1",
+                child.before(),
+                parent.before(),
+                columns_refer(key),
+            ))?;
+            if found.is_some() {
+                return Err(self.circle());
             }
         }
         Ok(())
@@ -196,27 +254,26 @@ impl Notes {
         )
     }
 
-    fn befores(&self) -> impl Iterator<Item = String> {
-        self.tables.iter().map(Noted::before)
-    }
-
-    /// The statements that go from the rows of one level to those of the next.
-    fn steps(&self, level: u32, cause: Cause) -> Vec<String> {
+    /// The statements that go along a foreign key from the rows of one level to those of the next.
+    fn steps(
+        &self,
+        (parent, child, key): (usize, usize, &ForeignKey),
+        level: u32,
+        cause: Cause,
+    ) -> Vec<String> {
+        let (Some(parent), Some(child)) = (self.tables.get(parent), self.tables.get(child)) else {
+            return Vec::new();
+        };
         let mut all = Vec::new();
-        for parent in &self.tables {
-            for key in self.graph.to(&parent.name) {
-                let Some(child) = self.at(&key.child) else { continue };
-                if key.acts_on_delete() && cause == Cause::Delete {
-                    all.push(step(key, (parent, child), level, true));
-                }
-                let is_seeded = level == 1 && cause == Cause::Update;
-                if key.acts_on_update() && (is_seeded || self.may_change(parent, key)) {
-                    all.push(step(key, (parent, child), level, false));
-                }
-                if !child.key.is_empty() {
-                    all.push(later(key, (parent, child), level));
-                }
-            }
+        if key.acts_on_delete() && cause == Cause::Delete {
+            all.push(step(key, (parent, child), level, true));
+        }
+        let is_seeded = level == 1 && cause == Cause::Update;
+        if key.acts_on_update() && (is_seeded || self.may_change(parent, key)) {
+            all.push(step(key, (parent, child), level, false));
+        }
+        if !child.key.is_empty() {
+            all.push(later(key, (parent, child), level));
         }
         all
     }
@@ -238,7 +295,7 @@ impl Notes {
     /// where it is logged: the furthest first. Returns the most changes that InnoDB may have made of it.
     pub(super) fn observe(&mut self, levels: u32, cause: Cause) -> Result<u64> {
         let mut changes = 0;
-        for at in 0..self.tables.len() {
+        for at in self.reached.clone() {
             changes += self.compare(at, cause)?;
         }
         self.session.execute("SET SESSION sql_log_bin = 1")?;
@@ -325,7 +382,8 @@ impl Notes {
     /// along goes back along, so only what became NULL counts.
     fn done(&self, level: u32, cause: Cause) -> Vec<String> {
         let mut all = Vec::new();
-        for table in self.tables.iter().filter(|table| !table.key.is_empty()) {
+        let reached = self.reached.iter().filter_map(|at| self.tables.get(*at));
+        for table in reached.filter(|table| !table.key.is_empty()) {
             let [before, after, out] = table.own();
             let (b, a) = (table.same("b", "o"), table.same("a", "o"));
             if cause == Cause::Delete {
@@ -354,8 +412,10 @@ impl Notes {
 
     /// Removes all rows.
     fn clear(&mut self) -> Result<()> {
-        for own in self.tables.iter().flat_map(Noted::own) {
-            self.session.execute(&format!("DELETE FROM {own}"))?;
+        for table in std::mem::take(&mut self.reached).iter().filter_map(|at| self.tables.get(*at)) {
+            for own in table.own() {
+                self.session.execute(&format!("DELETE FROM {own}"))?;
+            }
         }
         Ok(())
     }
@@ -364,11 +424,11 @@ impl Notes {
 impl Noted {
     /// The notes of it: how rows were, how they are then, and what was done.
     fn own(&self) -> [String; 3] {
-        ["before", "after", OUT].map(|kind| own(kind, self.at))
+        [BEFORE, "after", OUT].map(|kind| own(kind, self.at))
     }
 
     fn before(&self) -> String {
-        own("before", self.at)
+        own(BEFORE, self.at)
     }
 
     /// All columns, of this alias.
@@ -405,7 +465,11 @@ fn columns_refer(key: &ForeignKey) -> String {
 /// The condition that a row `c` refers to a row `p`, and is not that row.
 fn refers(key: &ForeignKey, (parent, child): (&Noted, &Noted)) -> String {
     let parts = columns_refer(key);
-    if parent.at == child.at { format!("{parts} AND NOT ({})", child.same("c", "p")) } else { parts }
+    if parent.at == child.at && !child.key.is_empty() {
+        format!("{parts} AND NOT ({})", child.same("c", "p"))
+    } else {
+        parts
+    }
 }
 
 /// Notes the rows that a key changes along with those of the level before. `is_gone`: with those that are
