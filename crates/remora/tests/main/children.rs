@@ -101,7 +101,7 @@ impl Children for Scene {
 }
 
 /// Tables below `p` and `c`, in every way in which foreign keys hang together.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "CREATE TABLE app.g (id INT PRIMARY KEY, c INT, FOREIGN KEY (c) REFERENCES app.c (id) ON DELETE CASCADE)",
     "CREATE TABLE app.nulled (id INT PRIMARY KEY, p INT, g INT, t TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE \
      CURRENT_TIMESTAMP, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE SET NULL ON UPDATE CASCADE, FOREIGN KEY (g) REFERENCES \
@@ -117,12 +117,13 @@ const TABLES: [&str; 9] = [
     // Rows that must wait for rows of another table that come back.
     "CREATE TABLE app.a_late (id INT PRIMARY KEY, p INT, g INT, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE \
      ON UPDATE CASCADE, FOREIGN KEY (g) REFERENCES app.g (id) ON DELETE CASCADE)",
+    "CREATE TABLE app.held (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES app.p (id))",
     // Deleted before what it refers to, though nothing says so: the names of keys decide.
     "CREATE TABLE app.z_pinned (id INT PRIMARY KEY, p INT, c INT, CONSTRAINT a1 FOREIGN KEY (p) REFERENCES app.p (id) \
      ON DELETE CASCADE ON UPDATE CASCADE, CONSTRAINT a2 FOREIGN KEY (c) REFERENCES app.c (id))",
 ];
 
-const ROWS_BELOW: [&str; 9] = [
+const ROWS_BELOW: [&str; 10] = [
     "INSERT INTO app.g VALUES (100, 10), (101, 10), (200, 20), (300, 30), (301, 30), (500, 50), (999, NULL)",
     "INSERT INTO app.nulled (id, p, g, t) VALUES (1, 1, 500, '2001-01-01'), (2, 1, 100, '2002-01-01'), (3, 5, 200, '2003-01-01'), \
      (4, 4, 500, '2004-01-01'), (5, NULL, NULL, '2005-01-01'), (6, 3, 301, '2006-01-01')",
@@ -132,6 +133,7 @@ const ROWS_BELOW: [&str; 9] = [
     "INSERT INTO app.staff VALUES (1, NULL), (2, 1), (3, 1), (4, 2)",
     "INSERT INTO app.`by code` VALUES (1, 'one'), (2, 'two'), (4, 'four')",
     "INSERT INTO app.a_late VALUES (1, 1, 100), (2, 2, 101), (3, 5, 200), (4, 4, NULL)",
+    "INSERT INTO app.held VALUES (1, 3)",
     "INSERT INTO app.z_pinned VALUES (1, 1, 10), (2, 5, 50)",
 ];
 
@@ -173,6 +175,8 @@ fn reverse_cascade() {
             "INSERT INTO app.g VALUES (302, 30)",
             "DELETE FROM app.g WHERE id = 300",
             "UPDATE app.nulled SET g = 302 WHERE id = 6",
+            // It would forbid the next.
+            "DELETE FROM app.held WHERE id = 1",
             "DELETE FROM app.p WHERE id = 3",
             "INSERT INTO app.p VALUES (3, 'again')",
             "INSERT INTO app.line VALUES (3, 1)",

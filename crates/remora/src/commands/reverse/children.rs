@@ -185,7 +185,9 @@ impl<'a> Children<'a> {
         let mut all = of(&[Change::Insert, Change::Update, Change::Delete]);
         all.extend(whole.others.iter().map(|table| name(&table.schema, &table.name)));
         let mut wanted = graph.below(&all);
-        wanted.extend(all.into_iter().filter(|table| graph.to(table).any(ForeignKey::acts)));
+        // Foreign keys that do nothing decide whether rows can be applied.
+        let has_any = |table: &TableName| graph.to(table).chain(graph.of(table)).next().is_some();
+        wanted.extend(all.into_iter().filter(has_any));
         refuse_statements(whole, &wanted)?;
         let (known, tables) = self.defined(&wanted)?;
         let unchecked: Vec<TableName> =

@@ -131,7 +131,9 @@ impl Reread for Gather<'_, '_> {
     fn event(&mut self, event: &RowsEvent<'_>) -> Result<()> {
         let Gather { name, records, sums, children, .. } = self;
         let Some(children) = children else { return Ok(()) };
-        children.event(event, |asked, form| written(sums.row(asked, form, records, true), name, asked))
+        let take =
+            |asked: &AskedRow<'_>, form: &Form| written(sums.row(asked, form, records, true), name, asked);
+        children.event(event, take).with_context(|| (*name).to_owned())
     }
 
     fn row(&mut self, asked: &AskedRow<'_>) -> Result<()> {
@@ -252,7 +254,7 @@ impl<'a> Undo<'a> {
         let name = self.name(whole);
         let Undo { again, forms, records, sums, known, children, .. } = self;
         if let Some(children) = children {
-            children.begin(whole)?;
+            children.begin(whole).with_context(|| name.clone())?;
         }
         let children_too = children.as_mut();
         again.events(

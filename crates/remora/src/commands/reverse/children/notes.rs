@@ -246,10 +246,11 @@ impl Notes {
     }
 
     fn circle(&self) -> anyhow::Error {
-        let names: Vec<String> = self.tables.iter().map(|table| table.name.to_string()).collect();
+        let reached = self.reached.iter().filter_map(|at| self.tables.get(*at));
+        let names: Vec<String> = reached.map(|table| table.name.to_string()).collect();
         anyhow!(
-            "rows refer to each other in a circle, so there is no order in which they can come back, in some of {}; restore --tables \
-             --before gives them as they were",
+            "rows refer to each other in a circle, so there is no order in which they can come back, in some of these tables: {}; \
+             restore --tables --before gives them as they were",
             names.join(", ")
         )
     }
