@@ -19,6 +19,8 @@ mod boot;
 mod byte;
 #[path = "main/children.rs"]
 mod children;
+#[path = "main/children_random.rs"]
+mod children_random;
 #[path = "main/concurrent.rs"]
 mod concurrent;
 #[path = "main/crash.rs"]

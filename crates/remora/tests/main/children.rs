@@ -38,17 +38,18 @@ pub(crate) fn state(session: &mut Session) -> BTreeMap<String, (Vec<String>, Opt
 }
 
 /// A scene with these tables and rows in its first backup.
-fn scene(product: Product, statements: &[&str]) -> Scene {
+pub(crate) fn scene(product: Product, statements: &[&str]) -> Scene {
     let mut scene = Scene::new(product, &ROWS);
     scene.does(statements);
     scene.backup();
     scene
 }
 
-trait Children {
+pub(crate) trait Children {
     fn done(&mut self, statements: &[&str]) -> String;
     fn children(&mut self, arguments: &[&str]) -> Ended;
     fn runs(&mut self) -> Ended;
+    fn without_checks(&mut self) -> String;
     fn back(&mut self, arguments: &[&str]) -> String;
     fn refused(&mut self, arguments: &[&str], words: &[&str]);
     fn now(&mut self) -> BTreeMap<String, (Vec<String>, Option<String>)>;
@@ -72,14 +73,20 @@ impl Children for Scene {
         run_script(&self.server, &self.folder.path().join("undo.sql"))
     }
 
-    /// Takes it back, and returns the script. Its checks of foreign keys are deleted, as it allows.
-    fn back(&mut self, arguments: &[&str]) -> String {
-        self.children(arguments).exits(0).says(&["nothing was executed"]);
+    /// Deletes the checks of foreign keys from the script, as it allows. Returns it.
+    fn without_checks(&mut self) -> String {
         let path = self.folder.path().join("undo.sql");
         let script = std::fs::read_to_string(&path).unwrap();
         let (parts, check) = (script.split("\n\n"), "-- These foreign keys would");
         let script = parts.filter(|part| !part.starts_with(check)).collect::<Vec<_>>().join("\n\n");
         std::fs::write(path, &script).unwrap();
+        script
+    }
+
+    /// Takes it back, and returns the script.
+    fn back(&mut self, arguments: &[&str]) -> String {
+        self.children(arguments).exits(0).says(&["nothing was executed"]);
+        let script = self.without_checks();
         let ended = self.runs();
         assert_eq!(ended.code, 0, "{}{}", ended.out, ended.err);
         assert!(ended.out.contains("committed") && !ended.out.contains("took along"), "{}", ended.out);

@@ -20,10 +20,10 @@ const ROUNDS: u64 = 5;
 const WRITERS: u64 = 3;
 
 /// Numbers that look like chance, and are the same in every run.
-struct Chance(u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         // xorshift64.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
