@@ -16,7 +16,7 @@ mod transaction;
 mod walk;
 pub(crate) mod when;
 
-pub(crate) use again::{Again, AskedRow, Reread, RowsEvent};
+pub(crate) use again::{Again, AskedRow, RowsEvent};
 pub(crate) use feed::Feed;
 pub(crate) use file::LogFile;
 pub(crate) use filter::{Filter, Range};

@@ -53,25 +53,20 @@ impl RowsEvent<'_> {
         }
         Ok(())
     }
-}
 
-/// What becomes of a transaction that is read again.
-pub(crate) trait Reread {
-    /// An event, before the rows of it that are asked for.
-    fn event(&mut self, _event: &RowsEvent<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    /// A row that is asked for.
-    fn row(&mut self, asked: &AskedRow<'_>) -> Result<()>;
-}
-
-/// Only the rows.
-struct RowsOnly<F>(F);
-
-impl<F: FnMut(&AskedRow<'_>) -> Result<()>> Reread for RowsOnly<F> {
-    fn row(&mut self, asked: &AskedRow<'_>) -> Result<()> {
-        self.0(asked)
+    /// Takes the rows that are asked for, with their numbers in the event.
+    pub(crate) fn asked(&self, mut take: impl FnMut(usize, &AskedRow<'_>) -> Result<()>) -> Result<()> {
+        if !matches!(self.choice, Choice::Columns(_)) {
+            return Ok(());
+        }
+        let (table, change, mut number) = (self.table, self.rows.change, 0);
+        self.each(table, |row, is_asked| {
+            if is_asked {
+                take(number, &AskedRow { row: *row, table, change })?;
+            }
+            number += 1;
+            Ok(())
+        })
     }
 }
 
@@ -93,17 +88,25 @@ impl<'a> Again<'a> {
     pub(crate) fn rows(
         &mut self,
         whole: &Transaction,
-        take: impl FnMut(&AskedRow<'_>) -> Result<()>,
+        mut take: impl FnMut(&AskedRow<'_>) -> Result<()>,
     ) -> Result<()> {
-        self.events(whole, &mut RowsOnly(take))
+        self.events(whole, |event| event.asked(|_, row| take(row)))
     }
 
-    /// The events with rows too.
-    pub(crate) fn events(&mut self, whole: &Transaction, take: &mut impl Reread) -> Result<()> {
-        feed::again(whole, self.files, |event, _| self.event(event, take))
+    /// All events with rows.
+    pub(crate) fn events(
+        &mut self,
+        whole: &Transaction,
+        mut take: impl FnMut(&RowsEvent<'_>) -> Result<()>,
+    ) -> Result<()> {
+        feed::again(whole, self.files, |event, _| self.event(event, &mut take))
     }
 
-    fn event(&mut self, event: &Event<'_>, take: &mut impl Reread) -> Result<()> {
+    fn event(
+        &mut self,
+        event: &Event<'_>,
+        take: &mut impl FnMut(&RowsEvent<'_>) -> Result<()>,
+    ) -> Result<()> {
         // A transaction describes the tables of its rows itself, so nothing of another one is used here.
         if self.tables.take(event, |table| drop(self.known.complete(table)))?.is_some() {
             return Ok(());
@@ -113,15 +116,7 @@ impl<'a> Again<'a> {
             let choice = self.choices.of(&table);
             let described = self.tables.described(rows.table_id).unwrap_or_default();
             let (table, filter, place) = (&table, self.filter, event.place());
-            take.event(&RowsEvent { rows: &rows, table, described, choice: choice.clone(), filter, place })?;
-            if let Choice::Columns(columns) = choice {
-                for row in row::rows(&rows, table, event.place())? {
-                    let row = row?;
-                    if self.filter.has_row(&row, &columns)? {
-                        take.row(&AskedRow { row, table, change: rows.change })?;
-                    }
-                }
-            }
+            take(&RowsEvent { rows: &rows, table, described, choice, filter, place })?;
         }
         if rows.ends_statement() {
             self.tables.end_statement();

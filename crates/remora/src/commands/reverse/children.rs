@@ -69,6 +69,14 @@ impl Take for Span {
     }
 }
 
+/// A row of a transaction.
+pub(super) enum Found<'a> {
+    /// The log has it, and it is asked for.
+    Own(&'a AskedRow<'a>),
+    /// A foreign key took it along.
+    Along(&'a AskedRow<'a>, &'a Form),
+}
+
 /// The private server.
 pub(super) struct Children<'a> {
     // Dropped in this order: the server ends before its files go.
@@ -222,38 +230,47 @@ impl<'a> Children<'a> {
         Ok((known, tables))
     }
 
-    /// Applies an event of the transaction, and gives the rows that foreign keys took along with those of it
-    /// that are asked for: those that must come back last are first.
+    /// Whether foreign keys may have to do with the rows of an event of the transaction.
+    pub(super) fn concerns(&self, event: &RowsEvent<'_>) -> bool {
+        self.open.as_ref().is_some_and(|open| open.tables.contains_key(&named(event.table)))
+    }
+
+    /// Applies an event, and gives the rows of it that are asked for, and those that foreign keys took along
+    /// with them: what must come back last is first.
     pub(super) fn event(
         &mut self,
         event: &RowsEvent<'_>,
-        mut take: impl FnMut(&AskedRow<'_>, &Form) -> Result<()>,
+        mut take: impl FnMut(Found<'_>) -> Result<()>,
     ) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let name = TableName { schema: event.table.schema.clone(), table: event.table.name.clone() };
-        if !open.tables.contains_key(&name) {
-            return Ok(());
-        }
+        let name = named(event.table);
         let table = open.table(event.table, &name)?;
         let form = Form::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, &name))?;
         let seeds = Seeds::new(self.notes.graph(), (&name, &table), event.rows);
-        // What one of its rows takes along may be another one of them.
+        // What one of its rows takes along may be another one of them, or one that another of them refers to.
         let is_single = self.notes.graph().below(&BTreeSet::from([name.clone()])).contains(&name);
-        let mut parts = vec![Part::default()];
+        let mut parts: Vec<Part> = Vec::new();
         event.each(&table, |row, is_asked| {
-            if is_single {
-                parts.push(Part { data: Some(row.stored()), ..Part::default() });
+            if is_single || parts.is_empty() {
+                let data = is_single.then(|| row.stored());
+                parts.push(Part { data, ..Part::default() });
             }
             let seed = seeds.of(row, (&form, &table)).map_err(|obstacle| refusal(&obstacle, &name))?;
             if let Some(part) = parts.last_mut() {
-                // A changed row is another one to InnoDB if its primary key is.
-                part.changes += if event.rows.change == Change::Update { 2 } else { 1 };
+                part.rows += 1;
                 part.seeds.extend(seed.map(|tuple| (tuple, is_asked)));
             }
             Ok(())
         })?;
-        for part in parts.iter().filter(|part| part.changes > 0) {
+        let mut first = 0;
+        for part in &parts {
             self.part((&name, &form), (event, part), seeds.cause, &mut take)?;
+            let own = first..first + part.rows;
+            first = own.end;
+            event.asked(|number, asked| match own.contains(&number) {
+                true => take(Found::Own(asked)),
+                false => Ok(()),
+            })?;
         }
         Ok(())
     }
@@ -264,13 +281,14 @@ impl<'a> Children<'a> {
         (name, form): (&TableName, &Form),
         (event, part): (&RowsEvent<'_>, &Part),
         cause: Option<Cause>,
-        take: &mut impl FnMut(&AskedRow<'_>, &Form) -> Result<()>,
+        take: &mut impl FnMut(Found<'_>) -> Result<()>,
     ) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(block::Error::Stopped.into());
         }
         let Children { notes, own, apply, open: Some(open), .. } = self else { return Ok(()) };
-        open.changes += part.changes;
+        // A changed row is another one to InnoDB if its primary key is.
+        open.changes += part.rows as u64 * if event.rows.change == Change::Update { 2 } else { 1 };
         let mut apply = || {
             let data = part.data.as_deref().unwrap_or(&event.rows.data);
             let Rows { change, table_id, flags, columns, before, after, .. } = *event.rows;
@@ -294,7 +312,7 @@ impl<'a> Children<'a> {
                 forms.insert(name, (Rc::new(table), form));
             }
             let Some((table, form)) = forms.get(name) else { return Ok(()) };
-            take(&AskedRow { row, table, change }, form)
+            take(Found::Along(&AskedRow { row, table, change }, form))
         })
     }
 
@@ -387,13 +405,17 @@ impl Open {
     }
 }
 
+fn named(table: &Table) -> TableName {
+    TableName { schema: table.schema.clone(), table: table.name.clone() }
+}
+
 /// Rows of an event that are applied at once.
 #[derive(Default)]
 struct Part {
     /// Their images, if they are not all of the event.
     data: Option<Vec<u8>>,
-    /// The most rows that InnoDB changes for them.
-    changes: u64,
+    /// How many they are.
+    rows: usize,
     /// The values of those from which foreign keys are followed, and whether they are asked for.
     seeds: Vec<(String, bool)>,
 }

@@ -8,7 +8,7 @@ use binlog::event::Change;
 use binlog::event::table::Table;
 use server::catalogue::Wanted;
 
-use super::children::Children;
+use super::children::{Children, Found};
 use super::form::{Form, Forms, Obstacle};
 use super::mention::{Effect, Mention};
 use super::record::{Record, Records};
@@ -16,8 +16,7 @@ use super::spool::Spool;
 use super::statement::{self, Statement};
 use crate::calendar;
 use crate::history::{
-    Again, Asked, AskedRow, Filter, Known, LogFile, Place, Reread, RowsEvent, Take, Transaction, Xa, XaName,
-    names,
+    Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, XaName, names,
 };
 
 /// Transactions whose names are kept, for people.
@@ -127,19 +126,22 @@ struct Gather<'g, 'a> {
     children: Option<&'g mut Children<'a>>,
 }
 
-impl Reread for Gather<'_, '_> {
+impl Gather<'_, '_> {
     fn event(&mut self, event: &RowsEvent<'_>) -> Result<()> {
-        let Gather { name, records, sums, children, .. } = self;
-        let Some(children) = children else { return Ok(()) };
-        let take =
-            |asked: &AskedRow<'_>, form: &Form| written(sums.row(asked, form, records, true), name, asked);
+        let Gather { name, known, forms, records, sums, children } = self;
+        let mut own = |asked: &AskedRow<'_>, records: &mut Records, sums: &mut Sums| {
+            let form = forms.of(asked.table, known);
+            let done = form.and_then(|form| sums.row(asked, &form, records, false));
+            written(done, name, asked)
+        };
+        let Some(children) = children.as_mut().filter(|children| children.concerns(event)) else {
+            return event.asked(|_, asked| own(asked, records, sums));
+        };
+        let take = |found: Found<'_>| match found {
+            Found::Own(asked) => own(asked, records, sums),
+            Found::Along(asked, form) => written(sums.row(asked, form, records, true), name, asked),
+        };
         children.event(event, take).with_context(|| (*name).to_owned())
-    }
-
-    fn row(&mut self, asked: &AskedRow<'_>) -> Result<()> {
-        let form = self.forms.of(asked.table, self.known);
-        let done = form.and_then(|form| self.sums.row(asked, &form, self.records, false));
-        written(done, self.name, asked)
     }
 }
 
@@ -257,10 +259,8 @@ impl<'a> Undo<'a> {
             children.begin(whole).with_context(|| name.clone())?;
         }
         let children_too = children.as_mut();
-        again.events(
-            whole,
-            &mut Gather { name: &name, known, forms, records, sums, children: children_too },
-        )?;
+        let mut gather = Gather { name: &name, known, forms, records, sums, children: children_too };
+        again.events(whole, |event| gather.event(event))?;
         if let Some(children) = children {
             children.end().with_context(|| name.clone())?;
         }
