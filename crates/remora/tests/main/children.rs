@@ -108,7 +108,7 @@ impl Children for Scene {
 }
 
 /// Tables below `p` and `c`, in every way in which foreign keys hang together.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 12] = [
     "CREATE TABLE app.g (id INT PRIMARY KEY, c INT, FOREIGN KEY (c) REFERENCES app.c (id) ON DELETE CASCADE)",
     "CREATE TABLE app.nulled (id INT PRIMARY KEY, p INT, g INT, t TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE \
      CURRENT_TIMESTAMP, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE SET NULL ON UPDATE CASCADE, FOREIGN KEY (g) REFERENCES \
@@ -125,12 +125,14 @@ const TABLES: [&str; 10] = [
     "CREATE TABLE app.a_late (id INT PRIMARY KEY, p INT, g INT, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE \
      ON UPDATE CASCADE, FOREIGN KEY (g) REFERENCES app.g (id) ON DELETE CASCADE)",
     "CREATE TABLE app.held (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES app.p (id))",
+    "CREATE TABLE app.x (id INT PRIMARY KEY, y INT)",
+    "CREATE TABLE app.y (id INT PRIMARY KEY, x INT, FOREIGN KEY (x) REFERENCES app.x (id) ON DELETE CASCADE)",
     // Deleted before what it refers to, though nothing says so: the names of keys decide.
     "CREATE TABLE app.z_pinned (id INT PRIMARY KEY, p INT, c INT, CONSTRAINT a1 FOREIGN KEY (p) REFERENCES app.p (id) \
      ON DELETE CASCADE ON UPDATE CASCADE, CONSTRAINT a2 FOREIGN KEY (c) REFERENCES app.c (id))",
 ];
 
-const ROWS_BELOW: [&str; 10] = [
+const ROWS_BELOW: [&str; 14] = [
     "INSERT INTO app.g VALUES (100, 10), (101, 10), (200, 20), (300, 30), (301, 30), (500, 50), (999, NULL)",
     "INSERT INTO app.nulled (id, p, g, t) VALUES (1, 1, 500, '2001-01-01'), (2, 1, 100, '2002-01-01'), (3, 5, 200, '2003-01-01'), \
      (4, 4, 500, '2004-01-01'), (5, NULL, NULL, '2005-01-01'), (6, 3, 301, '2006-01-01')",
@@ -141,6 +143,10 @@ const ROWS_BELOW: [&str; 10] = [
     "INSERT INTO app.`by code` VALUES (1, 'one'), (2, 'two'), (4, 'four')",
     "INSERT INTO app.a_late VALUES (1, 1, 100), (2, 2, 101), (3, 5, 200), (4, 4, NULL)",
     "INSERT INTO app.held VALUES (1, 3)",
+    "INSERT INTO app.x VALUES (1, NULL), (2, NULL)",
+    "INSERT INTO app.y VALUES (1, 2)",
+    "UPDATE app.x SET y = 1 WHERE id = 1",
+    "ALTER TABLE app.x ADD FOREIGN KEY (y) REFERENCES app.y (id)",
     "INSERT INTO app.z_pinned VALUES (1, 1, 10), (2, 5, 50)",
 ];
 
@@ -193,10 +199,14 @@ fn reverse_cascade() {
         scene.done(&["UPDATE app.p SET id = 44 WHERE id = 4"]);
         scene.done(&["INSERT INTO app.line VALUES (44, 3)"]);
         scene.done(&["DELETE FROM app.tree WHERE id = 1"]);
+        // The second row takes along what the first referred to.
+        scene.done(&["DELETE FROM app.x ORDER BY id"]);
         // The second row was changed by the first.
         let last = scene.done(&["DELETE FROM app.staff WHERE id < 3"]);
         let after = scene.now();
-        for table in ["c", "g", "nulled", "line", "part", "tree", "staff", "by code", "a_late", "z_pinned"] {
+        for table in
+            ["c", "g", "nulled", "line", "part", "tree", "staff", "by code", "a_late", "z_pinned", "x", "y"]
+        {
             assert_ne!(after[table], before[table], "{table}");
         }
         let script = scene.back(&["--gtid", &format!("{first}-{last}")]);

@@ -248,7 +248,9 @@ impl<'a> Children<'a> {
         let form = Form::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, &name))?;
         let seeds = Seeds::new(self.notes.graph(), (&name, &table), event.rows);
         // What one of its rows takes along may be another one of them, or one that another of them refers to.
-        let is_single = self.notes.graph().below(&BTreeSet::from([name.clone()])).contains(&name);
+        let graph = self.notes.graph();
+        let below = graph.below(&BTreeSet::from([name.clone()]));
+        let is_single = below.contains(&name) || graph.of(&name).any(|key| below.contains(&key.parent));
         let mut parts: Vec<Part> = Vec::new();
         event.each(&table, |row, is_asked| {
             if is_single || parts.is_empty() {
