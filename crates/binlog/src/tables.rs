@@ -50,6 +50,12 @@ impl Tables {
         self.known.get(&id).map(|(_, table)| Rc::clone(table))
     }
 
+    /// The body of the TABLE_MAP with this number.
+    #[must_use]
+    pub fn described(&self, id: u64) -> Option<&[u8]> {
+        self.known.get(&id).map(|(bytes, _)| bytes.as_slice())
+    }
+
     /// A statement has ended: the numbers are given anew for the next.
     pub fn end_statement(&mut self) {
         if self.known.len() > TABLES_MAX {

@@ -17,6 +17,7 @@ use block::restore::{Request, to_new_file};
 use block::{Library, World, tree};
 use disk::{Disk, RealDisk, Source};
 use physical::follow::{self, is_copy};
+use progress::Progress;
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
@@ -24,6 +25,7 @@ use self::binary_log::BinaryLog;
 use self::need::leads_inside;
 use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
+use crate::report::Report;
 use crate::repository::{self, Named};
 use crate::stop;
 
@@ -142,6 +144,28 @@ pub(crate) fn files(
     let image = work.join("image");
     let restored = to_new_file(&named.repository, &RealDisk, &image, request, world)?;
     Ok((restored, Files::Mounted(Mounted::new(work, &image)?)))
+}
+
+/// The files of the generation: mounted, or restored if nothing can be mounted here.
+pub(crate) fn readable(
+    named: &Named,
+    generation: Option<u64>,
+    (work, jobs, is_lazy): (&Path, usize, bool),
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<(u64, Files)> {
+    if is_lazy && mount::is_possible() {
+        let say = report.clone();
+        return lazy(named, generation, work, Box::new(move |what| say.warn(what)));
+    }
+    report.note(if is_lazy {
+        "without root and /dev/fuse nothing can be mounted, so all of it is restored first"
+    } else {
+        "it has tables with DATA DIRECTORY, which a replay may alter, so all of it is restored first"
+    });
+    let world = World { stop, progress: report };
+    let (restored, files) = files(named, work, Request::new(generation, jobs), world)?;
+    Ok((restored.generation, files))
 }
 
 /// A volume that is mounted only for us: nobody else sees it, and it is unmounted however we end.

@@ -16,7 +16,8 @@ mod transaction;
 mod walk;
 pub(crate) mod when;
 
-pub(crate) use again::{Again, AskedRow};
+pub(crate) use again::{Again, AskedRow, RowsEvent};
+pub(crate) use feed::Feed;
 pub(crate) use file::LogFile;
 pub(crate) use filter::{Filter, Range};
 pub(crate) use find::{Found, files, of_pieces};

@@ -17,6 +17,7 @@ mod host;
 mod keys;
 mod mount;
 mod password;
+mod past;
 mod places;
 mod plugin;
 mod report;

@@ -17,6 +17,10 @@ mod binlog;
 mod boot;
 #[path = "main/byte.rs"]
 mod byte;
+#[path = "main/children.rs"]
+mod children;
+#[path = "main/children_random.rs"]
+mod children_random;
 #[path = "main/concurrent.rs"]
 mod concurrent;
 #[path = "main/crash.rs"]
@@ -105,6 +109,8 @@ mod size;
 mod ssh;
 #[path = "main/stat.rs"]
 mod stat;
+#[path = "main/story.rs"]
+mod story;
 #[path = "main/table.rs"]
 mod table;
 #[path = "main/target.rs"]

@@ -1,11 +1,6 @@
 //! `remora restore`
 
-mod apart;
-mod goal;
 mod part;
-mod past;
-mod replay;
-mod scan;
 mod tables;
 mod until;
 

@@ -1,5 +1,6 @@
 //! `remora reverse`
 
+mod children;
 mod form;
 mod literal;
 mod mention;
@@ -11,6 +12,7 @@ mod undo;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -18,13 +20,15 @@ use disk::{Output, RealDisk, Tree};
 use progress::{Progress, count};
 use serde_json::json;
 
+use self::children::{Children, Origin};
 use self::record::Records;
 use self::spool::Spool;
 use self::undo::{Sums, Undo};
 use crate::exit::{self, Exit, usage};
-use crate::history::{Request, Walk};
+use crate::history::{Found, Request, Walk};
+use crate::past::Log;
 use crate::report::Report;
-use crate::shown;
+use crate::{commands, shown};
 
 const EXAMPLES: &str = "EXAMPLES
   remora log /var/lib/mysql --since -1h --statement 'delete from orders'
@@ -34,7 +38,9 @@ const EXAMPLES: &str = "EXAMPLES
   remora reverse /var/lib/mysql --since '2026-11-22 19:00' --until '2026-11-22 19:10' --table shop.orders --to undo.sql
       everything that was done to one table in ten minutes
   remora reverse binlog.0000* --gtid 0-1-90113 --table shop.orders --where id=4711 --schema orders.sql
-      one row; orders.sql is what SHOW CREATE TABLE says";
+      one row; orders.sql is what SHOW CREATE TABLE says
+  remora reverse /backup/db1 --gtid 0-1-90113 --children --to undo.sql
+      with the rows that foreign keys deleted along, from a backup and the log archived beside it";
 
 /// Write SQL that takes back what transactions changed
 ///
@@ -56,6 +62,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.sql")]
     to: Option<PathBuf>,
 
+    /// Also what foreign keys deleted or changed along (ON DELETE CASCADE, SET NULL), which no log has. A
+    /// private server replays the archived log on a backup to just before each transaction. Needs REPO/NAME,
+    /// or REPO/NAME@N for generation N
+    #[arg(long)]
+    children: bool,
+
     /// Go on although a table was altered or emptied, because its columns are what they were
     #[arg(long)]
     despite_ddl: bool,
@@ -75,25 +87,33 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if let Some(path) = to {
         must_be_new(path)?;
     }
-    let found = request.files()?;
-    if let Some(missing) = found.missing.first() {
-        return Err(anyhow!(
-            "{missing}; what was done to the tables in it is unknown, so nothing is written"
-        ));
-    }
+    let (origin, found) = log(arguments, report)?;
     for damage in &found.damages {
         report.warn(damage);
     }
     let (known, filter) = (request.known()?, request.filter());
     let folder = to.map_or_else(std::env::temp_dir, folder);
     let spool = Spool::new(&folder).with_context(|| shown::path(&folder))?;
+    // Without a server there is nothing that must be ended.
+    let stop = if arguments.children { commands::stop_flag(report)? } else { Arc::default() };
     let mut undo = Undo::new(&found.files, &filter, &known, spool);
     undo.despite_ddl = arguments.despite_ddl;
+    undo.sums.has_children = arguments.children;
+    if let Some(origin) = origin {
+        undo.children = Children::start(origin, (&filter, &known), &folder, (&stop, report))?;
+    }
     report.phase("reading", Some(found.bytes()?));
     let mut walk = Walk::new(&found.files, &filter, &known, &mut undo, report);
-    let walked = walk.all()?;
+    let walked = walk.all();
     let is_nameless = walk.is_nameless();
-    match walked {
+    let walked = match undo.children.take() {
+        Some(children) => {
+            undo.sums.by_statement = children.by_statement();
+            children.judge(walked)
+        }
+        None => walked,
+    };
+    match walked? {
         Exit::Done => {}
         Exit::Damaged => return Err(exit::damage("the log can't be read whole, so nothing is written")),
         _ => return Err(anyhow!("the log can't be read whole, so nothing is written")),
@@ -113,6 +133,23 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     report.end();
     tell(&sums, to, report)?;
     Ok(Exit::Done)
+}
+
+/// The files of the log, and where the backups beside it are if they are needed.
+fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)> {
+    if arguments.children {
+        let (named, generation, line) = arguments.request.repository()?;
+        let log = Log::find(&named, line, report)?;
+        let files = log.files.clone();
+        return Ok((Some(Origin { named, generation, log }), Found { files, ..Found::default() }));
+    }
+    let found = arguments.request.files()?;
+    match found.missing.first() {
+        None => Ok((None, found)),
+        Some(missing) => {
+            Err(anyhow!("{missing}; what was done to the tables in it is unknown, so nothing is written"))
+        }
+    }
 }
 
 fn must_be_new(path: &Path) -> Result<()> {
@@ -148,7 +185,10 @@ fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
     if report.is_json() {
         let tables = sums.tables.iter().map(|((schema, table), sum)| {
             let [insert, update, delete] = sum.rows;
-            json!({"schema": schema, "table": table, "insert": insert, "update": update, "delete": delete})
+            json!({
+                "schema": schema, "table": table, "insert": insert, "update": update, "delete": delete,
+                "taken_along": sum.taken_along,
+            })
         });
         let line = json!({
             "message_type": "summary", "transactions": sums.transactions, "tables": tables.collect::<Vec<_>>(),
@@ -160,7 +200,11 @@ fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
         report.warn(&line);
     }
     let rows: u64 = sums.tables.values().flat_map(|sum| sum.rows).sum();
-    let what = format!("{} of {}", count(rows, "row"), count(sums.transactions, "transaction"));
+    let mut what = format!("{} of {}", count(rows, "row"), count(sums.transactions, "transaction"));
+    let along: u64 = sums.tables.values().map(|sum| sum.taken_along).sum();
+    if along > 0 {
+        what.push_str(&format!(", {along} of them taken along by foreign keys"));
+    }
     match to.map(shown::path) {
         Some(path) => report.note(&format!(
             "{path} takes back {what}; nothing was executed. Read it, then run it: mariadb --binary-mode < {path}"

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use anyhow::Result;
+use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Body, Change, Event};
 use binlog::row::{self, Row};
@@ -22,6 +23,51 @@ pub(crate) struct AskedRow<'a> {
     pub(crate) table: &'a Rc<Table>,
     /// What happened to it.
     pub(crate) change: Change,
+}
+
+/// An event with rows, of which some may be asked for.
+pub(crate) struct RowsEvent<'a> {
+    pub(crate) rows: &'a Rows<'a>,
+    pub(crate) table: &'a Rc<Table>,
+    /// The body of its TABLE_MAP.
+    pub(crate) described: &'a [u8],
+    choice: Choice,
+    filter: &'a Filter,
+    place: String,
+}
+
+impl RowsEvent<'_> {
+    /// Takes all rows, and whether they are asked for. `table` is the table, of which more may be known.
+    pub(crate) fn each(
+        &self,
+        table: &Table,
+        mut take: impl FnMut(&Row<'_>, bool) -> Result<()>,
+    ) -> Result<()> {
+        for row in row::rows(self.rows, table, self.place.as_str())? {
+            let row = row?;
+            let is_asked = match &self.choice {
+                Choice::Columns(columns) => self.filter.has_row(&row, columns)?,
+                Choice::Not | Choice::Nameless => false,
+            };
+            take(&row, is_asked)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the rows that are asked for, with their numbers in the event.
+    pub(crate) fn asked(&self, mut take: impl FnMut(usize, &AskedRow<'_>) -> Result<()>) -> Result<()> {
+        if !matches!(self.choice, Choice::Columns(_)) {
+            return Ok(());
+        }
+        let (table, change, mut number) = (self.table, self.rows.change, 0);
+        self.each(table, |row, is_asked| {
+            if is_asked {
+                take(number, &AskedRow { row: *row, table, change })?;
+            }
+            number += 1;
+            Ok(())
+        })
+    }
 }
 
 /// Reads transactions again.
@@ -44,24 +90,33 @@ impl<'a> Again<'a> {
         whole: &Transaction,
         mut take: impl FnMut(&AskedRow<'_>) -> Result<()>,
     ) -> Result<()> {
+        self.events(whole, |event| event.asked(|_, row| take(row)))
+    }
+
+    /// All events with rows.
+    pub(crate) fn events(
+        &mut self,
+        whole: &Transaction,
+        mut take: impl FnMut(&RowsEvent<'_>) -> Result<()>,
+    ) -> Result<()> {
         feed::again(whole, self.files, |event, _| self.event(event, &mut take))
     }
 
-    fn event(&mut self, event: &Event<'_>, take: &mut impl FnMut(&AskedRow<'_>) -> Result<()>) -> Result<()> {
+    fn event(
+        &mut self,
+        event: &Event<'_>,
+        take: &mut impl FnMut(&RowsEvent<'_>) -> Result<()>,
+    ) -> Result<()> {
         // A transaction describes the tables of its rows itself, so nothing of another one is used here.
         if self.tables.take(event, |table| drop(self.known.complete(table)))?.is_some() {
             return Ok(());
         }
         let Body::Rows(rows) = event.parse()? else { return Ok(()) };
-        if let Some(table) = self.tables.get(rows.table_id)
-            && let Choice::Columns(columns) = self.choices.of(&table)
-        {
-            for row in row::rows(&rows, &table, event.place())? {
-                let row = row?;
-                if self.filter.has_row(&row, &columns)? {
-                    take(&AskedRow { row, table: &table, change: rows.change })?;
-                }
-            }
+        if let Some(table) = self.tables.get(rows.table_id) {
+            let choice = self.choices.of(&table);
+            let described = self.tables.described(rows.table_id).unwrap_or_default();
+            let (table, filter, place) = (&table, self.filter, event.place());
+            take(&RowsEvent { rows: &rows, table, described, choice, filter, place })?;
         }
         if rows.ends_statement() {
             self.tables.end_statement();

@@ -13,7 +13,7 @@ use innodb::table::{self, Generated, Type, Version, sql};
 const VERSION: Version = Version(110_806);
 
 /// A definition, or why it is not understood. `None`: there is none.
-type Definition = Option<Result<Rc<table::Table>, String>>;
+pub(crate) type Definition = Option<Result<Rc<table::Table>, String>>;
 
 /// Definitions, if there are any.
 #[derive(Default)]
@@ -31,12 +31,17 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Known> {
 }
 
 impl Known {
+    /// What statements say, USE among them.
+    pub(crate) fn of(text: String) -> Known {
+        Known { text: Some(text), found: RefCell::default() }
+    }
+
     /// The definition of a table, if it has as many columns as the log says.
     ///
     /// # Errors
     /// Why it is of no use.
     pub(crate) fn definition(&self, table: &Table) -> Result<Option<Rc<table::Table>>, String> {
-        let Some(defined) = self.find(&table.schema, &table.name) else { return Ok(None) };
+        let Some(defined) = self.by_name(&table.schema, &table.name) else { return Ok(None) };
         let full = format!("{}.{}", table.schema, table.name);
         let defined = defined
             .map_err(|error| format!("--schema: the definition of {full} is not understood: {error}"))?;
@@ -51,7 +56,8 @@ impl Known {
         Ok(Some(defined))
     }
 
-    fn find(&self, schema: &str, name: &str) -> Definition {
+    /// The definition of a table that is called so, if there is one.
+    pub(crate) fn by_name(&self, schema: &str, name: &str) -> Definition {
         let text = self.text.as_ref()?;
         let key = (schema.to_owned(), name.to_owned());
         let mut found = self.found.borrow_mut();

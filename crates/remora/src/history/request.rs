@@ -10,7 +10,10 @@ use super::filter::{Condition, Filter, Range};
 use super::find::{self, Found};
 use super::known::{self, Known};
 use super::when;
+use crate::archived;
+use crate::exit::usage;
 use crate::keys::KeyArguments;
+use crate::repository::{self, Named};
 
 /// Which transactions and rows of which files.
 #[derive(Debug, Args)]
@@ -63,6 +66,21 @@ impl Request {
     /// The files.
     pub(crate) fn files(&self) -> Result<Found> {
         find::files(&self.paths, &self.key)
+    }
+
+    /// The repository that has the log, for who needs its backups too: the backups of a name, which
+    /// generation of them, and which line of the log, if somebody says so.
+    pub(crate) fn repository(&self) -> Result<(Named, Option<u64>, Option<u32>)> {
+        let [path] = self.paths.as_slice() else {
+            return Err(usage(
+                "--children needs REPO/NAME, with backups and the archived log, and nothing else",
+            ));
+        };
+        let (path, line) =
+            archived::line(path).map_or((path.as_path(), None), |(name, line)| (name, Some(line)));
+        let text = path.to_str().ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))?;
+        let (named, generation) = repository::one(text, self.key.read_full()?.as_ref())?;
+        Ok((named, generation, line))
     }
 
     /// What is known of tables that the log may not say.

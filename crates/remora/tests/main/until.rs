@@ -18,14 +18,14 @@ use crate::support::{Ended, Running, on_products, places, products, remora, star
 pub(crate) struct Scene {
     product: Product,
     pub(crate) folder: TempDir,
-    server: Sandbox,
-    session: Session,
+    pub(crate) server: Sandbox,
+    pub(crate) session: Session,
 }
 
 /// Where the original was once.
 #[derive(Debug)]
 pub(crate) struct Moment {
-    gtid: String,
+    pub(crate) gtid: String,
     position: String,
     pub(crate) sums: BTreeMap<String, String>,
 }
@@ -68,7 +68,7 @@ impl Scene {
         run(self.folder.path(), arguments)
     }
 
-    fn with_server(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn with_server(&self, arguments: &[&str]) -> Ended {
         let socket = self.server.socket().to_str().unwrap();
         let ended = self.run(&[arguments, &["--no-defaults", "-u", "root", "-S", socket]].concat());
         assert!(ended.code == 0 || ended.code == 12, "{}", ended.err);
@@ -205,7 +205,11 @@ fn zoo(file: &str) -> Vec<Vec<String>> {
 #[test]
 fn every_moment_comes_back() {
     on_mariadb(|product| {
-        let mut scene = Scene::new(product, &[]);
+        let packed: &[&str] = match product {
+            Product::MariaDb1011 => &[],
+            _ => &["--log-bin-compress=1", "--log-bin-compress-min-len=10"],
+        };
+        let mut scene = Scene::new(product, packed);
         let file = scene.folder.path().join("rows.txt");
         fs::write(&file, "5\tfive\n6\tsix\n").unwrap();
         scene.backup();
@@ -321,7 +325,8 @@ fn some_tables_of_a_volume_too() {
 
 #[test]
 fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one() {
-    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    let packed = ["--binlog-format=ROW", "--log-bin-compress=1", "--log-bin-compress-min-len=10"];
+    let mut scene = Scene::new(Product::MariaDb1011, &packed);
     scene.backup();
     scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
     let early = scene.moment();

@@ -8,8 +8,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use block::World;
-use block::restore::Request;
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
@@ -17,16 +15,14 @@ use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use super::Arguments;
-use super::goal::Goal;
-use super::past::{Past, Reached};
 use super::until;
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{self, Exit, Held, usage};
-use crate::mount;
+use crate::past::{Goal, Past, Reached};
 use crate::report::{self, Report};
-use crate::repository::{self, Named};
+use crate::repository;
 use crate::{commands, shown};
 
 /// How long to wait for a lock that only our own sessions can hold.
@@ -100,7 +96,8 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     let options = needs.options(&arguments.until.server_option)?;
     // What a replay alters outside of its data folder is moved there, which a mount can't do.
     let is_lazy = past.is_none() || !needs.has_outside();
-    let (generation, files) = files(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
+    let (generation, files) =
+        boot::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
     let dumped = dump_from(arguments, (&files, past), (&work.folder, options), &stop, report);
     let folder = work.folder.join(DUMP);
@@ -135,28 +132,6 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     }
     told.tell(&summary, way.map(|(way, reached)| way.json(&reached)), report)?;
     Ok(if summary.omitted.is_empty() && prepared == 0 { Exit::Done } else { Exit::Partial })
-}
-
-/// The files of the generation: mounted, or restored if nothing can be mounted here.
-fn files(
-    named: &Named,
-    generation: Option<u64>,
-    (work, jobs, is_lazy): (&Path, usize, bool),
-    stop: &AtomicBool,
-    report: &Report,
-) -> Result<(u64, Files)> {
-    if is_lazy && mount::is_possible() {
-        let say = report.clone();
-        return boot::lazy(named, generation, work, Box::new(move |what| say.warn(what)));
-    }
-    report.note(if is_lazy {
-        "without root and /dev/fuse nothing can be mounted, so all of it is restored first"
-    } else {
-        "it has tables with DATA DIRECTORY, which a replay may alter, so all of it is restored first"
-    });
-    let world = World { stop, progress: report };
-    let (restored, files) = boot::files(named, work, Request::new(generation, jobs), world)?;
-    Ok((restored.generation, files))
 }
 
 /// What was dumped.

@@ -15,13 +15,11 @@ use dump::Selection;
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
-use super::goal::{Goal, single};
-use super::past::{Past, Reached};
-use super::scan::{Found, Way};
 use crate::boot::need::Needs;
 use crate::boot::{self, Wanted};
 use crate::exit::{Exit, usage};
 use crate::history::Range;
+use crate::past::{Found, Goal, Past, Reached, Way, single};
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::{calendar, commands, shown};

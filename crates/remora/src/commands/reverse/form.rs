@@ -49,7 +49,7 @@ pub(super) struct Obstacle {
 const GIVE_SCHEMA: &str = "give its CREATE TABLE, as it was then, with --schema FILE.sql";
 
 impl Form {
-    fn new(table: &Table, known: &Known) -> Result<Form, Obstacle> {
+    pub(super) fn new(table: &Table, known: &Known) -> Result<Form, Obstacle> {
         let defined = known.definition(table).map_err(|what| Obstacle { what, help: GIVE_SCHEMA })?;
         if let Some(defined) = &defined {
             let differ = table

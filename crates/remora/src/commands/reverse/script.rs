@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use progress::count;
 
 use super::literal;
 use super::record::Records;
@@ -49,7 +50,11 @@ fn head(sums: &Sums, name: &str, out: &mut dyn Write) -> Result<()> {
     for ((schema, table), sum) in &sums.tables {
         let parts = ["insert", "update", "delete"].into_iter().zip(sum.rows).filter(|(_, rows)| *rows > 0);
         let parts: Vec<String> = parts.map(|(word, rows)| format!("{word} {rows}")).collect();
-        lines.push(format!("  {schema}.{table}: {}", parts.join(", ")));
+        let along = match sum.taken_along {
+            0 => String::new(),
+            rows => format!(" ({rows} of them were taken along by foreign keys)"),
+        };
+        lines.push(format!("  {schema}.{table}: {}{along}", parts.join(", ")));
     }
     lines.extend(remarks(sums).into_iter().map(|line| format!("Note: {line}.")));
     lines.push(format!("Read it, then run it: mariadb --binary-mode < {name}"));
@@ -83,6 +88,13 @@ pub(super) fn remarks(sums: &Sums) -> Vec<String> {
         ));
     }
     lines.extend(sums.definitions.iter().cloned());
+    if sums.by_statement > 0 {
+        lines.push(format!(
+            "the copy in which remora looked for what foreign keys did was brought there by {} with statements instead of rows, as DDL \
+             always is: what a statement takes from elsewhere may differ",
+            count(sums.by_statement, "transaction")
+        ));
+    }
     lines
 }
 
@@ -147,13 +159,12 @@ fn checks(sums: &Sums, out: &mut dyn Write) -> Result<()> {
             .map(|tables| format!("{tables}\n  AND DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION')")),
     )?;
     writeln!(out, "\n{}", or_stop("DO 0"))?;
-    if let Some(tables) =
-        among(sums, [true, false, false], "UNIQUE_CONSTRAINT_SCHEMA", "REFERENCED_TABLE_NAME")
-    {
+    let tables = among(sums, [true, false, false], "UNIQUE_CONSTRAINT_SCHEMA", "REFERENCED_TABLE_NAME");
+    if let Some(tables) = tables.filter(|_| !sums.has_children) {
         writeln!(
             out,
             "-- Rows that a foreign key deleted or changed along with those that come back are in no log. This shows\n\
-             -- where some may be missing.\n\
+             -- where some may be missing; remora reverse --children brings them back.\n\
              SELECT CONCAT(TABLE_NAME, ': rows that foreign key ', CONSTRAINT_NAME, ' took along do not come back') AS remora\n  \
              FROM information_schema.REFERENTIAL_CONSTRAINTS\n  \
              WHERE {tables}\n  AND DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION');\n"

@@ -30,6 +30,11 @@ pub(super) fn back(form: &Form, table: &Table, row: &Row<'_>) -> Result<Option<S
     })
 }
 
+/// The values of a row, in parentheses.
+pub(super) fn values(form: &Form, table: &Table, image: &Image<'_>) -> Result<String, Obstacle> {
+    tuple(form, table, &whole(form, image)?)
+}
+
 fn update(
     form: &Form,
     table: &Table,

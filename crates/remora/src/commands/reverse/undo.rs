@@ -8,14 +8,15 @@ use binlog::event::Change;
 use binlog::event::table::Table;
 use server::catalogue::Wanted;
 
-use super::form::{Forms, Obstacle};
+use super::children::{Children, Found};
+use super::form::{Form, Forms, Obstacle};
 use super::mention::{Effect, Mention};
 use super::record::{Record, Records};
 use super::spool::Spool;
 use super::statement::{self, Statement};
 use crate::calendar;
 use crate::history::{
-    Again, Asked, AskedRow, Filter, Known, LogFile, Place, Take, Transaction, Xa, XaName, names,
+    Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, XaName, names,
 };
 
 /// Transactions whose names are kept, for people.
@@ -28,6 +29,8 @@ pub(super) struct Undo<'a> {
     pub(super) known: &'a Known,
     /// Whether changes of a table's definition are the user's business.
     pub(super) despite_ddl: bool,
+    /// Who knows what foreign keys took along.
+    pub(super) children: Option<Children<'a>>,
     again: Again<'a>,
     forms: Forms,
     records: Records,
@@ -48,6 +51,10 @@ pub(super) struct Sums {
     pub(super) others: BTreeSet<(String, String)>,
     /// Changes of definitions that the user takes responsibility for.
     pub(super) definitions: Vec<String>,
+    /// Whether what foreign keys took along is among all this.
+    pub(super) has_children: bool,
+    /// How many transactions that the copy was given for that are logged as statements.
+    pub(super) by_statement: u64,
     /// Where the walk is, for people.
     pub(super) end: String,
 }
@@ -56,13 +63,91 @@ pub(super) struct Sums {
 pub(super) struct Sum {
     /// Rows that are inserted, updated, deleted again.
     pub(super) rows: [u64; 3],
+    /// Those of them that a foreign key took along.
+    pub(super) taken_along: u64,
     /// Columns, as they were.
-    columns: Vec<(Option<String>, Type)>,
+    columns: Vec<Column>,
     pub(super) has_key: bool,
 }
 
-fn columns(table: &Table) -> Vec<(Option<String>, Type)> {
+/// What the log says of a column: its name, if it says that, and its type.
+type Column = (Option<String>, Type);
+
+fn columns(table: &Table) -> Vec<Column> {
     table.columns.iter().map(|column| (column.name.clone(), column.kind)).collect()
+}
+
+/// Whether these are the columns of another table. A log may not say names.
+fn differ(one: &[Column], other: &[Column]) -> bool {
+    let is_other = |(one, other): (&Column, &Column)| {
+        one.1 != other.1 || one.0.is_some() && other.0.is_some() && one.0 != other.0
+    };
+    one.len() != other.len() || one.iter().zip(other).any(is_other)
+}
+
+impl Sums {
+    /// Gathers what takes a row back. The inner result is that of writing.
+    fn row(
+        &mut self,
+        asked: &AskedRow<'_>,
+        form: &Form,
+        records: &mut Records,
+        is_taken_along: bool,
+    ) -> Result<Result<()>, Obstacle> {
+        let table = asked.table;
+        let Some(back) = statement::back(form, table, &asked.row)? else { return Ok(Ok(())) };
+        let key = (table.schema.clone(), table.name.clone());
+        let sum = self.tables.entry(key).or_insert_with(|| Sum {
+            rows: [0; 3],
+            taken_along: 0,
+            columns: columns(table),
+            has_key: form.has_key,
+        });
+        sum.rows[match asked.change {
+            Change::Delete => 0,
+            Change::Update => 1,
+            Change::Insert => 2,
+        }] += 1;
+        sum.taken_along += u64::from(is_taken_along);
+        Ok(match &back {
+            Statement::Insert(tuple) => records.insert(form, tuple),
+            Statement::Other(sql) => records.add(&Record::Statement(sql)),
+        })
+    }
+}
+
+/// Gathers what takes back the rows of a transaction.
+struct Gather<'g, 'a> {
+    name: &'g str,
+    known: &'a Known,
+    forms: &'g mut Forms,
+    records: &'g mut Records,
+    sums: &'g mut Sums,
+    children: Option<&'g mut Children<'a>>,
+}
+
+impl Gather<'_, '_> {
+    fn event(&mut self, event: &RowsEvent<'_>) -> Result<()> {
+        let Gather { name, known, forms, records, sums, children } = self;
+        let mut own = |asked: &AskedRow<'_>, records: &mut Records, sums: &mut Sums| {
+            let form = forms.of(asked.table, known);
+            let done = form.and_then(|form| sums.row(asked, &form, records, false));
+            written(done, name, asked)
+        };
+        let Some(children) = children.as_mut().filter(|children| children.concerns(event)) else {
+            return event.asked(|_, asked| own(asked, records, sums));
+        };
+        let take = |found: Found<'_>| match found {
+            Found::Own(asked) => own(asked, records, sums),
+            Found::Along(asked, form) => written(sums.row(asked, form, records, true), name, asked),
+        };
+        children.event(event, take).with_context(|| (*name).to_owned())
+    }
+}
+
+fn written(done: Result<Result<()>, Obstacle>, transaction: &str, asked: &AskedRow<'_>) -> Result<()> {
+    done.map_err(|obstacle| refusal(&obstacle, transaction, asked.table))?
+        .with_context(|| "the temporary file")
 }
 
 impl<'a> Undo<'a> {
@@ -72,6 +157,7 @@ impl<'a> Undo<'a> {
             filter,
             known,
             despite_ddl: false,
+            children: None,
             again: Again::new(files, filter, known),
             forms: Forms::default(),
             records: Records::new(spool),
@@ -168,12 +254,16 @@ impl<'a> Undo<'a> {
     fn asked(&mut self, whole: &Transaction) -> Result<()> {
         self.certain(whole)?;
         let name = self.name(whole);
-        let Undo { again, forms, records, sums, known, .. } = self;
-        again.rows(whole, |asked| {
-            row(asked, forms, records, sums, known)
-                .map_err(|obstacle| refusal(&obstacle, &name, asked.table))
-                .and_then(|done| done.with_context(|| "the temporary file"))
-        })?;
+        let Undo { again, forms, records, sums, known, children, .. } = self;
+        if let Some(children) = children {
+            children.begin(whole).with_context(|| name.clone())?;
+        }
+        let children_too = children.as_mut();
+        let mut gather = Gather { name: &name, known, forms, records, sums, children: children_too };
+        again.events(whole, |event| gather.event(event))?;
+        if let Some(children) = children {
+            children.end().with_context(|| name.clone())?;
+        }
         let time = calendar::shown(whole.time);
         let mut statements: Vec<String> =
             whole.tables.iter().filter_map(|table| table.statement.as_deref()).map(short).collect();
@@ -188,34 +278,6 @@ impl<'a> Undo<'a> {
         }
         Ok(())
     }
-}
-
-/// Gathers what takes a row back. The inner result is that of writing.
-fn row(
-    asked: &AskedRow<'_>,
-    forms: &mut Forms,
-    records: &mut Records,
-    sums: &mut Sums,
-    known: &Known,
-) -> Result<Result<()>, Obstacle> {
-    let table = asked.table;
-    let form = forms.of(table, known)?;
-    let Some(back) = statement::back(&form, table, &asked.row)? else { return Ok(Ok(())) };
-    let key = (table.schema.clone(), table.name.clone());
-    let sum = sums.tables.entry(key).or_insert_with(|| Sum {
-        rows: [0; 3],
-        columns: columns(table),
-        has_key: form.has_key,
-    });
-    sum.rows[match asked.change {
-        Change::Delete => 0,
-        Change::Update => 1,
-        Change::Insert => 2,
-    }] += 1;
-    Ok(match &back {
-        Statement::Insert(tuple) => records.insert(&form, tuple),
-        Statement::Other(sql) => records.add(&Record::Statement(sql)),
-    })
 }
 
 fn refusal(obstacle: &Obstacle, transaction: &str, table: &Table) -> anyhow::Error {
@@ -235,7 +297,7 @@ fn short(sql: &str) -> String {
 impl Take for Undo<'_> {
     fn table(&mut self, table: &Table) -> Result<()> {
         let key = (table.schema.clone(), table.name.clone());
-        let is_other = self.sums.tables.get(&key).is_some_and(|sum| sum.columns != columns(table));
+        let is_other = self.sums.tables.get(&key).is_some_and(|sum| differ(&sum.columns, &columns(table)));
         if is_other {
             self.redefined(&format!("{}.{}", key.0, key.1), "later rows in the log have other columns")?;
         }
@@ -257,6 +319,9 @@ impl Take for Undo<'_> {
         }
         if asked == Asked::Yes && !whole.tables.is_empty() {
             self.asked(whole)?;
+        }
+        if let Some(children) = &mut self.children {
+            children.passes(whole);
         }
         self.sums.end = format!("{} ({})", self.place(whole.end), calendar::shown(whole.time));
         Ok(())

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use disk::{Output, RealDisk};
 use dump::Selection;
 use progress::{Progress, count};
 use sandbox::Sandbox;
-use server::Session;
 use server::catalogue::Wanted as _;
+use server::{Session, TableName};
 
 use super::scan::Way;
 use crate::boot::{self, Wanted};
@@ -31,41 +31,50 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const IDLE_MAX: u32 = 20;
 
 /// What is replayed.
-pub(super) struct Replay<'a> {
-    /// The data, which no server uses.
-    pub(super) data: &'a Path,
+pub(super) struct Replay {
     /// A folder for the relay logs and what belongs to them.
-    pub(super) work: &'a Path,
+    pub(super) work: PathBuf,
     /// The archived files, from the one where the data are.
-    pub(super) files: &'a [LogFile],
+    pub(super) files: Vec<LogFile>,
     /// The offset in the first one.
     pub(super) from: u64,
-    pub(super) way: &'a Way,
     /// The numbers of servers in the log.
-    pub(super) servers: &'a BTreeSet<u32>,
-    /// Which tables are checked afterwards.
-    pub(super) only: &'a Selection,
-    pub(super) wanted: Wanted<'a>,
+    pub(super) servers: BTreeSet<u32>,
 }
 
-impl Replay<'_> {
-    /// Applies the log, and proves what can be proven. Returns how many tables were checked.
+impl Replay {
+    /// Applies the log to data that no server uses, checks the tables `only`, and proves what can be proven.
+    /// Returns how many tables were checked.
     ///
     /// # Errors
     /// What the server says; [`block::Error::Stopped`]. The data are of no use then.
-    pub(super) fn run(&self, stop: &AtomicBool, report: &Report) -> Result<usize> {
-        let options = self.options()?;
-        let options: Vec<String> = options.into_iter().chain(self.wanted.options.iter().cloned()).collect();
-        self.link()?;
-        let mut server = boot::start(self.data, None, Wanted { options: &options, ..self.wanted })?;
+    pub(super) fn run(
+        &self,
+        (data, wanted): (&Path, Wanted<'_>),
+        (way, only): (&Way, &Selection),
+        stop: &AtomicBool,
+        report: &Report,
+    ) -> Result<usize> {
+        let mut server = self.start(data, wanted)?;
         let mut session = boot::connect(&server)?;
-        if self.way.transactions > 0 {
-            self.apply(&mut session, stop, report)?;
+        if way.transactions > 0 {
+            self.aim(&mut session)?;
+            self.go(&mut session, way, stop, report)?;
         }
-        let tables = check((&mut session, &server), self.only, stop, report)?;
+        let mut tables = sound::tables(&mut session, false)?;
+        tables.retain(|table| only.table(&table.schema, &table.table));
+        let tables = check((&mut session, &server), &tables, stop, report)?;
         drop(session);
         server.stop()?;
         Ok(tables)
+    }
+
+    /// Starts a server that can replay.
+    pub(super) fn start(&self, data: &Path, wanted: Wanted<'_>) -> Result<Sandbox> {
+        let options = self.options()?;
+        let options: Vec<String> = options.into_iter().chain(wanted.options.iter().cloned()).collect();
+        self.link()?;
+        boot::start(data, None, Wanted { options: &options, ..wanted })
     }
 
     /// A server skips events with its own number without a word. So it gets one that is in none.
@@ -104,9 +113,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn apply(&self, session: &mut Session, stop: &AtomicBool, report: &Report) -> Result<()> {
-        let Some(end) = self.way.end else { return Ok(()) };
-        report.phase("replaying", Some(self.way.bytes));
+    /// Says where the replay begins. Sessions that are made later need an account.
+    pub(super) fn aim(&self, session: &mut Session) -> Result<()> {
         // From now on the server knows accounts, so that it can apply GRANT. This session keeps its rights.
         session.execute("FLUSH PRIVILEGES")?;
         let own: u32 = session.value("SELECT @@server_id")?.unwrap_or_default().parse()?;
@@ -121,22 +129,35 @@ impl Replay<'_> {
              MASTER_LOG_FILE={first}, MASTER_LOG_POS={from}, MASTER_USE_GTID=no",
             relay(0)
         ))?;
+        Ok(())
+    }
+
+    /// Applies the log to the end of a way, which begins where the replay does.
+    pub(super) fn go(
+        &self,
+        session: &mut Session,
+        way: &Way,
+        stop: &AtomicBool,
+        report: &Report,
+    ) -> Result<()> {
+        let Some(end) = way.end else { return Ok(()) };
+        report.phase("replaying", Some(way.bytes));
         let (file, at) = (relay(end.file), end.at);
         session
             .execute(&format!("START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}"))?;
-        let status = self.wait(session, stop, report)?;
-        self.prove(session, &status, (&file, at))
+        let status = self.wait((session, way), stop, report)?;
+        self.prove((session, way), &status, (&file, at))
     }
 
     /// Waits until the SQL thread has ended, and returns what it says.
     fn wait(
         &self,
-        session: &mut Session,
+        (session, way): (&mut Session, &Way),
         stop: &AtomicBool,
         report: &Report,
     ) -> Result<BTreeMap<String, String>> {
         let mut lens = Vec::new();
-        for file in self.files {
+        for file in &self.files {
             lens.push(file.bytes()?);
         }
         let (mut told, mut idle) = (0, 0);
@@ -147,7 +168,7 @@ impl Replay<'_> {
             let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
             let before: u64 = lens.iter().take(number.unwrap_or(1).saturating_sub(1)).sum();
             let at = before + text("Relay_Log_Pos").parse::<u64>().unwrap_or(0);
-            let done = at.saturating_sub(self.from).min(self.way.bytes);
+            let done = at.saturating_sub(self.from).min(way.bytes);
             report.done(0, done.saturating_sub(told));
             told = told.max(done);
             if text("Slave_SQL_Running") != "Yes" {
@@ -166,7 +187,7 @@ impl Replay<'_> {
     /// Everything was applied, and nothing else.
     fn prove(
         &self,
-        session: &mut Session,
+        (session, way): (&mut Session, &Way),
         status: &BTreeMap<String, String>,
         (file, at): (&str, u64),
     ) -> Result<()> {
@@ -184,13 +205,13 @@ impl Replay<'_> {
             ["Slave_DDL_Groups", "Slave_Non_Transactional_Groups", "Slave_Transactional_Groups"].map(text);
         let applied: u64 = groups.iter().filter_map(|number| number.parse::<u64>().ok()).sum();
         ensure!(
-            applied == self.way.transactions,
+            applied == way.transactions,
             "the server has applied {applied} of {}",
-            count(self.way.transactions, "transaction")
+            count(way.transactions, "transaction")
         );
         let state = session.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();
         let reached: Vec<&str> = state.split(',').collect();
-        let lost = self.way.last.values().find(|name| !reached.contains(&name.as_str()));
+        let lost = way.last.values().find(|name| !reached.contains(&name.as_str()));
         ensure!(lost.is_none(), "the replay should have ended with {lost:?}, and it ended with {state}");
         Ok(())
     }
@@ -210,15 +231,13 @@ fn relay(number: usize) -> String {
 }
 
 /// Checks tables and what the server has said. Returns how many tables there are.
-fn check(
+pub(super) fn check(
     (session, server): (&mut Session, &Sandbox),
-    only: &Selection,
+    tables: &[TableName],
     stop: &AtomicBool,
     report: &Report,
 ) -> Result<usize> {
-    let mut tables = sound::tables(session, false)?;
-    tables.retain(|table| only.table(&table.schema, &table.table));
-    let mut checked = sound::check(session, &tables, None, stop, report)?;
+    let mut checked = sound::check(session, tables, None, stop, report)?;
     let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
     checked.damages.extend(sound::errors(&String::from_utf8_lossy(&said)));
     if checked.damages.is_empty() {

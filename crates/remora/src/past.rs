@@ -1,5 +1,13 @@
-//! The way to a moment: a generation before it, and the archived log from there.
+//! Former moments of a server: a generation before one, the archived log from there, and a private server
+//! that replays it.
 
+mod apart;
+mod goal;
+mod replay;
+mod scan;
+mod steps;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,10 +18,9 @@ use disk::{Disk, RealDisk};
 use dump::Selection;
 use progress::{Progress, count};
 
-use super::apart::Apart;
-use super::goal::Goal;
-use super::replay::Replay;
-use super::scan::{self, Found, NoWay};
+use self::apart::Apart;
+use self::replay::Replay;
+use self::scan::NoWay;
 use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};
@@ -23,20 +30,28 @@ use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::repository::{self, Named};
 
+pub(crate) use self::goal::{Goal, single};
+pub(crate) use self::scan::{Found, Way};
+pub(crate) use self::steps::Steps;
+
 /// Bytes that are compared at once.
 const PIECE_BYTES: usize = 1 << 20;
 /// The byte of a log with the bit that says that it is in use.
 const IN_USE_AT: u64 = 21;
 
 /// The archived log of a name.
-pub(super) struct Log {
+pub(crate) struct Log {
     /// The line's number.
-    pub(super) line: String,
-    files: Vec<LogFile>,
+    pub(crate) line: String,
+    pub(crate) files: Vec<LogFile>,
 }
 
 impl Log {
-    fn find(named: &Named, line: Option<u32>, report: &Report) -> Result<Log> {
+    /// Finds it; `line` names another one than the newest.
+    ///
+    /// # Errors
+    /// If there is none, or it is not complete.
+    pub(crate) fn find(named: &Named, line: Option<u32>, report: &Report) -> Result<Log> {
         let shown = named.home.shown();
         let none = || usage(format!("no log is archived in {shown}: 'remora binlog {shown}' does that"));
         let mut found = history::Found::default();
@@ -121,20 +136,20 @@ fn choose(
 }
 
 /// A way to a moment.
-pub(super) struct Past<'a> {
+pub(crate) struct Past<'a> {
     named: &'a Named,
     goal: &'a Goal,
-    pub(super) log: Log,
-    pub(super) generation: u64,
+    pub(crate) log: Log,
+    pub(crate) generation: u64,
     /// Where the generation is in the log, and what follows; none if it does not say where it is.
     known: Option<Reached>,
 }
 
 /// The way that was gone, or would be.
-pub(super) struct Reached {
+pub(crate) struct Reached {
     /// Where the generation is in the log.
-    pub(super) position: Position,
-    pub(super) found: Found,
+    pub(crate) position: Position,
+    pub(crate) found: Found,
 }
 
 impl<'a> Past<'a> {
@@ -142,13 +157,23 @@ impl<'a> Past<'a> {
     ///
     /// # Errors
     /// If there is none, and what the archive and the repository say.
-    pub(super) fn find(
+    pub(crate) fn find(
         (named, wanted, volumes): (&'a Named, Option<u64>, bool),
         goal: &'a Goal,
         line: Option<u32>,
         report: &Report,
     ) -> Result<Past<'a>> {
         let log = Log::find(named, line, report)?;
+        Past::find_in((named, wanted, volumes), goal, log, report)
+    }
+
+    /// The same, when the log is found already.
+    pub(crate) fn find_in(
+        (named, wanted, volumes): (&'a Named, Option<u64>, bool),
+        goal: &'a Goal,
+        log: Log,
+        report: &Report,
+    ) -> Result<Past<'a>> {
         report.phase("reading the archived log", None);
         let (generation, known) = choose((named, wanted, volumes), goal, &log, report)?;
         report.end();
@@ -160,7 +185,7 @@ impl<'a> Past<'a> {
     ///
     /// # Errors
     /// If it is seen only when the generation is recovered, and what a replay would refuse.
-    pub(super) fn plan(&self) -> Result<&Reached> {
+    pub(crate) fn plan(&self) -> Result<&Reached> {
         let Some(reached) = &self.known else {
             bail!(
                 "{}@{} does not say where it is in the log; that is seen when it is recovered",
@@ -168,7 +193,7 @@ impl<'a> Past<'a> {
                 self.generation
             );
         };
-        refuse(&reached.found)?;
+        reached.found.way.refuse()?;
         Ok(reached)
     }
 
@@ -178,13 +203,64 @@ impl<'a> Past<'a> {
     ///
     /// # Errors
     /// What the server says, and [`block::Error::Stopped`]. The data are of no use then.
-    pub(super) fn replay(
-        self,
+    pub(crate) fn replay(
+        mut self,
         (data, work): (&Path, &Path),
         (only, wanted): (&Selection, Wanted<'_>),
         stop: &AtomicBool,
         report: &Report,
     ) -> Result<(Reached, usize)> {
+        let (reached, name) = self.begin(data, wanted, stop, report)?;
+        let Reached { position, found } = &reached;
+        let files = self.log.from(&position.0).unwrap_or_default();
+        let files = files.get(..=found.way.end.map_or(0, |end| end.file)).unwrap_or(files).to_vec();
+        let folder = work.join("log");
+        RealDisk.create_folder(&folder)?;
+        let servers = found.servers.clone();
+        let replay = Replay { work: folder.clone(), files, from: position.1, servers };
+        let apart = Apart::new(data, &folder)?;
+        let tables = replay.run((data, wanted), (&found.way, only), stop, report)?;
+        apart.back()?;
+        forget_log(data, &name)?;
+        Ok((reached, tables))
+    }
+
+    /// Starts a server on the data of the generation, in a folder `work` of its own on their file system,
+    /// that can be brought to the moment and to later ones, up to the archived file number `last`. `servers`
+    /// are those of the log up to there; `more` are options that the server needs besides.
+    ///
+    /// # Errors
+    /// What the server says, and [`block::Error::Stopped`].
+    pub(crate) fn steps(
+        mut self,
+        (data, work): (&Path, &Path),
+        (last, servers): (usize, &BTreeSet<u32>),
+        (wanted, more): (Wanted<'_>, Vec<String>),
+        (stop, report): (&AtomicBool, &Report),
+    ) -> Result<Steps> {
+        let (Reached { position, found }, _) = self.begin(data, wanted, stop, report)?;
+        let files = self.log.from(&position.0).unwrap_or_default();
+        let first = self.log.files.len() - files.len();
+        let files = files.get(..=last.saturating_sub(first)).unwrap_or(files).to_vec();
+        let work = work.join("log");
+        RealDisk.create_folder(&work)?;
+        // Nobody needs the data afterwards, so they stay apart.
+        Apart::new(data, &work)?;
+        let servers = servers.union(&found.servers).copied().collect();
+        let replay = Replay { work, files, from: position.1, servers };
+        let options: Vec<String> = more.into_iter().chain(wanted.options.iter().cloned()).collect();
+        Steps::start(replay, (data, Wanted { options: &options, ..wanted }), (found.way, first))
+    }
+
+    /// Recovers the data, proves that they are of the archived history, and finds the way from there. Returns
+    /// it, and the name of their log.
+    fn begin(
+        &mut self,
+        data: &Path,
+        wanted: Wanted<'_>,
+        stop: &AtomicBool,
+        report: &Report,
+    ) -> Result<(Reached, String)> {
         forget_source(data)?;
         let (position, name) = self.recover(data, wanted, stop)?;
         let Some(files) = self.log.from(&position.0) else {
@@ -195,21 +271,13 @@ impl<'a> Past<'a> {
             );
         };
         self.is_same_history(data, &position, files)?;
-        let found = match self.known {
-            Some(Reached { position: noted, found }) if noted == position => found,
-            _ => scan::scan(self.goal, files, position.1, report)?,
+        let known = self.known.take().filter(|known| known.position == position);
+        let found = match known {
+            Some(known) => known.found,
+            None => scan::scan(self.goal, files, position.1, report)?,
         };
-        refuse(&found)?;
-        let files = files.get(..=found.way.end.map_or(0, |end| end.file)).unwrap_or(files);
-        let (way, servers, from) = (&found.way, &found.servers, position.1);
-        let folder = work.join("log");
-        RealDisk.create_folder(&folder)?;
-        let replay = Replay { data, work: &folder, files, from, way, servers, only, wanted };
-        let apart = Apart::new(data, &folder)?;
-        let tables = replay.run(stop, report)?;
-        apart.back()?;
-        forget_log(data, &name)?;
-        Ok((Reached { position, found }, tables))
+        found.way.refuse()?;
+        Ok((Reached { position, found }, name))
     }
 
     /// Lets a server recover the data, with their own log. Returns where they are in it, and its name.
@@ -278,17 +346,6 @@ impl<'a> Past<'a> {
         }
         Ok(())
     }
-}
-
-/// Refuses what a replay would do wrong.
-fn refuse(found: &Found) -> Result<()> {
-    if let Some(sql) = &found.way.temporary {
-        bail!(
-            "a statement uses a temporary table that was made before the backup, and so is not in it: {sql}; an older generation \
-             may have what made it in the log behind it"
-        );
-    }
-    Ok(())
 }
 
 /// Removes what would lead a replica to its source: it says where the generation was, and not where the data

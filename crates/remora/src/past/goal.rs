@@ -6,7 +6,7 @@ use crate::history::{Range, when};
 
 /// The moment, as the command line names it.
 #[derive(Clone, Debug)]
-pub(super) enum Goal {
+pub(crate) enum Goal {
     /// After everything that is archived.
     End,
     /// After the last transaction that ended then or earlier, in seconds since 1970.
@@ -46,7 +46,7 @@ impl FromStr for Goal {
 }
 
 /// The GTID of one transaction of MariaDB.
-pub(super) fn single(text: &str) -> Result<Range, String> {
+pub(crate) fn single(text: &str) -> Result<Range, String> {
     match text.parse()? {
         range @ Range::One(_) => Ok(range),
         _ => Err(format!("{text} is not the GTID of one transaction of MariaDB, such as 0-1-42")),

@@ -22,41 +22,77 @@ const SHOWN_CHARS: usize = 100;
 
 /// The way from where a generation is to the goal.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Way {
+pub(crate) struct Way {
     /// Behind the last transaction; none when there is none.
-    pub(super) end: Option<Place>,
+    pub(crate) end: Option<Place>,
     /// How many transactions there are.
-    pub(super) transactions: u64,
+    pub(crate) transactions: u64,
     /// The bytes of their events.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// The last transaction of each domain.
-    pub(super) last: BTreeMap<u32, String>,
+    pub(crate) last: BTreeMap<u32, String>,
     /// When the last one ended, in seconds since 1970.
-    pub(super) time: Option<i64>,
+    pub(crate) time: Option<i64>,
     /// How many have statements instead of rows.
-    pub(super) by_statement: u64,
+    pub(crate) by_statement: u64,
     /// What would come next.
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
     /// A statement that uses a temporary table which was made before the generation.
-    pub(super) temporary: Option<String>,
+    pub(crate) temporary: Option<String>,
     /// The connections that have made temporary tables.
     creators: BTreeSet<u32>,
 }
 
+impl Way {
+    /// A transaction that is on it.
+    pub(super) fn count(&mut self, whole: &Transaction) {
+        self.transactions += 1;
+        self.bytes += whole.bytes;
+        self.end = Some(whole.end);
+        self.time = Some(whole.time);
+        self.by_statement += u64::from(!whole.statements.is_empty());
+        if let Name::MariaDb(number) = whole.name {
+            self.last.insert(number.domain, number.to_string());
+        }
+        for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
+            let sql = statement.sql.to_uppercase();
+            let mut words = sql.split_whitespace();
+            let (first, is_temporary) = (words.next(), words.any(|word| word == "TEMPORARY"));
+            match first {
+                Some("CREATE") if is_temporary => drop(self.creators.insert(statement.thread_id)),
+                Some("DROP") if is_temporary => {}
+                _ if self.creators.contains(&statement.thread_id) => {}
+                _ => drop(self.temporary.get_or_insert_with(|| statement.sql.clone())),
+            }
+        }
+    }
+
+    /// Refuses what a replay would do wrong.
+    pub(super) fn refuse(&self) -> Result<()> {
+        if let Some(sql) = &self.temporary {
+            bail!(
+                "a statement uses a temporary table that was made before the backup, and so is not in it: {sql}; an older generation \
+                 may have what made it in the log behind it"
+            );
+        }
+        Ok(())
+    }
+}
+
 /// What a scan has found.
-pub(super) struct Found {
-    pub(super) way: Way,
+pub(crate) struct Found {
+    pub(crate) way: Way,
     /// All numbers of servers in the log.
-    pub(super) servers: BTreeSet<u32>,
+    pub(crate) servers: BTreeSet<u32>,
     /// How many earlier transactions have the text that is looked for.
-    pub(super) others: u64,
+    pub(crate) others: u64,
     /// Whether the goal is a time at which the archive may not have been complete yet.
-    pub(super) is_open: bool,
+    pub(crate) is_open: bool,
 }
 
 /// The goal is not behind the generation.
 #[derive(Debug)]
-pub(super) struct NoWay(&'static str);
+pub(crate) struct NoWay(&'static str);
 
 impl fmt::Display for NoWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,7 +134,7 @@ struct Scan<'a> {
 ///
 /// # Errors
 /// [`NoWay`] if the goal is not there; errors of files, and damage.
-pub(super) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -> Result<Found> {
+pub(crate) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -> Result<Found> {
     let statement = match goal {
         Goal::BeforeStatement(text) => Some(text.clone()),
         _ => None,
@@ -221,26 +257,7 @@ impl Scan<'_> {
         if let Goal::After(names) = self.goal {
             self.seen += names.iter().filter(|name| name.has(whole.name)).count();
         }
-        let way = &mut self.now;
-        way.transactions += 1;
-        way.bytes += whole.bytes;
-        way.end = Some(whole.end);
-        way.time = Some(whole.time);
-        way.by_statement += u64::from(!whole.statements.is_empty());
-        if let Name::MariaDb(number) = whole.name {
-            way.last.insert(number.domain, number.to_string());
-        }
-        for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
-            let sql = statement.sql.to_uppercase();
-            let mut words = sql.split_whitespace();
-            let (first, is_temporary) = (words.next(), words.any(|word| word == "TEMPORARY"));
-            match first {
-                Some("CREATE") if is_temporary => drop(way.creators.insert(statement.thread_id)),
-                Some("DROP") if is_temporary => {}
-                _ if way.creators.contains(&statement.thread_id) => {}
-                _ => drop(way.temporary.get_or_insert_with(|| statement.sql.clone())),
-            }
-        }
+        self.now.count(whole);
     }
 }
 

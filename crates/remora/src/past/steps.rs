@@ -1,0 +1,80 @@
+//! A replay that goes on: a server is brought from one moment of its history to the next.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use sandbox::Sandbox;
+use server::{Session, TableName};
+
+use super::replay::{self, Replay};
+use super::scan::Way;
+use crate::boot::{self, Wanted};
+use crate::history::{Place, Transaction};
+use crate::report::Report;
+
+/// A private server at a moment, which can be brought to later ones.
+pub(crate) struct Steps {
+    server: Sandbox,
+    session: Session,
+    replay: Replay,
+    /// Everything that is to be applied, and was.
+    way: Way,
+    /// How many transactions of it were applied.
+    applied: u64,
+    /// Which file of the archive is the first of the replay.
+    first: usize,
+    is_aimed: bool,
+}
+
+impl Steps {
+    /// Starts a server on data that are where `way` begins. `first` says which file of the archive is the
+    /// first of the replay.
+    pub(super) fn start(
+        replay: Replay,
+        (data, wanted): (&Path, Wanted<'_>),
+        (way, first): (Way, usize),
+    ) -> Result<Steps> {
+        let server = replay.start(data, wanted)?;
+        let session = boot::connect(&server)?;
+        Ok(Steps { server, session, replay, way, applied: 0, first, is_aimed: false })
+    }
+
+    /// A session, which must be made before the first [`Steps::go`].
+    pub(crate) fn session(&self) -> Result<Session> {
+        boot::connect(&self.server)
+    }
+
+    /// The next [`Steps::go`] applies this transaction too, which comes behind all that were counted.
+    pub(crate) fn count(&mut self, whole: &Transaction) {
+        self.way.count(whole);
+        let Place { file, at } = whole.end;
+        self.way.end = Some(Place { file: file.saturating_sub(self.first), at });
+    }
+
+    /// Applies everything that was counted and is not applied yet.
+    pub(crate) fn go(&mut self, stop: &AtomicBool, report: &Report) -> Result<()> {
+        if self.way.transactions == self.applied {
+            return Ok(());
+        }
+        self.way.refuse()?;
+        if !self.is_aimed {
+            self.replay.aim(&mut self.session)?;
+            self.is_aimed = true;
+        }
+        self.replay.go(&mut self.session, &self.way, stop, report)?;
+        self.applied = self.way.transactions;
+        Ok(())
+    }
+
+    /// How many transactions, of those that were counted, are logged as statements.
+    pub(crate) fn by_statement(&self) -> u64 {
+        self.way.by_statement
+    }
+
+    /// Fails unless the server finds these tables sound.
+    pub(crate) fn check(&mut self, tables: &[TableName], stop: &AtomicBool, report: &Report) -> Result<()> {
+        replay::check((&mut self.session, &self.server), tables, stop, report)?;
+        Ok(())
+    }
+}
