@@ -253,14 +253,17 @@ impl<'a> Children<'a> {
         let is_single = below.contains(&name) || graph.of(&name).any(|key| below.contains(&key.parent));
         let mut parts: Vec<Part> = Vec::new();
         event.each(&table, |row, is_asked| {
-            if is_single || parts.is_empty() {
-                let data = is_single.then(|| row.stored());
-                parts.push(Part { data, ..Part::default() });
-            }
             let seed = seeds.of(row, (&form, &table)).map_err(|obstacle| refusal(&obstacle, &name))?;
+            let is_behind = parts.last().is_some_and(|part| !part.seeds.is_empty());
+            if parts.is_empty() || is_single && (seed.is_some() || is_behind) {
+                parts.push(Part::default());
+            }
             if let Some(part) = parts.last_mut() {
                 part.rows += 1;
                 part.seeds.extend(seed.map(|tuple| (tuple, is_asked)));
+                if is_single {
+                    part.data.get_or_insert_default().extend(row.stored());
+                }
             }
             Ok(())
         })?;
