@@ -1,4 +1,5 @@
-//! How often spans of time occurred, in classes that each reach ten times as far, or to a unit that people use.
+//! How often spans of time occurred, in classes that each reach ten times as far, or to a unit that people
+//! use.
 
 /// The end of each class but the last, in milliseconds: up to a day.
 pub const CLASS_ENDS_MS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];

@@ -69,7 +69,7 @@ impl Method {
     }
 }
 
-/// `cargo xtask bench physical [--rows N | --full] [--server NAME] [--only WORD]`; the word is of a case's name.
+/// `cargo xtask bench physical [--rows N | --full] [--server NAME] [--only WORD]`: the cases with that word.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     setup::install(&[("/usr/bin/time", "time")])?;

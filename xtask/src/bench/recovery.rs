@@ -1,5 +1,5 @@
-//! How fast a log is replayed on a backup, and what an archive costs a server that writes. With `--store`, how
-//! fast backups go to a store and come back.
+//! How fast a log is replayed on a backup, and what an archive costs a server that writes. With `--store`,
+//! how fast backups go to a store and come back.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,8 +32,8 @@ struct Bench {
     server: Sandbox,
 }
 
-/// `cargo xtask bench recovery [--server NAME | --store s3://BUCKET/PREFIX]`. The store's address and login are
-/// in the variables that remora reads.
+/// `cargo xtask bench recovery [--server NAME | --store s3://BUCKET/PREFIX]`. The store's address and login
+/// are in the variables that remora reads.
 pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     if let Some(url) = super::value(arguments, "--store") {

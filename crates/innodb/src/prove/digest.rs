@@ -6,8 +6,8 @@ use crc_fast::Digest;
 use crate::page::{self, DATA, Kind, Page, TRAILER, u32_at, u64_at};
 use crate::write::Plan;
 
-/// The range of the transaction that has changed a page of entries last. The clustered index has something else
-/// there, which counts.
+/// The range of the transaction that has changed a page of entries last. The clustered index has something
+/// else there, which counts.
 const LAST_TRANSACTION: std::ops::Range<usize> = DATA + 18..DATA + 26;
 
 /// The place of an index's number.
@@ -16,9 +16,9 @@ const INDEX_ID: usize = DATA + 28;
 /// The places of the tablespace's number in the two references to segments that a root has.
 const SEGMENT_SPACES: [usize; 2] = [DATA + 36, DATA + 46];
 
-/// A number for what a page of this plan holds, never 0: a CRC-64 of everything but what IMPORT TABLESPACE changes
-/// in each page, which are checksums, LSNs, and the numbers of the tablespace and of the indexes. `None` if it
-/// is a page of another tablespace or index.
+/// A number for what a page of this plan holds, never 0: a CRC-64 of everything but what IMPORT TABLESPACE
+/// changes in each page, which are checksums, LSNs, and the numbers of the tablespace and of the indexes.
+/// `None` if it is a page of another tablespace or index.
 #[must_use]
 pub fn digest(page: &Page, plan: &Plan) -> Option<u64> {
     let mut sum = Digest::new(Crc64Nvme);

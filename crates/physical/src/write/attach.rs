@@ -137,7 +137,8 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         self.ground.session.execute(&format!("FLUSH TABLES {name} FOR EXPORT"))?;
         let (disk, request) = (self.ground.disk, self.request);
         let (checked, proven) = std::thread::scope(|scope| {
-            let proof = scope.spawn(move || proof::imported(disk, twin, filled, request));
+            let what = (&*filled.shapes, &filled.written, &*filled.held);
+            let proof = scope.spawn(move || proof::imported(disk, twin, what, request));
             let checked = self.checked(filled);
             (checked, proof.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });

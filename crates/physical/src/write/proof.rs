@@ -6,18 +6,17 @@ use disk::Disk;
 use innodb::index::IndexPage;
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::prove::{self, Claim};
-use innodb::write::{Plan, Root};
+use innodb::write::{Plan, Root, Shape, Written};
 use progress::Progress;
 
 use super::Request;
-use super::fill::Filled;
 use super::twin::Twin;
 
 use crate::file::RUN_PAGES;
 use crate::{Error, File};
 
-/// Proves that a file is what was written. Returns what each page holds, by [`prove::digest`]; 0 for a page that
-/// is free.
+/// Proves that a file is what was written. Returns what each page holds, by [`prove::digest`]; 0 for a page
+/// that is free.
 pub(super) fn written(claim: Claim<'_>, file: File, request: &Request<'_>) -> Result<Vec<u64>, Error> {
     let path = file.path().to_owned();
     let held: Vec<AtomicU64> = (0..file.count()).map(|_| AtomicU64::new(0)).collect();
@@ -26,12 +25,13 @@ pub(super) fn written(claim: Claim<'_>, file: File, request: &Request<'_>) -> Re
     Ok(held.into_iter().map(AtomicU64::into_inner).collect())
 }
 
-/// Proves that the file that the server has imported has what was written. The server gives the tablespace
+/// Proves that the file that the server has imported has what was written, and what it held when that was
+/// proven. The server gives the tablespace
 /// and its indexes new numbers. It must have written all pages, and must not write meanwhile.
 pub(super) fn imported(
     disk: &dyn Disk,
     twin: &Twin,
-    filled: &Filled,
+    (shapes, filled, held): (&[Shape], &Written, &[u64]),
     request: &Request<'_>,
 ) -> Result<(), Error> {
     let mut file = File::open(disk, &twin.ibd)?;
@@ -42,12 +42,11 @@ pub(super) fn imported(
         roots.push(Root { index_id: page.index_id, ..*root });
     }
     let plan = Plan { space_id: file.space().id, flags: file.space().flags, roots };
-    if holds(&file, &plan, &filled.held, request) {
+    if holds(&file, &plan, held, request) {
         return Ok(());
     }
     // The server may change more, such as references to values in other pages, which name the tablespace.
-    let Filled { shapes, written: made, .. } = filled;
-    written(Claim { table: &twin.table, shapes, plan: &plan, written: made }, file, request).map(drop)
+    written(Claim { table: &twin.table, shapes, plan: &plan, written: filled }, file, request).map(drop)
 }
 
 /// Whether each page of a file holds what it held when it was proven. A page that can't be read does not.
