@@ -37,20 +37,12 @@ impl Address {
     ///
     /// It has another form; the text is not repeated.
     pub fn parse(text: &str) -> Result<Address, Error> {
-        let (scheme, rest) = text.split_once("://").ok_or(Error::BadUrl("it has no ://"))?;
-        let tls = match scheme {
-            "nats" => false,
-            "tls" => true,
+        let (tls, rest) = match text.split_once("://") {
+            Some(("nats", rest)) => (false, rest),
+            Some(("tls", rest)) => (true, rest),
             _ => return Err(Error::BadUrl("it must start with nats:// or tls://")),
         };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        if rest.contains(['/', '?', '#']) {
-            return Err(Error::BadUrl(
-                "only host and port come after it; the subject is an argument of its own",
-            ));
-        }
-        let (login, place) =
-            rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
+        let (login, place) = login_and_places(rest)?;
         let (host, port) = host_and_port(place, PORT)?;
         let (user, secret) = match login.map(|login| login.split_once(':').ok_or(login)) {
             None => (None, None),
@@ -70,6 +62,17 @@ impl std::fmt::Debug for Address {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.write_str(&self.shown())
     }
+}
+
+/// What is behind the scheme of an address: the login, if there is one, and one or more places.
+pub(crate) fn login_and_places(rest: &str) -> Result<(Option<&str>, &str), Error> {
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.contains(['/', '?', '#']) {
+        return Err(Error::BadUrl(
+            "nothing comes behind host and port; the subject or topic is an argument of its own",
+        ));
+    }
+    Ok(rest.rsplit_once('@').map_or((None, rest), |(login, places)| (Some(login), places)))
 }
 
 /// Reads `host`, `host:port` or `[address]:port`.

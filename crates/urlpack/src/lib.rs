@@ -7,9 +7,9 @@
 //! This crate does no I/O, starts no thread and reads no clock: models and strings come in as bytes.
 //!
 //! ```
-//! use urlpack::{Model, SMALL};
+//! use urlpack::{Family, Model};
 //!
-//! let model = Model::from_bytes(SMALL)?;
+//! let model = Model::from_bytes(Family::Url.built_in())?;
 //! let (mut packed, mut url) = (Vec::new(), Vec::new());
 //! model.pack(b"https://www.example.com/index.html", &mut packed);
 //! assert!(packed.len() < 20);
@@ -49,12 +49,3 @@ pub use train::{Options, Progress, train};
 /// Longest string, in bytes, that the SQL functions and the command line pack, because they can't return a
 /// longer one.
 pub const STRING_MAX: usize = 1 << 20;
-
-/// A model for URLs of the World Wide Web, number 0, 2.6 MB. `model/NOTICE` names its training data.
-///
-/// A model trained on your own URLs packs them better.
-pub static SMALL: &[u8] = include_bytes!("../model/small.urlmodel");
-
-/// A model for short strings of other kinds: words, names, titles, file paths, e-mails, small JSON. Number 0
-/// of the text functions. `model/NOTICE` names its training data.
-pub static TEXT: &[u8] = include_bytes!("../model/text.urlmodel");

@@ -243,7 +243,7 @@ fn built_in(family: Family) -> Result<&'static Shared, String> {
     let [url, text] = &READY;
     let place = if family == Family::Url { url } else { text };
     let model = place.get_or_init(|| {
-        Model::from_bytes(room(family.built_in())).map(Arc::new).map_err(|error| error.to_string())
+        Model::from_bytes(room(&family.built_in())).map(Arc::new).map_err(|error| error.to_string())
     });
     model.as_ref().map_err(Clone::clone)
 }

@@ -302,7 +302,7 @@ fn a_model_in_the_place_of_the_built_in_one(server: &Server) {
     assert_eq!(server.run("SELECT text_unpack(text_pack('x'))"), "x");
     server.retire(Key::Zero(Family::Url));
     assert!(server.run("SELECT url_unpack('')").contains("number 0 of url_pack was model own"));
-    server.register("small", Key::Zero(Family::Url), urlpack::SMALL);
+    server.register("small", Key::Zero(Family::Url), &Family::Url.built_in());
     assert_eq!(server.run("SELECT HEX(url_pack('http://a.example/7')), HEX(text_pack('abc'))"), before);
 }
 

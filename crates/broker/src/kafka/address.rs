@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::address::{decode, host_and_port, shown};
+use crate::address::{decode, host_and_port, login_and_places, shown};
 
 /// The port of Kafka.
 const PORT: u16 = 9092;
@@ -34,20 +34,12 @@ impl Address {
     ///
     /// It has another form; the text is not repeated.
     pub fn parse(text: &str) -> Result<Address, Error> {
-        let (scheme, rest) = text.split_once("://").ok_or(Error::BadUrl("it has no ://"))?;
-        let tls = match scheme {
-            "kafka" => false,
-            "kafka+tls" => true,
+        let (tls, rest) = match text.split_once("://") {
+            Some(("kafka", rest)) => (false, rest),
+            Some(("kafka+tls", rest)) => (true, rest),
             _ => return Err(Error::BadUrl("it must start with kafka:// or kafka+tls://")),
         };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        if rest.contains(['/', '?', '#']) {
-            return Err(Error::BadUrl(
-                "only hosts and ports come after it; the topic is an argument of its own",
-            ));
-        }
-        let (login, places) =
-            rest.rsplit_once('@').map_or((None, rest), |(login, places)| (Some(login), places));
+        let (login, places) = login_and_places(rest)?;
         let servers = places.split(',').map(|place| host_and_port(place, PORT)).collect::<Result<_, _>>()?;
         let login = match login.map(|login| login.split_once(':')) {
             None => None,

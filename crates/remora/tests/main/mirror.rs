@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -46,14 +46,19 @@ impl Scene {
         at_store(self.folder.path(), &self.store.endpoint, line)
     }
 
-    /// Fails unless the newest generation comes back out of a repository.
     #[track_caller]
     fn restores(&self, repository: &str, key: &str) {
-        self.run(&format!("verify {repository}{key}")).exits(0).says(&["all sound"]);
-        std::fs::remove_file(self.path("new")).ok();
-        self.run(&format!("restore {repository}/disk --to new{key}")).exits(0);
-        assert!(std::fs::read(self.path("new")).unwrap() == std::fs::read(self.path("disk")).unwrap());
+        restores(self.folder.path(), |line| self.run(line), repository, key);
     }
+}
+
+/// Fails unless the newest generation of the file `disk` comes back out of a repository.
+#[track_caller]
+pub(crate) fn restores(folder: &Path, run: impl Fn(&str) -> Ended, repository: &str, key: &str) {
+    run(&format!("verify {repository}{key}")).exits(0).says(&["all sound"]);
+    std::fs::remove_file(folder.join("new")).ok();
+    run(&format!("restore {repository}/disk --to new{key}")).exits(0);
+    assert!(std::fs::read(folder.join("new")).unwrap() == std::fs::read(folder.join("disk")).unwrap());
 }
 
 #[test]
@@ -277,7 +282,7 @@ fn what_cannot_be_done_in_a_store_is_told() {
 }
 
 /// A way to the store with TLS, under a certificate of an authority of its own.
-fn with_tls(folder: &std::path::Path, store: &Fake) -> String {
+fn with_tls(folder: &Path, store: &Fake) -> String {
     let openssl = |line: &str| {
         let done = Command::new("openssl").args(line.split(' ')).current_dir(folder).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

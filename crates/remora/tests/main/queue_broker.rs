@@ -231,9 +231,34 @@ fn a_row_that_was_sent_long_ago_is_not_sent_again() {
     assert_eq!(broker.count("orders") - others, 3);
 }
 
+/// How many messages a test has that are received.
+pub(crate) const MESSAGES: u64 = 600;
+
+/// Receives messages while the program, the server and the broker are killed, and then once more as another
+/// consumer: the queue knows them.
+pub(crate) fn received_whatever_is_killed(to: &mut Sandbox, places: &[&str], kill: impl FnOnce()) {
+    for part in 1..4 {
+        let running = Running::new(forward(places).spawn().unwrap());
+        until("some rows came", || count(to, "shop.jobs") >= part * 60);
+        drop(running);
+    }
+    let mut running = Running::new(forward(places).spawn().unwrap());
+    until("some rows came", || count(to, "shop.jobs") >= 240);
+    to.kill().unwrap();
+    to.restart().unwrap();
+    let before = count(to, "shop.jobs");
+    until("it goes on", || count(to, "shop.jobs") >= MESSAGES.min(before + 60));
+    kill();
+    until("all are here", || count(to, "shop.jobs") >= MESSAGES);
+    running.must_run();
+    running.signal("TERM");
+    running.end().exits(143).says(&["rows received"]);
+    // Another consumer gets all of them again, and the queue knows them.
+    ended(forward(places).args(["--once", "--consumer", "other"])).exits(0).says(&["600 rows received"]);
+}
+
 #[test]
 fn a_queue_gets_each_message_once_whatever_is_killed() {
-    const MESSAGES: u64 = 600;
     if !Broker::is_here("a_queue_gets_each_message_once_whatever_is_killed") {
         return;
     }
@@ -245,24 +270,7 @@ fn a_queue_gets_each_message_once_whatever_is_killed() {
     }
     let (source, destination) = (broker.url(), url(&to));
     let places = [source.as_str(), "orders.>", &destination, "shop.jobs"];
-    for part in 1..4 {
-        let running = Running::new(forward(&places).spawn().unwrap());
-        until("some rows came", || count(&to, "shop.jobs") >= part * 60);
-        drop(running);
-    }
-    let mut running = Running::new(forward(&places).spawn().unwrap());
-    until("some rows came", || count(&to, "shop.jobs") >= 240);
-    to.kill().unwrap();
-    to.restart().unwrap();
-    let before = count(&to, "shop.jobs");
-    until("it goes on", || count(&to, "shop.jobs") >= before + 60);
-    broker.kill();
-    until("all are here", || count(&to, "shop.jobs") >= MESSAGES);
-    running.must_run();
-    running.signal("TERM");
-    running.end().exits(143).says(&["rows received"]);
-    // Another consumer gets all of them again, and the queue knows them.
-    ended(forward(&places).args(["--once", "--consumer", "other"])).exits(0).says(&["600 rows received"]);
+    received_whatever_is_killed(&mut to, &places, || broker.kill());
     let found = connect(to.socket()).strings("SELECT v FROM shop.jobs").unwrap();
     let found: Vec<u64> = found.iter().map(|row| row[0].as_ref().unwrap().parse().unwrap()).collect();
     assert!(found.iter().copied().eq(1..=MESSAGES), "{found:?}");

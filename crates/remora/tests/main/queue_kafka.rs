@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
 use crate::queue::{count, start, url};
-use crate::queue_broker::{ORDERS, does, ended, forward};
+use crate::queue_broker::{MESSAGES, ORDERS, does, ended, forward, received_whatever_is_killed};
 use crate::support::{Running, connect, places, skipped, until};
 
 /// What the Java machine gets: little memory, and quick to start.
@@ -271,7 +271,6 @@ fn kafka_gets_each_row_once_whatever_is_killed() {
 
 #[test]
 fn a_queue_gets_each_message_of_kafka_once_whatever_is_killed() {
-    const MESSAGES: u64 = 600;
     if !Kafka::is_here("a_queue_gets_each_message_of_kafka_once_whatever_is_killed") {
         return;
     }
@@ -283,24 +282,7 @@ fn a_queue_gets_each_message_of_kafka_once_whatever_is_killed() {
     kafka.produce("orders", &["--reader-property", "parse.key=true"], &lines);
     let (source, destination) = (kafka.url(), url(&to));
     let places = [source.as_str(), "orders", &destination, "shop.jobs"];
-    for part in 1..4 {
-        let running = Running::new(forward(&places).spawn().unwrap());
-        until("some rows came", || count(&to, "shop.jobs") >= part * 60);
-        drop(running);
-    }
-    let mut running = Running::new(forward(&places).spawn().unwrap());
-    until("some rows came", || count(&to, "shop.jobs") >= 240);
-    to.kill().unwrap();
-    to.restart().unwrap();
-    let before = count(&to, "shop.jobs");
-    until("it goes on", || count(&to, "shop.jobs") >= before + 60);
-    kafka.kill();
-    until("all are here", || count(&to, "shop.jobs") >= MESSAGES);
-    running.must_run();
-    running.signal("TERM");
-    running.end().exits(143).says(&["rows received"]);
-    // Another consumer gets all of them again, and the queue knows them.
-    ended(forward(&places).args(["--once", "--consumer", "other"])).exits(0).says(&["600 rows received"]);
+    received_whatever_is_killed(&mut to, &places, || kafka.kill());
     let again = ended(forward(&places).args(["--once", "--consumer", "other"])).exits(0);
     assert!(again.err.starts_with("0 rows received"), "{}", again.err);
     let found = connect(to.socket()).strings("SELECT v FROM shop.jobs").unwrap();

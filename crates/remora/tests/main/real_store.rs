@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::mirror::restores;
 use crate::support::{Ended, Running, at_store, places, skipped, until};
 
 /// Its services, each with a port for HTTP and one for gRPC. The first is what clients use.
@@ -91,13 +92,9 @@ impl Scene {
         Ended::of(&self.command(line).output().unwrap())
     }
 
-    /// Fails unless the newest generation comes back out of a repository.
     #[track_caller]
     fn restores(&self, repository: &str, key: &str) {
-        self.run(&format!("verify {repository}{key}")).exits(0).says(&["all sound"]);
-        std::fs::remove_file(self.path("new")).ok();
-        self.run(&format!("restore {repository}/disk --to new{key}")).exits(0);
-        assert!(std::fs::read(self.path("new")).unwrap() == std::fs::read(self.path("disk")).unwrap());
+        restores(&self.folder, |line| self.run(line), repository, key);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use urlpack::{Family, Model, Options, SMALL, TEXT, measure, train};
+use urlpack::{Family, Model, Options, measure, train};
 
 /// URLs like those of a shop and a wiki, always the same ones.
 pub(crate) fn urls() -> Vec<Vec<u8>> {
@@ -102,7 +102,7 @@ fn number_changes_only_the_name() {
 fn the_built_in_model_keeps_its_promises() {
     let list = include_bytes!("../../../../demo/urls_world.txt");
     let urls: Vec<&[u8]> = list.split(|&byte| byte == b'\n').filter(|url| !url.is_empty()).collect();
-    let measured = measure(&Model::from_bytes(SMALL).unwrap(), &urls, 20_000, 7);
+    let measured = measure(&Model::from_bytes(Family::Url.built_in()).unwrap(), &urls, 20_000, 7);
     assert_eq!((measured.order_wrong, measured.prefix_wrong, measured.round_trip_wrong), (0, 0, 0));
     assert!(measured.ratio() < 0.26, "{}", measured.ratio());
 }
@@ -132,7 +132,7 @@ fn the_text_model_keeps_its_promises() {
         "\0\u{ff}",
     ];
     let strings: Vec<&[u8]> = strings.iter().map(|string| string.as_bytes()).collect();
-    let measured = measure(&Model::from_bytes(TEXT).unwrap(), &strings, 2_000, 7);
+    let measured = measure(&Model::from_bytes(Family::Text.built_in()).unwrap(), &strings, 2_000, 7);
     assert_eq!((measured.order_wrong, measured.prefix_wrong, measured.round_trip_wrong), (0, 0, 0));
     assert!(measured.ratio() < 0.45, "{}", measured.ratio());
 }

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     live: bool,
 
-    /// Show too how long rows waited and were worked on
+    /// Also show how long rows waited and were worked on
     #[arg(long)]
     times: bool,
 
