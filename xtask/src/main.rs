@@ -58,8 +58,12 @@ const HELP: &str = "cargo xtask CHORE
                                   the same for loading a file, in one run
   bench pack [--rows N] [--only NAMES]
                                   remora pack beside pigz, zstd, xz, Parquet and Vortex
+  bench physical [--rows N | --full] [--server NAME] [--only WORD]
+                                  importing by writing the table's file, beside LOAD DATA, and reading it without a server
   bench queue [--seconds N] [--rounds N] [--backlog ROWS]
                                   ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
+  bench recovery [--server NAME | --store s3://BUCKET/PREFIX]
+                                  what an archive costs, and how fast a log is replayed; or backups to a store
   bench stat                      what a sample costs a server, and what watching twenty costs
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";

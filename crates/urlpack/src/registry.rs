@@ -26,10 +26,10 @@ impl Family {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Url, Self::Text];
 
-    /// The model that is number 0 unless another one was put in its place: one of 2.6 MB for URLs of the World
-    /// Wide Web, and one of 1.0 MB for short strings of other kinds, such as words, names, titles, file paths,
-    /// e-mails and small JSON. `model/NOTICE` names their training data. A model that was trained on your own
-    /// strings packs them better.
+    /// The model that is number 0 unless another one was put in its place: one of 2.6 MB for URLs of the
+    /// World Wide Web, and one of 1.0 MB for short strings of other kinds, such as words, names, titles, file
+    /// paths, e-mails and small JSON. `model/NOTICE` names their training data. A model that was trained on
+    /// your own strings packs them better.
     pub fn built_in(self) -> Vec<u8> {
         let packed: &[u8] = match self {
             Self::Url => include_bytes!(concat!(env!("OUT_DIR"), "/small.zst")),
