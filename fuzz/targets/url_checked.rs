@@ -5,10 +5,10 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use urlpack::{Model, SMALL};
+use urlpack::{Family, Model};
 
 static MODEL: LazyLock<Model> = LazyLock::new(|| {
-    let file = Model::from_bytes(SMALL).unwrap().relabelled(3, 2).unwrap();
+    let file = Model::from_bytes(Family::Url.built_in()).unwrap().relabelled(3, 2).unwrap();
     Model::from_bytes(file).unwrap()
 });
 const LEN_MAX: usize = 3_000;

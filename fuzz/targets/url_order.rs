@@ -5,9 +5,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use urlpack::{Model, SMALL};
+use urlpack::{Family, Model};
 
-static MODEL: LazyLock<Model> = LazyLock::new(|| Model::from_bytes(SMALL).unwrap());
+static MODEL: LazyLock<Model> = LazyLock::new(|| Model::from_bytes(Family::Url.built_in()).unwrap());
 
 fn packed(string: &[u8]) -> Vec<u8> {
     let mut value = Vec::new();

@@ -4,9 +4,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use urlpack::{Model, SMALL};
+use urlpack::{Family, Model};
 
-static MODEL: LazyLock<Model> = LazyLock::new(|| Model::from_bytes(SMALL).unwrap());
+static MODEL: LazyLock<Model> = LazyLock::new(|| Model::from_bytes(Family::Url.built_in()).unwrap());
 const LEN_MAX: usize = 3_000;
 
 fuzz_target!(|bytes: &[u8]| {
