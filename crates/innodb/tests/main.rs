@@ -1,6 +1,8 @@
 //! Definitions, values and files: what real servers wrote, and every type's limits.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+#[path = "main/any_rows.rs"]
+mod any_rows;
 #[path = "main/definition.rs"]
 mod definition;
 #[path = "main/digest.rs"]

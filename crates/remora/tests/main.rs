@@ -51,6 +51,8 @@ mod hot;
 mod ibd;
 #[path = "main/ibd_step.rs"]
 mod ibd_step;
+#[path = "main/kafka.rs"]
+mod kafka;
 #[path = "main/key.rs"]
 mod key;
 #[path = "main/lock.rs"]
@@ -87,6 +89,8 @@ mod queue_broker;
 mod queue_kafka;
 #[path = "main/queue_mend.rs"]
 mod queue_mend;
+#[path = "main/queue_status.rs"]
+mod queue_status;
 #[path = "main/real_store.rs"]
 mod real_store;
 #[path = "main/reject.rs"]

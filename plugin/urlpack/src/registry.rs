@@ -107,8 +107,8 @@ impl Models {
             self.seen.push((path.clone(), stamp(&path)));
             self.strangers.push(name);
             let file = read(&path).unwrap_or_default();
-            let built_in = Family::ALL.iter().any(|family| family.built_in() == file);
-            if number_in_head(&file) == Some(0) && !built_in {
+            let is_built_in = || Family::ALL.iter().any(|family| family.built_in() == file);
+            if number_in_head(&file) == Some(0) && !is_built_in() {
                 self.refuse_all(&format!(
                     "{} has number 0, and without a registry beside it nobody knows whose values it packed: put the \
                      registry back, take the file away, or register it with {ADD}",

@@ -51,8 +51,10 @@ pub(super) fn imported(
 
 /// Whether each page of a file holds what it held when it was proven. A page that can't be read does not.
 fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool {
-    let share = held.len().div_ceil(request.threads.max(1)).next_multiple_of(RUN_PAGES);
-    let is_as_long = file.count() as usize == held.len();
+    if file.count() as usize != held.len() {
+        return false;
+    }
+    let share = held.len().div_ceil(request.threads.max(1)).max(1).next_multiple_of(RUN_PAGES);
     std::thread::scope(|scope| {
         let parts: Vec<_> = held
             .chunks(share)
@@ -69,7 +71,7 @@ fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool 
             .collect();
         let all = parts.into_iter().map(std::thread::ScopedJoinHandle::join);
         let mut all = all.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        is_as_long && all.all(|is_held| is_held)
+        all.all(|is_held| is_held)
     })
 }
 

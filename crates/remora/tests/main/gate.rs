@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,20 +16,32 @@ const COM_QUERY: u8 = 3;
 /// A statement, and how many of the same text were before it.
 pub(crate) type Step = (String, usize);
 
+/// What becomes of the statement at which the gate stops.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    /// The connection ends.
+    Cut,
+    /// The server gets it.
+    On,
+    /// The server gets it, and nothing that comes after it.
+    Alone,
+}
+
 /// Stands between remora and a server: passes everything on, and stops at one statement.
 pub(crate) struct Gate {
     pub(crate) steps: Arc<Mutex<Vec<Step>>>,
-    reached: Receiver<Sender<bool>>,
+    reached: Receiver<Sender<Way>>,
 }
 
 impl Gate {
-    /// At the statement `stop` the way on is asked for: whether the server gets it.
+    /// At the statement `stop` it is asked what becomes of it.
     pub(crate) fn open(socket: &Path, server: &Path, stop: Option<Step>) -> Gate {
         std::fs::remove_file(socket).ok();
         let listener = UnixListener::bind(socket).unwrap();
         let steps = Arc::new(Mutex::new(Vec::new()));
         let (tell, reached) = channel();
         let (server, seen) = (server.to_owned(), Arc::clone(&steps));
+        let is_shut = Arc::new(AtomicBool::new(false));
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 // The server may be gone.
@@ -39,15 +52,16 @@ impl Gate {
                     back.shutdown(std::net::Shutdown::Both).ok();
                 });
                 let (seen, stop, tell) = (Arc::clone(&seen), stop.clone(), tell.clone());
-                std::thread::spawn(move || pass(client, server, &seen, stop.as_ref(), &tell));
+                let is_shut = Arc::clone(&is_shut);
+                std::thread::spawn(move || pass(client, server, &seen, (stop.as_ref(), &tell), &is_shut));
             }
         });
         Gate { steps, reached }
     }
 
-    /// Waits until a program is at that statement. What is sent then says whether the server gets it.
+    /// Waits until a program is at that statement. What is sent then says what becomes of it.
     #[track_caller]
-    pub(crate) fn wait(&self, running: &mut Running) -> Sender<bool> {
+    pub(crate) fn wait(&self, running: &mut Running) -> Sender<Way> {
         let mut way = None;
         until("the step", || {
             way = self.reached.recv_timeout(Duration::from_millis(50)).ok();
@@ -63,14 +77,17 @@ fn pass(
     mut client: UnixStream,
     mut server: UnixStream,
     seen: &Mutex<Vec<Step>>,
-    stop: Option<&Step>,
-    tell: &Sender<Sender<bool>>,
+    (stop, tell): (Option<&Step>, &Sender<Sender<Way>>),
+    is_shut: &AtomicBool,
 ) {
     let mut head = [0; 4];
     while client.read_exact(&mut head).is_ok() {
         let mut packet =
             vec![0; usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16];
         if client.read_exact(&mut packet).is_err() {
+            break;
+        }
+        if is_shut.load(Ordering::SeqCst) {
             break;
         }
         if head[3] == 0 && packet.first() == Some(&COM_QUERY) {
@@ -84,8 +101,10 @@ fn pass(
             if stop == Some(&step) {
                 let (answer, way) = channel();
                 tell.send(answer).ok();
-                if !way.recv().unwrap_or(false) {
-                    break;
+                match way.recv().unwrap_or(Way::Cut) {
+                    Way::Cut => break,
+                    Way::On => {}
+                    Way::Alone => is_shut.store(true, Ordering::SeqCst),
                 }
             }
         }

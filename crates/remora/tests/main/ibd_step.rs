@@ -3,7 +3,7 @@
 
 use sandbox::{Family, Sandbox};
 
-use crate::gate::{Gate, Step};
+use crate::gate::{Gate, Step, Way};
 use crate::ibd::{TABLE, files, same, text};
 use crate::support::{Place, Running, on_products, products, start, tell};
 
@@ -50,10 +50,10 @@ fn kill(place: &Place, server: &mut Sandbox, step: &Step, victim: Victim) {
     match victim {
         Victim::Remora => {
             running.kill();
-            way.send(false).unwrap();
+            way.send(Way::Cut).unwrap();
         }
         Victim::Server | Victim::ServerAtWork => {
-            way.send(matches!(victim, Victim::ServerAtWork)).unwrap();
+            way.send(if matches!(victim, Victim::ServerAtWork) { Way::On } else { Way::Cut }).unwrap();
             server.kill().unwrap();
             running.end();
             server.restart().unwrap();

@@ -1,7 +1,7 @@
 //! Rows that go to a broker and messages that come from one, while everything in between is killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::queue::{count, start, url};
-use crate::support::{Ended, Running, connect, remora, skipped, until};
+use crate::support::{Ended, Running, connect, free_port, remora, skipped, until};
 
 pub(crate) const ORDERS: &str = "CREATE TABLE shop.jobs (v INT NOT NULL, body LONGTEXT) ENGINE=QUEUE";
 
@@ -45,7 +45,7 @@ impl Broker {
     }
 
     fn start_in(folder: TempDir, options: &[String]) -> Broker {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let keeper = Broker::run(folder.path(), port, options);
         Broker { folder, port, options: options.to_owned(), keeper }
     }
@@ -74,13 +74,6 @@ impl Broker {
             BufReader::new(socket).read_line(&mut line).is_ok() && line.starts_with("INFO")
         });
         keeper
-    }
-
-    /// Kills it and starts it again.
-    fn kill(&mut self) {
-        drop(self.keeper.stdin.take());
-        self.keeper.wait().unwrap();
-        self.keeper = Broker::run(self.folder.path(), self.port, &self.options);
     }
 
     fn url(&self) -> String {
@@ -138,6 +131,18 @@ impl Broker {
     }
 }
 
+impl Service for Broker {
+    fn orders(&self) -> u64 {
+        self.count("orders")
+    }
+
+    fn kill(&mut self) {
+        drop(self.keeper.stdin.take());
+        self.keeper.wait().unwrap();
+        self.keeper = Broker::run(self.folder.path(), self.port, &self.options);
+    }
+}
+
 impl Drop for Broker {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
@@ -161,9 +166,46 @@ pub(crate) fn ended(command: &mut Command) -> Ended {
     Ended::of(&command.output().unwrap())
 }
 
+/// A broker that can be killed.
+pub(crate) trait Service {
+    /// How many messages it has of what tests call `orders`.
+    fn orders(&self) -> u64;
+
+    /// Kills it and starts it again.
+    fn kill(&mut self);
+}
+
+/// How many rows a test has that are forwarded.
+pub(crate) const ROWS: u64 = 1000;
+
+/// Forwards rows while the program, the broker and the server are killed.
+pub(crate) fn forwarded_whatever_is_killed(from: &mut Sandbox, broker: &mut impl Service, places: &[&str]) {
+    for part in 1..4 {
+        let running = Running::new(forward(places).spawn().unwrap());
+        until("some rows came", || broker.orders() >= part * 100);
+        drop(running);
+    }
+    let mut running = Running::new(forward(places).spawn().unwrap());
+    until("some rows came", || broker.orders() >= 400);
+    broker.kill();
+    let before = broker.orders();
+    until("it goes on", || broker.orders() >= before + 100);
+    from.kill().unwrap();
+    from.restart().unwrap();
+    let before = broker.orders();
+    until("it goes on", || broker.orders() >= (before + 100).min(ROWS));
+    running.must_run();
+    drop(running);
+    until("its row is back", || {
+        let owned = "SELECT COUNT(*) FROM information_schema.queue_owned";
+        connect(from.socket()).value(owned).unwrap().as_deref() == Some("0")
+    });
+    ended(forward(places).arg("--once")).exits(0).says(&["rows forwarded"]);
+    assert_eq!(count(from, "shop.jobs"), 0);
+}
+
 #[test]
 fn a_broker_gets_each_row_once_whatever_is_killed() {
-    const ROWS: u64 = 1000;
     if !Broker::is_here("a_broker_gets_each_row_once_whatever_is_killed") {
         return;
     }
@@ -173,28 +215,7 @@ fn a_broker_gets_each_row_once_whatever_is_killed() {
     does(&from, &[ORDERS, &fill]);
     let (source, to) = (url(&from), broker.url());
     let places = [source.as_str(), "shop.jobs", &to, "orders.new"];
-    for part in 1..4 {
-        let running = Running::new(forward(&places).spawn().unwrap());
-        until("some rows came", || broker.count("orders") >= part * 100);
-        drop(running);
-    }
-    let mut running = Running::new(forward(&places).spawn().unwrap());
-    until("some rows came", || broker.count("orders") >= 400);
-    broker.kill();
-    let before = broker.count("orders");
-    until("it goes on", || broker.count("orders") >= before + 100);
-    from.kill().unwrap();
-    from.restart().unwrap();
-    let before = broker.count("orders");
-    until("it goes on", || broker.count("orders") >= (before + 100).min(ROWS));
-    running.must_run();
-    drop(running);
-    until("its row is back", || {
-        let owned = "SELECT COUNT(*) FROM information_schema.queue_owned";
-        connect(from.socket()).value(owned).unwrap().as_deref() == Some("0")
-    });
-    ended(forward(&places).arg("--once")).exits(0).says(&["rows forwarded"]);
-    assert_eq!(count(&from, "shop.jobs"), 0);
+    forwarded_whatever_is_killed(&mut from, &mut broker, &places);
     let numbers = broker.messages("orders");
     let numbers = numbers.iter().map(|text| serde_json::from_str::<Value>(text).unwrap()["v"].as_u64());
     assert!(numbers.eq((1..=ROWS).map(Some)));
@@ -236,7 +257,7 @@ pub(crate) const MESSAGES: u64 = 600;
 
 /// Receives messages while the program, the server and the broker are killed, and then once more as another
 /// consumer: the queue knows them.
-pub(crate) fn received_whatever_is_killed(to: &mut Sandbox, places: &[&str], kill: impl FnOnce()) {
+pub(crate) fn received_whatever_is_killed(to: &mut Sandbox, broker: &mut impl Service, places: &[&str]) {
     for part in 1..4 {
         let running = Running::new(forward(places).spawn().unwrap());
         until("some rows came", || count(to, "shop.jobs") >= part * 60);
@@ -248,7 +269,7 @@ pub(crate) fn received_whatever_is_killed(to: &mut Sandbox, places: &[&str], kil
     to.restart().unwrap();
     let before = count(to, "shop.jobs");
     until("it goes on", || count(to, "shop.jobs") >= MESSAGES.min(before + 60));
-    kill();
+    broker.kill();
     until("all are here", || count(to, "shop.jobs") >= MESSAGES);
     running.must_run();
     running.signal("TERM");
@@ -270,7 +291,7 @@ fn a_queue_gets_each_message_once_whatever_is_killed() {
     }
     let (source, destination) = (broker.url(), url(&to));
     let places = [source.as_str(), "orders.>", &destination, "shop.jobs"];
-    received_whatever_is_killed(&mut to, &places, || broker.kill());
+    received_whatever_is_killed(&mut to, &mut broker, &places);
     let found = connect(to.socket()).strings("SELECT v FROM shop.jobs").unwrap();
     let found: Vec<u64> = found.iter().map(|row| row[0].as_ref().unwrap().parse().unwrap()).collect();
     assert!(found.iter().copied().eq(1..=MESSAGES), "{found:?}");

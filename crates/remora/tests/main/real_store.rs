@@ -1,91 +1,76 @@
 //! Repositories in a store that others wrote: SeaweedFS.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
 use crate::mirror::restores;
-use crate::support::{Ended, Running, at_store, places, skipped, until};
+use crate::support::{Ended, Running, at_store, free_port, places, skipped, until};
 
 /// Its services, each with a port for HTTP and one for gRPC. The first is what clients use.
 const SERVICES: [&str; 5] = ["s3", "master", "volume", "filer", "admin"];
 
-/// A store with the bucket `bucket`. It ends with its test, also if that is killed.
-struct Store {
+/// A store with the bucket `bucket`, and a folder. It ends with its test, also if that is killed.
+struct Scene {
     folder: TempDir,
     ports: Vec<u16>,
     /// Its end of input ends the store.
-    keeper: Child,
+    keeper: Option<Child>,
 }
 
-impl Store {
+impl Scene {
+    fn program() -> PathBuf {
+        places().cache.join("store/weed")
+    }
+
     /// Starts one; `None` if the program is not here.
-    fn start(test: &str) -> Option<Store> {
-        let program = places().cache.join("store/weed");
-        if !program.is_file() {
+    fn start(test: &str) -> Option<Scene> {
+        if !Scene::program().is_file() {
             let why = "no SeaweedFS: cargo xtask setup --all-servers fetches it";
             skipped(&format!("real_store::{test}"), why);
             return None;
         }
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
-        // All are held until all are known, so that none is given twice.
-        let held: Vec<_> =
-            (0..SERVICES.len() * 2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<u16> = held.iter().map(|one| one.local_addr().unwrap().port()).collect();
-        drop(held);
-        let keeper = Store::run(&program, folder.path(), &ports);
-        Some(Store { folder, ports, keeper })
+        std::fs::create_dir(folder.path().join("data")).unwrap();
+        let ports = (0..SERVICES.len() * 2).map(|_| free_port()).collect();
+        let mut scene = Scene { folder, ports, keeper: None };
+        scene.run_store();
+        Some(scene)
     }
 
-    fn run(program: &Path, folder: &Path, ports: &[u16]) -> Child {
+    fn run_store(&mut self) {
         let script = "\"$@\" >> log 2>&1 & daemon=$!; read line; kill -9 $daemon; wait $daemon";
         let mut keeper = Command::new("sh");
-        keeper.args(["-c", script, "store"]).arg(program).args(["mini", "-dir=data", "-bucket=bucket"]);
-        keeper.args(["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-webdav=false", "-admin.ui=false"]);
-        keeper.args(["-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]);
-        for (service, ports) in SERVICES.iter().zip(ports.chunks(2)) {
+        keeper.args(["-c", script, "store"]).arg(Scene::program());
+        keeper.args(["mini", "-dir=data", "-bucket=bucket", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]);
+        keeper.args(["-webdav=false", "-admin.ui=false", "-s3.iam=false"]);
+        keeper.args(["-s3.port.iceberg=0", "-s3.port.lance=0"]);
+        for (service, ports) in SERVICES.iter().zip(self.ports.chunks(2)) {
             keeper.arg(format!("-{service}.port={}", ports[0]));
             keeper.arg(format!("-{service}.port.grpc={}", ports[1]));
         }
-        std::fs::create_dir_all(folder.join("data")).unwrap();
-        keeper.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret").current_dir(folder);
-        let keeper = keeper.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        until("the store has its bucket", || {
-            let scene = Scene { ports: ports.to_vec(), folder: folder.to_owned() };
-            scene.run("list s3://bucket/none").err.contains("no backup")
-        });
-        keeper
+        keeper.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
+        keeper.current_dir(self.folder.path()).stdin(Stdio::piped()).stderr(Stdio::null());
+        self.keeper = Some(keeper.spawn().unwrap());
+        until("the store has its bucket", || self.run("list s3://bucket/none").err.contains("no backup"));
     }
 
-    /// Kills it and starts it again.
+    /// Kills the store and starts it again.
     fn kill(&mut self) {
-        drop(self.keeper.stdin.take());
-        self.keeper.wait().unwrap();
-        let program = places().cache.join("store/weed");
-        self.keeper = Store::run(&program, self.folder.path(), &self.ports);
+        let mut keeper = self.keeper.take().unwrap();
+        drop(keeper.stdin.take());
+        keeper.wait().unwrap();
+        self.run_store();
     }
 
-    fn scene(&self) -> Scene {
-        Scene { ports: self.ports.clone(), folder: self.folder.path().to_owned() }
-    }
-}
-
-/// Runs of the program with the store.
-struct Scene {
-    ports: Vec<u16>,
-    folder: PathBuf,
-}
-
-impl Scene {
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path().join(name)
     }
 
     fn command(&self, line: &str) -> Command {
-        at_store(&self.folder, &format!("http://127.0.0.1:{}", self.ports[0]), line)
+        at_store(self.folder.path(), &format!("http://127.0.0.1:{}", self.ports[0]), line)
     }
 
     fn run(&self, line: &str) -> Ended {
@@ -94,7 +79,7 @@ impl Scene {
 
     #[track_caller]
     fn restores(&self, repository: &str, key: &str) {
-        restores(&self.folder, |line| self.run(line), repository, key);
+        restores(self.folder.path(), |line| self.run(line), repository, key);
     }
 }
 
@@ -111,10 +96,9 @@ fn write_disk(path: &Path, seed: u64, mib: u64) {
 
 #[test]
 fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
-    let Some(store) = Store::start("a_repository_lives_in_a_store_and_goes_from_one_to_another") else {
+    let Some(scene) = Scene::start("a_repository_lives_in_a_store_and_goes_from_one_to_another") else {
         return;
     };
-    let scene = store.scene();
     scene.run("key new full.key").exits(0);
     for key in ["", " --key full.key"] {
         let repo = format!("s3://bucket/{}/place", key.len());
@@ -145,11 +129,10 @@ fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
 
 #[test]
 fn a_store_that_is_killed_during_a_backup_costs_that_run_at_most() {
-    let Some(mut store) = Store::start("a_store_that_is_killed_during_a_backup_costs_that_run_at_most")
+    let Some(mut scene) = Scene::start("a_store_that_is_killed_during_a_backup_costs_that_run_at_most")
     else {
         return;
     };
-    let scene = store.scene();
     write_disk(&scene.path("disk"), 1, 1);
     scene.run("backup file:disk --to s3://bucket/repo").exits(0);
     write_disk(&scene.path("disk"), 2, 200);
@@ -157,7 +140,7 @@ fn a_store_that_is_killed_during_a_backup_costs_that_run_at_most() {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = Running::new(command.spawn().unwrap());
     until("the store has a part of it", || bytes_below(&scene.path("data")) > 50 << 20);
-    store.kill();
+    scene.kill();
     let ended = running.end();
     // What was answered is on the store's disk, so nothing that was confirmed may be missing.
     if ended.code != 0 {

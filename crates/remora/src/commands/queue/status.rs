@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut session = connect()?;
     let stop = stop_flag(report)?;
     let every = arguments.every.map(Duration::from_secs);
-    let mut watch = Watch::default();
+    let mut watch = Watch { spans: arguments.times || report.is_json(), ..Watch::default() };
     if arguments.live {
         let mut session = Some(session);
         // The server may be restarted meanwhile.
@@ -97,6 +97,8 @@ struct Sample {
 /// Looks at the queues of a server again and again.
 #[derive(Default)]
 struct Watch {
+    /// Whether to ask for times too.
+    spans: bool,
     /// How many rows each queue had written and removed.
     before: BTreeMap<String, (u64, u64)>,
     asked: Option<Instant>,
@@ -104,7 +106,8 @@ struct Watch {
 
 impl Watch {
     fn look(&mut self, session: &mut Session) -> anyhow::Result<Vec<Sample>> {
-        let (lines, mut spans) = (lines(session)?, spans(session)?);
+        let lines = lines(session)?;
+        let mut spans = if self.spans { spans(session)? } else { BTreeMap::new() };
         let now = Instant::now();
         let seconds = self.asked.replace(now).map(|asked| now.duration_since(asked).as_secs_f64());
         let before = &mut self.before;

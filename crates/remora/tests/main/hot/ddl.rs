@@ -82,7 +82,7 @@ fn what_changes_after_the_pages_were_read_is_in_the_copy() {
         {
             prepared.execute(sql).unwrap();
         }
-        way.send(true).unwrap();
+        way.send(crate::gate::Way::On).unwrap();
         running.end().exits(0).says(&["mysql@1 (full)"]);
 
         let back = scene.back();
@@ -138,7 +138,7 @@ fn an_alter_that_is_killed_late_and_a_table_without_a_tablespace_do_no_harm() {
             assert_eq!(made(), 2, "{product}: the ALTER has ended");
             session.execute(&format!("KILL QUERY {id}")).unwrap();
             until("what it has made is gone", || made() == 0);
-            way.send(true).unwrap();
+            way.send(crate::gate::Way::On).unwrap();
             running.end().exits(0);
             let said = alter.join().unwrap().to_string();
             assert!(said.contains("interrupted"), "{said}");

@@ -258,7 +258,7 @@ fn tables_outside_may_change_after_the_pages_were_read() {
         ] {
             session.execute(&sql).unwrap();
         }
-        way.send(true).unwrap();
+        way.send(crate::gate::Way::On).unwrap();
         running.end().exits(0).says(&["mysql@1 (full)"]);
         let back = scene.back();
         has_all(&back);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use sandbox::Product;
 
 use super::Scene;
-use crate::gate::{Gate, Step};
+use crate::gate::{Gate, Step, Way};
 use crate::ssh;
 use crate::support::{Ended, Running, connect, remora, tell, until};
 
@@ -101,12 +101,12 @@ fn kill_at(scene: &mut Scene, there: Option<&ssh::Server>, step: &Step, victim: 
     match victim {
         Victim::Remora => {
             running.kill();
-            way.send(false).unwrap();
+            way.send(Way::Cut).unwrap();
             return None;
         }
-        Victim::Connection => way.send(false).unwrap(),
+        Victim::Connection => way.send(Way::Cut).unwrap(),
         Victim::Server | Victim::ServerAtWork => {
-            way.send(victim == Victim::ServerAtWork).unwrap();
+            way.send(if victim == Victim::ServerAtWork { Way::Alone } else { Way::Cut }).unwrap();
             scene.server.kill().unwrap();
             let ended = running.end();
             scene.server.restart().unwrap();
@@ -116,7 +116,7 @@ fn kill_at(scene: &mut Scene, there: Option<&ssh::Server>, step: &Step, victim: 
         Victim::Ssh => kill(&children(running.pid())),
     }
     if victim != Victim::Connection {
-        way.send(false).unwrap();
+        way.send(Way::Cut).unwrap();
     }
     Some(running.end())
 }
@@ -132,8 +132,8 @@ fn whoever_is_killed(product: Product, there: Option<&ssh::Server>, victims: &[V
             let behind = Behind { scene: &scene, there };
             behind.is_free();
             let made = behind.copies() - copies;
-            // It may have answered this statement and all later ones before it was gone.
-            let may = *victim == Victim::ServerAtWork;
+            // With its last statement the server has told everything that a copy needs.
+            let may = *victim == Victim::ServerAtWork && step.0.contains("STAGE END");
             assert!(made == 0 || made == 1 && may, "{made} copies");
             copies += made;
             if let Some(ended) = ended.filter(|_| made == 0) {

@@ -1,6 +1,8 @@
 //! Tables beside those of the private server: which rows a foreign key may change along, how they were and
 //! how they are then. What it did is written there once more by statements, so that the server logs it.
 
+mod noted;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -8,32 +10,13 @@ use anyhow::{Result, anyhow, bail, ensure};
 use innodb::table::{Generated, KeyKind, Table};
 use server::{Session, TableName, quote_name};
 
+use self::noted::{ASKED, BEFORE, GONE, LEVEL, Noted, OUT, SCHEMA, columns_refer, later, own, step};
 use super::graph::{ForeignKey, Graph};
 use crate::history::logged;
 
-/// Their database.
-const SCHEMA: &str = "remora_children";
-/// Columns that the notes have besides: how far from the rows of the log, whether the row is deleted, and
-/// whether it is asked for.
-const LEVEL: &str = "remora_level";
-const GONE: &str = "remora_gone";
-const ASKED: &str = "remora_asked";
-/// The beginnings of the names of tables with how rows were, and with what was done.
-const BEFORE: &str = "before";
-const OUT: &str = "out";
 /// How far. InnoDB refuses to delete along more than 15 steps (FK_MAX_CASCADE_DEL); what is much further goes
 /// round in a circle.
 const LEVELS_MAX: u32 = 200;
-
-/// A table of the notes.
-struct Noted {
-    name: TableName,
-    at: usize,
-    /// All columns but generated ones, quoted.
-    columns: Vec<String>,
-    /// The primary key, quoted.
-    key: Vec<String>,
-}
 
 /// What happened to the rows of the log from which foreign keys are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -420,86 +403,4 @@ impl Notes {
         }
         Ok(())
     }
-}
-
-impl Noted {
-    /// The notes of it: how rows were, how they are then, and what was done.
-    fn own(&self) -> [String; 3] {
-        [BEFORE, "after", OUT].map(|kind| own(kind, self.at))
-    }
-
-    fn before(&self) -> String {
-        own(BEFORE, self.at)
-    }
-
-    /// All columns, of this alias.
-    fn of(&self, alias: &str) -> String {
-        let columns = self.columns.iter().map(|column| format!("{alias}.{column}"));
-        columns.collect::<Vec<_>>().join(", ")
-    }
-
-    /// Assignments that leave all columns as they are, so that none gets a value by itself (ON UPDATE
-    /// CURRENT_TIMESTAMP).
-    fn kept(&self, prefix: &str, table: &str) -> String {
-        let columns = self.columns.iter().map(|column| format!("{prefix}{column} = {table}.{column}"));
-        columns.collect::<Vec<_>>().join(", ")
-    }
-
-    /// The condition that two rows have the same primary key.
-    fn same(&self, one: &str, other: &str) -> String {
-        let parts = self.key.iter().map(|column| format!("{one}.{column} = {other}.{column}"));
-        parts.collect::<Vec<_>>().join(" AND ")
-    }
-}
-
-fn own(kind: &str, at: usize) -> String {
-    format!("{SCHEMA}.{kind}{at}")
-}
-
-/// The condition that a row `c` refers to a row `p`.
-fn columns_refer(key: &ForeignKey) -> String {
-    let columns = key.columns.iter();
-    let parts = columns.map(|(own, other)| format!("c.{} = p.{}", quote_name(own), quote_name(other)));
-    parts.collect::<Vec<_>>().join(" AND ")
-}
-
-/// The condition that a row `c` refers to a row `p`, and is not that row.
-fn refers(key: &ForeignKey, (parent, child): (&Noted, &Noted)) -> String {
-    let parts = columns_refer(key);
-    if parent.at == child.at && !child.key.is_empty() {
-        format!("{parts} AND NOT ({})", child.same("c", "p"))
-    } else {
-        parts
-    }
-}
-
-/// Notes the rows that a key changes along with those of the level before. `is_gone`: with those that are
-/// deleted.
-fn step(key: &ForeignKey, (parent, child): (&Noted, &Noted), level: u32, is_gone: bool) -> String {
-    let (before, above) = (child.before(), parent.before());
-    format!(
-        "INSERT INTO {before} ({}, {LEVEL}, {GONE}, {ASKED}) SELECT {}, {level}, {}, p.{ASKED} \
-         FROM {} c JOIN {above} p ON {} WHERE p.{LEVEL} = {level} - 1 AND p.{GONE} = {} \
-         ON DUPLICATE KEY UPDATE {LEVEL} = IF({before}.{LEVEL} = 0, 0, {level}), \
-         {GONE} = GREATEST({before}.{GONE}, VALUES({GONE})), {ASKED} = GREATEST({before}.{ASKED}, VALUES({ASKED})), {}",
-        child.columns.join(", "),
-        child.of("c"),
-        u8::from(is_gone && key.deletes()),
-        child.name,
-        refers(key, (parent, child)),
-        u8::from(is_gone),
-        child.kept("", &before),
-    )
-}
-
-/// Rows come back behind all that they refer to.
-fn later(key: &ForeignKey, (parent, child): (&Noted, &Noted), level: u32) -> String {
-    format!(
-        "UPDATE {} c JOIN {} p ON {} SET c.{LEVEL} = {level}, {} \
-         WHERE p.{LEVEL} = {level} - 1 AND p.{GONE} = 1 AND c.{LEVEL} BETWEEN 1 AND {level} - 1",
-        child.before(),
-        parent.before(),
-        refers(key, (parent, child)),
-        child.kept("c.", "c"),
-    )
 }

@@ -1,0 +1,107 @@
+//! What `remora queue status` and `remora stat` show of queues.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::queue::{on, start, url};
+use crate::support::{Ended, Running, connect, remora};
+
+#[test]
+fn a_status_has_queues_that_nobody_used_since_the_start() {
+    let mut server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    run("CREATE TABLE shop.`no rows` LIKE shop.jobs");
+    run("INSERT INTO shop.jobs VALUES (1), (2)");
+    run("CREATE TABLE shop.failing (v INT) ENGINE=QUEUE TRIES=2 BACKOFF='600,1,0'");
+    run("INSERT INTO shop.failing VALUES (1), (2)");
+    for delay in ["0", "0", "NULL"] {
+        let lease = "SELECT REGEXP_SUBSTR(queue_lease_json(30, 1, 'shop.failing', 0), 'shop[^\"]*')";
+        let token = session.value(lease).unwrap().unwrap();
+        session.execute(&format!("SELECT queue_nack('{token}', {delay})")).unwrap();
+    }
+    server.stop().unwrap();
+    server.restart().unwrap();
+    let shown = Ended::of(&on(&server, &["status"]).output().unwrap()).exits(0);
+    let cells = |name: &str| {
+        let line = shown.out.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(cells("shop.jobs")[..5], ["2", "0", "0", "0", "0"]);
+    assert!(cells("shop.jobs")[5].contains(':'), "{}", shown.out);
+    assert_eq!(
+        cells("shop.failing")[..4],
+        ["0", "2", "1", "1"],
+        "one waits until later, one has no tries left"
+    );
+    assert_eq!(cells("shop.no rows")[..6], ["0", "0", "0", "0", "0", "-"]);
+    let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
+    let lines = shown.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let oldest: Vec<_> = lines.map(|line| (line["name"].clone(), line["oldest_s"].clone())).collect();
+    assert!(oldest.iter().any(|(name, oldest)| name == "shop.jobs" && oldest.is_u64()), "{}", shown.out);
+    assert!(oldest.iter().any(|(name, oldest)| name == "shop.no rows" && oldest.is_null()), "{}", shown.out);
+    session = connect(server.socket());
+    session.value("SELECT queue_lease_json(30, 1, 'shop.jobs', 0)").unwrap();
+    session.execute("INSERT INTO shop.`no rows` VALUES (1)").unwrap();
+    session.value("SELECT queue_lease_json(30, 1, 'shop.no rows', 0)").unwrap();
+    let shown = Ended::of(&on(&server, &["status", "--times"]).output().unwrap()).exits(0);
+    let ends = ["<1 ms", "<10 min", "<1 d", "longer", "worked"];
+    assert!(ends.iter().all(|word| shown.out.contains(word)), "{}", shown.out);
+    let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
+    let lines = shown.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let line = lines.into_iter().find(|line| line["name"] == "shop.no rows").unwrap();
+    let counts = |kind: &str| -> Vec<u64> {
+        line[kind].as_array().unwrap().iter().map(|class| class["count"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((counts("waited").len(), counts("waited").iter().sum::<u64>()), (10, 1), "{line}");
+    assert_eq!((counts("worked"), &line["worked"][3]["below_ms"]), (vec![0; 10], &1000.into()), "{line}");
+    // Without the privilege the server shows an empty list.
+    let mut session = connect(server.socket());
+    session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();
+    let mut status = on(&server, &["status"]);
+    Ended::of(&status.args(["--user", "app"]).output().unwrap()).exits(10).says(&["PROCESS"]);
+}
+
+#[test]
+fn stat_shows_what_queues_hold_and_how_fast_rows_come_and_go() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    let stat = |rest: &[&str]| {
+        let mut command = remora(Path::new("/"));
+        command.args(["stat", "0.1", "--view", "queue", "--json", "--no-defaults"]).args(rest);
+        command.arg(url(&server)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let number = |line: &serde_json::Value, column: &str| line["queue"][column].as_f64();
+    let hold = |line: &serde_json::Value| ["queues", "waiting", "owned"].map(|column| number(line, column));
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let shown = || read(&Ended::of(&stat(&["1", "-uroot"]).output().unwrap()).exits(0).out);
+    assert_eq!(hold(&shown()), [None; 3]);
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    run("CREATE TABLE shop.mails LIKE shop.jobs");
+    run("INSERT INTO shop.jobs VALUES (1), (2), (3), (4), (5)");
+    run("INSERT INTO shop.mails VALUES (1), (2)");
+    run("SELECT queue_wait('shop.jobs')");
+    let line = shown();
+    assert_eq!(hold(&line), [Some(2.0), Some(6.0), Some(1.0)], "{line}");
+    assert_eq!((number(&line, "in_per_s"), number(&line, "out_per_s")), (Some(0.0), Some(0.0)));
+    let mut running = Running::new(stat(&["-uroot"]).spawn().unwrap());
+    running.line();
+    run("INSERT INTO shop.mails SELECT seq FROM shop.seq_1_to_30");
+    run("SELECT queue_end()");
+    let (mut came, mut went) = (0.0, 0.0);
+    for _ in 0..20 {
+        let line = read(&running.line());
+        let rows = |column: &str| number(&line, column).unwrap() * line["seconds"].as_f64().unwrap();
+        came += rows("in_per_s");
+        went += rows("out_per_s");
+    }
+    assert_eq!((came.round(), went.round()), (30.0, 1.0));
+    assert_eq!(hold(&shown()), [Some(2.0), Some(36.0), Some(0.0)]);
+    // The server shows an empty list to accounts without the privilege.
+    run("CREATE USER app@localhost");
+    let ended = Ended::of(&stat(&["1", "-uapp"]).output().unwrap()).exits(0);
+    assert!(ended.out.contains("queues: not shown") && ended.out.contains("PROCESS"), "{}", ended.out);
+}
