@@ -138,7 +138,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 /// The files of the log, and where the backups beside it are if they are needed.
 fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)> {
     if arguments.children {
-        let (named, generation, line) = arguments.request.repository()?;
+        let place = arguments.request.repository();
+        let (named, generation, line) =
+            place.context("--children needs a backup with the archived log beside it, as REPO/NAME")?;
         let log = Log::find(&named, line, report)?;
         let files = log.files.clone();
         return Ok((Some(Origin { named, generation, log }), Found { files, ..Found::default() }));

@@ -72,9 +72,7 @@ impl Request {
     /// generation of them, and which line of the log, if somebody says so.
     pub(crate) fn repository(&self) -> Result<(Named, Option<u64>, Option<u32>)> {
         let [path] = self.paths.as_slice() else {
-            return Err(usage(
-                "--children needs REPO/NAME, with backups and the archived log, and nothing else",
-            ));
+            return Err(usage("name one place, and no files"));
         };
         let (path, line) =
             archived::line(path).map_or((path.as_path(), None), |(name, line)| (name, Some(line)));

@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COLUMN")]
     body: Option<String>,
 
-    /// The column whose value is the key of a message of Kafka, which says its partition [default: no keys,
-    /// and all messages go to the first partition]
+    /// The column whose value is the key of a message of Kafka, which decides its partition [default: no
+    /// keys, and all messages go to the first partition]
     #[arg(long, value_name = "COLUMN")]
     key: Option<String>,
 
