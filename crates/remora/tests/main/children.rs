@@ -400,7 +400,7 @@ fn what_nobody_knows_exactly_is_refused() {
         let line = [&["reverse"], paths, &["--gtid", &gtid, "--children", "--to", "undo.sql"]].concat();
         scene.run(&line).exits(code).says(&[why]);
     };
-    wrong(&["repo/db", "repo/db"], 2, "--children needs REPO/NAME");
+    wrong(&["repo/db", "repo/db"], 2, "REPO/NAME: name one place, and no files");
     wrong(&["repo/db@7"], 1, "db@7 is not");
     wrong(&[&scene.server.data().display().to_string()], 1, "there is no backup in");
     assert!(!scene.folder.path().join("undo.sql").exists());
