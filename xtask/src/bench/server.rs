@@ -132,6 +132,8 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     setup::install(&PEERS)?;
     let rows =
         super::value(arguments, "--rows").map_or(Ok(ROWS), str::parse).context("--rows takes a number")?;
+    let rounds =
+        super::value(arguments, "--rounds").map_or(Ok(ROUNDS), str::parse).context("--rounds takes a number")?;
     let only = super::value(arguments, "--only").unwrap_or_default();
     let wanted = |row: &Row| {
         let name = format!("{:?} {}", row.state, row.method.name).to_lowercase();
@@ -142,7 +144,7 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     let each = |state| METHODS.iter().map(move |method| Row { state, method, rounds: Vec::new() });
     let mut table: Vec<Row> = [State::Idle, State::Load].into_iter().flat_map(each).collect();
     table.retain(wanted);
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for row in &mut table {
             row.rounds.push(bench.round(row.state, row.method)?);
         }
