@@ -18,10 +18,11 @@ const PLACE_BYTES: usize = size_of::<Place>();
 /// The least and the most bytes of a piece that are read at once.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 
-/// Where a record is in memory, and how its key begins.
+/// Where a record is in memory, and how its key begins: most keys differ there, and a comparison that looks
+/// at the records waits for memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    start: [u8; 8],
+    start: u128,
     at: usize,
     key: u32,
     len: u32,
@@ -50,11 +51,11 @@ impl Sorter {
         self.bytes.extend_from_slice(key);
         write(&mut self.bytes);
         let too_long = || Error::Missing("a row of 4 GiB or more can't be sorted".to_owned());
-        let mut start = [0; 8];
-        let known = key.len().min(8);
+        let mut start = [0; 16];
+        let known = key.len().min(start.len());
         start[..known].copy_from_slice(&key[..known]);
         self.places.push(Place {
-            start,
+            start: u128::from_be_bytes(start),
             at,
             key: u32::try_from(key.len()).map_err(|_| too_long())?,
             len: u32::try_from(self.bytes.len() - at).map_err(|_| too_long())?,
