@@ -83,6 +83,8 @@ struct Proof<'a> {
     sums: Vec<Content>,
     /// The field of each column in the clustered index.
     places: Vec<Option<usize>>,
+    /// The same, of columns that other indexes have.
+    keyed: Vec<Option<usize>>,
     row: Row,
     long: Vec<u8>,
     record: Record,
@@ -113,8 +115,14 @@ impl<'a> Proof<'a> {
         let place = |column: usize| {
             fields.iter().position(|field| field.column == Some(column) && field.prefix.is_none())
         };
+        let places: Vec<_> = (0..claim.table.columns().len()).map(place).collect();
+        let others = || claim.shapes.iter().skip(1).flat_map(|shape| shape.layout().fields());
+        let keyed = |(column, place): (usize, &Option<usize>)| {
+            place.filter(|_| others().any(|field| field.column == Some(column)))
+        };
         Proof {
-            places: (0..claim.table.columns().len()).map(place).collect(),
+            keyed: places.iter().enumerate().map(keyed).collect(),
+            places,
             claim,
             extents,
             segments: Vec::new(),

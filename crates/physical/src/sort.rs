@@ -17,10 +17,13 @@ use crate::error::io;
 const PLACE_BYTES: usize = size_of::<Place>();
 /// The least and the most bytes of a piece that are read at once.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
+/// How many records in memory are brought together at once. The processor waits for many of them at a time
+/// then, and for one after the other while it merges.
+const GATHERED: usize = 1024;
 
 /// Where a record is in memory, and how its key begins: most keys differ there, and a comparison that looks
 /// at the records waits for memory.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Place {
     start: u128,
     at: usize,
@@ -51,11 +54,8 @@ impl Sorter {
         self.bytes.extend_from_slice(key);
         write(&mut self.bytes);
         let too_long = || Error::Missing("a row of 4 GiB or more can't be sorted".to_owned());
-        let mut start = [0; 16];
-        let known = key.len().min(start.len());
-        start[..known].copy_from_slice(&key[..known]);
         self.places.push(Place {
-            start: u128::from_be_bytes(start),
+            start: start(key),
             at,
             key: u32::try_from(key.len()).map_err(|_| too_long())?,
             len: u32::try_from(self.bytes.len() - at).map_err(|_| too_long())?,
@@ -100,58 +100,87 @@ impl Sorter {
     }
 }
 
+/// How a key begins, as a number that has its order.
+fn start(key: &[u8]) -> u128 {
+    let mut start = [0; 16];
+    let known = key.len().min(start.len());
+    start[..known].copy_from_slice(&key[..known]);
+    u128::from_be_bytes(start)
+}
+
 /// Where sorted records come from.
 enum Origin {
-    Memory { places: std::vec::IntoIter<Place>, bytes: Vec<u8>, now: (usize, usize) },
-    File { from: BufReader<File>, record: Vec<u8> },
+    Memory { places: std::vec::IntoIter<Place>, bytes: Vec<u8>, gathered: std::vec::IntoIter<Place> },
+    File(BufReader<File>),
 }
 
 /// Sorted records, one after the other.
 pub(crate) struct Head {
     origin: Origin,
-    /// The length of the key.
-    key: usize,
+    /// Records that were brought together, or one that was read.
+    bytes: Vec<u8>,
+    /// Where the record is in it.
+    place: Place,
 }
 
 impl Head {
     fn record(&self) -> &[u8] {
-        match &self.origin {
-            Origin::Memory { bytes, now, .. } => bytes.get(now.0..now.1).unwrap_or_default(),
-            Origin::File { record, .. } => record,
-        }
+        self.bytes.get(self.place.at..self.place.at + self.place.len as usize).unwrap_or_default()
     }
 
     fn key(&self) -> &[u8] {
-        self.record().get(..self.key).unwrap_or_default()
+        self.record().get(..self.place.key as usize).unwrap_or_default()
     }
 
     /// Goes on to the next record; says whether there is one.
     fn advance(&mut self) -> std::io::Result<bool> {
         match &mut self.origin {
-            Origin::Memory { places, now, .. } => {
-                let Some(place) = places.next() else { return Ok(false) };
-                self.key = place.key as usize;
-                *now = (place.at, place.at + place.len as usize);
+            Origin::Memory { places, bytes, gathered } => {
+                let Some(place) =
+                    gathered.next().or_else(|| gather(places, bytes, gathered, &mut self.bytes))
+                else {
+                    return Ok(false);
+                };
+                self.place = place;
             }
-            Origin::File { from, record } => {
+            Origin::File(from) => {
                 if std::io::BufRead::fill_buf(from)?.is_empty() {
                     return Ok(false);
                 }
                 let mut lens = [0; 8];
                 from.read_exact(&mut lens)?;
                 let [a, b, c, d, rest @ ..] = lens;
-                self.key = u32::from_le_bytes([a, b, c, d]) as usize;
-                record.resize(u32::from_le_bytes(rest) as usize, 0);
-                from.read_exact(record)?;
+                let (key, len) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(rest));
+                self.bytes.resize(len as usize, 0);
+                from.read_exact(&mut self.bytes)?;
+                let start = start(self.bytes.get(..key as usize).unwrap_or_default());
+                self.place = Place { start, at: 0, key, len };
             }
         }
         Ok(true)
     }
 }
 
+/// Brings the next records together in `out`, and gives the first one.
+fn gather(
+    places: &mut std::vec::IntoIter<Place>,
+    bytes: &[u8],
+    gathered: &mut std::vec::IntoIter<Place>,
+    out: &mut Vec<u8>,
+) -> Option<Place> {
+    out.clear();
+    let moved = |place: Place| {
+        let at = out.len();
+        out.extend_from_slice(bytes.get(place.at..place.at + place.len as usize).unwrap_or_default());
+        Place { at, ..place }
+    };
+    *gathered = places.take(GATHERED).map(moved).collect::<Vec<_>>().into_iter();
+    gathered.next()
+}
+
 impl PartialEq for Head {
     fn eq(&self, other: &Head) -> bool {
-        self.key() == other.key()
+        self.cmp(other) == Ordering::Equal
     }
 }
 
@@ -165,7 +194,7 @@ impl PartialOrd for Head {
 
 impl Ord for Head {
     fn cmp(&self, other: &Head) -> Ordering {
-        self.key().cmp(other.key())
+        self.place.start.cmp(&other.place.start).then_with(|| self.key().cmp(other.key()))
     }
 }
 
@@ -186,14 +215,14 @@ impl Sorted {
         let room = (room / pieces.max(1)).clamp(READ_BYTES.0, READ_BYTES.1);
         let mut heap = BinaryHeap::new();
         for Sorter { bytes, places, pieces, .. } in sorters {
-            let mut origins = vec![Origin::Memory { places: places.into_iter(), bytes, now: (0, 0) }];
+            let mut origins =
+                vec![Origin::Memory { places: places.into_iter(), bytes, gathered: Vec::new().into_iter() }];
             for mut file in pieces {
                 file.seek(SeekFrom::Start(0)).map_err(io(folder))?;
-                let from = BufReader::with_capacity(room, file);
-                origins.push(Origin::File { from, record: Vec::new() });
+                origins.push(Origin::File(BufReader::with_capacity(room, file)));
             }
             for origin in origins {
-                let mut head = Head { origin, key: 0 };
+                let mut head = Head { origin, bytes: Vec::new(), place: Place::default() };
                 if head.advance().map_err(io(folder))? {
                     heap.push(Reverse(head));
                 }
@@ -211,7 +240,7 @@ impl Sorted {
             PeekMut::pop(top);
         }
         self.is_begun = true;
-        Ok(self.heap.peek().and_then(|top| top.0.record().split_at_checked(top.0.key)))
+        Ok(self.heap.peek().and_then(|top| top.0.record().split_at_checked(top.0.place.key as usize)))
     }
 }
 

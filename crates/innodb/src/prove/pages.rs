@@ -129,7 +129,9 @@ impl Proof<'_> {
         let mut is_away = false;
         row.clear();
         for at in 0..self.places.len() {
-            let field = self.places.get(at).copied().flatten();
+            // If the row is known by its hash, the other indexes still need their columns.
+            let places = if straight.is_some() { &self.keyed } else { &self.places };
+            let field = places.get(at).copied().flatten();
             match field.map_or(Stored::Null, |field| found.stored(field)) {
                 Stored::Null => row.push(None),
                 Stored::Whole(value) => row.push(Some(value)),
@@ -146,7 +148,9 @@ impl Proof<'_> {
             (Some(field), Stored::Whole(id)) if field.column.is_none() => crate::value::number(id),
             _ => 0,
         };
-        let own = if is_away {
+        let hash = if let Some(hash) = straight {
+            hash
+        } else if is_away {
             // The record as it was before its values had pages.
             shape.record(&row, row_id, &mut record)?;
             if !record.is_as(page, found.extent) {
@@ -154,10 +158,11 @@ impl Proof<'_> {
                     corrupt(page.number, found.extent.origin, "a row is not as it was written").into()
                 );
             }
-            record.hash()
+            record::joint(&row, record.hash())
         } else {
             let start = found.extent.start;
-            record::hash(&page.bytes[start..found.extent.end], found.extent.origin - start)
+            let own = record::hash(&page.bytes[start..found.extent.end], found.extent.origin - start);
+            record::joint(&row, own)
         };
         for (shape, content) in self.claim.shapes.iter().zip(&mut self.sums).skip(1) {
             shape.record(&row, row_id, &mut record)?;
@@ -165,7 +170,6 @@ impl Proof<'_> {
             content.sum = content.sum.wrapping_add(record.hash());
         }
         self.record = record;
-        let hash = straight.unwrap_or_else(|| record::joint(&row, own));
         self.row = row;
         Ok(hash)
     }
