@@ -25,7 +25,7 @@ pub use leaves::{Leaves, Run};
 use page::{Place, put, seal};
 pub use record::Record;
 use room::Room;
-pub use row::Row;
+pub use row::{Row, append_number, take_number};
 pub use shape::Shape;
 use tree::Tree;
 

@@ -66,7 +66,8 @@ impl Sorter {
         Ok(())
     }
 
-    fn sort(&mut self) {
+    /// Sorts what is in memory. Call it after the last record.
+    pub(crate) fn sort(&mut self) {
         let key = |place: &Place| self.bytes.get(place.at..place.at + place.key as usize);
         self.places.sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| key(a).cmp(&key(b))));
     }
@@ -87,15 +88,6 @@ impl Sorter {
         self.pieces.push(out.into_inner().map_err(|error| io(&self.folder)(error.into_error()))?);
         self.bytes.clear();
         self.places.clear();
-        Ok(())
-    }
-
-    /// Sorts what is left. If pieces have gone to files, this becomes the last one.
-    pub(crate) fn finish(&mut self) -> Result<(), Error> {
-        if !self.pieces.is_empty() {
-            return self.spill();
-        }
-        self.sort();
         Ok(())
     }
 }
@@ -209,7 +201,7 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
-    /// Takes sorters that are finished, with `room` bytes of memory for reading.
+    /// Takes sorters that are sorted, with `room` bytes of memory for reading.
     pub(crate) fn merge(sorters: Vec<Sorter>, room: usize, folder: &Path) -> Result<Sorted, Error> {
         let pieces: usize = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
         let room = (room / pieces.max(1)).clamp(READ_BYTES.0, READ_BYTES.1);
@@ -258,7 +250,7 @@ mod tests {
             sorter.push(text.as_bytes(), |out| out.extend_from_slice(&key.to_le_bytes())).unwrap();
         }
         let pieces = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
-        sorters.iter_mut().for_each(|sorter| sorter.finish().unwrap());
+        sorters.iter_mut().for_each(Sorter::sort);
         let (mut all, mut sorted) = (Vec::new(), Sorted::merge(sorters, room, folder.path()).unwrap());
         while let Some((key, record)) = sorted.next().unwrap() {
             let number = u64::from_le_bytes(record.try_into().unwrap());

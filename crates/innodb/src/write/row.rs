@@ -156,11 +156,14 @@ impl Row {
         self.ends.iter().fold(hash(0, &self.bytes), |hash, &end| mix(hash ^ end as u64, SPREAD))
     }
 
-    /// Appends all of it to `out`, for [`Row::unpack`].
+    /// Appends all of it to `out`, for [`Row::unpack`]. Nearly every length takes one byte.
     pub fn pack(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.ends.len() as u64).to_le_bytes());
+        append_number(self.ends.len() as u64, out);
+        let mut start = 0;
         for &end in &self.ends {
-            out.extend_from_slice(&(end as u64).to_le_bytes());
+            // A length times two, plus one for NULL.
+            append_number((end - start) as u64, out);
+            start = end & !1;
         }
         out.extend_from_slice(&self.bytes);
     }
@@ -169,14 +172,83 @@ impl Row {
     #[must_use]
     pub fn unpack(&mut self, packed: &[u8]) -> bool {
         self.clear();
-        let (words, _) = packed.as_chunks::<8>();
-        let Some((count, ends)) = words.split_first() else { return false };
-        let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
-        let Some(ends) = ends.get(..count) else { return false };
-        let end = |end: &[u8; 8]| usize::try_from(u64::from_le_bytes(*end)).unwrap_or(usize::MAX);
-        self.ends.extend(ends.iter().map(end));
-        self.bytes.extend_from_slice(packed.get(8 * (count + 1)..).unwrap_or_default());
-        self.ends.is_sorted_by_key(|end| end >> 1)
-            && self.ends.last().is_none_or(|last| last >> 1 == self.bytes.len())
+        let mut rest = packed;
+        let Some(count) = take_number(&mut rest) else { return false };
+        let mut start = 0_usize;
+        for _ in 0..count {
+            let length = take_number(&mut rest).and_then(|number| usize::try_from(number).ok());
+            let Some(end) = length.and_then(|length| start.checked_add(length)) else { return false };
+            self.ends.push(end);
+            start = end & !1;
+        }
+        self.bytes.extend_from_slice(rest);
+        start >> 1 == rest.len()
+    }
+}
+
+/// Appends a number, seven bits in a byte, the low ones first; the last byte is less than 128 (LEB128).
+#[inline]
+pub fn append_number(mut number: u64, out: &mut Vec<u8>) {
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        if number < 0x80 {
+            return out.push(low);
+        }
+        out.push(low | 0x80);
+        number >>= 7;
+    }
+}
+
+/// Takes such a number from the beginning; `None` if there is none.
+#[inline]
+pub fn take_number(rest: &mut &[u8]) -> Option<u64> {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let (&byte, behind) = rest.split_first()?;
+        *rest = behind;
+        let bits = u64::from(byte & 0x7F);
+        if shift > 63 || bits << shift >> shift != bits {
+            return None;
+        }
+        number |= bits << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+        shift += 7;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_comes_back_and_nothing_else_is_one() {
+        let long = vec![7; 20_000];
+        let values = [Some(&b""[..]), None, Some(b"text"), Some(&long), None, Some(b"end")];
+        for count in 0..=values.len() {
+            let (mut row, mut back, mut packed) = (Row::default(), Row::default(), Vec::new());
+            values.iter().take(count).for_each(|value| row.push(*value));
+            row.pack(&mut packed);
+            assert!(back.unpack(&packed) && back == row, "{count} values");
+            assert!((0..count).all(|at| back.get(at) == values[at]));
+            assert!(!back.unpack(&packed[..packed.len() - 1]), "{count} values");
+            packed.push(0);
+            assert!(!back.unpack(&packed), "{count} values");
+        }
+    }
+
+    #[test]
+    fn numbers_come_back_and_too_great_ones_are_none() {
+        for number in (0..64).flat_map(|bits| [1_u64 << bits, (1 << bits) - 1, u64::MAX >> bits]) {
+            let mut bytes = Vec::new();
+            append_number(number, &mut bytes);
+            assert_eq!(bytes.len(), (64 - number.leading_zeros()).div_ceil(7).max(1) as usize);
+            let mut rest = bytes.as_slice();
+            assert_eq!((take_number(&mut rest), rest.len()), (Some(number), 0));
+            assert_eq!(take_number(&mut &bytes[..bytes.len() - 1]), None);
+        }
+        assert_eq!(take_number(&mut &[&[0xFF; 9][..], &[2]].concat()[..]), None);
+        assert_eq!(take_number(&mut &[0x80; 20][..]), None);
     }
 }

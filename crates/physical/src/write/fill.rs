@@ -6,7 +6,7 @@ use disk::{Disk, Tree};
 use innodb::page::Page;
 use innodb::prove::Claim;
 use innodb::table::{RowFormat, Table, Type};
-use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written};
+use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written, append_number, take_number};
 use server::Session;
 
 use super::pages::Pages;
@@ -90,7 +90,7 @@ impl Batch {
             && let Some((key, record)) = sorted.next()?
         {
             for part in [key, record] {
-                bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                append_number(part.len() as u64, &mut bytes);
                 bytes.extend_from_slice(part);
             }
         }
@@ -112,17 +112,10 @@ impl Batch {
 }
 
 fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(word(rest)?).ok()?;
+    let length = usize::try_from(take_number(rest)?).ok()?;
     let (part, behind) = rest.split_at_checked(length)?;
     *rest = behind;
     Some(part)
-}
-
-/// Takes a number from the beginning.
-fn word(rest: &mut &[u8]) -> Option<u64> {
-    let (word, behind) = rest.split_first_chunk()?;
-    *rest = behind;
-    Some(u64::from_le_bytes(*word))
 }
 
 fn torn() -> Error {
@@ -159,10 +152,10 @@ impl Fill<'_> {
         });
         let mut sorters: Vec<Sorter> = taken.collect();
         std::thread::scope(|scope| {
-            let sorting: Vec<_> = sorters.iter_mut().map(|sorter| scope.spawn(|| sorter.finish())).collect();
-            let mut sorted = sorting.into_iter().map(std::thread::ScopedJoinHandle::join);
-            sorted.try_for_each(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })?;
+            for sorter in &mut sorters {
+                scope.spawn(|| sorter.sort());
+            }
+        });
         Sorted::merge(sorters, self.share, self.request.folder)
     }
 
@@ -188,7 +181,7 @@ impl Fill<'_> {
             rows(&self.twin.table, piece, first, &mut |row, place| {
                 shape.key_of(row, key);
                 sorter.push(key, |out| {
-                    out.extend_from_slice(&place.to_le_bytes());
+                    append_number(place, out);
                     row.pack(out);
                 })
             })
@@ -231,7 +224,7 @@ impl Fill<'_> {
                     shape.record(row, row_id, record).map_err(|source| of_row(source, place, None))?;
                     entries.push(&record.key, |out| {
                         for word in [place, record.unique as u64, record.origin as u64] {
-                            out.extend_from_slice(&word.to_le_bytes());
+                            append_number(word, out);
                         }
                         out.extend_from_slice(&record.bytes);
                     })?;
@@ -255,7 +248,7 @@ impl Fill<'_> {
             let mut ends = None;
             batch.each(|key, mut entry| {
                 let (Some(place), Some(unique), Some(origin)) =
-                    (word(&mut entry), word(&mut entry), word(&mut entry))
+                    (take_number(&mut entry), take_number(&mut entry), take_number(&mut entry))
                 else {
                     return Err(torn());
                 };
@@ -375,7 +368,9 @@ fn different(
         before = Some((key, record));
         let Some(mut earlier) = earlier else { return Ok(()) };
         let (mut one, mut other, mut record) = (Row::default(), Row::default(), record);
-        let (Some(first), Some(second)) = (word(&mut earlier), word(&mut record)) else { return Err(torn()) };
+        let (Some(first), Some(second)) = (take_number(&mut earlier), take_number(&mut record)) else {
+            return Err(torn());
+        };
         if !one.unpack(earlier) || !other.unpack(record) {
             return Err(torn());
         }
@@ -391,7 +386,7 @@ fn different(
 /// Gives the rows of a sorted batch; returns how many.
 fn unpacked(batch: &Batch, take: &mut Take<'_>) -> Result<u64, Error> {
     let (mut row, mut rows) = (Row::default(), 0);
-    batch.each(|_, mut packed| match word(&mut packed) {
+    batch.each(|_, mut packed| match take_number(&mut packed) {
         Some(place) if row.unpack(packed) => {
             rows += 1;
             take(&row, place)

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use innodb::order::{Order, weighed};
 use innodb::table::{Length, Table};
-use innodb::write::{Row, Shape};
+use innodb::write::{Row, Shape, append_number};
 use server::{Error as Refusal, Session, hex_literal};
 
 use crate::Error;
@@ -102,7 +102,7 @@ impl<'a> Weigher<'a> {
                 self.order.append(field, value, &mut key);
             }
             sorter.push(&key, |out| {
-                out.extend_from_slice(&place.to_le_bytes());
+                append_number(*place, out);
                 row.pack(out);
             })?;
         }
