@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::page::copy;
 use super::step::Behind;
-use super::{ENGINES, OPTIONS, Scene, Stops, server, sound, under_load};
+use super::{ENGINES, OPTIONS, Scene, Stops, server, servers, sound, under_load};
 use crate::ssh;
 use crate::support::{connect, tell};
 use crate::tree::Volume;
@@ -160,7 +160,7 @@ fn define(server: &Sandbox, directory: &str, over: &AtomicBool) {
 
 #[test]
 fn what_is_outside_is_in_the_copy_and_nothing_outside_is_touched() {
-    for product in super::servers() {
+    for product in servers() {
         let mut outside = Outside::new(product);
         outside.scene.fill(20_000);
         for number in 1..=2 {
@@ -218,7 +218,7 @@ fn over_ssh_what_is_outside_is_copied_too() {
 
 #[test]
 fn tables_outside_may_change_after_the_pages_were_read() {
-    for product in super::servers() {
+    for product in servers() {
         let outside = Outside::new(product);
         let (scene, directory) = (&outside.scene, outside.directory());
         let mut session = connect(scene.server.socket());
@@ -279,7 +279,7 @@ fn tables_outside_may_change_after_the_pages_were_read() {
 /// What a user does with a restored table that was outside, as restore says it.
 #[test]
 fn a_table_from_outside_is_brought_in_or_goes_back() {
-    for product in super::servers() {
+    for product in servers() {
         let mut outside = Outside::new(product);
         outside.scene.backup(&[]).exits(0);
         let scene = &mut outside.scene;
@@ -390,6 +390,32 @@ fn a_replay_makes_no_table_outside() {
     let back = server(Product::MariaDb1011, &options, &[], Some(scene.folder.path().join("then")));
     has_all(&back);
     assert_eq!(connect(back.socket()).value("SELECT COUNT(*) FROM app.later").unwrap().unwrap(), "2");
+}
+
+/// A server writes a redo log in /dev/shm through its memory, several threads at once, and not in blocks.
+#[test]
+fn a_redo_log_in_memory_is_followed() {
+    for product in servers() {
+        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return println!("there is no /dev/shm") };
+        let folder = tempfile::Builder::new().prefix("remora-outside-").tempdir().unwrap();
+        let data = folder.path().join("data");
+        let mut first = server(product, &[], &[], None);
+        first.stop().unwrap();
+        copy(first.data(), &data);
+        let (log, now) = (data.join("ib_logfile0"), memory.path().join("ib_logfile0"));
+        fs::copy(&log, now).unwrap();
+        // What is left in the data folder is no part of it.
+        fs::write(&log, "old").unwrap();
+        let place = format!("--innodb-log-group-home-dir={}", memory.path().display());
+        let options: Vec<&str> = OPTIONS.into_iter().chain([&*place]).collect();
+        let server = server(product, &options, &[], Some(data));
+        let errors = fs::read_to_string(server.folder().join("error.log")).unwrap();
+        assert!(errors.contains("(memory-mapped)"), "{errors}");
+        let scene = Scene::of(product, server, Vec::new());
+        scene.fill(20_000);
+        under_load(&scene, |_| drop(scene.backup(&["--way", "copy", "--rate", "30M"]).exits(0)));
+        scene.is_exact();
+    }
 }
 
 /// A database on a file system of its own.
