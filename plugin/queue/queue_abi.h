@@ -367,6 +367,10 @@ typedef struct {
   uint64_t delayed;
   uint64_t dead;
   uint64_t behind;
+  uint64_t keys_busy;
+  uint64_t transactions;
+  uint64_t prepared;
+  uint64_t in_doubt;
   uint64_t kept;
   uint64_t waiters;
   uint64_t bytes;
@@ -897,6 +901,11 @@ int rq_tx_rollback(rq_session *session, int died, rq_error *error);
  Calls `each` with the XID of every transaction that is prepared in a queue and waits for a coordinator.
  */
 int rq_each_prepared(rq_each_prepared_fn each, void *context);
+
+/*
+ Notes that the decision of the prepared transaction with this XID was forgotten.
+ */
+int rq_doubt(const rq_xid *xid);
 
 /*
  Commits the prepared transaction with this XID in all queues, or, without `commit`, rolls it back.

@@ -198,12 +198,17 @@ static void collect(void *context, const rq_xid *xid)
   static_cast<std::vector<XID> *>(context)->push_back(one);
 }
 
-static int decide(const XID *xid, int commit)
+static rq_xid name_of(const XID *xid)
 {
   const auto *data= reinterpret_cast<const uchar *>(xid->data);
-  const rq_xid name= {xid->formatID,
-                      {data, static_cast<size_t>(xid->gtrid_length)},
-                      {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
+  return {xid->formatID,
+          {data, static_cast<size_t>(xid->gtrid_length)},
+          {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
+}
+
+static int decide(const XID *xid, int commit)
+{
+  const rq_xid name= name_of(xid);
   rq_error error;
   const int code= rq_decide(&name, commit, &error);
   if (code == RQ_MISSING)
@@ -237,11 +242,14 @@ static void leave_in_doubt(std::vector<XID> *prepared)
   in_doubt.clear();
   for (XID &xid : *prepared)
     (xid.get_my_xid() ? in_doubt : users).push_back(xid);
-  for (const XID &xid : in_doubt)
+  for (const XID &xid : in_doubt) {
+    const rq_xid name= name_of(&xid);
+    rq_doubt(&name);
     sql_print_error("Queue: transaction %s is in doubt: it was prepared before a crash, and the server was then started "
                     "without this engine and has forgotten whether it was committed. Its rows stay hidden until "
                     "SELECT queue_resolve('%s', 'commit') or 'rollback'",
                     text_of(xid).c_str(), text_of(xid).c_str());
+  }
   prepared->swap(users);
 }
 

@@ -206,6 +206,19 @@ pub unsafe extern "C" fn rq_each_prepared(each: RqEachPrepared, context: *mut c_
     })
 }
 
+/// Notes that the decision of the prepared transaction with this XID was forgotten.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_doubt(xid: *const RqXid) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's structure.
+        let xid = unsafe { &*xid };
+        // SAFETY: the caller's structure.
+        let xid = unsafe { name(xid) }?;
+        engine()?.queues().iter().for_each(|queue| queue.doubt(&xid));
+        Ok(RQ_OK)
+    })
+}
+
 /// Commits the prepared transaction with this XID in all queues, or, without `commit`, rolls it back.
 /// `RQ_MISSING` when there is none.
 #[unsafe(no_mangle)]
