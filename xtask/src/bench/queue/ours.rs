@@ -111,8 +111,11 @@ impl Ours {
             .arg(&client)
             .arg(root().join("xtask/src/bench/queue/client.c"))
             .args(["-lmariadb", "-lpthread"]))?;
-        let ours = Ours { server, _folder: folder, client, seconds };
+        let mut ours = Ours { server, _folder: folder, client, seconds };
         ours.query(include_str!("../../../../sql/queue.sql"))?;
+        // Only a server that starts with the engine has a coordinator of its transactions.
+        ours.server.stop()?;
+        ours.server.restart()?;
         ours.query(&format!(
             "CREATE DATABASE bench; USE bench;
              CREATE TABLE single (v INT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB;

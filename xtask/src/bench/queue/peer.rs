@@ -70,7 +70,7 @@ pub(super) struct Daemon {
 impl Daemon {
     /// Runs a command, whose output goes to a file, in a group of processes of its own.
     pub(super) fn start(command: &Command, log: &Path) -> Result<Daemon> {
-        let script = "setsid \"$@\" & daemon=$!; read line; kill -TERM -- -$daemon; wait $daemon";
+        let script = "setsid \"$@\" & daemon=$!; read line; kill -s TERM -- -$daemon; wait $daemon";
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());

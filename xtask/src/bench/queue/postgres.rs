@@ -12,15 +12,14 @@ use super::{BODY, folder};
 use crate::bench::measure::as_f64;
 use crate::setup;
 
-/// Messages that wait for each second in which they are taken: more than are taken, one at a time and many.
-const QUEUED: [u64; 2] = [20_000, 100_000];
-
 /// The account that owns the files: the server refuses to run as root.
 const ACCOUNT: &str = "postgres";
 
 /// What a queue does. In the statements `BATCH` stands for how many messages.
 pub(super) struct Statements {
     name: &'static str,
+    /// Messages that wait for each second in which they are taken, one at a time and many: more than are taken.
+    queued: [u64; 2],
     /// Creates it empty, without the indexes.
     create: &'static str,
     /// Fills it with `ROWS` messages.
@@ -38,6 +37,7 @@ pub(super) struct Statements {
 /// As documented for 1.11: what `send`, `send_batch`, `read` and `delete` do.
 pub(super) const PGMQ: Statements = Statements {
     name: "PGMQ",
+    queued: [30_000, 200_000],
     create: "DROP TABLE IF EXISTS q; CREATE TABLE q (
         msg_id bigint GENERATED ALWAYS AS IDENTITY, read_ct integer NOT NULL DEFAULT 0,
         enqueued_at timestamptz NOT NULL DEFAULT now(), last_read_at timestamptz, vt timestamptz NOT NULL, message jsonb,
@@ -61,6 +61,7 @@ pub(super) const PGMQ: Statements = Statements {
 /// As its driver for PostgreSQL has them: jobs are inserted, fetched and completed, and stay for a day.
 pub(super) const RIVER: Statements = Statements {
     name: "River",
+    queued: [20_000, 80_000],
     create: "DROP TABLE IF EXISTS river_job; DROP TYPE IF EXISTS river_job_state; CREATE TYPE river_job_state AS ENUM
         ('available', 'cancelled', 'completed', 'discarded', 'pending', 'retryable', 'running', 'scheduled');
         CREATE TABLE river_job (
@@ -182,7 +183,7 @@ impl Peer for Queue {
         let many = work.batch > 1;
         server.query(statements.create)?;
         if work.takes {
-            let rows = QUEUED[usize::from(many)] * server.seconds;
+            let rows = statements.queued[usize::from(many)] * server.seconds;
             let fill = statements.fill.replace("ROWS", &rows.to_string());
             server.query(&fill.replace("BODY", &BODY.to_string()))?;
         }

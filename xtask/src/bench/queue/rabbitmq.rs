@@ -13,8 +13,12 @@ use crate::{root, setup};
 /// Where Debian has the server's programs that need no account of their own.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 
-/// Messages that wait for each second in which they are taken: more than are taken, one at a time and many.
-const QUEUED: [u64; 2] = [10_000, 50_000];
+/// Messages that wait for each second in which they are taken, one at a time and many. When most of them are
+/// taken, the run ends earlier.
+const QUEUED: [u64; 2] = [40_000, 150_000];
+
+/// Longer than any run, in seconds.
+const LONG: u64 = 3600;
 
 /// The server.
 pub(super) struct RabbitMq {
@@ -44,7 +48,9 @@ impl RabbitMq {
             here("settings.conf"),
             format!("listeners.tcp.1 = 127.0.0.1:{port}\ndisk_free_limit.absolute = 1GB\n"),
         )?;
-        let mut command = Command::new(&server);
+        // With the server of names in its group of processes, which would outlive it otherwise.
+        let mut command = Command::new("sh");
+        command.args(["-c", "epmd & exec \"$0\"", &server]);
         node(&mut command, &folder, names);
         command
             .env("RABBITMQ_MNESIA_BASE", here("data"))
@@ -68,11 +74,10 @@ impl RabbitMq {
     }
 
     /// Messages per second, as the client counts them.
-    fn client(&self, mode: &str, connections: u32, batch: u64, most: Option<u64>) -> Result<f64> {
+    fn client(&self, mode: &str, connections: u32, batch: u64, (seconds, most): (u64, u64)) -> Result<f64> {
         let mut client = Command::new(self.folder.path().join("client"));
         client.args([&self.port.to_string(), mode, &connections.to_string()]);
-        client.arg(if most.is_some() { "3600".to_owned() } else { self.seconds.to_string() });
-        client.arg(batch.to_string()).args(most.map(|most| most.to_string()));
+        client.args([seconds, batch, most].map(|number| number.to_string()));
         let printed = output(&mut client)?;
         let mut numbers = printed.split_whitespace().map(str::parse::<f64>);
         let (Some(Ok(messages)), Some(Ok(seconds))) = (numbers.next(), numbers.next()) else {
@@ -98,20 +103,14 @@ impl Peer for RabbitMq {
     fn rate(&self, work: Work, connections: u32) -> Result<f64> {
         let rate = if work.takes {
             let rows = QUEUED[usize::from(work.batch > 1)] * self.seconds;
-            self.client("publish", 1, 1000, Some(rows))?;
-            self.client("take", connections, work.batch, None)?
+            self.client("publish", 1, 1000, (LONG, rows))?;
+            // Each connection still gets what it waits for then.
+            let most = rows - 2 * work.batch * u64::from(connections);
+            self.client("take", connections, work.batch, (self.seconds, most))?
         } else {
-            self.client("publish", connections, work.batch, None)?
+            self.client("publish", connections, work.batch, (self.seconds, u64::from(u32::MAX)))?
         };
         self.control(&["delete_queue", "bench"])?;
         Ok(rate)
-    }
-}
-
-impl Drop for RabbitMq {
-    fn drop(&mut self) {
-        // Whether the names are served until the next run is nobody's concern but this one's.
-        self.control(&["shutdown"]).ok();
-        Command::new("epmd").arg("-kill").env("ERL_EPMD_PORT", self.names.to_string()).output().ok();
     }
 }

@@ -1,7 +1,7 @@
 /*
   The leanest client that there is for RabbitMQ: librabbitmq, a thread for each connection.
 
-  rabbitmq_client PORT MODE CONNECTIONS SECONDS BATCH [COUNT]
+  rabbitmq_client PORT MODE CONNECTIONS SECONDS BATCH COUNT
 
   "publish" publishes BATCH messages to the quorum queue `bench` and waits until all of them are confirmed; "take" fetches as
   many ahead, and acknowledges BATCH messages with one acknowledgement, which the server does not answer. Ends when the time is
@@ -136,14 +136,14 @@ static void *worker(void *unused)
 
 int main(int argc, char **argv)
 {
-  if (argc < 6)
+  if (argc < 7)
     return 2;
   port = atoi(argv[1]);
   takes = !strcmp(argv[2], "take");
   const int connections = atoi(argv[3]);
   seconds = atof(argv[4]);
   batch = atoi(argv[5]);
-  wanted = argc > 6 ? atol(argv[6]) : INT64_MAX;
+  wanted = atol(argv[6]);
   if (batch < 1 || batch > BATCH_MAX)
     return 2;
   pthread_t threads[connections];
