@@ -497,9 +497,9 @@ typedef struct {
 } rq_xid;
 
 /*
- Called with the name of a prepared transaction.
+ Called with the name of a prepared transaction; any result but 0 says that its decision was forgotten.
  */
-typedef void (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
+typedef int (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
 
 /*
  What is known of a row besides.
@@ -901,11 +901,6 @@ int rq_tx_rollback(rq_session *session, int died, rq_error *error);
  Calls `each` with the XID of every transaction that is prepared in a queue and waits for a coordinator.
  */
 int rq_each_prepared(rq_each_prepared_fn each, void *context);
-
-/*
- Notes that the decision of the prepared transaction with this XID was forgotten.
- */
-int rq_doubt(const rq_xid *xid);
 
 /*
  Commits the prepared transaction with this XID in all queues, or, without `commit`, rolls it back.

@@ -189,26 +189,29 @@ static ulonglong queue_before_commit(THD *thd, ulonglong *)
 /* Recovery
    --------------------------------------------------------------------------------------------------------- */
 
-static void collect(void *context, const rq_xid *xid)
+static int collect(void *context, const rq_xid *xid)
 {
   XID one;
   one.set(static_cast<long>(xid->format), reinterpret_cast<const char *>(xid->gtrid.bytes),
           static_cast<long>(xid->gtrid.len), reinterpret_cast<const char *>(xid->bqual.bytes),
           static_cast<long>(xid->bqual.len));
   static_cast<std::vector<XID> *>(context)->push_back(one);
+  return 0;
 }
 
-static rq_xid name_of(const XID *xid)
+/* The same where the server will decide nothing: it has forgotten its own transactions. */
+static int collect_forgotten(void *context, const rq_xid *xid)
 {
-  const auto *data= reinterpret_cast<const uchar *>(xid->data);
-  return {xid->formatID,
-          {data, static_cast<size_t>(xid->gtrid_length)},
-          {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
+  collect(context, xid);
+  return static_cast<std::vector<XID> *>(context)->back().get_my_xid() != 0;
 }
 
 static int decide(const XID *xid, int commit)
 {
-  const rq_xid name= name_of(xid);
+  const auto *data= reinterpret_cast<const uchar *>(xid->data);
+  const rq_xid name= {xid->formatID,
+                      {data, static_cast<size_t>(xid->gtrid_length)},
+                      {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
   rq_error error;
   const int code= rq_decide(&name, commit, &error);
   if (code == RQ_MISSING)
@@ -242,14 +245,11 @@ static void leave_in_doubt(std::vector<XID> *prepared)
   in_doubt.clear();
   for (XID &xid : *prepared)
     (xid.get_my_xid() ? in_doubt : users).push_back(xid);
-  for (const XID &xid : in_doubt) {
-    const rq_xid name= name_of(&xid);
-    rq_doubt(&name);
+  for (const XID &xid : in_doubt)
     sql_print_error("Queue: transaction %s is in doubt: it was prepared before a crash, and the server was then started "
                     "without this engine and has forgotten whether it was committed. Its rows stay hidden until "
                     "SELECT queue_resolve('%s', 'commit') or 'rollback'",
                     text_of(xid).c_str(), text_of(xid).c_str());
-  }
   prepared->swap(users);
 }
 
@@ -285,8 +285,9 @@ static int queue_recover(XID *list, uint room)
   static size_t given;
   if (!given) {
     prepared.clear();
-    rq_each_prepared(collect, &prepared);
-    if (!queue_is_after_crash())
+    const bool decides= queue_is_after_crash();
+    rq_each_prepared(decides ? collect : collect_forgotten, &prepared);
+    if (!decides)
       leave_in_doubt(&prepared);
   }
   uint count= 0;

@@ -131,7 +131,7 @@ pub struct Status {
     pub transactions: u64,
     /// Prepared transactions, whose decision is awaited.
     pub prepared: u64,
-    /// Rows that prepared transactions add or end whose decision was forgotten, so that somebody has to decide.
+    /// Rows that prepared transactions add or end whose decision was forgotten: somebody has to decide.
     pub in_doubt: u64,
     /// Rows that were ended and can still be read and given again.
     pub kept: u64,

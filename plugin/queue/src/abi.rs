@@ -259,8 +259,8 @@ pub type RqAlive = extern "C" fn(context: *mut c_void) -> c_int;
 /// Called with a queue; any result but 0 ends the calls.
 pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *const RqStatus) -> c_int;
 
-/// Called with the name of a prepared transaction.
-pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid);
+/// Called with the name of a prepared transaction; any result but 0 says that its decision was forgotten.
+pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid) -> c_int;
 
 /// A row that somebody owns.
 #[repr(C)]

@@ -8,6 +8,8 @@ mod peer;
 mod postgres;
 mod rabbitmq;
 
+use std::rc::Rc;
+
 use anyhow::{Context, Result, bail};
 use burden::Burden;
 use ours::{METHODS, Method, Ours};
@@ -82,7 +84,7 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     ];
     setup::run_quietly()?;
     let ours = Ours::start(plugin::build()?, seconds, has("--binlog"))?;
-    let peers = if has("--peers") { peer::start(seconds)? } else { Vec::new() };
+    let peers = if has("--peers") { start_peers(seconds)? } else { Vec::new() };
     let theirs = peers.iter().flat_map(|peer| WORKS.map(|work| Line::peer(peer.as_ref(), work)));
     let lines = METHODS.iter().map(Line::ours).chain(theirs).collect();
     let only = super::value(arguments, "--only");
@@ -113,6 +115,29 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
         ours.backlog(backlog)?;
     }
     burden::measure(&ours, &burdens, rounds)
+}
+
+/// Starts those that can be had, and says which can't.
+fn start_peers(seconds: u64) -> Result<Vec<Box<dyn Peer>>> {
+    let mut peers: Vec<Box<dyn Peer>> = Vec::new();
+    let left_out = |what: &str, error: anyhow::Error| println!("{what} is left out: {error:#}");
+    match postgres::Postgres::start(seconds) {
+        Ok(server) => {
+            let server = Rc::new(server);
+            peers.push(Box::new(postgres::Queue { server: server.clone(), statements: &postgres::PGMQ }));
+            peers.push(Box::new(postgres::Queue { server, statements: &postgres::RIVER }));
+        }
+        Err(error) => left_out("PostgreSQL", error),
+    }
+    match rabbitmq::RabbitMq::start(seconds) {
+        Ok(server) => peers.push(Box::new(server)),
+        Err(error) => left_out("RabbitMQ", error),
+    }
+    match nats::Nats::start(seconds) {
+        Ok(server) => peers.push(Box::new(server)),
+        Err(error) => left_out("NATS", error),
+    }
+    Ok(peers)
 }
 
 /// The lines whose names have one of these words, and those that they are compared with.

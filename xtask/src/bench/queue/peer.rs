@@ -3,12 +3,9 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-
-use super::{nats, postgres, rabbitmq};
 
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,29 +34,6 @@ pub(super) trait Peer {
 
     /// Messages per second.
     fn rate(&self, work: Work, connections: u32) -> Result<f64>;
-}
-
-/// Starts those that can be had, and says which can't.
-pub(super) fn start(seconds: u64) -> Result<Vec<Box<dyn Peer>>> {
-    let mut peers: Vec<Box<dyn Peer>> = Vec::new();
-    let left_out = |what: &str, error: anyhow::Error| println!("{what} is left out: {error:#}");
-    match postgres::Postgres::start(seconds) {
-        Ok(server) => {
-            let server = Rc::new(server);
-            peers.push(Box::new(postgres::Queue { server: server.clone(), statements: &postgres::PGMQ }));
-            peers.push(Box::new(postgres::Queue { server, statements: &postgres::RIVER }));
-        }
-        Err(error) => left_out("PostgreSQL", error),
-    }
-    match rabbitmq::RabbitMq::start(seconds) {
-        Ok(server) => peers.push(Box::new(server)),
-        Err(error) => left_out("RabbitMQ", error),
-    }
-    match nats::Nats::start(seconds) {
-        Ok(server) => peers.push(Box::new(server)),
-        Err(error) => left_out("NATS", error),
-    }
-    Ok(peers)
 }
 
 /// A server that ends with this process, also when that is killed.

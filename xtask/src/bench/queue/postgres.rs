@@ -18,7 +18,8 @@ const ACCOUNT: &str = "postgres";
 /// What a queue does. In the statements `BATCH` stands for how many messages.
 pub(super) struct Statements {
     name: &'static str,
-    /// Messages that wait for each second in which they are taken, one at a time and many: more than are taken.
+    /// Messages that wait for each second in which they are taken, one at a time and many: more than are
+    /// taken.
     queued: [u64; 2],
     /// Creates it empty, without the indexes.
     create: &'static str,

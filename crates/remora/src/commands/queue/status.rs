@@ -31,12 +31,18 @@ const COLUMNS: [(&str, usize); 9] = [
     ("out/s", 7),
 ];
 
-/// Further columns, each shown when a queue has something there, and their numbers.
-const MORE: [(&str, usize, fn(&Line) -> u64); 4] = [
-    ("keys", 7, |line| line.keys_busy),
-    ("open", 7, |line| line.transactions),
-    ("prepared", 8, |line| line.prepared),
-    ("doubt", 7, |line| line.in_doubt),
+/// A column that is shown when a queue has something there.
+struct Further {
+    name: &'static str,
+    width: usize,
+    of: fn(&Line) -> u64,
+}
+
+const FURTHER: [Further; 4] = [
+    Further { name: "keys", width: 7, of: |line| line.keys_busy },
+    Further { name: "open", width: 7, of: |line| line.transactions },
+    Further { name: "prepared", width: 8, of: |line| line.prepared },
+    Further { name: "doubt", width: 7, of: |line| line.in_doubt },
 ];
 
 #[derive(Debug, Args)]
@@ -147,17 +153,17 @@ impl Watch {
 fn table(samples: &[Sample], times: bool) -> Vec<String> {
     let names = samples.iter().map(|sample| sample.line.name.chars().count());
     let width = names.max().unwrap_or(0).max("queue".len());
-    let more: Vec<_> =
-        MORE.into_iter().filter(|(.., of)| samples.iter().any(|sample| of(&sample.line) > 0)).collect();
-    let columns: Vec<_> =
-        COLUMNS.into_iter().chain(more.iter().map(|(name, wide, _)| (*name, *wide))).collect();
+    let has = |further: &Further| samples.iter().any(|sample| (further.of)(&sample.line) > 0);
+    let more: Vec<Further> = FURTHER.into_iter().filter(has).collect();
+    let columns: Vec<(&str, usize)> =
+        COLUMNS.into_iter().chain(more.iter().map(|further| (further.name, further.width))).collect();
     let row = |name: &str, cells: Vec<String>| {
         let cells = cells.iter().zip(&columns).map(|(cell, (_, wide))| format!(" {cell:>wide$}"));
         format!("{name:width$}{}", cells.collect::<String>())
     };
     let head = row("queue", columns.iter().map(|(name, _)| (*name).to_owned()).collect());
     let rows = samples.iter().map(|Sample { line, rates, .. }| {
-        let more = more.iter().map(|(.., of)| of(line).to_string());
+        let more = more.iter().map(|further| (further.of)(line).to_string());
         row(&line.name, cells(line, *rates).into_iter().chain(more).collect())
     });
     let mut lines: Vec<String> = std::iter::once(head).chain(rows).collect();
