@@ -367,6 +367,10 @@ typedef struct {
   uint64_t delayed;
   uint64_t dead;
   uint64_t behind;
+  uint64_t keys_busy;
+  uint64_t transactions;
+  uint64_t prepared;
+  uint64_t in_doubt;
   uint64_t kept;
   uint64_t waiters;
   uint64_t bytes;
@@ -493,9 +497,9 @@ typedef struct {
 } rq_xid;
 
 /*
- Called with the name of a prepared transaction.
+ Called with the name of a prepared transaction; any result but 0 says that its decision was forgotten.
  */
-typedef void (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
+typedef int (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
 
 /*
  What is known of a row besides.

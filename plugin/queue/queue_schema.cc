@@ -51,6 +51,10 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("KEPT", ULonglong(), NOT_NULL),
                                        Column("KEPT_BYTES", ULonglong(), NOT_NULL),
                                        Column("REPLAYED", ULonglong(), NOT_NULL),
+                                       Column("KEYS_BUSY", ULonglong(), NOT_NULL),
+                                       Column("TRANSACTIONS", ULonglong(), NOT_NULL),
+                                       Column("PREPARED", ULonglong(), NOT_NULL),
+                                       Column("IN_DOUBT", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -136,7 +140,11 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->doubles,
                 status->kept,
                 status->kept_bytes,
-                status->replayed};
+                status->replayed,
+                status->keys_busy,
+                status->transactions,
+                status->prepared,
+                status->in_doubt};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }

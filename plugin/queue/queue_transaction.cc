@@ -189,13 +189,21 @@ static ulonglong queue_before_commit(THD *thd, ulonglong *)
 /* Recovery
    --------------------------------------------------------------------------------------------------------- */
 
-static void collect(void *context, const rq_xid *xid)
+static int collect(void *context, const rq_xid *xid)
 {
   XID one;
   one.set(static_cast<long>(xid->format), reinterpret_cast<const char *>(xid->gtrid.bytes),
           static_cast<long>(xid->gtrid.len), reinterpret_cast<const char *>(xid->bqual.bytes),
           static_cast<long>(xid->bqual.len));
   static_cast<std::vector<XID> *>(context)->push_back(one);
+  return 0;
+}
+
+/* The same where the server will decide nothing: it has forgotten its own transactions. */
+static int collect_forgotten(void *context, const rq_xid *xid)
+{
+  collect(context, xid);
+  return static_cast<std::vector<XID> *>(context)->back().get_my_xid() != 0;
 }
 
 static int decide(const XID *xid, int commit)
@@ -277,8 +285,9 @@ static int queue_recover(XID *list, uint room)
   static size_t given;
   if (!given) {
     prepared.clear();
-    rq_each_prepared(collect, &prepared);
-    if (!queue_is_after_crash())
+    const bool decides= queue_is_after_crash();
+    rq_each_prepared(decides ? collect : collect_forgotten, &prepared);
+    if (!decides)
       leave_in_doubt(&prepared);
   }
   uint count= 0;

@@ -60,8 +60,11 @@ const HELP: &str = "cargo xtask CHORE
                                   remora pack beside pigz, zstd, xz, Parquet and Vortex
   bench physical [--rows N | --full] [--server NAME] [--only WORD]
                                   importing by writing the table's file, beside LOAD DATA, and reading it without a server
-  bench queue [--seconds N] [--rounds N] [--backlog ROWS]
-                                  ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
+  bench queue [--seconds N] [--rounds N] [--only WORD,...] [--peers] [--binlog] [--backlog ROWS] [--later ROWS] [--keys N]
+              [--leases N]
+                                  ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED; WORD: part of a method's name.
+                                  --peers: also PGMQ's and River's statements on PostgreSQL, RabbitMQ and NATS, all durable.
+                                  --later, --keys, --leases: what taking costs with so many rows due later, keys, leases out
   bench recovery [--server NAME | --store s3://BUCKET/PREFIX]
                                   what an archive costs, and how fast a log is replayed; or backups to a store
   bench stat                      what a sample costs a server, and what watching twenty costs

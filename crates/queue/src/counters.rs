@@ -125,6 +125,14 @@ pub struct Status {
     pub dead: u64,
     /// Rows that nobody owns and nobody is given yet, because an earlier one of their key is there.
     pub behind: u64,
+    /// Keys of which somebody has a row, or of which one waits for another try.
+    pub keys_busy: u64,
+    /// Transactions that take part, are not prepared, and were neither committed nor rolled back.
+    pub transactions: u64,
+    /// Prepared transactions, whose decision is awaited.
+    pub prepared: u64,
+    /// Rows that prepared transactions add or end whose decision was forgotten: somebody has to decide.
+    pub in_doubt: u64,
     /// Rows that were ended and can still be read and given again.
     pub kept: u64,
     /// Bytes of these rows.
@@ -157,6 +165,10 @@ impl Status {
             delayed: self.delayed + other.delayed,
             dead: self.dead + other.dead,
             behind: self.behind + other.behind,
+            keys_busy: self.keys_busy + other.keys_busy,
+            transactions: self.transactions + other.transactions,
+            prepared: self.prepared + other.prepared,
+            in_doubt: self.in_doubt + other.in_doubt,
             kept: self.kept + other.kept,
             kept_bytes: self.kept_bytes + other.kept_bytes,
             oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),

@@ -64,6 +64,8 @@ pub struct Queue {
     pub(crate) state: Mutex<State>,
     /// How many rows are not gone, as of a moment ago: for callers that need nothing else.
     live: AtomicU64,
+    /// Transactions that have begun in it and are neither prepared nor over.
+    pub(crate) transactions: AtomicU64,
     /// When it was last used, by the clock of the engine's files.
     used: AtomicU64,
     /// How many callers wait for its lock.
@@ -137,6 +139,7 @@ impl Queue {
             rank,
             state,
             live,
+            transactions: AtomicU64::new(0),
             used,
             contenders,
             turn,

@@ -188,6 +188,10 @@ pub struct RqStatus {
     pub(crate) delayed: u64,
     pub(crate) dead: u64,
     pub(crate) behind: u64,
+    pub(crate) keys_busy: u64,
+    pub(crate) transactions: u64,
+    pub(crate) prepared: u64,
+    pub(crate) in_doubt: u64,
     pub(crate) kept: u64,
     pub(crate) waiters: u64,
     pub(crate) bytes: u64,
@@ -255,8 +259,8 @@ pub type RqAlive = extern "C" fn(context: *mut c_void) -> c_int;
 /// Called with a queue; any result but 0 ends the calls.
 pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *const RqStatus) -> c_int;
 
-/// Called with the name of a prepared transaction.
-pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid);
+/// Called with the name of a prepared transaction; any result but 0 says that its decision was forgotten.
+pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid) -> c_int;
 
 /// A row that somebody owns.
 #[repr(C)]

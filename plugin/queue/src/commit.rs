@@ -194,13 +194,16 @@ pub unsafe extern "C" fn rq_tx_rollback(session: *mut RqSession, died: c_int, er
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_each_prepared(each: RqEachPrepared, context: *mut c_void) -> c_int {
     guard(std::ptr::null_mut(), None, || {
-        let mut all: Vec<Xid> = engine()?.queues().iter().flat_map(|queue| queue.recover()).collect();
+        let queues = engine()?.queues();
+        let mut all: Vec<Xid> = queues.iter().flat_map(|queue| queue.recover()).collect();
         all.retain(|xid| !xid.is_of_engine());
         all.sort();
         all.dedup();
         for xid in all {
             let (gtrid, bqual) = (RqSlice::new(xid.gtrid()), RqSlice::new(xid.bqual()));
-            each(context, &RqXid { format: xid.format(), gtrid, bqual });
+            if each(context, &RqXid { format: xid.format(), gtrid, bqual }) != 0 {
+                queues.iter().for_each(|queue| queue.doubt(&xid));
+            }
         }
         Ok(RQ_OK)
     })

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn rq_wait(
         let (alive, alive_every) = (Some(&mut alive as &mut dyn FnMut() -> bool), Some(ALIVE_EVERY));
         let waited = session.wait(&targets, &mut Patience { rows_max, timeout, alive, alive_every })?;
         if within && matches!(waited, Waited::Taken(_)) {
-            transactions.took(session);
+            transactions.took(session)?;
         }
         let (code, at) = ended(waited);
         // SAFETY: the caller's variable.

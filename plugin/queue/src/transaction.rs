@@ -92,10 +92,16 @@ impl Transactions {
     }
 
     /// Notes that a wait within the transaction took rows: they go with it, if their queue has transactions.
-    pub(crate) fn took(&mut self, session: &mut Session) {
-        let within = session.held().is_some_and(|(queue, _)| queue.definition().transactional);
+    pub(crate) fn took(&mut self, session: &mut Session) -> Result<(), Fault> {
         self.time += 1;
-        self.taken = within.then_some(self.time);
+        self.taken = None;
+        let queue = session.held().map(|(queue, _)| queue.clone());
+        if let Some(queue) = queue.filter(|queue| queue.definition().transactional) {
+            self.taken = Some(self.time);
+            // Its queue counts the transaction from now on.
+            self.branch(session, &queue)?;
+        }
+        Ok(())
     }
 
     /// A statement has ended; without `keep`, what it did is undone.

@@ -26,6 +26,12 @@ impl Lines {
         first(&self.busy, line).is_some()
     }
 
+    /// How many lines there are of which somebody has a row.
+    pub(super) fn busy(&self) -> u64 {
+        let mut before = None;
+        self.busy.iter().filter(|(line, _)| before.replace(*line) != Some(*line)).count() as u64
+    }
+
     /// Notes what a row of a line is doing now.
     pub(super) fn set(&mut self, line: u64, row: RowId, doing: Doing) {
         let change = |set: &mut BTreeSet<(u64, RowId)>, there: bool| {

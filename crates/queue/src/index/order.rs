@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::lines::Lines;
 use super::{Doing, Index, Standing, Turn};
 use crate::Error;
 use crate::format::record::RowId;
@@ -74,6 +75,11 @@ impl Index {
         let waiting = self.live - self.owned - self.later;
         let ready = self.lines.as_ref().and(self.turns.as_ref()).map(|turns| turns.len() as u64);
         ready.map_or(0, |ready| waiting - ready)
+    }
+
+    /// How many keys there are of which somebody has a row.
+    pub(crate) fn keys_busy(&self) -> u64 {
+        self.lines.as_ref().map_or(0, Lines::busy)
     }
 
     /// Puts all rows that wait in order, for an index that recovery has filled.

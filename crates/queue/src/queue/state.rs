@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) transactions: Transactions,
     /// Prepared transactions whose decision is being written.
     pub(crate) deciding: BTreeSet<u64>,
+    /// Prepared transactions whose decision was forgotten, and how many rows each adds or ends.
+    pub(crate) in_doubt: BTreeMap<u64, u64>,
     /// Origins of rows that are not written yet, in order.
     pub(crate) pending: Vec<Origin>,
     pub(crate) gather: Gather,
@@ -118,6 +120,7 @@ impl State {
             journal,
             transactions,
             deciding: BTreeSet::new(),
+            in_doubt: BTreeMap::new(),
             pending: Vec::new(),
             gather: Gather::default(),
             open: None,

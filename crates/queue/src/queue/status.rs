@@ -1,5 +1,7 @@
 //! What is in a queue, and what happened in it.
 
+use std::sync::atomic::Ordering;
+
 use crate::index::Segment;
 use crate::queue::Queue;
 use crate::store::log::Log;
@@ -31,6 +33,10 @@ impl Queue {
             delayed: state.leases.delayed() + later,
             dead: state.leases.dead().len() as u64,
             behind: state.index.behind(),
+            keys_busy: state.index.keys_busy(),
+            transactions: self.transactions.load(Ordering::Relaxed),
+            prepared: state.transactions.open.len() as u64,
+            in_doubt: state.in_doubt.values().sum(),
             kept: state.index.kept(),
             kept_bytes,
             oldest_ms: state.index.oldest_ms(),

@@ -73,7 +73,7 @@ impl Queue {
         if state.copying.is_some() {
             return Err(Error::Copied);
         }
-        if state.transactions.open.values().any(|prepared| prepared.xid == *xid) {
+        if state.prepared_as(xid).is_some() {
             return Err(Error::KnownTransaction);
         }
         let ended = if state.epoch == epoch { ended } else { &[] };
@@ -149,10 +149,17 @@ impl Queue {
         self.decide(self.prepared_as(xid)?, false)
     }
 
+    /// Notes that the decision of a prepared transaction was forgotten, so that somebody has to make one.
+    pub fn doubt(&self, xid: &Xid) {
+        let mut state = self.lock();
+        if let Some((tx, prepared)) = state.prepared_as(xid) {
+            let rows = prepared.ranges().map(|(_, count)| count).sum();
+            state.in_doubt.insert(tx, rows);
+        }
+    }
+
     fn prepared_as(&self, xid: &Xid) -> Result<u64, Error> {
-        let state = self.lock();
-        let found = state.transactions.open.iter().find(|(_, prepared)| prepared.xid == *xid);
-        found.map(|(tx, _)| *tx).ok_or(Error::UnknownTransaction)
+        self.lock().prepared_as(xid).map(|(tx, _)| tx).ok_or(Error::UnknownTransaction)
     }
 
     /// Applies what a batch says about transactions, after its rows were applied. Returns the rows that came
@@ -181,6 +188,7 @@ impl Queue {
 
     fn apply_decision(&self, state: &mut State, tx: u64, commit: bool) -> Result<Vec<RowId>, Error> {
         let Some(prepared) = state.transactions.open.remove(&tx) else { return Ok(Vec::new()) };
+        state.in_doubt.remove(&tx);
         let owner = OwnerId::transaction(tx);
         let added = state.owned_in(prepared.rows, owner);
         let ended: Vec<_> = prepared.ended.iter().flat_map(|range| state.owned_in(*range, owner)).collect();
@@ -195,6 +203,12 @@ impl Queue {
 }
 
 impl State {
+    /// The prepared transaction with this XID, and its number.
+    fn prepared_as(&self, xid: &Xid) -> Option<(u64, &Prepared)> {
+        let mut open = self.transactions.open.iter();
+        open.find(|(_, prepared)| prepared.xid == *xid).map(|(tx, prepared)| (*tx, prepared))
+    }
+
     /// Returns an error when there are prepared transactions, which must not lose their rows.
     pub(crate) fn nothing_prepared(&self) -> Result<(), Error> {
         match self.transactions.open.len() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::Error;
 use crate::format::record::RowId;
@@ -48,6 +49,7 @@ impl Session {
             return Err(Error::NotTransactional);
         }
         let (queue, owner) = (queue.clone(), self.owner);
+        queue.transactions.fetch_add(1, Ordering::Relaxed);
         Ok(Transaction { queue, owner, rows: Vec::new(), bytes: 0, ended: Vec::new() })
     }
 
@@ -238,6 +240,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        self.queue.transactions.fetch_sub(1, Ordering::Relaxed);
         // There is nobody to tell; a queue whose index can't be read tells the next who uses it.
         self.roll_back_to(Mark::default()).ok();
     }

@@ -62,6 +62,7 @@ fn a_row_waits_until_those_of_its_key_before_it_are_gone() {
         let (mut one, mut two) = (session(1), session(2));
         assert_eq!(take(&mut one, &place.queue, 9), ["a1", "a2", "a-", "b-"], "one of each key");
         assert_eq!(place.queue.status().behind, 3);
+        assert_eq!(place.queue.status().keys_busy, 2, "a row without a key keeps none");
         assert_eq!(take(&mut two, &place.queue, 9), [""; 0], "its rows are in flight");
         assert_eq!(texts(&session(3), &place.queue), ["b1", "c1", "b2"], "they are seen all the same");
         one.abort().unwrap();
@@ -78,6 +79,7 @@ fn a_row_waits_until_those_of_its_key_before_it_are_gone() {
         assert_eq!(take(&mut one, &place.queue, 9), ["c1"]);
         one.end().unwrap();
         assert_eq!((place.queue.rows(), place.queue.status().behind), (0, 0));
+        assert_eq!(place.queue.status().keys_busy, 0);
         put(&place.queue, &["a1", "b1"]);
         place.queue.truncate().unwrap();
         put(&place.queue, &["c1", "d1"]);
@@ -191,8 +193,9 @@ fn a_transaction_holds_the_keys_of_what_it_adds_and_ends() {
     assert!(owner.end_within(&mut transaction));
     assert_eq!(take(&mut owner, &place.queue, 9), ["c2"], "nor is who has claimed the key given more of it");
     owner.abort().unwrap();
-    transaction.publish(&[&row("d3")]).unwrap();
+    transaction.publish(&[&row("d3"), &row("f3")]).unwrap();
     let prepared = transaction.prepare(&xid(7)).unwrap();
+    assert_eq!(place.queue.status().keys_busy, 2, "however many rows it has of a key");
     put(&place.queue, &["e3"]);
     drop(prepared);
     place = place.reopened();

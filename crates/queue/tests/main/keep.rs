@@ -190,6 +190,27 @@ fn rows_are_given_again_by_number_and_by_time() {
 }
 
 #[test]
+fn replay_twice() {
+    for sync in [Sync::Always, Sync::Never] {
+        let mut place = Ranked::new(&keeping(sync));
+        (1..=3).for_each(|number| put(&place.queue, &number.to_string()));
+        for _ in 0..2 {
+            assert_eq!(end(&place.queue, 9), ["1", "2", "3"]);
+            assert_eq!(place.queue.replay(&Ended::all()).unwrap(), 3);
+            let mut taker = session(1);
+            taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+            assert_eq!(place.queue.replay(&Ended::all()).unwrap(), 0, "somebody has one, and two wait");
+            assert_eq!(waiting(&place.queue), ["2", "3"]);
+            place.queue.sync().unwrap();
+            drop(taker);
+            place = place.reopened();
+            assert_eq!(place.queue.replay(&Ended::all()).unwrap(), 0);
+            assert_eq!((waiting(&place.queue).len(), place.queue.status().kept), (3, 0));
+        }
+    }
+}
+
+#[test]
 fn a_row_that_is_given_again_goes_to_who_waits_in_its_order() {
     let order = Order { priority: Some(0), fifo: Some(1), ..Order::default() };
     let place = Ranked::new(&Definition { keep_ms: KEEP_MS, ..ordered(Sync::Always, WHOLE, order) });

@@ -198,6 +198,32 @@ fn a_transaction_is_decided_by_its_xid() {
 }
 
 #[test]
+fn transactions_are_counted_until_they_are_over() {
+    let (_disk, _engine, queue) = queue();
+    let counts = || {
+        let status = queue.status();
+        (status.transactions, status.prepared, status.in_doubt)
+    };
+    ["a", "b", "c"].iter().for_each(|row| put(&queue, row));
+    let (_, dropped) = taken(&queue, 1, 1);
+    let (_, committed) = taken(&queue, 2, 1);
+    let (_, mut forgotten) = taken(&queue, 3, 1);
+    forgotten.publish(&[b"x", b"y"]).unwrap();
+    assert_eq!(counts(), (3, 0, 0));
+    drop(dropped);
+    committed.commit_one_phase().unwrap();
+    assert_eq!(counts(), (1, 0, 0));
+    forgotten.prepare(&xid(1)).unwrap();
+    session(4).begin(&queue).unwrap().prepare(&xid(2)).unwrap();
+    assert_eq!(counts(), (0, 2, 0));
+    queue.doubt(&xid(1));
+    queue.doubt(&xid(3));
+    assert_eq!(counts(), (0, 2, 3), "what it adds and what it ends");
+    queue.rollback_by_xid(&xid(1)).unwrap();
+    assert_eq!(counts(), (0, 1, 0));
+}
+
+#[test]
 fn only_one_of_two_decides() {
     ends(|| {
         let (_disk, _engine, queue) = queue();

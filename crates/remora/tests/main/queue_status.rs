@@ -48,6 +48,7 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     let shown = Ended::of(&on(&server, &["status", "--times"]).output().unwrap()).exits(0);
     let ends = ["<1 ms", "<10 min", "<1 d", "longer", "worked"];
     assert!(ends.iter().all(|word| shown.out.contains(word)), "{}", shown.out);
+    let shown_text = shown.out;
     let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
     let lines = shown.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let line = lines.into_iter().find(|line| line["name"] == "shop.no rows").unwrap();
@@ -56,6 +57,21 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     };
     assert_eq!((counts("waited").len(), counts("waited").iter().sum::<u64>()), (10, 1), "{line}");
     assert_eq!((counts("worked"), &line["worked"][3]["below_ms"]), (vec![0; 10], &1000.into()), "{line}");
+    // Keys, and transactions, are shown where there are any.
+    assert!(!shown_text.contains("keys") && !shown_text.contains("open"), "{shown_text}");
+    session.execute("CREATE TABLE shop.lines (v INT, k INT) ENGINE=QUEUE FIFO=k").unwrap();
+    session.execute("INSERT INTO shop.lines VALUES (1, 1), (2, 2)").unwrap();
+    session.value("SELECT queue_lease_json(30, 2, 'shop.lines', 0)").unwrap();
+    let shown = Ended::of(&on(&server, &["status"]).output().unwrap()).exits(0);
+    let ends =
+        |begin: &str, end: &str| shown.out.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
+    assert!(ends("queue ", "   keys"), "{}", shown.out);
+    assert!(ends("shop.lines ", " 2") && ends("shop.jobs ", " 0"), "{}", shown.out);
+    let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
+    let mut lines = shown.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let line = lines.find(|line| line["name"] == "shop.lines").unwrap();
+    let numbers = ["keys_busy", "transactions", "prepared", "in_doubt"].map(|name| line[name].as_u64());
+    assert_eq!(numbers, [2, 0, 0, 0].map(Some), "{line}");
     // Without the privilege the server shows an empty list.
     let mut session = connect(server.socket());
     session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();

@@ -26,6 +26,8 @@ fn in_line(server: &Server) {
     assert_eq!(one.rows::<(i64, i64, i64)>(behind), [(6, 0, 2)]);
     assert_eq!(one.column("SELECT v FROM t"), [1, 2, 3, 4, 5, 6], "all that wait are seen");
     assert_eq!(one.column("SELECT v FROM t WHERE queue_wait_n(9, 't', 0)"), [1, 3, 5, 6]);
+    let keys = "SELECT keys_busy FROM information_schema.queues WHERE table_schema = 'in_line'";
+    assert_eq!(one.value(keys), Some(2));
     let mut two = server.connect("in_line");
     assert_eq!(two.column(WAIT), [0; 0]);
     assert_eq!(
@@ -34,8 +36,10 @@ fn in_line(server: &Server) {
         "a condition changes nothing"
     );
     let status: Vec<(String, String, String)> = two.rows("SHOW ENGINE QUEUE STATUS");
-    let line = status[0].2.lines().find(|line| line.starts_with("behind")).unwrap();
-    assert_eq!(line.split_whitespace().last(), Some("2"), "{line}");
+    for name in ["behind", "keys_busy"] {
+        let line = status[0].2.lines().find(|line| line.starts_with(name)).unwrap();
+        assert_eq!(line.split_whitespace().last(), Some("2"), "{line}");
+    }
     one.value("SELECT queue_abort()");
     assert_eq!(two.column(WAIT), [1]);
     // Somebody waits for the next one of the key.

@@ -12,6 +12,12 @@ fn tables(client: &mut Client) {
     client.run("CREATE OR REPLACE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
 }
 
+/// How many transactions are open and prepared in `q`, and how many of its rows are in doubt.
+fn held(client: &mut Client) -> (i64, i64, i64) {
+    let sql = "SELECT transactions, prepared, in_doubt FROM information_schema.queues WHERE table_name = 'q'";
+    client.rows(sql).remove(0)
+}
+
 /// A server in which the engine takes part in two phases: it was there at the start.
 pub(crate) fn restarted(options: &[&str]) -> Server {
     let mut server = Server::start_with(options);
@@ -327,6 +333,10 @@ fn what_the_server_has_forgotten_is_in_doubt_until_somebody_decides() {
         server.0.restart().unwrap();
         let mut one = server.connect("x");
         assert_eq!(one.column("SELECT v FROM q"), [0; 0]);
+        assert_eq!(held(&mut one), (0, 1, 1));
+        let status: Vec<(String, String, String)> = one.rows("SHOW ENGINE QUEUE STATUS");
+        let line = status[0].2.lines().find(|line| line.starts_with("in_doubt")).unwrap();
+        assert_eq!(line.split_whitespace().last(), Some("1"), "{line}");
         assert!(one.error("DROP TABLE q").contains("error log"));
         let log = std::fs::read_to_string(server.0.error_log()).unwrap();
         let (_, said) = log.rsplit_once("Queue: transaction ").expect("the log names it");
@@ -344,9 +354,37 @@ fn what_the_server_has_forgotten_is_in_doubt_until_somebody_decides() {
         let decision = if commit { "commit" } else { "rollback" };
         assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', '{decision}')")), Some(1));
         assert_eq!(one.column("SELECT v FROM q"), if commit { &[1][..] } else { &[] });
+        assert_eq!(held(&mut one), (0, 0, 0));
         assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', '{decision}')")), None);
         one.run("DROP TABLE q");
     }
+}
+
+#[test]
+fn transactions_are_counted_until_they_are_over() {
+    let server = restarted(&[]);
+    let (mut one, mut two) = (server.connect("x"), server.connect("x"));
+    tables(&mut one);
+    one.run("INSERT INTO q VALUES (1), (2)");
+    assert_eq!(held(&mut two), (0, 0, 0));
+    for end in ["ROLLBACK", "COMMIT"] {
+        one.run("BEGIN");
+        assert_eq!(one.column("SELECT v FROM q WHERE queue_wait('q', 0)"), [1]);
+        assert_eq!(held(&mut two), (1, 0, 0), "it has taken a row");
+        one.run("INSERT INTO q VALUES (3)");
+        assert_eq!(held(&mut two), (1, 0, 0));
+        one.run(end);
+        assert_eq!(held(&mut two), (0, 0, 0), "{end}");
+    }
+    one.run("XA START 'x'");
+    one.run("INSERT INTO q VALUES (4)");
+    assert_eq!(held(&mut two), (1, 0, 0));
+    one.run("XA END 'x'");
+    one.run("XA PREPARE 'x'");
+    assert_eq!(held(&mut two), (0, 1, 0));
+    one.run("XA ROLLBACK 'x'");
+    assert_eq!(held(&mut two), (0, 0, 0));
+    assert_eq!(two.column("SELECT v FROM q"), [2, 3]);
 }
 
 #[test]

@@ -11,7 +11,8 @@ use server::{Error, Session, TableName};
 use crate::report::Report;
 
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, behind, \
-     left_out, kept, waiters, bytes, rows_written, rows_removed, oldest_age FROM information_schema.queues ORDER BY 1, 2";
+     left_out, kept, waiters, bytes, rows_written, rows_removed, keys_busy, transactions, prepared, in_doubt, oldest_age \
+     FROM information_schema.queues ORDER BY 1, 2";
 
 /// One queue at one moment.
 pub(crate) struct Line {
@@ -36,6 +37,14 @@ pub(crate) struct Line {
     pub(crate) bytes: u64,
     pub(crate) written: u64,
     pub(crate) removed: u64,
+    /// Keys of which somebody has a row.
+    pub(crate) keys_busy: u64,
+    /// Transactions that take part and are not prepared.
+    pub(crate) transactions: u64,
+    /// Transactions whose decision is awaited.
+    pub(crate) prepared: u64,
+    /// Rows that wait until somebody decides what the server has forgotten.
+    pub(crate) in_doubt: u64,
     /// `None` when there is no row.
     pub(crate) oldest_s: Option<u64>,
 }
@@ -188,6 +197,10 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         bytes,
         written,
         removed,
+        keys_busy,
+        transactions,
+        prepared,
+        in_doubt,
     ] = numbers[..]
     else {
         return None;
@@ -208,6 +221,10 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         bytes,
         written,
         removed,
+        keys_busy,
+        transactions,
+        prepared,
+        in_doubt,
         oldest_s,
     })
 }

@@ -18,7 +18,32 @@ use crate::exit::{Exit, stopped, usage};
 use crate::report::{self, Report};
 use crate::stop::pause;
 
-const HEAD: [&str; 9] = ["waiting", "owned", "later", "dead", "waiters", "oldest", "bytes", "in/s", "out/s"];
+/// The columns after the name, and how wide they are.
+const COLUMNS: [(&str, usize); 9] = [
+    ("waiting", 9),
+    ("owned", 7),
+    ("later", 7),
+    ("dead", 7),
+    ("waiters", 7),
+    ("oldest", 9),
+    ("bytes", 9),
+    ("in/s", 7),
+    ("out/s", 7),
+];
+
+/// A column that is shown when a queue has something there.
+struct Further {
+    name: &'static str,
+    width: usize,
+    of: fn(&Line) -> u64,
+}
+
+const FURTHER: [Further; 4] = [
+    Further { name: "keys", width: 7, of: |line| line.keys_busy },
+    Further { name: "open", width: 7, of: |line| line.transactions },
+    Further { name: "prepared", width: 8, of: |line| line.prepared },
+    Further { name: "doubt", width: 7, of: |line| line.in_doubt },
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -128,8 +153,19 @@ impl Watch {
 fn table(samples: &[Sample], times: bool) -> Vec<String> {
     let names = samples.iter().map(|sample| sample.line.name.chars().count());
     let width = names.max().unwrap_or(0).max("queue".len());
-    let head = row("queue", width, &HEAD.map(str::to_owned));
-    let rows = samples.iter().map(|sample| row(&sample.line.name, width, &cells(&sample.line, sample.rates)));
+    let has = |further: &Further| samples.iter().any(|sample| (further.of)(&sample.line) > 0);
+    let more: Vec<Further> = FURTHER.into_iter().filter(has).collect();
+    let columns: Vec<(&str, usize)> =
+        COLUMNS.into_iter().chain(more.iter().map(|further| (further.name, further.width))).collect();
+    let row = |name: &str, cells: Vec<String>| {
+        let cells = cells.iter().zip(&columns).map(|(cell, (_, wide))| format!(" {cell:>wide$}"));
+        format!("{name:width$}{}", cells.collect::<String>())
+    };
+    let head = row("queue", columns.iter().map(|(name, _)| (*name).to_owned()).collect());
+    let rows = samples.iter().map(|Sample { line, rates, .. }| {
+        let more = more.iter().map(|further| (further.of)(line).to_string());
+        row(&line.name, cells(line, *rates).into_iter().chain(more).collect())
+    });
     let mut lines: Vec<String> = std::iter::once(head).chain(rows).collect();
     if times {
         lines.extend(spans_table(samples, width));
@@ -166,14 +202,7 @@ fn below(end_ms: u64) -> String {
     format!("<{} {name}", end_ms / length)
 }
 
-/// A line of the table; the name column is as wide as the longest name.
-fn row(name: &str, width: usize, cells: &[String; 9]) -> String {
-    let [waiting, owned, later, dead, waiters, oldest, bytes, come, go] = cells;
-    format!(
-        "{name:width$} {waiting:>9} {owned:>7} {later:>7} {dead:>7} {waiters:>7} {oldest:>9} {bytes:>9} {come:>7} {go:>7}"
-    )
-}
-
+/// What is in [`COLUMNS`].
 fn cells(line: &Line, rates: Option<(f64, f64)>) -> [String; 9] {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), report::short);
     [
@@ -198,6 +227,8 @@ fn tell(Sample { line, rates, spans }: &Sample, report: &Report) -> anyhow::Resu
         "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
         "due_later": line.later, "dead": line.dead, "waiters": line.waiters, "oldest_s": line.oldest_s,
         "bytes": line.bytes, "rows_written": line.written, "rows_removed": line.removed,
+        "keys_busy": line.keys_busy, "transactions": line.transactions, "prepared": line.prepared,
+        "in_doubt": line.in_doubt,
         "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
         "waited": classes(&spans.waited), "worked": classes(&spans.worked),
     }))?;

@@ -1,9 +1,10 @@
 /*
   The leanest client that there is for statements in the text protocol: libmariadb, a thread for each connection.
 
-  queue_client SOCKET MODE CONNECTIONS SECONDS [COUNT]
+  queue_client SOCKET TABLE MODE CONNECTIONS SECONDS [COUNT]
 
-  Every connection repeats what MODE says until the time is over or COUNT messages were had by all of them together.
+  Every connection repeats what MODE says until the time is over or COUNT messages were had by all of them together. TABLE is
+  the queue, in the database bench.
   Prints messages, seconds and, for "handoff", microseconds at the median and at 99 of 100.
 */
 #include <mariadb/mysql.h>
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-static const char *socket_path, *mode;
+static const char *socket_path, *table, *mode;
 static double seconds;
 static long wanted;
 static long had;
@@ -66,7 +67,7 @@ static long run(MYSQL *link, const char *sql, char *value)
 
 static char *rows_of(int rows)
 {
-  char *sql = malloc(64 + rows * 120), *at = sql + sprintf(sql, "INSERT INTO q VALUES ");
+  char *sql = malloc(128 + rows * 120), *at = sql + sprintf(sql, "INSERT INTO %s (v, body) VALUES ", table);
   for (int i = 0; i < rows; i++)
     at += sprintf(at, "%s(%d,'%080d')", i ? "," : "", i, i);
   return sql;
@@ -90,7 +91,7 @@ static long skip_locked(MYSQL *link)
 static long lease(MYSQL *link, int rows, int kept)
 {
   static __thread char sql[1 << 16];
-  snprintf(sql, sizeof(sql), "SELECT queue_lease_json(3600, %d, 'q', 0)", rows);
+  snprintf(sql, sizeof(sql), "SELECT queue_lease_json(3600, %d, '%s', 0)", rows, table);
   if (mysql_real_query(link, sql, strlen(sql)))
     fail(link, sql);
   MYSQL_RES *result = mysql_store_result(link);
@@ -116,10 +117,33 @@ static long lease(MYSQL *link, int rows, int kept)
   return got;
 }
 
+/* One small change of InnoDB, each in a row of its own as a rule; with `takes`, for one message of the queue: both or neither.
+   0 when there is no message. */
+static long update(MYSQL *link, int takes)
+{
+  static __thread unsigned seed;
+  char sql[128];
+  if (!seed)
+    seed = (unsigned) (uintptr_t) link;
+  long rows = 1;
+  run(link, "BEGIN", NULL);
+  if (takes) {
+    snprintf(sql, sizeof(sql), "SELECT * FROM %s WHERE queue_wait('%s', 0)", table, table);
+    rows = run(link, sql, NULL);
+  }
+  if (rows) {
+    snprintf(sql, sizeof(sql), "UPDATE work SET n = n + 1 WHERE id = %d", rand_r(&seed) % 100000 + 1);
+    run(link, sql, NULL);
+  }
+  run(link, "COMMIT", NULL);
+  return rows;
+}
+
 /* What one round brings; -1 when there is nothing more. */
 static long round_of(MYSQL *link, const char *insert, int rows)
 {
-  char value[64];
+  char value[64], sql[128];
+  long got;
   if (!strcmp(mode, "select1"))
     return run(link, "SELECT 1", NULL);
   if (!strcmp(mode, "row"))
@@ -132,28 +156,32 @@ static long round_of(MYSQL *link, const char *insert, int rows)
     run(link, "SELECT queue_end()", value);
     return run(link, "SELECT * FROM memory", NULL);
   }
+  if (!strcmp(mode, "update"))
+    return update(link, 0);
+  if (!strncmp(mode, "publish", 7)) {
+    run(link, insert, NULL);
+    return rows;
+  }
   if (!strcmp(mode, "one")) {
-    long got = run(link, "SELECT * FROM q WHERE queue_wait('q', 0)", NULL);
-    return got ? got : -1;
-  }
-  if (!strcmp(mode, "two")) {
-    run(link, "SELECT queue_wait('q', 0)", value);
-    return value[0] == '1' ? run(link, "SELECT * FROM q", NULL) : -1;
-  }
-  if (!strcmp(mode, "batch")) {
-    long got = run(link, "SELECT * FROM q WHERE queue_wait_n(100, 'q', 0)", NULL);
-    return got ? got : -1;
-  }
-  if (!strncmp(mode, "lease", 5)) {
-    long got = lease(link, !strcmp(mode, "lease100") ? 100 : 1, !strcmp(mode, "lease"));
-    return got ? got : -1;
-  }
-  if (!strcmp(mode, "skip")) {
-    long got = skip_locked(link);
-    return got ? got : -1;
-  }
-  run(link, insert, NULL);
-  return rows;
+    snprintf(sql, sizeof(sql), "SELECT * FROM %s WHERE queue_wait('%s', 0)", table, table);
+    got = run(link, sql, NULL);
+  } else if (!strcmp(mode, "two")) {
+    snprintf(sql, sizeof(sql), "SELECT queue_wait('%s', 0)", table);
+    run(link, sql, value);
+    snprintf(sql, sizeof(sql), "SELECT * FROM %s", table);
+    got = value[0] == '1' ? run(link, sql, NULL) : 0;
+  } else if (!strcmp(mode, "batch")) {
+    snprintf(sql, sizeof(sql), "SELECT * FROM %s WHERE queue_wait_n(100, '%s', 0)", table, table);
+    got = run(link, sql, NULL);
+  } else if (!strcmp(mode, "takeupdate"))
+    got = update(link, 1);
+  else if (!strcmp(mode, "skip"))
+    got = skip_locked(link);
+  else if (!strcmp(mode, "hold"))
+    got = lease(link, 100, 1);
+  else
+    got = lease(link, !strcmp(mode, "lease100") ? 100 : 1, !strcmp(mode, "lease"));
+  return got ? got : -1;
 }
 
 static void *worker(void *unused)
@@ -195,7 +223,9 @@ static void *waiter(void *unused)
   MYSQL *link = connect_to();
   char sent[64];
   pthread_barrier_wait(&start);
-  while (delayed < wanted && run(link, "SELECT body FROM q WHERE queue_wait('q', 5)", sent)) {
+  char sql[128];
+  snprintf(sql, sizeof(sql), "SELECT body FROM %s WHERE queue_wait('%s', 5)", table, table);
+  while (delayed < wanted && run(link, sql, sent)) {
     const double delay = now() - atof(sent);
     delays[delayed] = delay * 1e6;
     __atomic_add_fetch(&delayed, 1, __ATOMIC_RELEASE);
@@ -218,10 +248,11 @@ static int handoff(void)
     while (__atomic_load_n(&delayed, __ATOMIC_ACQUIRE) < nth)
       ;
     char waiters[64];
+    snprintf(sql, sizeof(sql), "SELECT waiters FROM information_schema.queues WHERE table_name = '%s'", table);
     do
-      run(link, "SELECT waiters FROM information_schema.queues WHERE table_name = 'q'", waiters);
+      run(link, sql, waiters);
     while (waiters[0] != '1');
-    snprintf(sql, sizeof(sql), "INSERT INTO q VALUES (1, '%.9f')", now());
+    snprintf(sql, sizeof(sql), "INSERT INTO %s VALUES (1, '%.9f')", table, now());
     run(link, sql, NULL);
   }
   pthread_join(thread, NULL);
@@ -232,13 +263,14 @@ static int handoff(void)
 
 int main(int argc, char **argv)
 {
-  if (argc < 5)
+  if (argc < 6)
     return 2;
   socket_path = argv[1];
-  mode = argv[2];
-  const int connections = atoi(argv[3]);
-  seconds = atof(argv[4]);
-  wanted = argc > 5 ? atol(argv[5]) : INT64_MAX;
+  table = argv[2];
+  mode = argv[3];
+  const int connections = atoi(argv[4]);
+  seconds = atof(argv[5]);
+  wanted = argc > 6 ? atol(argv[6]) : INT64_MAX;
   mysql_library_init(0, NULL, NULL);
   if (!strcmp(mode, "handoff"))
     return handoff();
