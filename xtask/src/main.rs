@@ -62,8 +62,9 @@ const HELP: &str = "cargo xtask CHORE
                                   importing by writing the table's file, beside LOAD DATA, and reading it without a server
   bench queue [--seconds N] [--rounds N] [--backlog ROWS]
                                   ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
-  bench recovery [--server NAME | --store s3://BUCKET/PREFIX]
-                                  what an archive costs, and how fast a log is replayed; or backups to a store
+  bench recovery [--server NAME] [--size GiB] [--only WORD,...] | --store s3://BUCKET/PREFIX
+                                  what an archive costs, how fast a log is replayed, one table and the first row of a
+                                  generation of 16 GiB (archive, replay, table, mount); or backups to a store
   bench stat                      what a sample costs a server, and what watching twenty costs
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";

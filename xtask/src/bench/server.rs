@@ -132,8 +132,9 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     setup::install(&PEERS)?;
     let rows =
         super::value(arguments, "--rows").map_or(Ok(ROWS), str::parse).context("--rows takes a number")?;
-    let rounds =
-        super::value(arguments, "--rounds").map_or(Ok(ROUNDS), str::parse).context("--rounds takes a number")?;
+    let rounds = super::value(arguments, "--rounds")
+        .map_or(Ok(ROUNDS), str::parse)
+        .context("--rounds takes a number")?;
     let only = super::value(arguments, "--only").unwrap_or_default();
     let wanted = |row: &Row| {
         let name = format!("{:?} {}", row.state, row.method.name).to_lowercase();

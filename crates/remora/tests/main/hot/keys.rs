@@ -11,7 +11,7 @@ use super::{OPTIONS, Scene, server, sound, under_load};
 use crate::support::{connect, places, skipped};
 
 /// The plugin with the keys, which `cargo xtask setup` brings. The one of 10.11 runs in 11.4, too.
-fn plugin() -> Option<PathBuf> {
+pub(crate) fn plugin() -> Option<PathBuf> {
     let found = [places().cache.join("plugins"), "/usr/lib/mysql/plugin".into()];
     let found =
         found.map(|folder| folder.join("file_key_management.so")).into_iter().find(|path| path.is_file());
@@ -29,7 +29,7 @@ fn products() -> Vec<Product> {
     all.filter(|product| [Product::MariaDb1011, Product::MariaDb114].contains(product)).collect()
 }
 
-const KEY: &str = "F5502320F8429037B8DAEF761B189D12";
+pub(crate) const KEY: &str = "F5502320F8429037B8DAEF761B189D12";
 
 /// A server whose keys are in its data folder, where they must be left.
 fn encrypted(product: Product, plugin: &Path) -> Scene {

@@ -1,0 +1,212 @@
+//! Servers that encrypt their binary log: it is archived as they send it, in clear, and everything reads it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use sandbox::{Product, Sandbox, Settings};
+use server::Session;
+use tempfile::TempDir;
+
+use crate::extract::{execute, folder, mariadb, run, session};
+use crate::hot::keys::{self, KEY};
+use crate::mount::generation;
+use crate::support::{Ended, Running, places, remora};
+
+/// Where the flags of the second event are: START_ENCRYPTION, behind FORMAT_DESCRIPTION.
+const IGNORABLE: u8 = 0x80;
+const START_ENCRYPTION: u8 = 164;
+/// What is in clear in an archive, and nowhere in the server's files.
+const PLANTED: &str = "planted-row-4711";
+
+/// A server that encrypts its log, and a folder with its keys and the archive.
+struct Play {
+    product: Product,
+    plugin: PathBuf,
+    folder: TempDir,
+    server: Sandbox,
+    session: Session,
+}
+
+impl Play {
+    /// None if there is no plugin with keys.
+    fn new(product: Product) -> Option<Play> {
+        let plugin = keys::plugin()?;
+        let folder = folder();
+        fs::write(folder.path().join("keys.txt"), format!("1;{KEY}\n2;{KEY}{KEY}\n")).unwrap();
+        let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--binlog-row-metadata=FULL"];
+        let options = own.iter().map(ToString::to_string).chain(["--encrypt-binlog=ON".to_owned()]);
+        let options = options.chain(key_options(&folder, "keys.txt")).collect();
+        let settings = Settings { options, plugins: vec![plugin.clone()], ..Settings::default() };
+        let installation = sandbox::find(&places(), product).unwrap();
+        let server = Sandbox::start(&installation, &places(), &settings).unwrap();
+        let mut play = Play { product, plugin, folder, session: session(&server), server };
+        play.does(&["CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100))"]);
+        Some(play)
+    }
+
+    fn does(&mut self, statements: &[&str]) {
+        execute(&mut self.session, statements);
+    }
+
+    fn adds(&mut self, rows: u32) {
+        for row in 0..rows {
+            self.does(&[&format!("INSERT INTO t (v) VALUES ('{PLANTED} {row}')")]);
+        }
+    }
+
+    fn again(&mut self) {
+        self.server.restart().unwrap();
+        self.session = session(&self.server);
+    }
+
+    fn archiver(&self, more: &[&str]) -> Command {
+        let mut command = remora(self.folder.path());
+        command.args(["binlog", "repo/data", "--no-defaults", "-u", "root", "-S"]).arg(self.server.socket());
+        command.args(more).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Archives what is there. Another history would end with 12.
+    fn archives(&self) {
+        Ended::of(&self.archiver(&["--once"]).output().unwrap()).exits(0);
+    }
+
+    /// Every file of the archive is what another reader gets from the server.
+    fn is_archived(&self) {
+        let copies = self.folder.path().join("copies/");
+        fs::create_dir_all(&copies).unwrap();
+        let mut reader = Command::new("mariadb-binlog");
+        reader.args([
+            "--no-defaults",
+            "--read-from-remote-server",
+            "--raw",
+            "--to-last-log",
+            "-u",
+            "root",
+            "-S",
+        ]);
+        reader.arg(self.server.socket()).arg("-r").arg(&copies).arg("binlog.000001");
+        assert!(reader.status().unwrap().success());
+        let mut files = 0;
+        for entry in fs::read_dir(&copies).unwrap() {
+            let name = entry.unwrap().file_name();
+            let read = |path: PathBuf| {
+                let mut bytes = fs::read(path).unwrap();
+                bytes[21] &= !1;
+                bytes
+            };
+            let copy = read(copies.join(&name));
+            let archived = read(self.folder.path().join("repo/data/log/000001").join(&name));
+            assert!(archived == copy, "{name:?}: {} bytes, and {} are archived", copy.len(), archived.len());
+            let second = 4 + usize::from(u16::from_le_bytes([copy[13], copy[14]]));
+            assert_eq!(
+                (archived[second + 4], archived[second + 17] & IGNORABLE),
+                (START_ENCRYPTION, IGNORABLE)
+            );
+            files += 1;
+        }
+        assert_eq!(files, fs::read_dir(self.folder.path().join("repo/data/log/000001")).unwrap().count() - 2);
+        assert!(!self.folder.path().join("repo/data/log/000002").exists());
+    }
+
+    /// Restores the end of the archive.
+    fn restores(&self, more: &[String]) -> Ended {
+        let folder = format!("--server-option=--plugin-dir={}", self.plugin.parent().unwrap().display());
+        let own = [
+            "restore",
+            "repo/data@1",
+            "--to",
+            "back",
+            "--until",
+            "end",
+            "--server",
+            self.product.id(),
+            &folder,
+        ];
+        run(self.folder.path(), &own.into_iter().chain(more.iter().map(String::as_str)).collect::<Vec<_>>())
+    }
+}
+
+/// The options of a server that has the keys in this file.
+fn key_options(folder: &TempDir, file: &str) -> [String; 2] {
+    let file = folder.path().join(file);
+    [
+        "--plugin-load-add=file_key_management".to_owned(),
+        format!("--file-key-management-filename={}", file.display()),
+    ]
+}
+
+/// Whether a file of the server has the planted rows in clear.
+fn has_planted(bytes: &[u8]) -> bool {
+    bytes.windows(PLANTED.len()).any(|part| part == PLANTED.as_bytes())
+}
+
+#[test]
+fn an_archive_has_what_the_server_sends_whoever_is_killed() {
+    for product in mariadb() {
+        let Some(mut play) = Play::new(product) else { return };
+        play.adds(3);
+        let mut running = Running::new(play.archiver(&["--sync", "0s"]).spawn().unwrap());
+        running.until_says("caught up");
+        play.adds(3);
+        running.kill();
+        play.adds(3);
+        // In the middle of a file.
+        play.archives();
+        play.is_archived();
+        play.server.kill().unwrap();
+        play.again();
+        play.adds(3);
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.archives();
+        play.is_archived();
+        play.adds(3);
+        play.archives();
+        play.is_archived();
+        let own = fs::read(play.server.data().join("binlog.000001")).unwrap();
+        let archived = fs::read(play.folder.path().join("repo/data/log/000001/binlog.000001")).unwrap();
+        assert!(has_planted(&archived) && !has_planted(&own));
+        let shown = run(play.folder.path(), &["log", "repo/data", "--rows"]).exits(0).out;
+        assert_eq!(shown.matches(&format!("+ id=")).count(), 15, "{shown}");
+        let reversed =
+            run(play.folder.path(), &["reverse", "repo/data", "--since", "2001-01-01"]).exits(0).out;
+        assert_eq!(reversed.matches("DELETE FROM").count(), 15, "{reversed}");
+        // Only its own server can read the file.
+        let refused = run(play.folder.path(), &["log", play.server.data().to_str().unwrap()]).exits(3);
+        refused.says(&["it is encrypted, and only its server has the key"]);
+    }
+}
+
+/// The log in the backup is encrypted, and the archived one is not: they are compared as the server that
+/// recovers the data sends its log, and it needs the keys for that.
+#[test]
+fn a_backup_with_an_encrypted_log_is_replayed_with_its_keys() {
+    for product in mariadb() {
+        let Some(mut play) = Play::new(product) else { return };
+        play.adds(3);
+        // Stopped or killed: only then the log is needed for the recovery.
+        if product == Product::MariaDb1011 {
+            play.server.stop().unwrap();
+        } else {
+            play.server.kill().unwrap();
+        }
+        generation(play.folder.path(), play.server.data());
+        play.again();
+        play.adds(4);
+        play.archives();
+        fs::write(play.folder.path().join("other.txt"), format!("1;{}\n", KEY.replace('F', "A"))).unwrap();
+        let options =
+            |file: &str| key_options(&play.folder, file).map(|option| format!("--server-option={option}"));
+        for more in [&[][..], &options("other.txt")] {
+            let ended = play.restores(more).exits(1);
+            ended.says(&["the binary log in the data is encrypted", "--file-key-management-filename=FILE"]);
+            assert!(!play.folder.path().join("back").exists());
+        }
+        play.restores(&options("keys.txt")).exits(0).says(&["4 transactions to"]);
+        let installation = sandbox::find(&places(), product).unwrap();
+        let settings = Settings { data: Some(play.folder.path().join("back")), ..Settings::default() };
+        let back = Sandbox::start(&installation, &places(), &settings).unwrap();
+        assert_eq!(session(&back).value("SELECT COUNT(*) FROM t").unwrap().as_deref(), Some("7"));
+    }
+}
