@@ -31,7 +31,7 @@ struct Play {
 impl Play {
     /// None if there is no plugin with keys.
     fn new(product: Product) -> Option<Play> {
-        let plugin = keys::plugin()?;
+        let plugin = keys::plugin(product)?;
         let folder = folder();
         fs::write(folder.path().join("keys.txt"), format!("1;{KEY}\n2;{KEY}{KEY}\n")).unwrap();
         let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--binlog-row-metadata=FULL"];
@@ -106,7 +106,8 @@ impl Play {
             );
             files += 1;
         }
-        assert_eq!(files, fs::read_dir(self.folder.path().join("repo/data/log/000001")).unwrap().count() - 2);
+        let index = fs::read_to_string(self.folder.path().join("repo/data/log/000001/log.index")).unwrap();
+        assert_eq!(files, index.lines().count());
         assert!(!self.folder.path().join("repo/data/log/000002").exists());
     }
 
@@ -145,7 +146,7 @@ fn has_planted(bytes: &[u8]) -> bool {
 #[test]
 fn an_archive_has_what_the_server_sends_whoever_is_killed() {
     for product in mariadb() {
-        let Some(mut play) = Play::new(product) else { return };
+        let Some(mut play) = Play::new(product) else { continue };
         play.adds(3);
         let mut running = Running::new(play.archiver(&["--sync", "0s"]).spawn().unwrap());
         running.until_says("caught up");
@@ -169,8 +170,8 @@ fn an_archive_has_what_the_server_sends_whoever_is_killed() {
         assert!(has_planted(&archived) && !has_planted(&own));
         let shown = run(play.folder.path(), &["log", "repo/data", "--rows"]).exits(0).out;
         assert_eq!(shown.matches(&format!("+ id=")).count(), 15, "{shown}");
-        let reversed =
-            run(play.folder.path(), &["reverse", "repo/data", "--since", "2001-01-01"]).exits(0).out;
+        let chosen = ["reverse", "repo/data", "--statement", "insert into t"];
+        let reversed = run(play.folder.path(), &chosen).exits(0).out;
         assert_eq!(reversed.matches("DELETE FROM").count(), 15, "{reversed}");
         // Only its own server can read the file.
         let refused = run(play.folder.path(), &["log", play.server.data().to_str().unwrap()]).exits(3);
@@ -183,7 +184,7 @@ fn an_archive_has_what_the_server_sends_whoever_is_killed() {
 #[test]
 fn a_backup_with_an_encrypted_log_is_replayed_with_its_keys() {
     for product in mariadb() {
-        let Some(mut play) = Play::new(product) else { return };
+        let Some(mut play) = Play::new(product) else { continue };
         play.adds(3);
         // Stopped or killed: only then the log is needed for the recovery.
         if product == Product::MariaDb1011 {
@@ -192,6 +193,7 @@ fn a_backup_with_an_encrypted_log_is_replayed_with_its_keys() {
             play.server.kill().unwrap();
         }
         generation(play.folder.path(), play.server.data());
+        // That makes a transaction too: CREATE DATABASE.
         play.again();
         play.adds(4);
         play.archives();
@@ -203,7 +205,7 @@ fn a_backup_with_an_encrypted_log_is_replayed_with_its_keys() {
             ended.says(&["the binary log in the data is encrypted", "--file-key-management-filename=FILE"]);
             assert!(!play.folder.path().join("back").exists());
         }
-        play.restores(&options("keys.txt")).exits(0).says(&["4 transactions to"]);
+        play.restores(&options("keys.txt")).exits(0).says(&["5 transactions to"]);
         let installation = sandbox::find(&places(), product).unwrap();
         let settings = Settings { data: Some(play.folder.path().join("back")), ..Settings::default() };
         let back = Sandbox::start(&installation, &places(), &settings).unwrap();

@@ -127,7 +127,7 @@ impl Scene {
     }
 
     /// A restore that fails, and leaves nothing.
-    pub(crate) fn refused(&self, more: &[&str], code: i32, why: &str) {
+    fn refused(&self, more: &[&str], code: i32, why: &str) {
         let ended = self.restore(more);
         assert_eq!(ended.code, code, "{}", ended.err);
         assert!(ended.err.contains(why), "{}", ended.err);

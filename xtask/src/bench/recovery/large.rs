@@ -27,13 +27,12 @@ pub(super) struct Large {
     remora: PathBuf,
     folder: tempfile::TempDir,
     installation: Installation,
-    gib: u64,
 }
 
 impl Large {
     /// Fills a server, and copies it.
     pub(super) fn new(remora: PathBuf, installation: Installation, gib: u64) -> Result<Large> {
-        let large = Large { remora, folder: tempfile::tempdir()?, installation, gib };
+        let large = Large { remora, folder: tempfile::tempdir()?, installation };
         // Only the copy is wanted.
         let quick =
             ["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=1G"];
