@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use sandbox::{Product, Sandbox, Settings};
-use server::Session;
+use server::dump::{From, Packet};
+use server::{Environment, Overrides, Session, Target};
 use tempfile::TempDir;
 
 use crate::extract::{execute, folder, mariadb, run, session};
@@ -13,9 +15,11 @@ use crate::hot::keys::{self, KEY};
 use crate::mount::generation;
 use crate::support::{Ended, Running, places, remora};
 
-/// Where the flags of the second event are: START_ENCRYPTION, behind FORMAT_DESCRIPTION.
-const IGNORABLE: u8 = 0x80;
+/// Kinds and flags of events.
+const ROTATE: u8 = 4;
 const START_ENCRYPTION: u8 = 164;
+const ARTIFICIAL: u8 = 0x20;
+const IGNORABLE: u8 = 0x80;
 /// What is in clear in an archive, and nowhere in the server's files.
 const PLANTED: &str = "planted-row-4711";
 
@@ -72,43 +76,58 @@ impl Play {
         Ended::of(&self.archiver(&["--once"]).output().unwrap()).exits(0);
     }
 
-    /// Every file of the archive is what another reader gets from the server.
-    fn is_archived(&self) {
-        let copies = self.folder.path().join("copies/");
-        fs::create_dir_all(&copies).unwrap();
-        let mut reader = Command::new("mariadb-binlog");
-        reader.args([
-            "--no-defaults",
-            "--read-from-remote-server",
-            "--raw",
-            "--to-last-log",
-            "-u",
-            "root",
-            "-S",
-        ]);
-        reader.arg(self.server.socket()).arg("-r").arg(&copies).arg("binlog.000001");
-        assert!(reader.status().unwrap().success());
-        let mut files = 0;
-        for entry in fs::read_dir(&copies).unwrap() {
-            let name = entry.unwrap().file_name();
-            let read = |path: PathBuf| {
-                let mut bytes = fs::read(path).unwrap();
-                bytes[21] &= !1;
-                bytes
-            };
-            let copy = read(copies.join(&name));
-            let archived = read(self.folder.path().join("repo/data/log/000001").join(&name));
-            assert!(archived == copy, "{name:?}: {} bytes, and {} are archived", copy.len(), archived.len());
-            let second = 4 + usize::from(u16::from_le_bytes([copy[13], copy[14]]));
-            assert_eq!(
-                (archived[second + 4], archived[second + 17] & IGNORABLE),
-                (START_ENCRYPTION, IGNORABLE)
-            );
-            files += 1;
+    /// Every file of the archive is what the server sends, and what another reader makes of it.
+    fn is_archived(&mut self) {
+        let line = self.folder.path().join("repo/data/log/000001");
+        let names = self.session.strings("SHOW BINARY LOGS").unwrap();
+        let names: Vec<String> = names.into_iter().map(|row| row[0].clone().unwrap()).collect();
+        let index = fs::read_to_string(line.join("log.index")).unwrap();
+        assert_eq!(index, names.iter().map(|name| format!("./{name}\n")).collect::<String>());
+        for name in &names {
+            let archived = unused(fs::read(line.join(name)).unwrap());
+            let sent = unused(self.sent(name));
+            assert!(archived == sent, "{name}: {} bytes, and {} are archived", sent.len(), archived.len());
+            let second = 4 + usize::from(u16::from_le_bytes([sent[13], sent[14]]));
+            assert_eq!((sent[second + 4], sent[second + 17] & IGNORABLE), (START_ENCRYPTION, IGNORABLE));
+            // That of 10.11 reads no newer servers.
+            if self.product == Product::MariaDb1011 {
+                let copies = self.folder.path().join("copy-");
+                let mut reader = Command::new("mariadb-binlog");
+                reader.args(["--no-defaults", "--read-from-remote-server", "--raw", "-u", "root", "-S"]);
+                reader.arg(self.server.socket()).arg("-r").arg(copies).arg(name);
+                assert!(reader.status().unwrap().success());
+                let copy = fs::read(self.folder.path().join(format!("copy-{name}"))).unwrap();
+                assert!(archived == unused(copy), "{name}");
+            }
         }
-        let index = fs::read_to_string(self.folder.path().join("repo/data/log/000001/log.index")).unwrap();
-        assert_eq!(files, index.lines().count());
-        assert!(!self.folder.path().join("repo/data/log/000002").exists());
+        assert!(!line.with_file_name("000002").exists());
+    }
+
+    /// A file as the server sends it to a replica.
+    fn sent(&self, name: &str) -> Vec<u8> {
+        let overrides = Overrides {
+            socket: Some(self.server.socket().to_owned()),
+            user: Some("root".to_owned()),
+            no_defaults: true,
+            ..Overrides::default()
+        };
+        let target = Target::resolve(&overrides, &Environment::default()).unwrap();
+        let (file, heartbeat) = (name.to_owned(), Duration::from_secs(1));
+        let from = From { file, at: 4, server_id: 99, ends: true, acknowledges: false, heartbeat };
+        let mut dump = target.dump(&from).unwrap();
+        let mut bytes = b"\xfebin".to_vec();
+        let mut is_other = false;
+        loop {
+            match dump.next(heartbeat).unwrap() {
+                // An artificial ROTATE says which file is sent.
+                Packet::Event { bytes: event, .. } if event[17] & ARTIFICIAL != 0 => {
+                    is_other = event[4] == ROTATE && !event[27..].starts_with(name.as_bytes());
+                }
+                Packet::Event { bytes: event, .. } if !is_other => bytes.extend(event),
+                Packet::Event { .. } | Packet::Nothing => {}
+                Packet::End => return bytes,
+            }
+        }
     }
 
     /// Restores the end of the archive.
@@ -136,6 +155,12 @@ fn key_options(folder: &TempDir, file: &str) -> [String; 2] {
         "--plugin-load-add=file_key_management".to_owned(),
         format!("--file-key-management-filename={}", file.display()),
     ]
+}
+
+/// A file without the bit that says that it is in use.
+fn unused(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes[21] &= !1;
+    bytes
 }
 
 /// Whether a file of the server has the planted rows in clear.
