@@ -56,7 +56,7 @@ fn until_time_outlier() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     scene.backup();
     let mut moments = Vec::new();
-    for (id, says) in [(10, 0), (11, 3600), (12, 60), (13, -1_000_000), (14, 120)] {
+    for (id, says) in [(10, 0), (11, 3600), (12, 60), (13, -1_000_000), (14, 120), (15, 118)] {
         scene.does(&[
             &format!("SET timestamp = {}", ZERO + says),
             &format!("INSERT INTO app.t VALUES ({id}, 'x')"),
@@ -69,7 +69,7 @@ fn until_time_outlier() {
         |number: usize, second: i64, more: &str| format!("{} {}{more}\n", place(number), ZERO + second);
     let before =
         [note(0, 1, ""), note(0, 2, " all"), note(1, 31, ""), note(2, 61, ""), note(2, 100, " all")].concat();
-    let notes = [&*before, &note(3, 111, ""), &note(4, 121, "")].concat();
+    let notes = [&*before, &note(3, 111, ""), &note(4, 121, ""), &note(5, 122, "")].concat();
     scene.came(Some(&notes));
     let plan = |second: i64| scene.restore(&["--until", &shown(second), "--plan"]);
     let next = |number: usize| format!("next would be {} ", moments[number].gtid);
@@ -83,9 +83,13 @@ fn until_time_outlier() {
     // Between when there was nothing more and when it came.
     plan(105).exits(1).says(&["can't be proven", &moments[3].gtid]);
     // What comes behind it shows that it was before.
-    scene.came(Some(&[&*before, &note(3, 200, ""), &note(4, 201, "")].concat()));
+    scene.came(Some(&[&*before, &note(3, 200, ""), &note(4, 201, ""), &note(5, 202, "")].concat()));
     plan(130).exits(0).says(&["nothing later than that time", &says(1)]);
     plan(119).exits(1).says(&["can't be proven", &moments[3].gtid]);
+    // Nothing comes behind it.
+    let last = [&note(3, 111, ""), &note(4, 121, ""), &note(4, 140, " all"), &note(5, 160, "")];
+    scene.came(Some(&(before.clone() + &last.map(String::as_str).concat())));
+    plan(150).exits(1).says(&["can't be proven", &moments[5].gtid]);
     scene.came(None);
     plan(70).exits(1).says(&["contradict one another"]);
     scene.came(Some(&notes));
