@@ -44,12 +44,12 @@ impl Large {
         fill("CREATE DATABASE bench")?;
         fill("CREATE TABLE bench.orders (id INT PRIMARY KEY, a VARCHAR(250), KEY (a(20)))")?;
         fill(&format!(
-            "INSERT INTO bench.orders SELECT seq, CONCAT(MD5(seq), REPEAT(' order', 30)) FROM seq_1_to_{ROWS}"
+            "INSERT INTO bench.orders SELECT seq, CONCAT(MD5(seq), REPEAT(' order', 30)) FROM bench.seq_1_to_{ROWS}"
         ))?;
         fill("CREATE TABLE bench.other (id INT PRIMARY KEY AUTO_INCREMENT, a VARBINARY(1000))")?;
         for _ in 0..(gib << 30).div_ceil(PART_BYTES) {
             fill(&format!(
-                "INSERT INTO bench.other (a) SELECT RANDOM_BYTES(1000) FROM seq_1_to_{PART_ROWS}"
+                "INSERT INTO bench.other (a) SELECT RANDOM_BYTES(1000) FROM bench.seq_1_to_{PART_ROWS}"
             ))?;
         }
         // As in a server that has run for a while, nothing is left to purge, and most pages are in their files.
@@ -161,7 +161,7 @@ struct Mounted(Child);
 
 impl Mounted {
     fn end(mut self) -> Result<()> {
-        run(Command::new("kill").arg(self.0.id().to_string()))?;
+        ensure!(Command::new("kill").arg(self.0.id().to_string()).status()?.success(), "the mount has ended");
         self.0.wait()?;
         Ok(())
     }
