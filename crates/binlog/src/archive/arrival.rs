@@ -146,8 +146,8 @@ impl Arrivals {
         Arrivals { before, all, silent }
     }
 
-    /// Between which times, in seconds since 1970 by the server's clock, the server wrote what is there in the
-    /// file: not before the first, and not behind the second. None where nothing shows it.
+    /// Between which times, in seconds since 1970 by the server's clock, the server wrote what is there in
+    /// the file: not before the first, and not behind the second. None where nothing shows it.
     #[must_use]
     pub fn span(&self, (start, end): (u64, u64)) -> (Option<i64>, Option<i64>) {
         let earlier = self.all.partition_point(|arrival| arrival.end <= start);

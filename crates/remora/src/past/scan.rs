@@ -123,8 +123,8 @@ struct Scan<'a> {
     now: Way,
     /// The way, once it is known.
     chosen: Option<Way>,
-    /// The first transaction of which nobody knows whether it is behind the time, if nothing has shown it yet.
-    /// The way is chosen as if it were.
+    /// The first transaction of which nobody knows whether it is behind the time, if nothing has shown it
+    /// yet. The way is chosen as if it were.
     doubt: Option<String>,
     judged: Judged,
     servers: BTreeSet<u32>,

@@ -194,7 +194,7 @@ fn an_archive_has_what_the_server_sends_whoever_is_killed() {
         let archived = fs::read(play.folder.path().join("repo/data/log/000001/binlog.000001")).unwrap();
         assert!(has_planted(&archived) && !has_planted(&own));
         let shown = run(play.folder.path(), &["log", "repo/data", "--rows"]).exits(0).out;
-        assert_eq!(shown.matches(&format!("+ id=")).count(), 15, "{shown}");
+        assert_eq!(shown.matches("+ id=").count(), 15, "{shown}");
         let chosen = ["reverse", "repo/data", "--statement", "insert into t"];
         let reversed = run(play.folder.path(), &chosen).exits(0).out;
         assert_eq!(reversed.matches("DELETE FROM").count(), 15, "{reversed}");

@@ -11,7 +11,7 @@ use crate::until::Scene;
 /// Where positions of 32 bits begin anew.
 const AROUND: u64 = 1 << 32;
 /// What one UPDATE of all rows logs: each of them before and after.
-const UPDATE_BYTES: u64 = 2 * 100 << 20;
+const UPDATE_BYTES: u64 = 200 << 20;
 
 /// `REMORA_HUGE=1`: it takes minutes, and 20 GB of disk in the place of temporary files.
 #[test]
@@ -69,7 +69,8 @@ fn huge_group() {
     let small = &groups[groups.len() - 2];
     let (begin, end) = (small["position"].as_u64().unwrap(), small["end_position"].as_u64().unwrap());
     assert!(begin > AROUND && small["tables"][0]["inserted"] == 1, "{small}");
-    // A run that was killed behind the second one goes on from the beginning of the file: requests have 32 bits.
+    // A run that was killed behind the second one goes on from the beginning of the file: requests have 32
+    // bits.
     let cut = |to: u64| {
         let file = fs::File::options().write(true).open(line.join("binlog.000001")).unwrap();
         file.set_len(to).unwrap();

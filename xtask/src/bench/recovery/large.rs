@@ -52,7 +52,7 @@ impl Large {
                 "INSERT INTO bench.other (a) SELECT RANDOM_BYTES(1000) FROM bench.seq_1_to_{PART_ROWS}"
             ))?;
         }
-        // As in a server that has run for a while, nothing is left to purge, and most pages are in their files.
+        // As in a server that has run for a while: nothing is left to purge, most pages are in their files.
         fill("SET GLOBAL innodb_fast_shutdown = 0")?;
         server.stop()?;
         server.restart()?;
