@@ -91,6 +91,9 @@ fn an_archive_is_listed_and_loses_what_no_backup_needs() {
         );
         let stays = "plain: the archived log stays as it is: plain@1 does not say where it is in it";
         scene.run(&["prune", "repo/plain", "--keep-last", "1"]).exits(0).says(&[stays]);
-        assert_eq!(fs::read_dir(path("repo/plain/log/000001")).unwrap().count(), 2 + 1 + files(&scene).len());
+        assert_eq!(
+            fs::read_dir(path("repo/plain/log/000001")).unwrap().count(),
+            2 + 1 + 2 * files(&scene).len()
+        );
     });
 }
