@@ -65,8 +65,9 @@ const HELP: &str = "cargo xtask CHORE
                                   ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED; WORD: part of a method's name.
                                   --peers: also PGMQ's and River's statements on PostgreSQL, RabbitMQ and NATS, all durable.
                                   --later, --keys, --leases: what taking costs with so many rows due later, keys, leases out
-  bench recovery [--server NAME | --store s3://BUCKET/PREFIX]
-                                  what an archive costs, and how fast a log is replayed; or backups to a store
+  bench recovery [--server NAME] [--size GiB] [--only WORD,...] | --store s3://BUCKET/PREFIX
+                                  what an archive costs, how fast a log is replayed, one table and the first row of a
+                                  generation of 16 GiB (archive, replay, table, mount); or backups to a store
   bench stat                      what a sample costs a server, and what watching twenty costs
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";

@@ -47,21 +47,22 @@ const KEY_PLUGIN: (&str, &str) = ("mariadb-server", "usr/lib/mysql/plugin/file_k
 
 pub(crate) fn run_quietly() -> Result<()> {
     install(&NEEDED)?;
-    if let Err(error) = bring_key_plugin() {
+    if let Err(error) = bring_key_plugin(Product::MariaDb1011, None) {
         println!("tests of encrypted tablespaces are skipped, because their plugin can't be had: {error:#}");
     }
     Ok(())
 }
 
-fn bring_key_plugin() -> Result<()> {
+/// That of the machine's own release of Debian, or of another one for its server.
+fn bring_key_plugin(product: Product, release: Option<&str>) -> Result<()> {
     let (package, path) = KEY_PLUGIN;
-    let folder = places()?.cache.join("plugins");
+    let folder = places()?.cache.join("plugins").join(product.id());
     let to = folder.join(Path::new(path).file_name().unwrap_or_default());
     if to.is_file() {
         return Ok(());
     }
     let state = tempfile::Builder::new().prefix("remora-apt-").tempdir()?;
-    let archive = Archive::open(Product::MariaDb1011, state.path(), None, &["deb"])?;
+    let archive = Archive::open(product, state.path(), release, &["deb"])?;
     let root = state.path().join("root");
     archive.unpack(&[package], &root)?;
     std::fs::create_dir_all(&folder)?;
@@ -99,9 +100,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             install(product.fetchers())?;
             sandbox::fetch(&places, product, &mut |line| println!("{line}"))?;
         }
-        for (what, brought) in
-            [("a real store", bring_store(&places.cache)), ("Kafka", bring_kafka(&places.cache))]
-        {
+        for (what, brought) in [
+            ("a real store", bring_store(&places.cache)),
+            ("Kafka", bring_kafka(&places.cache)),
+            ("keys in MariaDB 11.8", bring_key_plugin(Product::MariaDb118, Some("trixie"))),
+        ] {
             if let Err(error) = brought {
                 println!("tests with {what} are skipped, because it can't be had: {error:#}");
             }

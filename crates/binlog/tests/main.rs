@@ -4,6 +4,10 @@
 
 #[path = "main/archive.rs"]
 mod archive;
+#[path = "main/arrival.rs"]
+mod arrival;
+#[path = "main/beyond.rs"]
+mod beyond;
 #[path = "main/damage.rs"]
 mod damage;
 #[path = "main/event.rs"]

@@ -286,7 +286,11 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
     }
     fitting.extend(wanted.options.iter().cloned());
     let settings = Settings { data: Some(data.to_owned()), options: fitting, ..Settings::default() };
-    Ok(Sandbox::start(&installation, &places, &settings)?)
+    let started = Sandbox::start(&installation, &places, &settings).map_err(Into::into);
+    match log {
+        Some(log) => log.explain(started),
+        None => started,
+    }
 }
 
 /// The size of the redo log with which a server recovers the data.

@@ -5,6 +5,7 @@
 //! before its end is found.
 
 mod again;
+mod ended;
 mod feed;
 mod file;
 mod filter;
@@ -17,6 +18,7 @@ mod walk;
 pub(crate) mod when;
 
 pub(crate) use again::{Again, AskedRow, RowsEvent};
+pub(crate) use ended::{Ended, Judged, TOLERANCE_S};
 pub(crate) use feed::Feed;
 pub(crate) use file::LogFile;
 pub(crate) use filter::{Filter, Range};

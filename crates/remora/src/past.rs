@@ -4,6 +4,7 @@
 mod apart;
 mod goal;
 mod replay;
+mod same;
 mod scan;
 mod steps;
 
@@ -17,6 +18,7 @@ use anyhow::{Result, bail, ensure};
 use disk::{Disk, RealDisk};
 use dump::Selection;
 use progress::{Progress, count};
+use sandbox::Sandbox;
 
 use self::apart::Apart;
 use self::replay::Replay;
@@ -33,11 +35,6 @@ use crate::repository::{self, Named};
 pub(crate) use self::goal::{Goal, single};
 pub(crate) use self::scan::{Found, Way};
 pub(crate) use self::steps::Steps;
-
-/// Bytes that are compared at once.
-const PIECE_BYTES: usize = 1 << 20;
-/// The byte of a log with the bit that says that it is in use.
-const IN_USE_AT: u64 = 21;
 
 /// The archived log of a name.
 pub(crate) struct Log {
@@ -263,14 +260,7 @@ impl<'a> Past<'a> {
     ) -> Result<(Reached, String)> {
         forget_source(data)?;
         let (position, name) = self.recover(data, wanted, stop)?;
-        let Some(files) = self.log.from(&position.0) else {
-            bail!(
-                "the generation is in {}, which is not in line {} of the archive",
-                position.0,
-                self.log.line
-            );
-        };
-        self.is_same_history(data, &position, files)?;
+        let files = self.log.from(&position.0).unwrap_or_default();
         let known = self.known.take().filter(|known| known.position == position);
         let found = match known {
             Some(known) => known.found,
@@ -280,7 +270,8 @@ impl<'a> Past<'a> {
         Ok((Reached { position, found }, name))
     }
 
-    /// Lets a server recover the data, with their own log. Returns where they are in it, and its name.
+    /// Lets a server recover the data, with their own log, and proves that this is the archived one. Returns
+    /// where they are in it, and its name.
     fn recover(&self, data: &Path, wanted: Wanted<'_>, stop: &AtomicBool) -> Result<(Position, String)> {
         let Some(log) = BinaryLog::find(data)? else {
             bail!(
@@ -302,7 +293,7 @@ impl<'a> Past<'a> {
         );
         let innodb = binary_log::innodb_position(&server.error_log())?;
         let last = innodb.clone();
-        let position = log.position(&mut session, innodb)?;
+        let position = log.explain(log.position(&mut session, innodb))?;
         if let Some((file, at)) = last {
             ensure!(
                 file <= position.0,
@@ -311,39 +302,28 @@ impl<'a> Past<'a> {
             );
         }
         drop(session);
+        self.is_same_history(&server, &position)?;
         server.stop()?;
         Ok((position, log.name))
     }
 
     /// The log in the backup and the archived one have the same bytes, up to where the backup is.
-    fn is_same_history(&self, data: &Path, (file, at): &Position, files: &[LogFile]) -> Result<()> {
-        let Some(archived) = files.first() else { return Ok(()) };
-        let (own, archived) = (RealDisk.open(&data.join(file))?, archived.open()?);
-        let line = &self.log.line;
+    fn is_same_history(&self, server: &Sandbox, position: &Position) -> Result<()> {
+        let ((file, at), line) = (position, &self.log.line);
+        let Some(archived) = self.log.from(file).and_then(<[LogFile]>::first) else {
+            bail!("the generation is in {file}, which is not in line {line} of the archive");
+        };
+        let archived = archived.open()?;
         ensure!(
             archived.stat()?.len >= *at,
             "the generation is at {file}:{at}, and line {line} of the archive ends before that"
         );
-        let (mut one, mut other) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
-        let mut done = 0;
-        while done < *at {
-            let len = usize::try_from(at - done).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-            let (one, other) = (&mut one[..len], &mut other[..len]);
-            own.read_full_at(done, one)?;
-            archived.read_full_at(done, other)?;
-            if done == 0 && len as u64 > IN_USE_AT {
-                let at = usize::try_from(IN_USE_AT)?;
-                one[at] &= !1;
-                other[at] &= !1;
-            }
-            ensure!(
-                one == other,
-                "line {line} of the archive is another history than {}@{}: their logs differ in {file}; --line chooses another line",
-                self.named.name,
-                self.generation
-            );
-            done += len as u64;
-        }
+        ensure!(
+            same::is_same(server, position, &*archived)?,
+            "line {line} of the archive is another history than {}@{}: their logs differ in {file}; --line chooses another line",
+            self.named.name,
+            self.generation
+        );
         Ok(())
     }
 }

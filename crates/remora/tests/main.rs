@@ -9,6 +9,8 @@ mod store;
 #[path = "main/support.rs"]
 mod support;
 
+#[path = "main/arrived.rs"]
+mod arrived;
 #[path = "main/backup.rs"]
 mod backup;
 #[path = "main/binlog.rs"]
@@ -33,6 +35,8 @@ mod doubt;
 mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
+#[path = "main/encrypted_log.rs"]
+mod encrypted_log;
 #[path = "main/extract.rs"]
 mod extract;
 #[path = "main/extract_backup.rs"]
@@ -47,6 +51,8 @@ mod galera;
 mod gate;
 #[path = "main/hot.rs"]
 mod hot;
+#[path = "main/huge.rs"]
+mod huge;
 #[path = "main/ibd.rs"]
 mod ibd;
 #[path = "main/ibd_step.rs"]

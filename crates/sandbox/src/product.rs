@@ -28,6 +28,8 @@ impl Product {
     pub const MariaDb1011: Product = Product::named("mariadb-10.11");
     /// MariaDB 11.4.
     pub const MariaDb114: Product = Product::named("mariadb-11.4");
+    /// MariaDB 11.8.
+    pub const MariaDb118: Product = Product::named("mariadb-11.8");
     /// MySQL 5.6.
     pub const MySql56: Product = Product::named("mysql-5.6");
 }

@@ -1,5 +1,7 @@
-//! How fast a log is replayed on a backup, and what an archive costs a server that writes. With `--store`,
-//! how fast backups go to a store and come back.
+//! How fast a log is replayed on a backup, what an archive costs a server that writes, and what little of a
+//! large generation costs. With `--store`, how fast backups go to a store and come back.
+
+mod large;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use sandbox::{Installation, Product, Sandbox, Settings};
 
+use self::large::Large;
 use super::block::write_image;
 use super::measure::{as_f64, middle};
 use crate::{places, release, run, setup};
@@ -32,32 +35,69 @@ struct Bench {
     server: Sandbox,
 }
 
-/// `cargo xtask bench recovery [--server NAME | --store s3://BUCKET/PREFIX]`. The store's address and login
-/// are in the variables that remora reads.
+/// What is measured, by the words of `--only`: with a server that writes, and with a large generation.
+const WRITING: [&str; 2] = ["archive", "replay"];
+const LARGE: [&str; 2] = ["table", "mount"];
+
+/// `cargo xtask bench recovery [--server NAME] [--size GiB] [--only WORD,...] | --store s3://BUCKET/PREFIX`.
+/// The store's address and login are in the variables that remora reads.
 pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     if let Some(url) = super::value(arguments, "--store") {
         return store(url);
     }
     let product: Product = super::value(arguments, "--server").unwrap_or("mariadb-10.11").parse()?;
-    let installation = sandbox::find(&places()?, product)?;
-    // Durability is the same for all, and the disk is not what is measured.
-    let options =
-        ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--innodb-flush-log-at-trx-commit=0"];
-    let options = options.map(ToOwned::to_owned).to_vec();
-    let server = Sandbox::start(&installation, &places()?, &Settings { options, ..Settings::default() })?;
-    let bench = Bench { remora: release()?, folder: tempfile::tempdir()?, installation, server };
-    bench.query("CREATE DATABASE bench")?;
-    bench.query(WORK)?;
-    println!(
-        "\n### {product} ({}), {TRANSACTIONS} transactions of a row of 1.8 kB\n",
-        bench.installation.version
-    );
-    bench.archive()?;
-    bench.replay()
+    let gib =
+        super::value(arguments, "--size").unwrap_or("16").parse().context("--size is a number of GiB")?;
+    let only: Option<Vec<&str>> = super::value(arguments, "--only").map(|words| words.split(',').collect());
+    let all = WRITING.iter().chain(&LARGE);
+    if let Some(word) = only.iter().flatten().find(|word| !all.clone().any(|known| known == *word)) {
+        bail!("--only {word}: there are {}", all.copied().collect::<Vec<_>>().join(", "));
+    }
+    let wants = |word: &str| only.as_ref().is_none_or(|only| only.contains(&word));
+    if WRITING.into_iter().any(wants) {
+        let bench = Bench::new(product)?;
+        if wants("archive") {
+            bench.archive()?;
+        }
+        if wants("replay") {
+            bench.replay()?;
+        }
+    }
+    if LARGE.into_iter().any(wants) {
+        let large = Large::new(release()?, sandbox::find(&places()?, product)?, gib)?;
+        if wants("table") {
+            large.table()?;
+        }
+        if wants("mount") {
+            large.mount()?;
+        }
+    }
+    Ok(())
 }
 
 impl Bench {
+    fn new(product: Product) -> Result<Bench> {
+        let installation = sandbox::find(&places()?, product)?;
+        // Durability is the same for all, and the disk is not what is measured.
+        let options = [
+            "--log-bin=binlog",
+            "--server-id=7",
+            "--binlog-format=ROW",
+            "--innodb-flush-log-at-trx-commit=0",
+        ];
+        let options = options.map(ToOwned::to_owned).to_vec();
+        let server = Sandbox::start(&installation, &places()?, &Settings { options, ..Settings::default() })?;
+        let bench = Bench { remora: release()?, folder: tempfile::tempdir()?, installation, server };
+        bench.query("CREATE DATABASE bench")?;
+        bench.query(WORK)?;
+        println!(
+            "\n### {product} ({}), {TRANSACTIONS} transactions of a row of 1.8 kB\n",
+            bench.installation.version
+        );
+        Ok(bench)
+    }
+
     fn query(&self, sql: &str) -> Result<String> {
         query(self.server.socket(), sql)
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use disk::Disk;
 
+use super::arrival;
 use super::line::{self, Line};
 use super::numbers;
 use crate::Error;
@@ -47,7 +48,7 @@ pub fn forget(
     let Some(first) = lines.iter().position(|(_, _, from)| from.is_some()) else { return Ok(None) };
     let mut done = Forgotten::default();
     let mut count = |line: &Line<'_>, name: &str| -> io::Result<()> {
-        done.files += 1;
+        done.files += u64::from(!name.ends_with(arrival::END));
         done.bytes += disk.stat(&line.folder().join(name))?.len;
         Ok(())
     };

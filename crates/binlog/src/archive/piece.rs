@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::arrival::Arrival;
 use super::line::About;
 use crate::error::Flaw;
 
@@ -49,6 +50,9 @@ pub struct Piece {
     pub whole: bool,
     /// What must be known to go on there. None if there are no bytes yet.
     pub mark: Option<Mark>,
+    /// When its bytes came. Pieces of former versions do not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrived: Vec<Arrival>,
 }
 
 /// What shows that a server's file goes on where a piece ends, without its bytes.

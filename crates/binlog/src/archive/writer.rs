@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use disk::{Disk, Output, Sink};
 
+use super::arrival::{Arrival, Notes};
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
 /// Bytes that are written at once.
@@ -17,6 +18,7 @@ pub struct Writer<'d> {
     index: PathBuf,
     files: Vec<String>,
     sink: Option<Box<dyn Sink>>,
+    notes: Option<Notes>,
     /// What is not given to the system yet.
     pending: Vec<u8>,
     at: u64,
@@ -24,7 +26,7 @@ pub struct Writer<'d> {
 
 impl<'d> Writer<'d> {
     pub(super) fn new(disk: &'d dyn Disk, folder: PathBuf, index: PathBuf, files: Vec<String>) -> Writer<'d> {
-        Writer { disk, folder, index, files, sink: None, pending: Vec::new(), at: 0 }
+        Writer { disk, folder, index, files, sink: None, notes: None, pending: Vec::new(), at: 0 }
     }
 
     /// The file that is written, if one was begun.
@@ -51,6 +53,7 @@ impl<'d> Writer<'d> {
             self.at = MAGIC.len() as u64;
         }
         self.sink = Some(sink);
+        self.notes = Some(Notes::resume(self.disk, &self.folder, file, self.at)?);
         Ok(())
     }
 
@@ -74,6 +77,7 @@ impl<'d> Writer<'d> {
         sink.write_all(&MAGIC)?;
         sink.sync()?;
         self.sink = Some(sink);
+        self.notes = Some(Notes::begin(self.disk, &self.folder, file)?);
         self.at = MAGIC.len() as u64;
         self.files.push(file.to_owned());
         let mut index = Output::create(self.disk, &self.index)?;
@@ -100,6 +104,16 @@ impl<'d> Writer<'d> {
         if self.pending.len() >= PIECE_BYTES { self.write() } else { Ok(()) }
     }
 
+    /// Notes that at this time, in seconds since 1970 by the server's clock, everything was there that was
+    /// appended so far. `all`: and the server had nothing more.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn came(&mut self, time_s: i64, all: bool) -> io::Result<()> {
+        let arrival = Arrival { end: self.at, time_s, all };
+        self.notes.as_mut().map_or(Ok(()), |notes| notes.add(arrival))
+    }
+
     fn write(&mut self) -> io::Result<()> {
         if let Some(sink) = &mut self.sink {
             sink.write_all(&self.pending)?;
@@ -124,6 +138,7 @@ impl<'d> Writer<'d> {
     pub fn close(&mut self) -> io::Result<()> {
         self.sync()?;
         self.sink = None;
+        self.notes.take().map_or(Ok(()), |mut notes| notes.sync())?;
         let Some(file) = self.files.last() else { return Ok(()) };
         let volume = self.disk.volume(&self.folder.join(file))?;
         let place = (MAGIC.len() + FLAGS_AT) as u64;

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use binlog::Error;
-use binlog::archive::{About, Archive, Line, Why, caught_up, is_line, lines};
+use binlog::archive::{About, Archive, Line, Why, caught_up, has_event, is_line, lines};
 use binlog::reader::Reader;
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, RealDisk};
@@ -166,6 +166,34 @@ fn only_one_writes() {
     assert!(first.is_some() && Archive::open(&disk, Path::new(FOLDER)).unwrap().is_none());
     drop(first);
     assert!(Archive::open(&disk, Path::new(FOLDER)).unwrap().is_some());
+}
+
+/// That a file is in use is no difference, in either of the two. Everything else is.
+#[test]
+fn an_event_is_archived_with_all_its_bytes() {
+    let disk = FaultDisk::default();
+    let path = Path::new("/repo/binlog.000001");
+    disk.create_folder(Path::new("/repo")).unwrap();
+    let places = places();
+    for in_use in [0, 1] {
+        let mut bytes = LOG.to_vec();
+        bytes[21] = bytes[21] & !1 | in_use;
+        disk.put(path, &bytes);
+        let file = disk.open(path).unwrap();
+        for (start, end) in places.iter().zip(&places[1..]).take(4) {
+            for at in *start..*end {
+                for bit in [1, 2, 0x80] {
+                    let mut event = LOG[*start..*end].to_vec();
+                    event[at - start] ^= bit;
+                    let is_same = has_event(&*file, &event, *start as u64).unwrap();
+                    assert_eq!(is_same, (at, bit) == (21, 1), "{in_use} {at} {bit}");
+                }
+            }
+            assert!(has_event(&*file, &LOG[*start..*end], *start as u64).unwrap());
+        }
+        let last = places[places.len() - 2];
+        assert!(!has_event(&*file, &[&LOG[last..], &[0]].concat(), last as u64).unwrap());
+    }
 }
 
 #[test]

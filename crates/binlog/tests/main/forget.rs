@@ -54,8 +54,10 @@ fn is_tidy(disk: &FaultDisk) {
     let all = archive(disk);
     for (folder, files) in &all {
         let names = disk.list(folder).unwrap().into_iter().map(|name| name.into_string().unwrap());
-        let logs: Vec<String> = names.filter(|name| name.contains(".0000")).collect();
+        let names = names.filter(|name| name.contains(".0000"));
+        let (notes, logs): (Vec<String>, Vec<String>) = names.partition(|name| name.ends_with(".arrived"));
         assert_eq!(&logs, files);
+        assert!(notes.iter().all(|name| logs.contains(&name.replace(".arrived", ""))), "{notes:?}");
     }
     let folders = disk.list(Path::new(FOLDER)).unwrap().into_iter();
     assert_eq!(folders.filter(|name| name.to_str().unwrap().starts_with("0000")).count(), all.len());
@@ -104,7 +106,7 @@ fn what_the_index_has_before_a_file_is_older_whatever_its_name() {
     assert_eq!(run(&disk, &["bin.000003"]).unwrap().unwrap().files, 2);
     let left = disk.list(line.folder()).unwrap().into_iter().map(|name| name.into_string().unwrap());
     let left: Vec<String> = left.filter(|name| name.contains(".0000")).collect();
-    assert_eq!(left, ["bin.000003", "bin.00000x", "old.000001"]);
+    assert_eq!(left, ["bin.000003", "bin.000003.arrived", "bin.00000x", "old.000001"]);
     // A line that is only begun has no description yet.
     let begun = Path::new(FOLDER).join("000002");
     disk.create_folder(&begun).unwrap();

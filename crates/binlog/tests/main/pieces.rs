@@ -42,7 +42,7 @@ pub(crate) fn store(disk: &FaultDisk, key: Option<&Key>) -> Result<Box<dyn Store
 }
 
 /// The events of the log, where each is.
-fn events() -> Vec<(usize, usize)> {
+pub(crate) fn events() -> Vec<(usize, usize)> {
     let mut reader = Reader::open(LOG).unwrap();
     let mut all = Vec::new();
     while let Some(event) = reader.next().unwrap() {
@@ -62,7 +62,7 @@ impl Sender {
         Sender { format: Format::without_sums(), events: events() }
     }
 
-    fn event(&mut self, (start, end): (usize, usize)) -> (Event<'_>, &'static [u8]) {
+    pub(crate) fn event(&mut self, (start, end): (usize, usize)) -> (Event<'_>, &'static [u8]) {
         let bytes = &LOG[start..end];
         let first = &LOG[self.events[0].0..self.events[0].1];
         let none = Format::without_sums();

@@ -131,6 +131,7 @@ fn a_front_is_that_of_its_piece() {
         end: 107,
         whole: false,
         mark: None,
+        arrived: vec![binlog::archive::Arrival { end: 107, time_s: 1_700_000_000, all: true }],
     };
     let front = piece::Front { piece, chunks: vec![chunk] };
     let (bytes, root) = front.encode();

@@ -5,13 +5,18 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::event::{self, Body, FIRST_BYTES};
-use binlog::reader::Reader;
+use binlog::event::{self, Body, FIRST_BYTES, Kind};
+use binlog::reader::{End, Reader};
 use disk::{Disk, Output, RealDisk};
 use server::Session;
 
 /// A position in a binary log.
 pub(crate) type Position = (String, u64);
+
+/// What is said when a server has failed that may lack the keys of its log.
+const ENCRYPTED: &str = "the binary log in the data is encrypted, and only a server with its keys can recover them; give the keys with \
+     --server-option=--plugin-load-add=file_key_management --server-option=--file-key-management-filename=FILE, or as the \
+     original server has them";
 
 /// A binary log in the data folder.
 pub(crate) struct BinaryLog {
@@ -19,6 +24,7 @@ pub(crate) struct BinaryLog {
     pub(crate) name: String,
     /// The last file.
     last: String,
+    is_encrypted: bool,
 }
 
 impl BinaryLog {
@@ -41,9 +47,15 @@ impl BinaryLog {
             let mut index = Output::create(&RealDisk, &path)?;
             files.iter().try_for_each(|file| writeln!(index, "./{file}"))?;
             index.finish()?;
-            return Ok(Some(BinaryLog { name, last: (*last).to_owned() }));
+            let is_encrypted = is_encrypted(&data.join(last));
+            return Ok(Some(BinaryLog { name, last: (*last).to_owned(), is_encrypted }));
         }
         Ok(None)
+    }
+
+    /// Says what a server may lack that could not do its work with the log.
+    pub(crate) fn explain<T>(&self, done: Result<T>) -> Result<T> {
+        if self.is_encrypted { done.context(ENCRYPTED) } else { done }
     }
 
     /// The end of the last transaction that the server has after its recovery, which commits prepared
@@ -56,7 +68,7 @@ impl BinaryLog {
             .with_context(|| format!("{} can't be read to its end", self.last))?;
         let (mut open, mut end) = (false, from);
         for event in &events {
-            let [_, _, Some(kind), _, Some(offset), info] = event.as_slice() else { continue };
+            let [_, Some(at), Some(kind), _, Some(low), info] = event.as_slice() else { continue };
             let info = info.as_deref().unwrap_or_default();
             match (kind.as_str(), info) {
                 // Without BEGIN it announces a single statement.
@@ -64,7 +76,7 @@ impl BinaryLog {
                 ("Query", "BEGIN") => open = true,
                 // A single statement, such as DDL, or the end of a transaction.
                 ("Query" | "Xid", _) if !open || kind == "Xid" || ends(info) => {
-                    (open, end) = (false, offset.parse().unwrap_or(end));
+                    (open, end) = (false, end_of(at, low).unwrap_or(end));
                 }
                 _ => {}
             }
@@ -73,10 +85,31 @@ impl BinaryLog {
     }
 }
 
+/// Where an event ends that begins at an offset: it says the lower 32 bits of that.
+fn end_of(at: &str, low: &str) -> Option<u64> {
+    let (at, low): (u64, u64) = (at.parse().ok()?, low.parse().ok()?);
+    Some(at + (low.wrapping_sub(at) & u64::from(u32::MAX)))
+}
+
 /// Whether a log is a relay log.
 fn is_relayed(path: &Path) -> bool {
     let mut first = [0; FIRST_BYTES];
     RealDisk.open(path).and_then(|file| file.read_full_at(0, &mut first)).is_ok() && event::is_relayed(&first)
+}
+
+/// Whether a server has encrypted a log: it says so at the beginning, in clear.
+fn is_encrypted(path: &Path) -> bool {
+    let Ok(mut reader) = RealDisk.open(path).map(BufReader::new).map_err(Into::into).and_then(Reader::open)
+    else {
+        return false;
+    };
+    // What is damaged is told by the server.
+    while let Ok(Some(event)) = reader.next() {
+        if ![Kind::FORMAT_DESCRIPTION, Kind::START_ENCRYPTION].contains(&event.header.kind) {
+            return false;
+        }
+    }
+    matches!(reader.end(), Some(End::Encrypted { .. }))
 }
 
 /// The version of the server that wrote the newest log in a data folder.
@@ -130,6 +163,20 @@ mod tests {
         };
         write("000007", &first);
         write("index", format!("/data/{name}.000006\n/data/{name}.000007\n").as_bytes());
+    }
+
+    #[test]
+    fn an_event_may_end_behind_4_gib() {
+        for (at, low, end) in [
+            ("4", "256", 256),
+            ("4294967290", "10", (1 << 32) + 10),
+            ("4294967200", "0", 1 << 32),
+            ("4294967306", "20", (1 << 32) + 20),
+            ("12884901889", "4294967295", (4 << 32) - 1),
+        ] {
+            assert_eq!(end_of(at, low), Some(end), "{at} {low}");
+        }
+        assert_eq!(end_of("x", "5"), None);
     }
 
     #[test]

@@ -119,10 +119,29 @@ pub(crate) struct Run<'a> {
     has_told: Cell<bool>,
     /// Up to when everything is archived, and when that was noted last.
     noted: Cell<(i64, Option<Instant>)>,
+    /// How far the server's clock is ahead of ours, in seconds.
+    ahead_s: Cell<i64>,
+    /// Where in its log the server had nothing more, and when, by its clock.
+    silent: Cell<Option<(u64, i64)>>,
     report: &'a Report,
 }
 
 impl Run<'_> {
+    /// The time by the server's clock.
+    fn time_s(&self) -> i64 {
+        calendar::now_s() + self.ahead_s.get()
+    }
+
+    /// Looks how the server's clock differs from ours: transactions have the server's times, and so has what
+    /// is noted of when they came.
+    fn compare_clocks(&self, session: &mut Session) -> Result<()> {
+        let now_s = calendar::now_s();
+        let time = session.value("SELECT UNIX_TIMESTAMP()")?.unwrap_or_default();
+        let time_s: i64 = time.parse().with_context(|| format!("the server says that its time is {time}"))?;
+        self.ahead_s.set(time_s - now_s);
+        Ok(())
+    }
+
     /// Notes that everything is archived.
     fn note_now(&self) -> Result<()> {
         let now_s = calendar::now_s();
@@ -176,6 +195,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         stop: stop::flag(move || line.print_line())?,
         has_told: Cell::new(false),
         noted: Cell::new((0, None)),
+        ahead_s: Cell::new(0),
+        silent: Cell::new(None),
         report,
     };
     report.phase("archiving", None);
@@ -224,6 +245,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     if run.ack {
         can_acknowledge(&mut session, run.report)?;
     }
+    run.compare_clocks(&mut session)?;
     let Beginning { line, tail, first } = begin::begin(run, &mut session, is_broken)?;
     *has_connected = true;
     Follow::new(run, &line, tail, first)?.all()

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use binlog::archive::Arrivals;
 use binlog::archive::pieces::{self, Pieces};
 use disk::{Disk, RealDisk, Source};
 
@@ -13,18 +14,34 @@ use disk::{Disk, RealDisk, Source};
 pub(crate) struct LogFile {
     path: PathBuf,
     pieces: Option<(Arc<Pieces>, pieces::LogFile)>,
+    /// When its bytes came, if it is of an archive.
+    arrivals: Arc<Arrivals>,
 }
 
 impl LogFile {
     /// A file of this machine.
     pub(crate) fn new(path: PathBuf) -> LogFile {
-        LogFile { path, pieces: None }
+        LogFile { path, pieces: None, arrivals: Arc::default() }
+    }
+
+    /// A file of an archive, whose bytes came then.
+    pub(crate) fn archived(path: PathBuf, arrivals: Arrivals) -> LogFile {
+        LogFile { arrivals: Arc::new(arrivals), ..LogFile::new(path) }
     }
 
     /// A file that an archive has in pieces, in the line of this number.
-    pub(crate) fn in_pieces(pieces: &Arc<Pieces>, line: u32, file: &pieces::LogFile) -> LogFile {
+    pub(crate) fn in_pieces(
+        pieces: &Arc<Pieces>,
+        (line, file): (u32, &pieces::LogFile),
+        arrivals: Arrivals,
+    ) -> LogFile {
         let path = PathBuf::from(format!("{}/{line:06}/{}", pieces.shown(), file.name));
-        LogFile { path, pieces: Some((Arc::clone(pieces), file.clone())) }
+        LogFile { pieces: Some((Arc::clone(pieces), file.clone())), ..LogFile::archived(path, arrivals) }
+    }
+
+    /// When its bytes came, if it is of an archive.
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     pub(crate) fn open(&self) -> io::Result<Box<dyn Source>> {

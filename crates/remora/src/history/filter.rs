@@ -11,6 +11,8 @@ use binlog::row::{Image, Row};
 use dump::Selection;
 use server::catalogue::Wanted;
 
+use super::ended::Ended;
+
 /// Tables whose choice is kept. Servers that run for long give ever higher numbers.
 const KNOWN_MAX: usize = 4096;
 
@@ -156,9 +158,10 @@ impl Filter {
         self.gtid.is_empty() || self.gtid.iter().any(|range| range.has(name))
     }
 
-    /// Whether a transaction that ended then is shown.
-    pub(crate) fn has_time(&self, seconds: i64) -> bool {
-        self.since.is_none_or(|since| seconds >= since) && self.until.is_none_or(|until| seconds < until)
+    /// Whether a transaction that ended then is shown. It is, if it may have ended in time.
+    pub(crate) fn has_time(&self, ended: Ended) -> bool {
+        self.since.is_none_or(|since| ended.latest() >= since)
+            && self.until.is_none_or(|until| ended.earliest() < until)
     }
 
     /// Whether a statement has the text.
@@ -271,7 +274,11 @@ mod tests {
     #[test]
     fn the_first_second_is_in_and_the_last_is_not() {
         let filter = filter(&[]);
-        assert_eq!([9, 10, 19, 20].map(|second| filter.has_time(second)), [false, true, true, false]);
+        let has = |second| filter.has_time(Ended::Then(second));
+        assert_eq!([9, 10, 19, 20].map(has), [false, true, true, false]);
+        let may_be = [(0, 9), (0, 10), (12, 15), (19, 30), (20, 30)];
+        let may_be = may_be.map(|(after, until)| filter.has_time(Ended::Between(after, until)));
+        assert_eq!(may_be, [false, true, true, true, false]);
     }
 
     fn table(schema: &str, names: &[Option<&str>]) -> Rc<Table> {

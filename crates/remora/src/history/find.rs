@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use binlog::archive::Arrivals;
 use binlog::archive::pieces::Pieces;
 use disk::RealDisk;
 
@@ -80,17 +81,22 @@ pub(crate) fn of_pieces(pieces: &Arc<Pieces>, line: Option<u32>, found: &mut Fou
             None => format!("{} has no line that can be read", pieces.shown()),
         }));
     };
-    let files = own.files.iter();
-    found.files.extend(files.map(|file| LogFile::in_pieces(pieces, own.number, file)));
+    for file in &own.files {
+        let arrivals = Arrivals::new(pieces.arrivals(file), found.files.last().map(LogFile::arrivals));
+        found.files.push(LogFile::in_pieces(pieces, (own.number, file), arrivals));
+    }
     Ok(own.number)
 }
 
 /// The files of a line of an archive.
 fn of_line(line: &Path, found: &mut Found) -> Result<()> {
     for name in binlog::archive::files(&RealDisk, line).with_context(|| shown::path(line))? {
-        let path = line.join(name);
+        let path = line.join(&name);
         if path.is_file() {
-            found.files.push(LogFile::new(path));
+            let arrivals =
+                binlog::archive::arrivals(&RealDisk, line, &name).with_context(|| shown::path(line))?;
+            let arrivals = Arrivals::new(arrivals, found.files.last().map(LogFile::arrivals));
+            found.files.push(LogFile::archived(path, arrivals));
         } else {
             found.missing.push(format!("{} is archived, but not there", shown::path(&path)));
         }

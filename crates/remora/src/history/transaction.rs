@@ -8,6 +8,8 @@ use binlog::event::table::Table;
 use binlog::event::{Change, Kind};
 use binlog::group::Name;
 
+use super::ended::Ended;
+
 /// Where something is: which file, and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -39,8 +41,10 @@ pub(crate) struct Transaction {
     pub(crate) format: Rc<Format>,
     pub(crate) start: Place,
     pub(crate) end: Place,
-    /// The time of its end, seconds since 1970.
+    /// The time of its end, as it says it, in seconds since 1970.
     pub(crate) time: i64,
+    /// The same, as far as it can be proven, once it is whole.
+    pub(crate) ended: Ended,
     pub(crate) server_id: u32,
     pub(crate) thread_id: Option<u32>,
     /// The bytes of its events.
@@ -117,6 +121,7 @@ impl Transaction {
             start,
             end: start,
             time: 0,
+            ended: Ended::Then(0),
             server_id: 0,
             thread_id: None,
             bytes: 0,

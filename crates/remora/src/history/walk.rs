@@ -17,6 +17,7 @@ use binlog::tables::Tables;
 use binlog::{Error, row};
 use progress::Progress;
 
+use super::ended::{Ended, Judged};
 use super::feed::{Feed, PIECE_BYTES};
 use super::file::LogFile;
 use super::filter::{Choice, Choices, Filter};
@@ -70,6 +71,8 @@ pub(crate) struct Walk<'a, T> {
     told: BTreeSet<String>,
     /// Whether a condition names a column that a table has not.
     is_nameless: bool,
+    /// What is in time or not, and says otherwise.
+    judged: Judged,
 }
 
 impl<'a, T: Take> Walk<'a, T> {
@@ -94,6 +97,7 @@ impl<'a, T: Take> Walk<'a, T> {
             exit: Exit::Done,
             told: BTreeSet::new(),
             is_nameless: false,
+            judged: Judged::default(),
         }
     }
 
@@ -103,6 +107,7 @@ impl<'a, T: Take> Walk<'a, T> {
             self.file(number, path).with_context(|| path.display().to_string())?;
         }
         self.left_open(None);
+        self.judged.tell(self.report);
         Ok(self.exit)
     }
 
@@ -259,9 +264,19 @@ impl<'a, T: Take> Walk<'a, T> {
             whole.end = Place { file, at: event.end() };
             whole.time = event.header.timestamp.into();
             whole.server_id = event.header.server_id;
+            whole.ended = self.ended_at(&whole);
             self.finish(&whole)?;
         }
         Ok(())
+    }
+
+    /// When a transaction ended, by what it says and when it came.
+    fn ended_at(&self, whole: &Transaction) -> Ended {
+        let Place { file, at } = whole.end;
+        // Only in relay logs a transaction goes over files, and nothing is noted of these.
+        let arrivals = self.files.get(file).filter(|_| whole.start.file == file).map(LogFile::arrivals);
+        let span = arrivals.map_or((None, None), |arrivals| arrivals.span((whole.start.at, at)));
+        Ended::new(whole.time, span)
     }
 
     /// An event of the transaction that is open.
@@ -359,10 +374,13 @@ impl<'a, T: Take> Walk<'a, T> {
     /// A transaction is whole.
     fn finish(&mut self, whole: &Transaction) -> Result<()> {
         let filter = self.filter;
+        let is_in_time = filter.has_time(whole.ended);
+        if is_in_time != filter.has_time(Ended::Then(whole.time)) {
+            let name = names::gtid(whole.name).unwrap_or_else(|| self.place(whole.start));
+            self.judged.add(&name, whole.time, whole.ended);
+        }
         let asked = match () {
-            () if !filter.has_time(whole.time) || !filter.has_name(whole.name) || !whole.has_text => {
-                Asked::No
-            }
+            () if !is_in_time || !filter.has_name(whole.name) || !whole.has_text => Asked::No,
             () if filter.wants_rows() && whole.tables.is_empty() => Asked::WithoutRows,
             () => Asked::Yes,
         };

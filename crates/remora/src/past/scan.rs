@@ -10,12 +10,10 @@ use dump::Selection;
 use super::goal::Goal;
 use crate::calendar;
 use crate::exit::Exit;
-use crate::history::{Asked, Filter, Known, LogFile, Place, Take, Transaction, Walk, names};
+use crate::history::{
+    Asked, Filter, Judged, Known, LogFile, Place, TOLERANCE_S, Take, Transaction, Walk, names,
+};
 use crate::report::Report;
-
-/// How far times of neighbours in a log may be out of order, in seconds: a transaction takes its time before
-/// it gets its place in the log.
-const DISORDER_S: i64 = 5;
 
 /// The most characters of a statement that are shown.
 const SHOWN_CHARS: usize = 100;
@@ -88,6 +86,8 @@ pub(crate) struct Found {
     pub(crate) others: u64,
     /// Whether the goal is a time at which the archive may not have been complete yet.
     pub(crate) is_open: bool,
+    /// Transactions that are before the goal or behind it, and say otherwise.
+    pub(crate) judged: Judged,
 }
 
 /// The goal is not behind the generation.
@@ -123,6 +123,10 @@ struct Scan<'a> {
     now: Way,
     /// The way, once it is known.
     chosen: Option<Way>,
+    /// The first transaction of which nobody knows whether it is behind the time, if nothing has shown it
+    /// yet. The way is chosen as if it were.
+    doubt: Option<String>,
+    judged: Judged,
     servers: BTreeSet<u32>,
     /// How many of the named transactions came.
     seen: usize,
@@ -148,6 +152,8 @@ pub(crate) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -
         start: Place { file: 0, at: from },
         now: Way::default(),
         chosen: None,
+        doubt: None,
+        judged: Judged::default(),
         servers: BTreeSet::new(),
         seen: 0,
         matches: 0,
@@ -161,8 +167,20 @@ pub(crate) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -
     }
     let servers = std::mem::take(&mut scan.servers);
     let others = scan.matches.saturating_sub(1);
+    if let Some(doubt) = &scan.doubt {
+        return Err(undecided(doubt));
+    }
     let is_open = matches!(goal, Goal::Time(_)) && scan.chosen.is_none();
-    Ok(Found { way: scan.way()?, servers, others, is_open })
+    let judged = std::mem::take(&mut scan.judged);
+    Ok(Found { way: scan.way()?, servers, others, is_open, judged })
+}
+
+/// That nobody knows whether a transaction is behind the goal.
+fn undecided(doubt: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "whether this was before that time can't be proven: {doubt}. When it came shows that it did not end at the time that it \
+         says, and nothing shows more. 'remora log' shows its neighbours; give a GTID or FILE:POSITION"
+    )
 }
 
 impl Scan<'_> {
@@ -193,10 +211,15 @@ impl Scan<'_> {
         self.chosen = Some(Way { next: Some(self.describe(whole)), ..self.now.clone() });
     }
 
+    /// What a transaction is called.
+    fn name(&self, whole: &Transaction) -> String {
+        let file = self.files.get(whole.start.file).map_or("", String::as_str);
+        names::gtid(whole.name).unwrap_or_else(|| format!("{file}:{}", whole.start.at))
+    }
+
     /// A transaction for people.
     fn describe(&self, whole: &Transaction) -> String {
-        let file = self.files.get(whole.start.file).map_or("", String::as_str);
-        let name = names::gtid(whole.name).unwrap_or_else(|| format!("{file}:{}", whole.start.at));
+        let name = self.name(whole);
         let statement = whole.statements.first().map(|statement| statement.sql.clone());
         let annotated = || whole.tables.iter().find_map(|changed| changed.statement.clone());
         let tables = || {
@@ -237,17 +260,30 @@ impl Scan<'_> {
         }
     }
 
-    /// The first transaction that is later than a time is the next one. All behind it must be later too.
+    /// The first transaction that is later than a time is the next one. All behind it must be later too, and
+    /// what is before one that is not later isn't either: the log has them in the order of their commits.
     fn time(&mut self, whole: &Transaction, until: i64) -> Result<()> {
-        match &self.chosen {
-            None if whole.time > until => self.choose(whole),
-            Some(chosen) if whole.time + DISORDER_S < until => bail!(
+        let is_by = whole.ended.is_by(until);
+        let is_in = is_by.unwrap_or(self.chosen.is_none() || self.doubt.is_some());
+        if is_in != (whole.time <= until) {
+            self.judged.add(&self.name(whole), whole.time, whole.ended);
+        }
+        match (&self.chosen, &self.doubt, is_by) {
+            (None, _, Some(true)) => {}
+            (Some(_), Some(_), Some(true)) => (self.chosen, self.doubt) = (None, None),
+            (None, _, Some(false)) => self.choose(whole),
+            (None, _, None) => {
+                self.choose(whole);
+                self.doubt = Some(self.describe(whole));
+            }
+            (Some(_), Some(doubt), Some(false)) => return Err(undecided(doubt)),
+            (Some(chosen), None, _) if whole.ended.latest().saturating_add(TOLERANCE_S) < until => bail!(
                 "the times in the log contradict one another. This is too late: {}. But behind it in the log is {}. A session may \
                  have set its timestamp, or the clock was put back. 'remora log' shows more; give a GTID or FILE:POSITION",
                 chosen.next.as_deref().unwrap_or_default(),
                 self.describe(whole)
             ),
-            _ => {}
+            (Some(_), ..) => {}
         }
         Ok(())
     }

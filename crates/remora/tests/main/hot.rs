@@ -5,7 +5,7 @@ mod aria;
 #[path = "hot/ddl.rs"]
 mod ddl;
 #[path = "hot/keys.rs"]
-mod keys;
+pub(crate) mod keys;
 #[path = "hot/outside.rs"]
 mod outside;
 #[path = "hot/page.rs"]

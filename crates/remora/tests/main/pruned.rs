@@ -7,13 +7,16 @@ use serde_json::Value;
 
 use crate::until::{Scene, on_mariadb};
 
-/// The names of the files of the archive's line.
+/// The names of the files of the archive's line. Each has its notes beside it, and there are no others.
 fn files(scene: &Scene) -> Vec<String> {
     let line = scene.folder.path().join("repo/db/log/000001");
     let names = fs::read_dir(line).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.starts_with("binlog.")).collect();
     names.sort();
-    names
+    let (notes, logs): (Vec<String>, Vec<String>) =
+        names.into_iter().partition(|name| name.ends_with(".arrived"));
+    assert_eq!(notes, logs.iter().map(|name| format!("{name}.arrived")).collect::<Vec<_>>());
+    logs
 }
 
 fn lines(out: &str) -> Vec<Value> {
@@ -88,6 +91,9 @@ fn an_archive_is_listed_and_loses_what_no_backup_needs() {
         );
         let stays = "plain: the archived log stays as it is: plain@1 does not say where it is in it";
         scene.run(&["prune", "repo/plain", "--keep-last", "1"]).exits(0).says(&[stays]);
-        assert_eq!(fs::read_dir(path("repo/plain/log/000001")).unwrap().count(), 2 + 1 + files(&scene).len());
+        assert_eq!(
+            fs::read_dir(path("repo/plain/log/000001")).unwrap().count(),
+            2 + 1 + 2 * files(&scene).len()
+        );
     });
 }

@@ -26,7 +26,7 @@ pub(crate) struct Scene {
 #[derive(Debug)]
 pub(crate) struct Moment {
     pub(crate) gtid: String,
-    position: String,
+    pub(crate) position: String,
     pub(crate) sums: BTreeMap<String, String>,
 }
 
@@ -83,6 +83,15 @@ impl Scene {
         self.with_server(&["binlog", "repo/db", "--once"]);
     }
 
+    /// Replaces what is noted of when the bytes of the first file came; without notes nothing is known.
+    pub(crate) fn came(&self, notes: Option<&str>) {
+        let path = self.folder.path().join("repo/db/log/000001/binlog.000001.arrived");
+        match notes {
+            Some(notes) => fs::write(path, notes).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+    }
+
     pub(crate) fn moment(&mut self) -> Moment {
         let status = self.session.strings("SHOW MASTER STATUS").unwrap().remove(0);
         let gtid = self.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
@@ -90,7 +99,7 @@ impl Scene {
         Moment { gtid, position, sums: sums(&mut self.session) }
     }
 
-    fn restore(&self, more: &[&str]) -> Ended {
+    pub(crate) fn restore(&self, more: &[&str]) -> Ended {
         self.run(&[&["restore", "repo/db", "--to", "back"], more].concat())
     }
 
@@ -371,6 +380,7 @@ fn a_time_means_the_ends_of_transactions_and_contradictions_are_told() {
     let moment = scene.moment();
     scene.does(&[&at(61), "INSERT INTO app.t VALUES (12, 'c')"]);
     scene.archive();
+    scene.came(None);
     let time = |second: i64| jiff::Timestamp::from_second(zone + second).unwrap().to_string();
     let (found, _) = scene.restored(&["--until", &time(60)]);
     assert_eq!(found, moment.sums);
@@ -380,6 +390,7 @@ fn a_time_means_the_ends_of_transactions_and_contradictions_are_told() {
     scene.does(&[&at(3600), "INSERT INTO app.t VALUES (13, 'of the future')"]);
     scene.does(&[&at(120), "INSERT INTO app.t VALUES (14, 'd')"]);
     scene.archive();
+    scene.came(None);
     scene.refused(&["--until", &time(300)], 1, "contradict one another");
 }
 

@@ -9,6 +9,7 @@ use disk::{Source, Stat};
 
 use super::Entry;
 use super::chain::{LogFile, Pieces};
+use crate::archive::arrival::Arrival;
 use crate::archive::piece::Chunk;
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
@@ -73,6 +74,13 @@ pub(super) fn opened(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chu
 }
 
 impl Pieces {
+    /// When the bytes of a file came, as far as it is noted.
+    #[must_use]
+    pub fn arrivals(&self, file: &LogFile) -> Vec<Arrival> {
+        let entries = self.entries.get(file.entries.clone()).unwrap_or_default();
+        entries.iter().flat_map(|entry| entry.front.piece.arrived.iter().copied()).collect()
+    }
+
     /// A file as the server had it.
     #[must_use]
     pub fn open_file(self: &Arc<Self>, file: &LogFile) -> Stored {

@@ -6,6 +6,7 @@ use block::READER;
 use disk::Share;
 
 use super::{Entry, Keeper};
+use crate::archive::arrival;
 use crate::archive::piece::{self, Front, Piece};
 
 /// So many pieces that were folded as often as each other are folded into one.
@@ -58,6 +59,9 @@ impl Keeper {
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
         let level = parts.iter().map(|part| part.front.piece.level).max().unwrap_or(0) + 1;
         let (begin, end) = (&first.front.piece, &last.front.piece);
+        let mut arrived = Vec::new();
+        let all = parts.iter().flat_map(|part| &part.front.piece.arrived);
+        all.for_each(|arrival| arrival::add(&mut arrived, *arrival));
         let piece = Piece {
             last: end.last,
             level,
@@ -65,6 +69,7 @@ impl Keeper {
             end: end.end,
             whole: end.whole,
             mark: end.mark.clone(),
+            arrived,
             ..begin.clone()
         };
         let chunks = parts.iter().flat_map(|part| part.front.chunks.iter().copied()).collect();

@@ -7,6 +7,7 @@ use block::{Store, WRITER};
 use disk::{Guard, Share};
 
 use super::{CAUGHT_UP, Entry, caught_up, chosen, first, put_note};
+use crate::archive::arrival::{self, Arrival};
 use crate::archive::line::{About, Why};
 use crate::archive::piece::{self, Chunk, Front, Mark, Piece, Sum};
 use crate::archive::tail::{State, Tail, Track};
@@ -60,6 +61,7 @@ struct Written {
     /// Where the bytes are that were not written yet.
     start: u64,
     pending: Vec<u8>,
+    arrived: Vec<Arrival>,
     track: Track,
     head: Sum,
     /// Where the hashed bytes begin.
@@ -260,6 +262,13 @@ impl Keeper {
         if self.at.pending.len() >= PIECE_BYTES { Ok(self.sync()?) } else { Ok(()) }
     }
 
+    /// Notes that at this time, in seconds since 1970 by the server's clock, everything was there that was
+    /// appended so far. `all`: and the server had nothing more. It is durable with the next piece.
+    pub fn came(&mut self, time_s: i64, all: bool) {
+        let end = self.at.start + self.at.pending.len() as u64;
+        arrival::add(&mut self.at.arrived, Arrival { end, time_s, all });
+    }
+
     /// Makes everything that was appended survive a crash.
     ///
     /// # Errors
@@ -303,6 +312,7 @@ impl Keeper {
             end,
             whole,
             mark: if pending.is_empty() { before } else { Some(self.at.mark()) },
+            arrived: take(&mut self.at.arrived),
         };
         let front = Front { piece, chunks };
         let (mut bytes, root) = front.encode();

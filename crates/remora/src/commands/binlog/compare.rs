@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use binlog::archive::has_event;
 use binlog::archive::pieces::Compared;
-use binlog::event::{FLAGS_AT, IN_USE};
 use disk::{Disk, RealDisk, Source};
 
 use crate::shown;
@@ -62,19 +62,5 @@ impl Compare {
 }
 
 fn has(source: &dyn Source, end: u64, event: &[u8], at: u64) -> Result<bool> {
-    let mut own = vec![0; event.len()];
-    let len = source.read_full_at(at, &mut own)?;
-    if at + len as u64 > end || len < event.len() {
-        return Ok(false);
-    }
-    if at == FIRST {
-        let bit = IN_USE.to_le_bytes()[0];
-        let mut event = event.to_vec();
-        [&mut own, &mut event]
-            .into_iter()
-            .filter_map(|bytes| bytes.get_mut(FLAGS_AT))
-            .for_each(|flags| *flags |= bit);
-        return Ok(own == event);
-    }
-    Ok(own == event)
+    Ok(at + event.len() as u64 <= end && has_event(source, event, at)?)
 }

@@ -75,6 +75,8 @@ pub(super) struct Follow<'r, 'a> {
     name: Name,
     /// When the newest event was made, in seconds since 1970.
     newest_s: i64,
+    /// When that which is read next had not come yet, by the server's clock.
+    before_s: i64,
     was_silent: bool,
 }
 
@@ -84,6 +86,15 @@ fn is_log(name: &str) -> bool {
     !name.starts_with('.')
         && !name.contains(|c: char| c == '/' || c.is_control())
         && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Notes when the server had nothing more than what is archived up to there. Nobody needs to know it before
+/// more comes.
+fn note_silence(run: &Run<'_>, writer: &mut Output<'_>, at: u64) -> Result<()> {
+    match run.silent.take() {
+        Some((end, time_s)) if end == at => writer.came(time_s, true),
+        _ => Ok(()),
+    }
 }
 
 impl<'r, 'a> Follow<'r, 'a> {
@@ -112,6 +123,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             waits: false,
             name: Name::None,
             newest_s: 0,
+            before_s: run.time_s(),
             was_silent: false,
         })
     }
@@ -139,6 +151,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             self.run.note_now()?;
         }
         if matches!(left, Ok(Left::Stopped | Left::End)) {
+            note_silence(self.run, &mut self.writer, self.at)?;
             self.tell("archived:");
         }
         left
@@ -201,6 +214,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                     match self.event(bytes)? {
                         Took::It => self.run.report.read(len),
                         Took::Silence => {
+                            self.run.silent.set(Some((self.at, self.before_s)));
                             if let Some(what) = self.unfinished() {
                                 return Ok(Left::Forked(what));
                             }
@@ -229,8 +243,9 @@ impl<'r, 'a> Follow<'r, 'a> {
                     }
                     .into());
                 }
-                Packet::Nothing => {}
+                Packet::Nothing => self.before_s = self.run.time_s(),
                 Packet::End => {
+                    self.run.silent.set(Some((self.at, self.before_s)));
                     return Ok(match self.unfinished() {
                         Some(what) => Left::Forked(what),
                         None => Left::End,
@@ -261,6 +276,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         // If this fails nothing is acknowledged, also not later.
         let waits = std::mem::take(&mut self.waits);
         if self.dirty.take().is_some() {
+            self.writer.came(self.run.time_s(), false)?;
             self.writer.sync()?;
             if !dump.has_more() {
                 self.run.note(self.newest_s)?;
@@ -301,6 +317,8 @@ impl<'r, 'a> Follow<'r, 'a> {
                 }
             }
             _ if header.flags & ARTIFICIAL != 0 => return Ok(Took::It),
+            // Also repeated, if the log is encrypted on the server; in its file it says where it ends.
+            Kind::START_ENCRYPTION if header.next_position == 0 => return Ok(Took::It),
             Kind::GTID => {
                 if let Body::Gtid(gtid) = event.parse()? {
                     self.name = Name::MariaDb(gtid.number);
@@ -332,6 +350,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                 {
                     self.line.resume(&mut self.writer, tail)?;
                 }
+                note_silence(self.run, &mut self.writer, self.at)?;
                 self.writer.append(&event, bytes)?;
                 self.dirty.get_or_insert_with(Instant::now);
             }
@@ -386,8 +405,10 @@ impl<'r, 'a> Follow<'r, 'a> {
         if !self.file.is_empty() || self.compare.is_none() {
             self.go_on()?;
             let whole = self.writer.file();
+            if self.dirty.take().is_some() {
+                self.writer.came(self.run.time_s(), false)?;
+            }
             self.writer.begin(&name)?;
-            self.dirty = None;
             if let Some(whole) = whole {
                 self.run.report.note(&format!("{whole} is whole: {}", size(self.at)));
             }

@@ -185,6 +185,19 @@ impl<'a> Output<'a> {
         self.noted(done)
     }
 
+    /// Notes that everything was there at this time that was appended so far. `all`: and the server had
+    /// nothing more.
+    pub(super) fn came(&mut self, time_s: i64, all: bool) -> Result<()> {
+        let done = match &mut self.to {
+            To::Files(writer, folder) => writer.came(time_s, all).with_context(|| folder.clone()),
+            To::Pieces(keeper) => {
+                keeper.borrow_mut().came(time_s, all);
+                Ok(())
+            }
+        };
+        self.noted(done)
+    }
+
     /// Makes everything that was appended survive a crash.
     pub(super) fn sync(&mut self) -> Result<()> {
         let done = match &mut self.to {

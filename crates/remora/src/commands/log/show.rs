@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::sums::Sums;
 use crate::exit::{self, Stdout};
-use crate::history::{Changed, LogFile, Transaction, names, when};
+use crate::history::{Changed, Ended, LogFile, Transaction, names, when};
 use crate::report::{self, Report};
 use crate::{calendar, shown};
 
@@ -161,11 +161,19 @@ fn object(whole: &Transaction, files: &[LogFile]) -> serde_json::Value {
         .map(|statement| json!({"schema": statement.schema, "sql": statement.sql, "error": statement.error}))
         .collect();
     let unknown: Vec<_> = whole.unknown.iter().map(|(kind, at)| json!({"kind": kind.0, "at": at})).collect();
+    let ended = match whole.ended {
+        Ended::Then(_) => None,
+        // What is not known of one side is not limited there.
+        Ended::Between(after, until) => {
+            let known = |time| (time != i64::MIN && time != i64::MAX).then(|| calendar::machine(time));
+            Some([known(after), known(until)])
+        }
+    };
     json!({
         "message_type": "transaction", "time": calendar::machine(whole.time), "gtid": names::gtid(whole.name),
         "file": file(whole.start.file), "position": whole.start.at, "end_file": file(whole.end.file),
         "end_position": whole.end.at, "bytes": whole.bytes, "server_id": whole.server_id,
-        "thread_id": whole.thread_id, "rolled_back": whole.is_rolled_back, "tables": tables,
+        "thread_id": whole.thread_id, "ended": ended, "rolled_back": whole.is_rolled_back, "tables": tables,
         "statements": statements, "unknown_events": unknown,
     })
 }

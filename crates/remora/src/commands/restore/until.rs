@@ -19,7 +19,7 @@ use crate::boot::need::Needs;
 use crate::boot::{self, Wanted};
 use crate::exit::{Exit, usage};
 use crate::history::Range;
-use crate::past::{Found, Goal, Past, Reached, Way, single};
+use crate::past::{Goal, Past, Reached, Way, single};
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::{calendar, commands, shown};
@@ -193,12 +193,13 @@ impl Told {
     /// The same as JSON.
     pub(super) fn json(&self, reached: &Reached) -> Value {
         let Told { name, generation, line, .. } = self;
-        let Reached { position: (file, offset), found: Found { way, .. } } = reached;
+        let Reached { position: (file, offset), found } = reached;
+        let way = &found.way;
         let mut message = json!({
             "message_type": "summary", "name": name, "generation": generation, "line": line,
             "from_file": file, "from_offset": offset, "transactions": way.transactions,
             "bytes_of_log": way.bytes, "gtid": last(way), "time": way.time.map(calendar::machine),
-            "next": way.next,
+            "next": way.next, "judged_by_arrival": found.judged.count,
         });
         if let Some(tables) = self.tables {
             message["tables"] = tables.into();
@@ -234,6 +235,7 @@ impl Told {
             ),
             None => report.note("that is the end of the archived log"),
         }
+        found.judged.tell(report);
         if found.others > 0 {
             let others = count(found.others, "earlier transaction");
             report.note(&format!(

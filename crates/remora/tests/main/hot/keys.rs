@@ -11,15 +11,17 @@ use super::{OPTIONS, Scene, server, sound, under_load};
 use crate::support::{connect, places, skipped};
 
 /// The plugin with the keys, which `cargo xtask setup` brings. The one of 10.11 runs in 11.4, too.
-fn plugin() -> Option<PathBuf> {
-    let found = [places().cache.join("plugins"), "/usr/lib/mysql/plugin".into()];
-    let found =
-        found.map(|folder| folder.join("file_key_management.so")).into_iter().find(|path| path.is_file());
+pub(crate) fn plugin(product: Product) -> Option<PathBuf> {
+    let of = if product == Product::MariaDb114 { Product::MariaDb1011 } else { product };
+    let system = (of == Product::MariaDb1011).then(|| PathBuf::from("/usr/lib/mysql/plugin"));
+    let folders = [Some(places().cache.join("plugins").join(of.id())), system];
+    let mut found = folders.into_iter().flatten().map(|folder| folder.join("file_key_management.so"));
+    let found = found.find(|path| path.is_file());
     if found.is_none() {
-        skipped(
-            "encrypted tablespaces",
-            "file_key_management.so is not there: 'cargo xtask setup' brings it",
+        let why = format!(
+            "file_key_management.so of {of} is not there: 'cargo xtask setup --all-servers' brings it"
         );
+        skipped("encrypted tables and logs", &why);
     }
     found
 }
@@ -29,7 +31,7 @@ fn products() -> Vec<Product> {
     all.filter(|product| [Product::MariaDb1011, Product::MariaDb114].contains(product)).collect()
 }
 
-const KEY: &str = "F5502320F8429037B8DAEF761B189D12";
+pub(crate) const KEY: &str = "F5502320F8429037B8DAEF761B189D12";
 
 /// A server whose keys are in its data folder, where they must be left.
 fn encrypted(product: Product, plugin: &Path) -> Scene {
@@ -85,7 +87,7 @@ fn plugin_option(plugin: &Path) -> String {
 
 #[test]
 fn encrypted_tablespaces_are_copied_and_proven_with_their_keys() {
-    let Some(plugin) = plugin() else { return };
+    let Some(plugin) = plugin(Product::MariaDb1011) else { return };
     let option = plugin_option(&plugin);
     for product in products() {
         let scene = encrypted(product, &plugin);
@@ -123,7 +125,7 @@ fn encrypted_tablespaces_are_copied_and_proven_with_their_keys() {
 /// A server without the keys says that everything is damaged. That is not noted.
 #[test]
 fn without_its_keys_a_copy_is_neither_sound_nor_damaged() {
-    let Some(plugin) = plugin() else { return };
+    let Some(plugin) = plugin(Product::MariaDb1011) else { return };
     let option = plugin_option(&plugin);
     let scene = encrypted(Product::MariaDb1011, &plugin);
     scene.backup(&[]).exits(0);
@@ -151,7 +153,7 @@ fn without_its_keys_a_copy_is_neither_sound_nor_damaged() {
 
 #[test]
 fn a_damaged_encrypted_page_is_named() {
-    let Some(plugin) = plugin() else { return };
+    let Some(plugin) = plugin(Product::MariaDb1011) else { return };
     let scene = encrypted(Product::MariaDb1011, &plugin);
     let mut session = connect(scene.server.socket());
     for (table, bytes, place) in
@@ -173,7 +175,7 @@ fn a_damaged_encrypted_page_is_named() {
 
 #[test]
 fn an_encrypted_redo_log_is_refused() {
-    let Some(plugin) = plugin() else { return };
+    let Some(plugin) = plugin(Product::MariaDb1011) else { return };
     let keys = tempfile::NamedTempFile::new().unwrap();
     fs::write(keys.path(), format!("1;{KEY}\n")).unwrap();
     let file = format!("--file-key-management-filename={}", keys.path().display());
@@ -185,7 +187,7 @@ fn an_encrypted_redo_log_is_refused() {
 /// The key of the file with the keys is in a file that is not copied, or the administrator has to give it.
 #[test]
 fn the_key_of_the_keys_is_in_no_backup() {
-    let Some(plugin) = plugin() else { return };
+    let Some(plugin) = plugin(Product::MariaDb1011) else { return };
     let option = plugin_option(&plugin);
     for in_file in [false, true] {
         let scene = encrypted_with(Product::MariaDb1011, &plugin, |data| {

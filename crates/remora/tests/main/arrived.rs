@@ -1,0 +1,128 @@
+//! When a log came to its archive: it is noted, and transactions that say another time go by it.
+
+use std::fs;
+use std::process::Stdio;
+
+use sandbox::Product;
+
+use crate::pieces::{self, Play, SEALED};
+use crate::support::{Running, remora, until};
+use crate::until::Scene;
+
+/// When the times of the transactions begin, which say them themselves.
+const ZERO: i64 = 1_900_000_000;
+
+fn shown(second: i64) -> String {
+    jiff::Timestamp::from_second(ZERO + second).unwrap().to_string()
+}
+
+#[test]
+fn an_archiver_notes_when_bytes_came_and_when_there_was_nothing_more() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    let clock = |scene: &mut Scene| {
+        scene.session.value("SELECT UNIX_TIMESTAMP()").unwrap().unwrap().parse::<i64>().unwrap()
+    };
+    let began = clock(&mut scene);
+    let mut command = remora(scene.folder.path());
+    command.args(["binlog", "repo/db", "--no-defaults", "-u", "root", "-S"]).arg(scene.server.socket());
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::new(command.spawn().unwrap());
+    running.until_says("caught up");
+    let place =
+        |scene: &mut Scene| -> u64 { scene.moment().position.rsplit_once(':').unwrap().1.parse().unwrap() };
+    let silent = place(&mut scene);
+    scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+    let end = place(&mut scene);
+    let line = scene.folder.path().join("repo/db/log/000001");
+    until("it is archived", || fs::metadata(line.join("binlog.000001")).unwrap().len() == end);
+    running.signal("TERM");
+    running.end().exits(143);
+    let ended = clock(&mut scene);
+    let notes = fs::read_to_string(line.join("binlog.000001.arrived")).unwrap();
+    let mut seen = Vec::new();
+    for note in notes.lines() {
+        let words: Vec<&str> = note.split(' ').collect();
+        let (at, time): (u64, i64) = (words[0].parse().unwrap(), words[1].parse().unwrap());
+        // Clocks are read by the second, one after the other.
+        assert!((began - 1..=ended + 1).contains(&time), "{began} {ended} {notes}");
+        seen.push((at, words.get(2) == Some(&"all")));
+    }
+    assert!(seen.contains(&(silent, true)) && seen.last().unwrap().0 == end, "{silent} {end} {notes}");
+}
+
+/// One session says that it is an hour later, one that it is long ago.
+#[test]
+fn until_time_outlier() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.backup();
+    let mut moments = Vec::new();
+    for (id, says) in [(10, 0), (11, 3600), (12, 60), (13, -1_000_000), (14, 120), (15, 118)] {
+        scene.does(&[
+            &format!("SET timestamp = {}", ZERO + says),
+            &format!("INSERT INTO app.t VALUES ({id}, 'x')"),
+        ]);
+        moments.push(scene.moment());
+    }
+    scene.archive();
+    let place = |number: usize| moments[number].position.rsplit_once(':').unwrap().1;
+    let note =
+        |number: usize, second: i64, more: &str| format!("{} {}{more}\n", place(number), ZERO + second);
+    let before =
+        [note(0, 1, ""), note(0, 2, " all"), note(1, 31, ""), note(2, 61, ""), note(2, 100, " all")].concat();
+    let notes = [&*before, &note(3, 111, ""), &note(4, 121, ""), &note(5, 122, "")].concat();
+    scene.came(Some(&notes));
+    let plan = |second: i64| scene.restore(&["--until", &shown(second), "--plan"]);
+    let next = |number: usize| format!("next would be {} ", moments[number].gtid);
+    let says = |number: usize| format!("{} says that it ended at", moments[number].gtid);
+    // What is of the future came before, and what is of the past behind it.
+    let ended = plan(70).exits(0).says(&[&next(3), &says(1), &says(3)]);
+    assert!(!ended.err.contains(&says(2)), "{}", ended.err);
+    plan(35).exits(0).says(&[&next(2), &says(1), &says(3)]);
+    plan(115).exits(0).says(&[&next(4), &says(1)]);
+    plan(10).exits(1).says(&["can't be proven", &moments[1].gtid]);
+    // Between when there was nothing more and when it came.
+    plan(105).exits(1).says(&["can't be proven", &moments[3].gtid]);
+    // What comes behind it shows that it was before.
+    scene.came(Some(&[&*before, &note(3, 200, ""), &note(4, 201, ""), &note(5, 202, "")].concat()));
+    plan(130).exits(0).says(&["nothing later than that time", &says(1)]);
+    plan(119).exits(1).says(&["can't be proven", &moments[3].gtid]);
+    // Nothing comes behind it.
+    let last = [&note(3, 111, ""), &note(4, 121, ""), &note(4, 140, " all"), &note(5, 160, "")];
+    scene.came(Some(&(before.clone() + &last.map(String::as_str).concat())));
+    plan(150).exits(1).says(&["can't be proven", &moments[5].gtid]);
+    scene.came(None);
+    plan(70).exits(1).says(&["contradict one another"]);
+    scene.came(Some(&notes));
+    let (found, _) = scene.restored(&["--until", &shown(70)]);
+    assert_eq!(found, moments[2].sums);
+    let log = |since: i64, until: i64| {
+        scene.run(&["log", "repo/db", "--since", &shown(since), "--until", &shown(until)]).exits(0)
+    };
+    let ended = log(20, 70);
+    assert_eq!(ended.out.lines().count(), 2, "{}", ended.out);
+    assert!(ended.out.contains(&moments[1].gtid) && ended.out.contains(&moments[2].gtid), "{}", ended.out);
+    ended.says(&[&says(1)]);
+    let ended = log(-2_000_000, -10).exits(0);
+    assert!(ended.out.is_empty(), "{}", ended.out);
+    ended.says(&[&says(3), "was between"]);
+    let json = scene.run(&["log", "repo/db", "--gtid", &moments[3].gtid, "--json"]).exits(0).out;
+    assert!(json.contains(&format!("\"ended\":[\"{}\",\"{}\"]", shown(100), shown(111))), "{json}");
+}
+
+/// What an archive in pieces says. Here the clocks are real: nothing ends years after it came.
+#[test]
+fn pieces_know_when_they_came() {
+    let mut play = Play::new(SEALED, &[]);
+    play.does(&[
+        pieces::TABLE,
+        "SET timestamp = 2145916800",
+        "INSERT INTO app.t (v) VALUES ('of the future')",
+    ]);
+    play.once().exits(0);
+    let gtid = play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+    let ended = play.reads("log NAME --since 2037-06-01").exits(0);
+    assert!(ended.out.is_empty(), "{}", ended.out);
+    ended.says(&[&format!("{gtid} says that it ended at 203")]);
+    let shown = play.reads("log NAME --since 2020-01-01").exits(0);
+    assert!(shown.out.contains(&gtid) && !shown.err.contains("says that"), "{}{}", shown.out, shown.err);
+}
