@@ -145,6 +145,9 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     let each = |state| METHODS.iter().map(move |method| Row { state, method, rounds: Vec::new() });
     let mut table: Vec<Row> = [State::Idle, State::Load].into_iter().flat_map(each).collect();
     table.retain(wanted);
+    if table.is_empty() {
+        bail!("no method has all of the words of --only");
+    }
     for _ in 0..rounds {
         for row in &mut table {
             row.rounds.push(bench.round(row.state, row.method)?);
