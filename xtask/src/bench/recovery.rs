@@ -273,8 +273,9 @@ fn client(socket: &Path) -> Result<Command> {
     Ok(command)
 }
 
+/// Asks a server. The client does not divide what it sends: a procedure has statements in it.
 fn query(socket: &Path, sql: &str) -> Result<String> {
-    let output = client(socket)?.args(["-e", sql]).output()?;
+    let output = client(socket)?.args(["--delimiter=//", "-e", sql]).output()?;
     ensure!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
