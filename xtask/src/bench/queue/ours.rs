@@ -68,8 +68,8 @@ pub(super) static METHODS: [Method; 25] = [
     synced("UPDATE of InnoDB and COMMIT, synced: the floor", "update", None),
     synced("take, UPDATE of InnoDB and COMMIT, all synced", "takeupdate", TRANSACTIONAL),
     method("InnoDB, SKIP LOCKED + DELETE", "skip", None),
-    synced("the same, synced", "skip", None),
-    Method { snapshot: true, ..method("the same, not synced, a snapshot held open", "skip", None) },
+    synced("InnoDB, SKIP LOCKED + DELETE, synced", "skip", None),
+    Method { snapshot: true, ..method("InnoDB, SKIP LOCKED + DELETE, a snapshot held open", "skip", None) },
 ];
 
 impl Method {
