@@ -64,7 +64,8 @@ const HELP: &str = "cargo xtask CHORE
               [--leases N]
                                   ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED; WORD: part of a method's name.
                                   --peers: also PGMQ's and River's statements on PostgreSQL, RabbitMQ and NATS, all durable.
-                                  --later, --keys, --leases: what taking costs with so many rows due later, keys, leases out
+                                  --backlog, --later, --keys, --leases: what taking costs with so many rows waiting, rows due
+                                  later, keys, leases out. --binlog: the server has a binary log that is synced, too
   bench recovery [--server NAME] [--size GiB] [--only WORD,...] | --store s3://BUCKET/PREFIX
                                   what an archive costs, how fast a log is replayed, one table and the first row of a
                                   generation of 16 GiB (archive, replay, table, mount); or backups to a store

@@ -7,7 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -17,9 +17,9 @@ use crate::error::io;
 const PLACE_BYTES: usize = size_of::<Place>();
 /// The least and the most bytes of a piece that are read at once.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
-/// How many records in memory are brought together at once. The processor waits for many of them at a time
+/// So many bytes of records are brought together at once. The processor waits for many of them at a time
 /// then, and for one after the other while it merges.
-const GATHERED: usize = 1024;
+const GATHERED_BYTES: usize = 64 << 10;
 
 /// Where a record is in memory, and how its key begins: most keys differ there, and a comparison that looks
 /// at the records waits for memory.
@@ -102,20 +102,61 @@ fn start(key: &[u8]) -> u128 {
 
 /// Where sorted records come from.
 enum Origin {
-    Memory { places: std::vec::IntoIter<Place>, bytes: Vec<u8>, gathered: std::vec::IntoIter<Place> },
+    Memory(std::vec::IntoIter<Place>, Vec<u8>),
     File(BufReader<File>),
+}
+
+impl Origin {
+    /// Brings the next records together in `out`, and tells where they are there.
+    fn gather(&mut self, out: &mut Vec<u8>) -> std::io::Result<Vec<Place>> {
+        out.clear();
+        let mut gathered = Vec::new();
+        while out.len() < GATHERED_BYTES {
+            let at = out.len();
+            let place = match self {
+                Origin::Memory(places, bytes) => {
+                    let Some(place) = places.next() else { break };
+                    let record = bytes.get(place.at..place.at + place.len as usize);
+                    out.extend_from_slice(record.unwrap_or_default());
+                    Place { at, ..place }
+                }
+                Origin::File(from) => {
+                    if from.fill_buf()?.is_empty() {
+                        break;
+                    }
+                    let mut lens = [0; 8];
+                    from.read_exact(&mut lens)?;
+                    let [a, b, c, d, rest @ ..] = lens;
+                    let (key, len) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(rest));
+                    out.resize(at + len as usize, 0);
+                    from.read_exact(&mut out[at..])?;
+                    Place { start: start(&out[at..at + key.min(len) as usize]), at, key, len }
+                }
+            };
+            gathered.push(place);
+        }
+        Ok(gathered)
+    }
 }
 
 /// Sorted records, one after the other.
 pub(crate) struct Head {
     origin: Origin,
-    /// Records that were brought together, or one that was read.
+    /// Records that were brought together, and the places of those that come next.
     bytes: Vec<u8>,
-    /// Where the record is in it.
+    gathered: std::vec::IntoIter<Place>,
+    /// The place of the first of all.
     place: Place,
 }
 
 impl Head {
+    /// The first of the records; `None` if there are none.
+    fn new(origin: Origin) -> std::io::Result<Option<Head>> {
+        let (bytes, gathered) = (Vec::new(), Vec::new().into_iter());
+        let mut head = Head { origin, bytes, gathered, place: Place::default() };
+        Ok(head.advance()?.then_some(head))
+    }
+
     fn record(&self) -> &[u8] {
         self.bytes.get(self.place.at..self.place.at + self.place.len as usize).unwrap_or_default()
     }
@@ -126,48 +167,13 @@ impl Head {
 
     /// Goes on to the next record; says whether there is one.
     fn advance(&mut self) -> std::io::Result<bool> {
-        match &mut self.origin {
-            Origin::Memory { places, bytes, gathered } => {
-                let Some(place) =
-                    gathered.next().or_else(|| gather(places, bytes, gathered, &mut self.bytes))
-                else {
-                    return Ok(false);
-                };
-                self.place = place;
-            }
-            Origin::File(from) => {
-                if std::io::BufRead::fill_buf(from)?.is_empty() {
-                    return Ok(false);
-                }
-                let mut lens = [0; 8];
-                from.read_exact(&mut lens)?;
-                let [a, b, c, d, rest @ ..] = lens;
-                let (key, len) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(rest));
-                self.bytes.resize(len as usize, 0);
-                from.read_exact(&mut self.bytes)?;
-                let start = start(self.bytes.get(..key as usize).unwrap_or_default());
-                self.place = Place { start, at: 0, key, len };
-            }
+        if self.gathered.len() == 0 {
+            self.gathered = self.origin.gather(&mut self.bytes)?.into_iter();
         }
-        Ok(true)
+        let next = self.gathered.next();
+        self.place = next.unwrap_or_default();
+        Ok(next.is_some())
     }
-}
-
-/// Brings the next records together in `out`, and gives the first one.
-fn gather(
-    places: &mut std::vec::IntoIter<Place>,
-    bytes: &[u8],
-    gathered: &mut std::vec::IntoIter<Place>,
-    out: &mut Vec<u8>,
-) -> Option<Place> {
-    out.clear();
-    let moved = |place: Place| {
-        let at = out.len();
-        out.extend_from_slice(bytes.get(place.at..place.at + place.len as usize).unwrap_or_default());
-        Place { at, ..place }
-    };
-    *gathered = places.take(GATHERED).map(moved).collect::<Vec<_>>().into_iter();
-    gathered.next()
 }
 
 impl PartialEq for Head {
@@ -201,23 +207,19 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
-    /// Takes sorters that are sorted, with `room` bytes of memory for reading.
+    /// Takes sorters, each of which was sorted, with `room` bytes of memory for reading.
     pub(crate) fn merge(sorters: Vec<Sorter>, room: usize, folder: &Path) -> Result<Sorted, Error> {
         let pieces: usize = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
         let room = (room / pieces.max(1)).clamp(READ_BYTES.0, READ_BYTES.1);
         let mut heap = BinaryHeap::new();
         for Sorter { bytes, places, pieces, .. } in sorters {
-            let mut origins =
-                vec![Origin::Memory { places: places.into_iter(), bytes, gathered: Vec::new().into_iter() }];
+            let mut origins = vec![Origin::Memory(places.into_iter(), bytes)];
             for mut file in pieces {
                 file.seek(SeekFrom::Start(0)).map_err(io(folder))?;
                 origins.push(Origin::File(BufReader::with_capacity(room, file)));
             }
             for origin in origins {
-                let mut head = Head { origin, bytes: Vec::new(), place: Place::default() };
-                if head.advance().map_err(io(folder))? {
-                    heap.push(Reverse(head));
-                }
+                heap.extend(Head::new(origin).map_err(io(folder))?.map(Reverse));
             }
         }
         Ok(Sorted { heap, folder: folder.to_owned(), is_begun: false })
@@ -272,5 +274,26 @@ mod tests {
         assert!(found == expected && pieces > 10, "{pieces} pieces");
         assert_eq!(sorted(1 << 30, &[]), (Vec::new(), 0));
         assert_eq!(sorted(1, &[5, 4, 4]).0, [4, 4, 5]);
+    }
+
+    /// Long records must not be in memory twice.
+    #[test]
+    fn little_is_brought_together() {
+        let folder = tempfile::tempdir().unwrap();
+        for room in [1 << 30, 1] {
+            let mut sorter = Sorter::new(room, folder.path());
+            for key in 0..4_u8 {
+                sorter.push(&[key], |out| out.resize(out.len() + GATHERED_BYTES / 2, key)).unwrap();
+            }
+            let Sorter { bytes, places, pieces, .. } = sorter;
+            let mut origins = vec![Origin::Memory(places.into_iter(), bytes)];
+            for mut file in pieces {
+                file.seek(SeekFrom::Start(0)).unwrap();
+                origins.push(Origin::File(BufReader::new(file)));
+            }
+            let mut out = Vec::new();
+            let counts = origins.iter_mut().map(|origin| origin.gather(&mut out).unwrap().len());
+            assert_eq!(counts.collect::<Vec<_>>(), if room > 1 { vec![2] } else { vec![0, 1, 1, 1, 1] });
+        }
     }
 }

@@ -69,6 +69,8 @@ mod log;
 mod lvm;
 #[path = "main/mirror.rs"]
 mod mirror;
+#[path = "main/moment.rs"]
+mod moment;
 #[path = "main/mount.rs"]
 mod mount;
 #[path = "main/mount_large.rs"]

@@ -103,9 +103,7 @@ impl Bench {
     }
 
     fn remora(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.remora);
-        command.current_dir(self.folder.path()).args(words).arg("--quiet");
-        command
+        remora(&self.remora, self.folder.path(), words)
     }
 
     /// Our program, with the server that is measured.
@@ -271,6 +269,13 @@ fn client(socket: &Path) -> Result<Command> {
     let mut command = Command::new(sandbox::client().context("no client program")?);
     command.args(["--no-defaults", "-N", "-B", "-u", "root", "-S"]).arg(socket);
     Ok(command)
+}
+
+/// Our program, in a folder.
+fn remora(program: &Path, folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).args(words).arg("--quiet");
+    command
 }
 
 /// Asks a server. The client does not divide what it sends: a procedure has statements in it.

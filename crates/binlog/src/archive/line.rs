@@ -189,13 +189,16 @@ impl<'d> Line<'d> {
         let listed = listed(self.disk, &self.folder)?;
         let before = listed.iter().position(|file| file == keep).and_then(|at| listed.get(..at));
         let before = before.unwrap_or_default();
-        let log = |name: &String| name.strip_suffix(arrival::END).unwrap_or(name).to_owned();
         let is_lower = |name: &str| {
             let (own, keep) = (numbered(name), numbered(keep));
             own.zip(keep).is_some_and(|((own, number), (base, keep))| own == base && number < keep)
         };
         let names = self.disk.list(&self.folder)?.into_iter().filter_map(|name| name.into_string().ok());
-        Ok(names.filter(|name| before.contains(&log(name)) || is_lower(&log(name))).collect())
+        let is_older = |name: &String| {
+            let file = name.strip_suffix(arrival::END).unwrap_or(name);
+            before.iter().any(|it| it == file) || is_lower(file)
+        };
+        Ok(names.filter(is_older).collect())
     }
 
     /// Lets the line begin with this file. The index still names older ones: only who archives writes it.

@@ -156,7 +156,7 @@ impl Row {
         self.ends.iter().fold(hash(0, &self.bytes), |hash, &end| mix(hash ^ end as u64, SPREAD))
     }
 
-    /// Appends all of it to `out`, for [`Row::unpack`]. Nearly every length takes one byte.
+    /// Appends all of it to `out`, for [`Row::unpack`].
     pub fn pack(&self, out: &mut Vec<u8>) {
         append_number(self.ends.len() as u64, out);
         let mut start = 0;
@@ -186,36 +186,34 @@ impl Row {
     }
 }
 
-/// Appends a number, seven bits in a byte, the low ones first; the last byte is less than 128 (LEB128).
+/// Stands for a number that takes eight bytes more.
+const LONG: u8 = u8::MAX;
+
+/// Appends a number: one byte if it is small.
 #[inline]
-pub fn append_number(mut number: u64, out: &mut Vec<u8>) {
-    loop {
-        let [low, ..] = number.to_le_bytes();
-        if number < 0x80 {
-            return out.push(low);
+pub fn append_number(number: u64, out: &mut Vec<u8>) {
+    match u8::try_from(number) {
+        Ok(byte) if byte != LONG => out.push(byte),
+        _ => {
+            out.push(LONG);
+            out.extend_from_slice(&number.to_le_bytes());
         }
-        out.push(low | 0x80);
-        number >>= 7;
     }
 }
 
 /// Takes such a number from the beginning; `None` if there is none.
 #[inline]
 pub fn take_number(rest: &mut &[u8]) -> Option<u64> {
-    let (mut number, mut shift) = (0, 0);
-    loop {
-        let (&byte, behind) = rest.split_first()?;
-        *rest = behind;
-        let bits = u64::from(byte & 0x7F);
-        if shift > 63 || bits << shift >> shift != bits {
-            return None;
-        }
-        number |= bits << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-        shift += 7;
-    }
+    let (&first, mut behind) = rest.split_first()?;
+    let number = if first == LONG {
+        let (bytes, more) = behind.split_first_chunk()?;
+        behind = more;
+        u64::from_le_bytes(*bytes)
+    } else {
+        first.into()
+    };
+    *rest = behind;
+    Some(number)
 }
 
 #[cfg(test)]
@@ -239,16 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_and_too_great_ones_are_none() {
-        for number in (0..64).flat_map(|bits| [1_u64 << bits, (1 << bits) - 1, u64::MAX >> bits]) {
+    fn numbers_come_back_and_small_ones_take_a_byte() {
+        for number in (0..300).chain((8..64).flat_map(|bits| [1_u64 << bits, u64::MAX >> bits])) {
             let mut bytes = Vec::new();
             append_number(number, &mut bytes);
-            assert_eq!(bytes.len(), (64 - number.leading_zeros()).div_ceil(7).max(1) as usize);
+            assert_eq!(bytes.len(), if number < 255 { 1 } else { 9 });
             let mut rest = bytes.as_slice();
             assert_eq!((take_number(&mut rest), rest.len()), (Some(number), 0));
             assert_eq!(take_number(&mut &bytes[..bytes.len() - 1]), None);
         }
-        assert_eq!(take_number(&mut &[&[0xFF; 9][..], &[2]].concat()[..]), None);
-        assert_eq!(take_number(&mut &[0x80; 20][..]), None);
     }
 }

@@ -81,21 +81,28 @@ pub(crate) fn of_pieces(pieces: &Arc<Pieces>, line: Option<u32>, found: &mut Fou
             None => format!("{} has no line that can be read", pieces.shown()),
         }));
     };
+    let first = found.files.len();
     for file in &own.files {
-        let arrivals = Arrivals::new(pieces.arrivals(file), found.files.last().map(LogFile::arrivals));
+        let arrivals = Arrivals::new(pieces.arrivals(file), before(found, first));
         found.files.push(LogFile::in_pieces(pieces, (own.number, file), arrivals));
     }
     Ok(own.number)
 }
 
+/// When the file before the next one came, if that is of the same line, whose first file has this place.
+fn before(found: &Found, first: usize) -> Option<&Arrivals> {
+    found.files.get(first..).and_then(<[LogFile]>::last).map(LogFile::arrivals)
+}
+
 /// The files of a line of an archive.
 fn of_line(line: &Path, found: &mut Found) -> Result<()> {
+    let first = found.files.len();
     for name in binlog::archive::files(&RealDisk, line).with_context(|| shown::path(line))? {
         let path = line.join(&name);
         if path.is_file() {
             let arrivals =
                 binlog::archive::arrivals(&RealDisk, line, &name).with_context(|| shown::path(line))?;
-            let arrivals = Arrivals::new(arrivals, found.files.last().map(LogFile::arrivals));
+            let arrivals = Arrivals::new(arrivals, before(found, first));
             found.files.push(LogFile::archived(path, arrivals));
         } else {
             found.missing.push(format!("{} is archived, but not there", shown::path(&path)));

@@ -264,7 +264,8 @@ impl Scan<'_> {
     /// what is before one that is not later isn't either: the log has them in the order of their commits.
     fn time(&mut self, whole: &Transaction, until: i64) -> Result<()> {
         let is_by = whole.ended.is_by(until);
-        let is_in = is_by.unwrap_or(self.chosen.is_none() || self.doubt.is_some());
+        let is_behind = self.chosen.is_some() && self.doubt.is_none();
+        let is_in = !is_behind && is_by != Some(false);
         if is_in != (whole.time <= until) {
             self.judged.add(&self.name(whole), whole.time, whole.ended);
         }

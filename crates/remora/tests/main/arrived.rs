@@ -1,13 +1,13 @@
 //! When a log came to its archive: it is noted, and transactions that say another time go by it.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::Command;
 
 use sandbox::Product;
 
+use crate::moment::Scene;
 use crate::pieces::{self, Play, SEALED};
-use crate::support::{Running, remora, until};
-use crate::until::Scene;
+use crate::support::until;
 
 /// When the times of the transactions begin, which say them themselves.
 const ZERO: i64 = 1_900_000_000;
@@ -23,10 +23,7 @@ fn an_archiver_notes_when_bytes_came_and_when_there_was_nothing_more() {
         scene.session.value("SELECT UNIX_TIMESTAMP()").unwrap().unwrap().parse::<i64>().unwrap()
     };
     let began = clock(&mut scene);
-    let mut command = remora(scene.folder.path());
-    command.args(["binlog", "repo/db", "--no-defaults", "-u", "root", "-S"]).arg(scene.server.socket());
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = Running::new(command.spawn().unwrap());
+    let mut running = scene.archiver();
     running.until_says("caught up");
     let place =
         |scene: &mut Scene| -> u64 { scene.moment().position.rsplit_once(':').unwrap().1.parse().unwrap() };
@@ -102,6 +99,12 @@ fn until_time_outlier() {
     assert_eq!(ended.out.lines().count(), 2, "{}", ended.out);
     assert!(ended.out.contains(&moments[1].gtid) && ended.out.contains(&moments[2].gtid), "{}", ended.out);
     ended.says(&[&says(1)]);
+    // What is known of one archive says nothing of another one.
+    let copy = ["-r", "repo/db", "repo/other"];
+    assert!(Command::new("cp").args(copy).current_dir(scene.folder.path()).status().unwrap().success());
+    fs::remove_file(scene.folder.path().join("repo/other/log/000001/binlog.000001.arrived")).unwrap();
+    let both = ["log", "repo/db", "repo/other", "--since", &shown(20), "--until", &shown(70)];
+    assert_eq!(scene.run(&both).exits(0).out.lines().count(), 3);
     let ended = log(-2_000_000, -10).exits(0);
     assert!(ended.out.is_empty(), "{}", ended.out);
     ended.says(&[&says(3), "was between"]);

@@ -8,10 +8,10 @@ use std::process::Command;
 use sandbox::{Product, Sandbox};
 use server::Session;
 
+use crate::moment::{Scene, on_mariadb};
 use crate::mount::is_possible;
 use crate::reverse::VALUES;
 use crate::support::{Ended, tell};
-use crate::until::{Scene, on_mariadb};
 
 const ROWS: [&str; 2] = ["--binlog-format=ROW", "--binlog-row-metadata=FULL"];
 const COMPRESSED: [&str; 2] = ["--log-bin-compress=1", "--log-bin-compress-min-len=10"];

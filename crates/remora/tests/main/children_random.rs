@@ -6,9 +6,9 @@
 use sandbox::Product;
 
 use crate::children::{Children, scene};
+use crate::moment::Scene;
 use crate::story::Chance;
 use crate::support::tell;
-use crate::until::Scene;
 
 const TABLES: u64 = 5;
 const ROWS: u64 = 12;

@@ -1,12 +1,12 @@
 //! A transaction of more than 4 GiB: what is in its file has positions of more than 32 bits.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use sandbox::Product;
 
-use crate::support::{Ended, Running, connect, remora, skipped, until};
-use crate::until::Scene;
+use crate::moment::Scene;
+use crate::support::{Ended, connect, skipped, until};
 
 /// Where positions of 32 bits begin anew.
 const AROUND: u64 = 1 << 32;
@@ -28,10 +28,7 @@ fn huge_group() {
         "INSERT INTO app.big SELECT seq, REPEAT(CHAR(seq), 1 << 20) FROM seq_1_to_100",
     ]);
     scene.backup();
-    let mut command = remora(scene.folder.path());
-    command.args(["binlog", "repo/db", "--no-defaults", "-u", "root", "-S"]).arg(scene.server.socket());
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = Running::new(command.spawn().unwrap());
+    let mut running = scene.archiver();
     running.until_says("caught up");
     // A second transaction gets its place in the same file: the server commits both together.
     scene.does(&[

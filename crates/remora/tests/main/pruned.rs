@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::until::{Scene, on_mariadb};
+use crate::moment::{Scene, on_mariadb};
 
 /// The names of the files of the archive's line. Each has its notes beside it, and there are no others.
 fn files(scene: &Scene) -> Vec<String> {

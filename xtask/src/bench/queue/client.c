@@ -7,26 +7,13 @@
   the queue, in the database bench.
   Prints messages, seconds and, for "handoff", microseconds at the median and at 99 of 100.
 */
+#include "clients.h"
 #include <mariadb/mysql.h>
-#include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char *socket_path, *table, *mode;
-static double seconds;
-static long wanted;
-static long had;
-static pthread_barrier_t start;
-
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec + t.tv_nsec * 1e-9;
-}
 
 static void fail(MYSQL *link, const char *sql)
 {
@@ -274,14 +261,6 @@ int main(int argc, char **argv)
   mysql_library_init(0, NULL, NULL);
   if (!strcmp(mode, "handoff"))
     return handoff();
-  pthread_t threads[connections];
-  pthread_barrier_init(&start, NULL, connections + 1);
-  for (int i = 0; i < connections; i++)
-    pthread_create(&threads[i], NULL, worker, NULL);
-  pthread_barrier_wait(&start);
-  const double began = now();
-  for (int i = 0; i < connections; i++)
-    pthread_join(threads[i], NULL);
-  printf("%ld %.6f\n", had, now() - began);
+  run_all(connections, worker);
   return 0;
 }

@@ -7,32 +7,19 @@
   many ahead, and acknowledges BATCH messages with one acknowledgement, which the server does not answer. Ends when the time is
   over or all connections together had COUNT messages. Prints messages and seconds.
 */
+#include "clients.h"
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <amqp_tcp_socket.h>
-#include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 
 #define BODY 80
 #define BATCH_MAX 1000
 
 static int port, takes, batch;
-static double seconds;
-static long wanted;
-static long had;
-static pthread_barrier_t start;
-
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec + t.tv_nsec * 1e-9;
-}
 
 static void fail(const char *what)
 {
@@ -146,14 +133,6 @@ int main(int argc, char **argv)
   wanted = atol(argv[6]);
   if (batch < 1 || batch > BATCH_MAX)
     return 2;
-  pthread_t threads[connections];
-  pthread_barrier_init(&start, NULL, connections + 1);
-  for (int i = 0; i < connections; i++)
-    pthread_create(&threads[i], NULL, worker, NULL);
-  pthread_barrier_wait(&start);
-  const double began = now();
-  for (int i = 0; i < connections; i++)
-    pthread_join(threads[i], NULL);
-  printf("%ld %.6f\n", had, now() - began);
+  run_all(connections, worker);
   return 0;
 }

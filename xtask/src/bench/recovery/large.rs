@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use sandbox::{Installation, Sandbox, Settings};
 
-use super::{query, shown};
+use super::{query, remora, shown};
 use crate::bench::measure::{as_f64, middle};
 use crate::{places, run};
 
@@ -63,9 +63,7 @@ impl Large {
     }
 
     fn remora(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.remora);
-        command.current_dir(self.folder.path()).args(words).arg("--quiet");
-        command
+        remora(&self.remora, self.folder.path(), words)
     }
 
     /// Restores into a new folder. Returns the seconds, and the bytes that it says were fetched.
@@ -79,10 +77,8 @@ impl Large {
         let output = command.args(more).stderr(Stdio::inherit()).output()?;
         let seconds = began.elapsed().as_secs_f64();
         ensure!(output.status.success(), "remora restore failed");
-        let said = String::from_utf8(output.stdout)?;
-        let fetched = said
-            .rsplit_once("\"bytes_fetched\":")
-            .and_then(|(_, rest)| rest.split([',', '}']).next().and_then(|number| number.parse().ok()));
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let fetched = said["bytes_fetched"].as_u64();
         Ok((seconds, fetched))
     }
 

@@ -42,9 +42,7 @@ fn encrypted(product: Product, plugin: &Path) -> Scene {
 fn encrypted_with(product: Product, plugin: &Path, change: impl Fn(&Path) -> Vec<String>) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let mut first = server(product, &[], &[], None);
-    first.stop().unwrap();
-    super::page::copy(first.data(), &data);
+    super::page::fresh(product, &data);
     fs::write(data.join("keys.txt"), format!("1;{KEY}\n2;{KEY}{KEY}\n")).unwrap();
     let mut own = vec!["--plugin-load-add=file_key_management".to_owned()];
     own.push(format!("--file-key-management-filename={}", data.join("keys.txt").display()));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sandbox::{Product, Sandbox};
 use tempfile::TempDir;
 
-use super::page::copy;
+use super::page::fresh;
 use super::step::Behind;
 use super::{ENGINES, OPTIONS, Scene, Stops, server, servers, sound, under_load};
 use crate::ssh;
@@ -31,10 +31,8 @@ impl Outside {
         for name in ["system", "more", "undo", "aria", "tables", "linked"] {
             fs::create_dir(place(name)).unwrap();
         }
-        let mut first = server(product, &[], &[], None);
-        first.stop().unwrap();
         let data = place("data");
-        copy(first.data(), &data);
+        fresh(product, &data);
         for entry in fs::read_dir(&data).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let to = match &*name {
@@ -392,40 +390,12 @@ fn a_replay_makes_no_table_outside() {
     assert_eq!(connect(back.socket()).value("SELECT COUNT(*) FROM app.later").unwrap().unwrap(), "2");
 }
 
-/// A server writes a redo log in /dev/shm through its memory, several threads at once, and not in blocks.
-#[test]
-fn a_redo_log_in_memory_is_followed() {
-    for product in servers() {
-        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return println!("there is no /dev/shm") };
-        let folder = tempfile::Builder::new().prefix("remora-outside-").tempdir().unwrap();
-        let data = folder.path().join("data");
-        let mut first = server(product, &[], &[], None);
-        first.stop().unwrap();
-        copy(first.data(), &data);
-        let (log, now) = (data.join("ib_logfile0"), memory.path().join("ib_logfile0"));
-        fs::copy(&log, now).unwrap();
-        // What is left in the data folder is no part of it.
-        fs::write(&log, "old").unwrap();
-        let place = format!("--innodb-log-group-home-dir={}", memory.path().display());
-        let options: Vec<&str> = OPTIONS.into_iter().chain([&*place]).collect();
-        let server = server(product, &options, &[], Some(data));
-        let errors = fs::read_to_string(server.folder().join("error.log")).unwrap();
-        assert!(errors.contains("(memory-mapped)"), "{errors}");
-        let scene = Scene::of(product, server, Vec::new());
-        scene.fill(20_000);
-        under_load(&scene, |_| drop(scene.backup(&["--way", "copy", "--rate", "30M"]).exits(0)));
-        scene.is_exact();
-    }
-}
-
 /// A database on a file system of its own.
 #[test]
 fn what_is_on_another_file_system_is_in_the_copy() {
     let Some(volume) = Volume::new("btrfs") else { return };
     let data = volume.top().join("data");
-    let mut first = server(Product::MariaDb1011, &[], &[], None);
-    first.stop().unwrap();
-    copy(first.data(), &data);
+    fresh(Product::MariaDb1011, &data);
     let made = Command::new("btrfs").args(["--quiet", "subvolume", "create"]).arg(data.join("far")).status();
     assert!(made.unwrap().success());
     let server = server(Product::MariaDb1011, &OPTIONS, &[], Some(data));
@@ -445,9 +415,7 @@ fn files_that_would_have_one_name_are_refused() {
     for name in ["one", "two"] {
         fs::create_dir(place(name)).unwrap();
     }
-    let mut first = server(Product::MariaDb1011, &[], &[], None);
-    first.stop().unwrap();
-    copy(first.data(), &place("data"));
+    fresh(Product::MariaDb1011, &place("data"));
     fs::rename(place("data/ibdata1"), place("one/ibdata1")).unwrap();
     let folder = folder.path().display();
     let files =

@@ -6,14 +6,21 @@ use std::sync::atomic::AtomicBool;
 
 use sandbox::{Product, Sandbox};
 
-use super::{OPTIONS, Scene, Stops, server, under_load, write};
+use super::{OPTIONS, Scene, Stops, server, servers, under_load, write};
 use crate::ssh;
-use crate::support::{Ended, connect, remora, tell, until};
+use crate::support::{Ended, connect, remora, skipped, tell, until};
 
 /// Copies a data folder of a server that has ended.
 pub(super) fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(copied.success());
+}
+
+/// Makes the data folder of a server that has ended, with nothing in it.
+pub(super) fn fresh(product: Product, data: &Path) {
+    let mut server = server(product, &[], &[], None);
+    server.stop().unwrap();
+    copy(server.data(), data);
 }
 
 /// A server with InnoDB's files made anew, with pages of this size.
@@ -108,7 +115,7 @@ fn log_of(scene: &Scene) -> (u64, u64) {
 
 #[test]
 fn a_small_log_that_comes_round_while_it_is_copied_is_copied_whole() {
-    for product in super::servers() {
+    for product in servers() {
         let scene = Scene::new(product, &["--innodb-log-file-size=8M"]);
         scene.fill(20_000);
         let mut running = scene.begin(&["--rate", "8M"]);
@@ -145,22 +152,42 @@ fn a_small_log_that_comes_round_while_it_is_copied_is_copied_whole() {
     }
 }
 
+/// A server with its redo log in this folder, which was copied while it worked.
+fn log_in(product: Product, place: &Path) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fresh(product, &data);
+    std::fs::copy(data.join("ib_logfile0"), place.join("ib_logfile0")).unwrap();
+    std::fs::remove_file(data.join("ib_logfile0")).unwrap();
+    let elsewhere = format!("--innodb-log-group-home-dir={}", place.display());
+    let server = server(product, &[&OPTIONS[..], &[&elsewhere]].concat(), &[], Some(data));
+    let scene = Scene { data: Some(folder), ..Scene::of(product, server, Vec::new()) };
+    scene.fill(2000);
+    under_load(&scene, |_| drop(scene.backup(&["--way", "copy", "--rate", "30M"]).exits(0)));
+    scene
+}
+
 #[test]
 fn a_redo_log_in_another_folder_comes_into_the_data_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let (product, data) = (Product::MariaDb1011, folder.path().join("data"));
-    let mut first = server(product, &[], &[], None);
-    first.stop().unwrap();
-    copy(first.data(), &data);
-    std::fs::rename(data.join("ib_logfile0"), folder.path().join("ib_logfile0")).unwrap();
-    let elsewhere = format!("--innodb-log-group-home-dir={}", folder.path().display());
-    let server = server(product, &[&OPTIONS[..], &[&elsewhere]].concat(), &[], Some(data));
-    let scene = Scene::of(product, server, Vec::new());
-    scene.fill(2000);
-    under_load(&scene, |_| drop(scene.backup(&[]).exits(0)));
+    let scene = log_in(Product::MariaDb1011, folder.path());
     let said = scene.run(&["restore", "repo", "--to", "told"]).exits(0);
     said.says(&["innodb_log_group_home_dir", &folder.path().display().to_string()]);
     scene.is_exact();
+}
+
+/// A server writes a redo log in /dev/shm through its memory, several threads at once, and not in blocks.
+#[test]
+fn a_redo_log_in_memory_is_followed() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return skipped("hot::page::a_redo_log_in_memory_is_followed", "there is no /dev/shm");
+    };
+    for product in servers() {
+        let scene = log_in(product, memory.path());
+        let errors = std::fs::read_to_string(scene.server.error_log()).unwrap();
+        assert!(errors.contains("(memory-mapped)"), "{errors}");
+        scene.is_exact();
+    }
 }
 
 /// A write that the disk has lost: the page is whole, and old.

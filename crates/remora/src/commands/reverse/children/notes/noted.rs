@@ -14,6 +14,7 @@ pub(super) const ASKED: &str = "remora_asked";
 /// The beginnings of the names of tables with how rows were, and with what was done.
 pub(super) const BEFORE: &str = "before";
 pub(super) const OUT: &str = "out";
+
 /// A table of the notes.
 pub(super) struct Noted {
     pub(super) name: TableName,
