@@ -87,6 +87,11 @@ fn until_time_outlier() {
     let last = [&note(3, 111, ""), &note(4, 121, ""), &note(4, 140, " all"), &note(5, 160, "")];
     scene.came(Some(&(before.clone() + &last.map(String::as_str).concat())));
     plan(150).exits(1).says(&["can't be proven", &moments[5].gtid]);
+    // What comes behind the next one is not replayed, so nothing is said of it.
+    let early = [note(0, -4, ""), note(1, -4, ""), note(2, 61, ""), note(2, 100, " all"), note(5, 122, "")];
+    scene.came(Some(&early.concat()));
+    let ended = plan(-3).exits(0).says(&[&next(0)]);
+    assert!(!ended.err.contains(&says(1)), "{}", ended.err);
     scene.came(None);
     plan(70).exits(1).says(&["contradict one another"]);
     scene.came(Some(&notes));
