@@ -52,7 +52,7 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     let only: Option<Vec<&str>> = super::value(arguments, "--only").map(|words| words.split(',').collect());
     let all = WRITING.iter().chain(&LARGE);
     if let Some(word) = only.iter().flatten().find(|word| !all.clone().any(|known| known == *word)) {
-        bail!("--only {word}: there are {}", all.copied().collect::<Vec<_>>().join(", "));
+        bail!("--only {word}: it takes words out of {}", all.copied().collect::<Vec<_>>().join(", "));
     }
     let wants = |word: &str| only.as_ref().is_none_or(|only| only.contains(&word));
     if WRITING.into_iter().any(wants) {

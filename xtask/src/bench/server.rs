@@ -140,14 +140,14 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
         let name = format!("{:?} {}", row.state, row.method.name).to_lowercase();
         only.split(',').all(|word| name.contains(&word.to_lowercase()))
     };
-    let bench = Bench::start(rows)?;
-    println!("{}", bench.describe()?);
     let each = |state| METHODS.iter().map(move |method| Row { state, method, rounds: Vec::new() });
     let mut table: Vec<Row> = [State::Idle, State::Load].into_iter().flat_map(each).collect();
     table.retain(wanted);
     if table.is_empty() {
         bail!("no method has all of the words of --only");
     }
+    let bench = Bench::start(rows)?;
+    println!("{}", bench.describe()?);
     for _ in 0..rounds {
         for row in &mut table {
             row.rounds.push(bench.round(row.state, row.method)?);

@@ -77,8 +77,9 @@ impl Large {
         let output = command.args(more).stderr(Stdio::inherit()).output()?;
         let seconds = began.elapsed().as_secs_f64();
         ensure!(output.status.success(), "remora restore failed");
-        let said: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        let fetched = said["bytes_fetched"].as_u64();
+        let said = String::from_utf8(output.stdout)?;
+        let summary: serde_json::Value = serde_json::from_str(said.lines().next_back().unwrap_or_default())?;
+        let fetched = summary["bytes_fetched"].as_u64();
         Ok((seconds, fetched))
     }
 
