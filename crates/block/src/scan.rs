@@ -29,7 +29,24 @@ struct Expected {
     visit: Visit,
 }
 
-/// Reads chunks of a local volume, in order, one ahead.
+impl Expected {
+    fn read(self, source: &dyn Source, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+        if self.hole {
+            return Ok(Seen::Hole);
+        }
+        buffer.resize(CHUNK, 0);
+        buffer.get_mut(self.bytes..).unwrap_or_default().fill(0);
+        for part in self.parts {
+            let at = self.start + part.start as u64;
+            read_exact_at(source, at, buffer.get_mut(part).unwrap_or_default())?;
+        }
+        self.visit.end(source);
+        Ok(self.blocks.map_or(Seen::Whole, Seen::Blocks))
+    }
+}
+
+/// Reads chunks of a local volume, in order, two at a time: while one waits for the disk, the pages of the
+/// other are checked.
 pub struct Scan {
     source: Box<dyn Source>,
     /// There is no data before this byte, counting from `asked`.
@@ -37,13 +54,22 @@ pub struct Scan {
     /// The place for which data was last searched.
     asked: u64,
     expected: VecDeque<Expected>,
+    /// What was found in the next chunk, if it was read together with the one before it; its bytes are in
+    /// `spare`.
+    second: Option<io::Result<Seen>>,
+    spare: Vec<u8>,
 }
 
 impl Scan {
+    /// How many chunks are announced before the first of them is read: the two that are read together, and
+    /// the one behind them.
+    pub const AHEAD: u64 = 2;
+
     /// Reads from the beginning.
     #[must_use]
     pub fn new(source: Box<dyn Source>) -> Scan {
-        Scan { source, data_from: 0, asked: 0, expected: VecDeque::new() }
+        let expected = VecDeque::new();
+        Scan { source, data_from: 0, asked: 0, expected, second: None, spare: Vec::new() }
     }
 
     /// Whether a chunk lies completely in a hole.
@@ -74,10 +100,10 @@ impl Feed for Scan {
         self.source.is_written_to()
     }
 
-    /// Looks up which pages of a chunk are cached before the previous chunk is read: the read-ahead of that
-    /// one would otherwise look like the pages of others.
+    /// Which pages of a chunk are cached is looked up before the chunks in front of it are read: the read-ahead
+    /// of those would otherwise look like the pages of others.
     fn ahead(&self) -> u64 {
-        1
+        Scan::AHEAD
     }
 
     fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
@@ -97,20 +123,26 @@ impl Feed for Scan {
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+        if let Some(found) = self.second.take() {
+            std::mem::swap(buffer, &mut self.spare);
+            return found;
+        }
         let unasked = || io::Error::other("read before it was announced");
-        let Expected { start, bytes, hole, parts, blocks, visit } =
-            self.expected.pop_front().ok_or_else(unasked)?;
-        if hole {
-            return Ok(Seen::Hole);
-        }
-        buffer.resize(CHUNK, 0);
-        buffer.get_mut(bytes..).unwrap_or_default().fill(0);
-        for part in parts {
-            let at = start + part.start as u64;
-            read_exact_at(&*self.source, at, buffer.get_mut(part).unwrap_or_default())?;
-        }
-        visit.end(&*self.source);
-        Ok(blocks.map_or(Seen::Whole, Seen::Blocks))
+        let first = self.expected.pop_front().ok_or_else(unasked)?;
+        // Not the last one that was announced: what follows it was not looked up.
+        let second = match self.expected.front() {
+            Some(next) if self.expected.len() > 1 && !next.hole => self.expected.pop_front(),
+            _ => None,
+        };
+        let (source, spare) = (&*self.source, &mut self.spare);
+        let (found, second) = std::thread::scope(|scope| {
+            let second = second.map(|second| scope.spawn(move || second.read(source, spare)));
+            let found = first.read(source, buffer);
+            let ended = || Err(io::Error::other("a thread ended early"));
+            (found, second.map(|second| second.join().unwrap_or_else(|_| ended())))
+        });
+        self.second = second;
+        found
     }
 }
 

@@ -27,6 +27,8 @@ mod model;
 mod pages;
 #[path = "main/real.rs"]
 mod real;
+#[path = "main/scan.rs"]
+mod scan;
 #[path = "main/sealed.rs"]
 mod sealed;
 #[path = "main/suite.rs"]

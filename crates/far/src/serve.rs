@@ -140,10 +140,10 @@ struct Session<'a> {
 impl Session<'_> {
     fn work(&mut self, requests: &Receiver<Request>, answers: &Sender<Answer>) {
         loop {
-            // If two chunks are announced the second has been examined, and the first can be read.
-            let request = match self.pending.len() {
+            // What can be announced before a chunk is read is announced: it is looked at before.
+            let request = match self.pending.len() as u64 {
                 0 => requests.recv().ok(),
-                1 => requests.try_recv().ok(),
+                1..=Scan::AHEAD => requests.try_recv().ok(),
                 _ => None,
             };
             let answer = match request {
