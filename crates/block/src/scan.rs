@@ -100,8 +100,8 @@ impl Feed for Scan {
         self.source.is_written_to()
     }
 
-    /// Which pages of a chunk are cached is looked up before the chunks in front of it are read: the read-ahead
-    /// of those would otherwise look like the pages of others.
+    /// Which pages of a chunk are cached is looked up before the chunks in front of it are read: the
+    /// read-ahead of those would otherwise look like the pages of others.
     fn ahead(&self) -> u64 {
         Scan::AHEAD
     }

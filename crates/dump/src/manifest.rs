@@ -180,6 +180,11 @@ impl TableEntry {
         self.data && self.earlier.is_none()
     }
 
+    /// Bytes of text of all its chunks.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.text_bytes).sum()
+    }
+
     /// Sets its chunks, given in any order.
     pub(crate) fn set_chunks(&mut self, mut chunks: Vec<Chunk>) {
         chunks.sort_by_key(|chunk| chunk.number);

@@ -87,7 +87,7 @@ fn tables<'a>(parts: &[Part<'a>]) -> BTreeMap<&'a TableName, (Tally, AtomicUsize
     let mut tables = BTreeMap::new();
     for part in parts {
         let name = &part.entry.table.name;
-        let bytes = part.entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
+        let bytes = part.entry.text_bytes();
         let table = tables.entry(name).or_insert_with(|| (Tally::new(name, bytes), AtomicUsize::new(0)));
         *table.1.get_mut() += 1;
     }

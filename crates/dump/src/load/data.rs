@@ -95,8 +95,7 @@ impl Load<'_> {
             follow.finish(self.world, &mut self.manifest)?;
         }
         self.proven = proven;
-        self.summary.text_bytes =
-            self.manifest.tables.iter().flat_map(|entry| &entry.chunks).map(|chunk| chunk.text_bytes).sum();
+        self.summary.text_bytes = self.manifest.tables.iter().map(TableEntry::text_bytes).sum();
         Ok(())
     }
 }
@@ -105,9 +104,8 @@ impl Feed<'_> {
     /// Hands on all that is left of a complete dump, largest tables first.
     fn everything(&self) -> Result<(), Error> {
         let tables = &self.load.manifest.tables;
-        let bytes = |entry: &TableEntry| entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>();
         let mut order: Vec<usize> = (0..tables.len()).collect();
-        order.sort_by_key(|at| std::cmp::Reverse(bytes(&tables[*at])));
+        order.sort_by_key(|at| std::cmp::Reverse(tables[*at].text_bytes()));
         let is_small = |at: &usize| {
             let is_within = |chunk: &Chunk| chunk.within.is_some();
             tables[*at].table.is_transactional()
@@ -393,6 +391,6 @@ impl Shared<'_> {
     }
 }
 
-fn tally(entry: &TableEntry) -> Tally {
-    Tally::new(&entry.table.name, entry.chunks.iter().map(|chunk| chunk.text_bytes).sum())
+pub(super) fn tally(entry: &TableEntry) -> Tally {
+    Tally::new(&entry.table.name, entry.text_bytes())
 }

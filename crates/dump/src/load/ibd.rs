@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -12,19 +13,20 @@ use physical::{Table, write};
 use rows::{Dialect, Nulls, Rewriter, Texts};
 use server::Session;
 
-use super::Load;
-use super::data::AGAIN;
-use super::object::{build, defer};
+use super::data::{AGAIN, tally};
+use super::object::{build, defer, set_counter};
+use super::{Load, connect};
 use crate::manifest::TableEntry;
+use crate::parallel::each;
 use crate::{Error, Format, value};
-use progress::count;
+use progress::{Progress, count};
 
 /// For tables with less text the statements around a file cost more than it saves.
 const FROM_BYTES: u64 = 8 << 20;
 /// Bytes of text that a thread gets at once, and how many such pieces wait.
 const PIECE_BYTES: usize = 4 << 20;
 const PIECES: usize = 2;
-/// How many bytes of rows and index entries are in memory while they are sorted.
+/// How many bytes of rows and index entries of all tables are in memory while they are sorted.
 const MEMORY: usize = 384 << 20;
 /// The chunk number in the ledger's line of a table whose file is written. Without lines of its chunks the
 /// table may have rows or not, and is emptied.
@@ -35,36 +37,93 @@ enum Filled {
     Whole,
     /// It is as before; the reason.
     Refused(String),
-    /// It is as before, and so it will be with every table; the reason.
-    Useless(String),
+}
+
+/// How a table gets its file.
+#[derive(Clone, Copy)]
+struct Means<'a> {
+    threads: usize,
+    /// How many bytes of rows and index entries are in memory while they are sorted.
+    memory: usize,
+    /// The folder for what does not fit.
+    folder: &'a Path,
+    /// Hears what is done with this table alone.
+    progress: &'a dyn Progress,
+}
+
+/// Of several tables at once. What is done with each would only take turns in what is shown.
+struct Together<'a>(&'a dyn Progress);
+
+impl Progress for Together<'_> {
+    fn phase(&self, _: &str, _: Option<u64>) {}
+    fn read(&self, _: u64) {}
+    fn done(&self, _: u64, _: u64) {}
+    fn note(&self, text: &str) {
+        self.0.note(text);
+    }
+    fn warn(&self, text: &str) {
+        self.0.warn(text);
+    }
 }
 
 impl Load<'_> {
-    /// Loads the large tables that are not loaded yet, if the server and the tables allow it.
+    /// Loads the large tables that are not loaded yet, if the server and the tables allow it. The server
+    /// imports and checks a table with one processor, so several are filled at once.
     pub(super) fn fill(&self, session: &mut Session) -> Result<(), Error> {
         let done = self.ledger.read(session)?;
-        let (mut physical, mut is_tried) = (self.request.physical, false);
+        let mut large = Vec::new();
         for entry in &self.manifest.tables {
             // This comes first, also when no more files are written.
-            let is_empty = self.empty_again(session, entry, &done)?;
-            if !is_empty || !physical || !is_large(entry) {
-                continue;
+            if self.empty_again(session, entry, &done)? && self.request.physical && is_large(entry) {
+                large.push(entry);
             }
-            let name = &entry.table.name;
-            match self.table(session, entry, &mut is_tried)? {
-                Filled::Whole => {
-                    let lines: Vec<_> =
-                        entry.chunks.iter().map(|chunk| (entry.place, i64::from(chunk.number))).collect();
-                    self.ledger.add_all(session, &lines)?;
-                }
-                Filled::Useless(why) => {
-                    self.world.progress.note(&format!("all rows go to the server: {why}"));
-                    physical = false;
-                }
-                Filled::Refused(why) => {
-                    self.world.progress.note(&format!("the rows of {name} go to the server: {why}"));
-                }
+        }
+        large.retain(|entry| {
+            let is_plain = self.manifest.data_format == Format::Tsv
+                && entry.version != value::PLAIN_VERSION
+                && !entry.history;
+            if !is_plain {
+                self.refused(entry, "its lines are not those of LOAD DATA, or have a history");
             }
+            is_plain
+        });
+        let Some(first) = large.first() else { return Ok(()) };
+        let (folder, progress) = (std::env::temp_dir(), &*self.world.progress);
+        let cores = self.request.sessions.saturating_sub(1).max(1);
+        let tables = cores.min(large.len());
+        // While the server checks one table, the others have its processors.
+        let threads = (2 * cores / tables).min(cores);
+        let together = Together(progress);
+        let told = if tables > 1 { &together } else { progress };
+        let means = Means { threads, memory: MEMORY / tables, folder: &folder, progress: told };
+        let definition = session.definition(&first.table.name)?;
+        if let Err(error) = write::trial(session, &RealDisk, &self.request_of(first, &definition, means)) {
+            let why = error.into_reason().map_err(own)?;
+            progress.note(&format!("all rows go to the server: {why}"));
+            return Ok(());
+        }
+        large.sort_by_key(|entry| std::cmp::Reverse(entry.text_bytes()));
+        progress.phase("writing the tables' files", Some(large.iter().map(|entry| entry.text_bytes()).sum()));
+        let connect = || connect(self.target, self.request);
+        each(&large, tables, &connect, &|session, _, entry| self.fill_table(session, entry, means))
+    }
+
+    /// Says that the rows of a table are loaded as usual, and why.
+    fn refused(&self, entry: &TableEntry, why: &str) {
+        self.world.progress.note(&format!("the rows of {} go to the server: {why}", entry.table.name));
+    }
+
+    fn fill_table(&self, session: &mut Session, entry: &TableEntry, means: Means<'_>) -> Result<(), Error> {
+        if self.world.is_stopped() {
+            return Err(Error::Stopped(AGAIN));
+        }
+        match self.table(session, entry, means)? {
+            Filled::Whole => {
+                let lines: Vec<_> =
+                    entry.chunks.iter().map(|chunk| (entry.place, i64::from(chunk.number))).collect();
+                self.ledger.add_all(session, &lines)?;
+            }
+            Filled::Refused(why) => self.refused(entry, &why),
         }
         Ok(())
     }
@@ -82,45 +141,37 @@ impl Load<'_> {
         }
         if done.contains(&(entry.place, FILLING)) {
             session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
+            // Emptying it has set it to 1.
+            set_counter(session, entry)?;
             write::sweep(session, &RealDisk, &entry.table.name, &*self.world.progress).map_err(own)?;
         }
         Ok(true)
     }
 
-    /// Loads a table. `is_tried` is set when a small one has shown that it works.
-    fn table(&self, session: &mut Session, entry: &TableEntry, is_tried: &mut bool) -> Result<Filled, Error> {
-        if self.manifest.data_format != Format::Tsv || entry.version == value::PLAIN_VERSION || entry.history
-        {
-            return Ok(Filled::Refused("its lines are not those of LOAD DATA, or have a history".to_owned()));
-        }
-        let name = &entry.table.name;
-        let definition = session.definition(name)?;
-        let folder = std::env::temp_dir();
-        let request = Request {
-            target: name,
-            definition: &definition,
+    fn request_of<'a>(&'a self, entry: &'a TableEntry, definition: &'a str, means: Means<'a>) -> Request<'a> {
+        Request {
+            target: &entry.table.name,
+            definition,
             sorted: true,
-            threads: self.request.sessions.saturating_sub(1).max(1),
-            memory: MEMORY,
-            bytes: Some(entry.chunks.iter().map(|chunk| chunk.text_bytes).sum()),
-            folder: &folder,
+            threads: means.threads,
+            memory: means.memory,
+            bytes: Some(entry.text_bytes()),
+            folder: means.folder,
             unlogged: self.request.no_binlog,
             stop: &self.world.stop,
-            progress: &*self.world.progress,
-        };
-        if !*is_tried {
-            if let Err(error) = write::trial(session, &RealDisk, &request) {
-                return error.into_reason().map(Filled::Useless).map_err(own);
-            }
-            *is_tried = true;
+            progress: means.progress,
         }
-        if let Err(error) = write::check(session, &request) {
+    }
+
+    fn table(&self, session: &mut Session, entry: &TableEntry, means: Means<'_>) -> Result<Filled, Error> {
+        let definition = session.definition(&entry.table.name)?;
+        if let Err(error) = write::check(session, &self.request_of(entry, &definition, means)) {
             return refusal(error);
         }
         // All keys are made with the rows.
         build(session, entry)?;
-        let definition = session.definition(name)?;
-        let filled = self.in_any_order(session, entry, Request { definition: &definition, ..request })?;
+        let definition = session.definition(&entry.table.name)?;
+        let filled = self.in_any_order(session, entry, self.request_of(entry, &definition, means))?;
         if let Filled::Refused(_) = filled {
             defer(session, entry)?;
         }
@@ -164,12 +215,15 @@ impl Load<'_> {
         entry: &TableEntry,
         request: &Request<'_>,
     ) -> Result<u64, physical::Error> {
-        std::thread::scope(|scope| {
+        let tally = tally(entry);
+        let written = std::thread::scope(|scope| {
             let (send, pieces) = sync_channel(PIECES);
             let reader = scope.spawn(move || self.cut(entry, &send));
             let rows = |table: &Table, text: Vec<u8>, before: u64, take: &mut Take<'_>| {
                 lines(entry, table, (&text, before), take)?;
-                self.world.progress.done(newlines(&text), text.len() as u64);
+                let rows = newlines(&text);
+                self.world.progress.done(rows, text.len() as u64);
+                tally.add(&*self.world.progress, rows, text.len() as u64);
                 Ok(())
             };
             let mut next = next(pieces);
@@ -182,7 +236,9 @@ impl Load<'_> {
                 (_, Err(error)) => Err(physical::Error::Input(Box::new(error))),
                 (written, Ok(())) => written.map(|outcome| outcome.rows),
             }
-        })
+        });
+        tally.end(&*self.world.progress);
+        written
     }
 
     /// Reads the files of a table and passes their text on in pieces of whole lines.
@@ -271,9 +327,7 @@ fn lines(
 }
 
 fn is_large(entry: &TableEntry) -> bool {
-    entry.data
-        && entry.table.engine.eq_ignore_ascii_case("InnoDB")
-        && entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>() >= FROM_BYTES
+    entry.data && entry.table.engine.eq_ignore_ascii_case("InnoDB") && entry.text_bytes() >= FROM_BYTES
 }
 
 /// Tells a reason to load the table as usual from an error.

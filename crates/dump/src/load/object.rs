@@ -137,17 +137,18 @@ impl Load<'_> {
     /// Restores the AUTO_INCREMENT counters that loading has moved: MyISAM sets the counter after the largest
     /// value.
     pub(super) fn set_counters(&self, session: &mut Session) -> Result<(), Error> {
-        for entry in self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional()) {
-            let name = &entry.table.name;
-            let Some(counter) = counter(&entry.table.definition) else { continue };
-            let set = session.execute(&format!("ALTER TABLE {name} AUTO_INCREMENT = {counter}"));
-            set.map_err(|source| Error::Object {
-                object: format!("table {name}"),
-                source: Box::new(source),
-            })?;
-        }
-        Ok(())
+        let mut moved = self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional());
+        moved.try_for_each(|entry| set_counter(session, entry))
     }
+}
+
+/// Sets the AUTO_INCREMENT counter of a table to what it was.
+pub(super) fn set_counter(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
+    let name = &entry.table.name;
+    let Some(counter) = counter(&entry.table.definition) else { return Ok(()) };
+    let set = session.execute(&format!("ALTER TABLE {name} AUTO_INCREMENT = {counter}"));
+    let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
+    set.map(drop).map_err(told)
 }
 
 /// Drops the indexes of a table that are built when its rows are in.
@@ -190,7 +191,7 @@ fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
     if followed {
         return entry.table.bytes >= DEFER_FROM_BYTES;
     }
-    entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>() >= DEFER_FROM_BYTES
+    entry.text_bytes() >= DEFER_FROM_BYTES
 }
 
 /// Sets the session as an object needs it. Returns the collation that its database must get back.
