@@ -64,7 +64,7 @@ impl Queue {
 
     /// Sees to it that what is in effect already is written: now if it is much, else later.
     pub(crate) fn write_deferred(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
-        if state.gather.bytes.len() >= DEFERRED_BYTES_MAX && state.open.is_none() {
+        if state.gather.bytes.len() >= DEFERRED_BYTES_MAX && !state.led {
             return self.commit(state);
         }
         self.settle_later(&mut state);
