@@ -886,8 +886,8 @@ int rq_tx_roll_back_to(rq_session *session, uint64_t savepoint, rq_error *error)
 void rq_tx_release(rq_session *session, uint64_t savepoint);
 
 /*
- Begins what `rq_tx_prepare` does, so that it shares the writes of others. After an error the transaction must
- be rolled back.
+ Begins what `rq_tx_prepare` does, so that it shares the writes of others. After an error the transaction
+ must be rolled back.
  */
 int rq_tx_begin_prepare(rq_session *session, const rq_xid *xid, rq_error *error);
 
@@ -926,8 +926,8 @@ int rq_each_prepared(rq_each_prepared_fn each, void *context);
 int rq_decide(const rq_xid *xid, int commit, rq_error *error);
 
 /*
- The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie when
- it may: before this returns, or later by any thread.
+ The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie
+ when it may: before this returns, or later by any thread.
  */
 void rq_ask_to_forget(rq_forget_fn forget, void *cookie);
 

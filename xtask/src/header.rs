@@ -13,8 +13,19 @@ const HEADER: &str = "plugin/queue/queue_abi.h";
 
 /// Its sources, in the order of their contents in the header.
 const SOURCES: [&str; 13] = [
-    "abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "lease", "commit",
-    "remembered", "walk",
+    "abi",
+    "engine",
+    "queues",
+    "hold",
+    "status",
+    "session",
+    "origin",
+    "publish",
+    "take",
+    "lease",
+    "commit",
+    "remembered",
+    "walk",
 ];
 
 /// Its first comment.

@@ -139,8 +139,8 @@ pub unsafe extern "C" fn rq_tx_release(session: *mut RqSession, savepoint: u64) 
     unsafe { &mut (*session).transactions }.release_savepoint(savepoint);
 }
 
-/// Begins what `rq_tx_prepare` does, so that it shares the writes of others. After an error the transaction must
-/// be rolled back.
+/// Begins what `rq_tx_prepare` does, so that it shares the writes of others. After an error the transaction
+/// must be rolled back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_tx_begin_prepare(
     session: *mut RqSession,

@@ -114,8 +114,8 @@ fn answer() {
     }
 }
 
-/// The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie when
-/// it may: before this returns, or later by any thread.
+/// The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie
+/// when it may: before this returns, or later by any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_ask_to_forget(forget: RqForget, cookie: *mut c_void) {
     guard(std::ptr::null_mut(), None, || {

@@ -7,8 +7,8 @@ use crate::Error;
 use crate::format::record::RowId;
 use crate::format::transaction::{Prepared, Xid};
 use crate::queue::Queue;
-use crate::queue::doubles::only;
 use crate::queue::commit::fail;
+use crate::queue::doubles::only;
 use crate::queue::gather::{Batch, Change, Ending, Gather, runs};
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
@@ -63,8 +63,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Has the next batch prepare a transaction, and returns the transaction's number and that batch, which is
-    /// synced. `ended` are rows of this epoch in the order of their ids, and `owner` owns them.
+    /// Has the next batch prepare a transaction, and returns the transaction's number and that batch, which
+    /// is synced. `ended` are rows of this epoch in the order of their ids, and `owner` owns them.
     pub(crate) fn prepare(
         &self,
         xid: &Xid,
@@ -92,8 +92,8 @@ impl Queue {
         Ok((tx, state.gather.batch.clone()))
     }
 
-    /// Commits a prepared transaction whose coordinator remembers that until [`Queue::sync`] has returned. What
-    /// is decided is written with the next batch, or within a second.
+    /// Commits a prepared transaction whose coordinator remembers that until [`Queue::sync`] has returned.
+    /// What is decided is written with the next batch, or within a second.
     pub(crate) fn commit_remembered(&self, tx: u64) -> Result<(), Error> {
         if self.definition().dedupe.is_some() {
             return self.decide(tx, true);

@@ -305,8 +305,8 @@ impl PreparedTransaction {
     }
 
     /// Commits it for a coordinator that remembers this until [`Queue::sync`] was called and has returned: a
-    /// start before that lists it as prepared again. So nothing waits for the disk here. The result is that of
-    /// [`PreparedTransaction::decide`].
+    /// start before that may list it as prepared again. So nothing waits for the disk here. The result is
+    /// that of [`PreparedTransaction::decide`].
     #[must_use]
     pub fn commit_remembered(&self) -> bool {
         !matches!(self.queue.commit_remembered(self.tx), Err(Error::Disk { .. }))

@@ -285,10 +285,15 @@ fn a_queue_with_prepared_transactions_is_not_emptied_dropped_or_copied() {
     let while_copied = session(2).begin(&queue).unwrap();
     assert!(matches!(while_copied.prepare(&xid(3)), Err(Error::Copied)));
     queue.let_go();
-    let decided = transaction.prepare(&xid(1)).unwrap();
-    assert!(matches!(queue.truncate(), Err(Error::Prepared { transactions: 1 })));
-    assert!(matches!(queue.hold_back(), Err(Error::Prepared { transactions: 1 })));
-    assert!(matches!(engine.remove(Path::new(FOLDER)), Err(Error::Prepared { transactions: 1 })));
+    let refused = || {
+        assert!(matches!(queue.truncate(), Err(Error::Prepared { transactions: 1 })));
+        assert!(matches!(queue.hold_back(), Err(Error::Prepared { transactions: 1 })));
+        assert!(matches!(engine.remove(Path::new(FOLDER)), Err(Error::Prepared { transactions: 1 })));
+    };
+    let preparing = transaction.begin_prepare(&xid(1)).unwrap();
+    refused();
+    let decided = preparing.finish().unwrap();
+    refused();
     decided.rollback().unwrap();
     assert_eq!(waiting(&queue), ["a"]);
     assert!(Arc::ptr_eq(&queue, &engine.open(Path::new(FOLDER)).unwrap()), "it stayed open");
@@ -359,6 +364,60 @@ fn a_full_disk_leaves_a_transaction_as_it_was() {
 }
 
 /// A coordinator relies on what it was told.
+#[test]
+fn a_prepare_shares_the_write_of_others() {
+    let (disk, _engine, queue) = queue();
+    let xids: Vec<_> = (1..=3).map(xid).collect();
+    let begun = xids.iter().map(|xid| {
+        let mut transaction = session(1).begin(&queue).unwrap();
+        transaction.publish(&[b"x"]).unwrap();
+        transaction.begin_prepare(xid).unwrap()
+    });
+    let syncs = disk.syncs();
+    let mut begun: Vec<_> = begun.collect();
+    assert_eq!((disk.syncs(), prepared(&queue)), (syncs, vec![]), "nobody has written it");
+    begun.remove(0).finish().unwrap();
+    assert_eq!((disk.syncs(), prepared(&queue)), (syncs + 1, vec![1, 2, 3]));
+    for preparing in begun {
+        preparing.finish().unwrap().rollback().unwrap();
+    }
+    assert_eq!(disk.syncs(), syncs + 3, "only what was decided");
+
+    // It is written even if its statement goes no further.
+    let mut transaction = session(1).begin(&queue).unwrap();
+    transaction.publish(&[b"x"]).unwrap();
+    let preparing = transaction.begin_prepare(&xid(4)).unwrap();
+    put(&queue, "other");
+    assert_eq!(prepared(&queue), [1, 4]);
+    preparing.finish().unwrap().rollback().unwrap();
+    assert_eq!(waiting(&queue), ["other"]);
+}
+
+#[test]
+fn what_a_coordinator_remembers_is_not_synced_before_it_may_forget() {
+    for sync in [Sync::Always, Sync::Interval, Sync::Never] {
+        let disk = FaultDisk::default();
+        let (_engine, queue) = fresh_transactional(&disk, 1 << 20, sync);
+        put(&queue, "old");
+        let (_taker, mut transaction) = taken(&queue, 1, 1);
+        transaction.publish(&[b"new"]).unwrap();
+        let decided = transaction.prepare(&xid(1)).unwrap();
+        let syncs = disk.syncs();
+        assert!(decided.commit_remembered());
+        assert_eq!((disk.syncs(), prepared(&queue)), (syncs, vec![]));
+        assert_eq!(waiting(&queue), ["new"], "others see it at once");
+        let after = || {
+            let engine = engine(&disk.after_crash(Unsynced::Drop), 1 << 20);
+            let queue = engine.open(Path::new(FOLDER)).unwrap();
+            (waiting(&queue), prepared(&queue))
+        };
+        assert_eq!(after(), (vec![], vec![1]));
+        queue.sync().unwrap();
+        assert_eq!(after(), (vec!["new".to_owned()], vec![]));
+        assert!(decided.commit_remembered(), "there is nothing left to do");
+    }
+}
+
 #[test]
 fn two_phases_are_synced_in_every_mode() {
     for sync in [Sync::Always, Sync::Interval, Sync::Never] {
