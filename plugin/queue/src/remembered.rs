@@ -53,28 +53,45 @@ fn remembered() -> MutexGuard<'static, Remembered> {
     REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes that the coordinator remembers a commit from now on, and returns the commit's number.
-pub(crate) fn begin() -> u64 {
-    let mut all = remembered();
-    all.next += 1;
-    let number = all.next;
-    all.running.insert(number);
-    number
+/// A commit that the coordinator remembers.
+pub(crate) struct Commit {
+    number: u64,
 }
 
-/// Notes that a commit is done in these queues.
-pub(crate) fn end(number: u64, queues: Vec<Arc<Queue>>) {
-    let mut all = remembered();
-    all.running.remove(&number);
-    for queue in queues {
-        if !all.queues.iter().any(|known| Arc::ptr_eq(known, &queue)) {
-            all.queues.push(queue);
+impl Commit {
+    /// Notes that the coordinator remembers it from now on.
+    pub(crate) fn begin() -> Commit {
+        let mut all = remembered();
+        all.next += 1;
+        let number = all.next;
+        all.running.insert(number);
+        Commit { number }
+    }
+
+    /// Notes that it is done in these queues.
+    pub(crate) fn end(self, queues: Vec<Arc<Queue>>) {
+        let mut all = remembered();
+        all.running.remove(&self.number);
+        for queue in queues {
+            if !all.queues.iter().any(|known| Arc::ptr_eq(known, &queue)) {
+                all.queues.push(queue);
+            }
+        }
+        let asked = !all.asked.is_empty();
+        drop(all);
+        if asked {
+            answer();
         }
     }
-    let asked = !all.asked.is_empty();
-    drop(all);
-    if asked {
-        answer();
+}
+
+impl Drop for Commit {
+    fn drop(&mut self) {
+        let mut all = remembered();
+        if all.running.contains(&self.number) {
+            let why = "a commit failed inside, and may be known to the server only";
+            all.failed.get_or_insert(Error::Failed { why: why.into() });
+        }
     }
 }
 
@@ -126,4 +143,58 @@ pub unsafe extern "C" fn rq_ask_to_forget(forget: RqForget, cookie: *mut c_void)
         answer();
         Ok(RQ_OK)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use queue::{Definition, Engine, Options, RealDisk};
+
+    use super::{Commit, failed, rq_ask_to_forget};
+
+    static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn forget(_: *mut c_void) {
+        FORGOTTEN.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn asked() -> usize {
+        // SAFETY: the function does not look at the pointer.
+        unsafe { rq_ask_to_forget(forget, std::ptr::null_mut()) };
+        FORGOTTEN.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_commit_is_forgotten_when_it_is_done_and_never_if_its_queue_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { threads: 0, ..Options::new(|| 0, || [7; 16]) };
+        let engine = Engine::start(Arc::new(RealDisk), options).unwrap();
+        let open = |name: &str| {
+            let folder = folder.path().join(name);
+            engine.create(&folder, &Definition::default()).unwrap();
+            engine.open(&folder).unwrap()
+        };
+        let (one, other) = (open("one"), open("other"));
+        assert_eq!(asked(), 1, "nothing is under way");
+        let (first, second) = (Commit::begin(), Commit::begin());
+        assert_eq!(asked(), 1);
+        let third = Commit::begin();
+        second.end(vec![one.clone()]);
+        assert_eq!(FORGOTTEN.load(Ordering::Relaxed), 1, "one of the two is under way");
+        first.end(vec![one.clone()]);
+        assert_eq!(FORGOTTEN.load(Ordering::Relaxed), 2, "the third one came later");
+        third.end(vec![one.clone(), other]);
+        assert_eq!(asked(), 3);
+
+        one.fail("for a test");
+        assert_eq!(asked(), 4, "what was decided in it is durable");
+        failed().unwrap();
+        Commit::begin().end(vec![one]);
+        assert_eq!(asked(), 4);
+        assert!(failed().unwrap_err().to_string().contains("for a test"));
+        assert_eq!(asked(), 4);
+    }
 }

@@ -25,8 +25,8 @@ pub(crate) struct Transactions {
     /// Where the current statement began.
     statement: Point,
     savepoints: BTreeMap<u64, Point>,
-    /// The number of its commit, once the coordinator remembers that.
-    remembered: Option<u64>,
+    /// Its commit, once the coordinator remembers that.
+    remembered: Option<remembered::Commit>,
     /// For tests: its commit fails inside.
     pub(crate) fails: bool,
 }
@@ -224,7 +224,7 @@ impl Transactions {
 
     /// The coordinator remembers the commit, which is about to come.
     pub(crate) fn remembered(&mut self) {
-        self.remembered = Some(remembered::begin());
+        self.remembered = Some(remembered::Commit::begin());
     }
 
     pub(crate) fn commit(&mut self, session: &mut Session) -> Result<(), Fault> {
@@ -233,9 +233,10 @@ impl Transactions {
             fault::arm();
         }
         self.finish_preparing()?;
-        let (remembered, queues) = (self.remembered, self.queues());
+        let queues = self.queues();
+        let Transactions { branches, remembered, .. } = std::mem::take(self);
         let mut open = Vec::new();
-        for branch in std::mem::take(self).branches {
+        for branch in branches {
             match branch {
                 Branch::Open(transaction) => open.push(transaction),
                 Branch::Prepared(prepared) if remembered.is_some() => undecided::commit_remembered(prepared),
@@ -243,8 +244,8 @@ impl Transactions {
                 Branch::Preparing(_) => {}
             }
         }
-        if let Some(number) = remembered {
-            remembered::end(number, queues);
+        if let Some(commit) = remembered {
+            commit.end(queues);
         }
         ended?;
         let mut left = Vec::new();

@@ -334,8 +334,10 @@ fn rows_of_an_emptied_queue_are_not_ended() {
 fn a_queue_out_of_service_is_dropped_with_its_transactions() {
     let (_disk, engine, queue) = queue();
     session(1).begin(&queue).unwrap().prepare(&xid(1)).unwrap();
+    let preparing = session(2).begin(&queue).unwrap().begin_prepare(&xid(2)).unwrap();
     queue.fail("for a test");
     engine.remove(Path::new(FOLDER)).unwrap();
+    assert!(matches!(preparing.finish(), Err(Error::Dropped)));
 }
 
 #[test]

@@ -209,6 +209,29 @@ fn a_commit_is_whole_wherever_the_server_is_killed() {
 }
 
 #[test]
+fn a_commit_with_two_phases_is_synced_once() {
+    let server = restarted(&[]);
+    let mut one = server.connect("x");
+    tables(&mut one);
+    let syncs = |client: &mut Client| {
+        let status: Vec<(String, String, String)> = client.rows("SHOW ENGINE QUEUE STATUS");
+        let line = status[0].2.lines().find(|line| line.starts_with("sys_sync ")).unwrap().to_owned();
+        line.split_whitespace().last().unwrap().parse::<u64>().unwrap()
+    };
+    let commit = |client: &mut Client, v: u64| {
+        client.run("BEGIN");
+        client.run(&format!("INSERT INTO i VALUES ({v})"));
+        client.run(&format!("INSERT INTO q VALUES ({v})"));
+        client.run("COMMIT");
+    };
+    // The first one begins the file.
+    commit(&mut one, 1);
+    let before = syncs(&mut one);
+    commit(&mut one, 2);
+    assert_eq!(syncs(&mut one), before + 1);
+}
+
+#[test]
 fn the_binary_log_forgets_a_commit_when_it_is_durable() {
     let mut server = restarted(COORDINATORS[0]);
     let mut one = server.connect("x");
