@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::scope;
+use std::time::Duration;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Engine, Error, PUBLISH_BYTES_MAX, Patience, Queue, RowId, Session, Sync, Transaction, Waited};
+use queue::{
+    Engine, Error, Options, PUBLISH_BYTES_MAX, Patience, Queue, RowId, Session, Sync, Transaction, Waited,
+};
 
 use crate::support::{
-    FOLDER, all, ends, engine, fresh, fresh_transactional, only, poll, prepared, put, rows, session, xid,
+    FOLDER, all, ends, engine, fresh, fresh_transactional, only, options, poll, prepared, put, rows, session,
+    transactional, xid,
 };
 
 fn queue() -> (FaultDisk, Engine, Arc<Queue>) {
@@ -418,6 +422,27 @@ fn what_a_coordinator_remembers_is_not_synced_before_it_may_forget() {
         assert_eq!(after(), (vec!["new".to_owned()], vec![]));
         assert!(decided.commit_remembered(), "there is nothing left to do");
     }
+}
+
+#[test]
+fn what_a_coordinator_remembers_is_written_though_nobody_writes_anything_else() {
+    ends(|| {
+        let disk = FaultDisk::default();
+        let options = Options { threads: 1, interval: Duration::from_millis(1), ..options(1 << 20) };
+        let engine = Engine::start(Arc::new(disk.clone()), options).unwrap();
+        engine.create(Path::new(FOLDER), &transactional(Sync::Always)).unwrap();
+        let queue = engine.open(Path::new(FOLDER)).unwrap();
+        let mut transaction = session(1).begin(&queue).unwrap();
+        transaction.publish(&[b"x"]).unwrap();
+        let decided = transaction.prepare(&xid(1)).unwrap();
+        let batches = queue.status().counters.batches;
+        assert!(decided.commit_remembered());
+        while queue.status().counters.batches == batches {
+            std::thread::yield_now();
+        }
+        let after = crate::support::engine(&disk.after_crash(Unsynced::Keep), 1 << 20);
+        assert_eq!(prepared(&after.open(Path::new(FOLDER)).unwrap()), [0; 0]);
+    });
 }
 
 #[test]
