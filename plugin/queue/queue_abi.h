@@ -502,6 +502,11 @@ typedef struct {
 typedef int (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
 
 /*
+ Tells the coordinator of transactions that it may forget those that it has asked about.
+ */
+typedef void (*rq_forget_fn)(void *cookie);
+
+/*
  What is known of a row besides.
  */
 typedef struct {
@@ -881,6 +886,18 @@ int rq_tx_roll_back_to(rq_session *session, uint64_t savepoint, rq_error *error)
 void rq_tx_release(rq_session *session, uint64_t savepoint);
 
 /*
+ Begins what `rq_tx_prepare` does, so that it shares the writes of others. After an error the transaction
+ must be rolled back.
+ */
+int rq_tx_begin_prepare(rq_session *session, const rq_xid *xid, rq_error *error);
+
+/*
+ The coordinator has decided to commit the transaction, and remembers that until `rq_ask_to_forget` is
+ answered.
+ */
+void rq_tx_remembered(rq_session *session);
+
+/*
  Makes the transaction durable, so that it can be committed or rolled back also after a crash. After an
  error it must be rolled back.
  */
@@ -907,6 +924,12 @@ int rq_each_prepared(rq_each_prepared_fn each, void *context);
  `RQ_MISSING` when there is none.
  */
 int rq_decide(const rq_xid *xid, int commit, rq_error *error);
+
+/*
+ The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie
+ when it may: before this returns, or later by any thread.
+ */
+void rq_ask_to_forget(rq_forget_fn forget, void *cookie);
 
 /*
  The next row. It belongs to the cursor until its next use.

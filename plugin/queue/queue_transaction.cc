@@ -95,6 +95,16 @@ bool queue_join(THD *thd)
   return true;
 }
 
+/* The name of the transaction; `xid` has its bytes. */
+static rq_xid named(THD *thd, MYSQL_XID *xid)
+{
+  thd_get_xid(thd, xid);
+  const auto *data= reinterpret_cast<const uchar *>(xid->data);
+  return {xid->formatID,
+          {data, static_cast<size_t>(xid->gtrid_length)},
+          {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
+}
+
 static int queue_prepare(QUEUE_HTON THD *thd, bool all)
 {
   queue_connection *connection= joined(thd);
@@ -102,15 +112,24 @@ static int queue_prepare(QUEUE_HTON THD *thd, bool all)
     return 0;
   die_at("before_prepare");
   MYSQL_XID xid;
-  thd_get_xid(thd, &xid);
-  const auto *data= reinterpret_cast<const uchar *>(xid.data);
-  const rq_xid name= {xid.formatID,
-                      {data, static_cast<size_t>(xid.gtrid_length)},
-                      {data + xid.gtrid_length, static_cast<size_t>(xid.bqual_length)}};
+  const rq_xid name= named(thd, &xid);
   rq_error error;
   const int result= report(rq_tx_prepare(connection->session, &name, &error), error);
   die_at("after_prepare");
   return result;
+}
+
+/* The coordinator has the transaction now, so its commit needs no sync. */
+static void queue_commit_ordered(QUEUE_HTON THD *thd, bool all)
+{
+  queue_connection *connection= joined(thd);
+  if (connection && is_end(thd, all))
+    rq_tx_remembered(connection->session);
+}
+
+static void queue_checkpoint_request(void *cookie)
+{
+  rq_ask_to_forget(commit_checkpoint_notify_ha, cookie);
 }
 
 static int queue_commit(QUEUE_HTON THD *thd, bool all)
@@ -170,20 +189,31 @@ static int queue_savepoint_release(QUEUE_HTON THD *thd, void *savepoint)
 /*
   Reading a table of an engine without prepare makes the server commit in one phase, as if that engine had
   something to commit; Aria is one, and with it the system's tables. The server calls this before it decides.
+
+  When there will be two phases, the first one begins here: others may write it while InnoDB syncs its own.
 */
 static ulonglong queue_before_commit(THD *thd, ulonglong *)
 {
   THD_TRANS *both[]= {&thd->transaction->stmt, &thd->transaction->all};
+  uint changed= 0;
   for (const THD_TRANS *part : both)
-    for (Ha_trx_info *info= part->ha_list; info; info= info->next())
+    for (Ha_trx_info *info= part->ha_list; info; info= info->next()) {
+      changed+= info->is_trx_read_write();
       if (!info->ht()->prepare && info->is_trx_read_write()) {
         queue_warn(thd, "the transaction changed a table of an engine without XA, such as Aria, and a queue: a crash could "
                         "keep one of the two changes. Change them in separate transactions");
         return ULONGLONG_MAX;
       }
+    }
   for (THD_TRANS *part : both)
     part->no_2pc= false;
-  return 0;
+  queue_connection *connection= joined(thd);
+  if (!connection || changed < 2)
+    return 0;
+  MYSQL_XID xid;
+  const rq_xid name= named(thd, &xid);
+  rq_error error;
+  return report(rq_tx_begin_prepare(connection->session, &name, &error), error) ? ULONGLONG_MAX : 0;
 }
 
 /* Recovery
@@ -323,6 +353,8 @@ static int queue_rollback_by_xid(QUEUE_HTON XID *xid)
 void queue_set_transactions(handlerton *hton)
 {
   hton->prepare= queue_prepare;
+  hton->commit_ordered= queue_commit_ordered;
+  hton->commit_checkpoint_request= queue_checkpoint_request;
   hton->commit= queue_commit;
   hton->rollback= queue_rollback;
   hton->savepoint_offset= sizeof(Savepoint);

@@ -12,8 +12,19 @@ use crate::root;
 const HEADER: &str = "plugin/queue/queue_abi.h";
 
 /// Its sources, in the order of their contents in the header.
-const SOURCES: [&str; 12] = [
-    "abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "lease", "commit",
+const SOURCES: [&str; 13] = [
+    "abi",
+    "engine",
+    "queues",
+    "hold",
+    "status",
+    "session",
+    "origin",
+    "publish",
+    "take",
+    "lease",
+    "commit",
+    "remembered",
     "walk",
 ];
 
@@ -32,7 +43,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
 /// Types, and their names in C++.
-const NAMES: [(&str, &str); 21] = [
+const NAMES: [(&str, &str); 22] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
     ("RqAlive", "rq_alive"),
@@ -44,6 +55,7 @@ const NAMES: [(&str, &str); 21] = [
     ("RqEachPrepared", "rq_each_prepared_fn"),
     ("RqEachReader", "rq_each_reader_fn"),
     ("RqError", "rq_error"),
+    ("RqForget", "rq_forget_fn"),
     ("RqHold", "rq_hold"),
     ("RqKnown", "rq_known"),
     ("RqOwned", "rq_owned"),

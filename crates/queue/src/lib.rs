@@ -74,7 +74,7 @@ pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 pub use take::cursor::Cursor;
 pub use take::lease::Leased;
 pub use take::session::{Interrupter, Session};
-pub use take::transaction::{Mark, PreparedTransaction, Transaction};
+pub use take::transaction::{Mark, PreparedTransaction, Preparing, Transaction};
 pub use take::wait::{Patience, Target, Waited};
 
 /// Which rows a taker wants. It must always answer the same for the same row, with the same tries: a row

@@ -167,14 +167,15 @@ fn what_a_transaction_adds_or_gives_back_reaches_who_waits_for_it() {
             threads.push(thread::spawn(move || take(number, &[target])));
         }
         threads.push(thread::spawn(move || {
-            let prepared = transaction.prepare(&Xid::new(1, b"one", b"").unwrap()).unwrap();
-            prepared.rollback().unwrap();
+            let preparing = transaction.begin_prepare(&Xid::new(1, b"one", b"").unwrap()).unwrap();
+            preparing.finish().unwrap().rollback().unwrap();
         }));
         let writer = queue.clone();
         threads.push(thread::spawn(move || {
             let mut transaction = session(4).begin(&writer).unwrap();
             transaction.publish(&[b"new"]).unwrap();
-            transaction.prepare(&Xid::new(1, b"two", b"").unwrap()).unwrap().commit().unwrap();
+            let preparing = transaction.begin_prepare(&Xid::new(1, b"two", b"").unwrap()).unwrap();
+            assert!(preparing.finish().unwrap().commit_remembered());
         }));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(queue.rows(), 0);

@@ -262,6 +262,9 @@ pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *
 /// Called with the name of a prepared transaction; any result but 0 says that its decision was forgotten.
 pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid) -> c_int;
 
+/// Tells the coordinator of transactions that it may forget those that it has asked about.
+pub type RqForget = extern "C" fn(cookie: *mut c_void);
+
 /// A row that somebody owns.
 #[repr(C)]
 pub struct RqOwned {

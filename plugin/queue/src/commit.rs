@@ -139,6 +139,38 @@ pub unsafe extern "C" fn rq_tx_release(session: *mut RqSession, savepoint: u64) 
     unsafe { &mut (*session).transactions }.release_savepoint(savepoint);
 }
 
+/// Begins what `rq_tx_prepare` does, so that it shares the writes of others. After an error the transaction
+/// must be rolled back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_tx_begin_prepare(
+    session: *mut RqSession,
+    xid: *const RqXid,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queues = unsafe { &(*session).transactions }.queues();
+    guard_all(error, queues.iter().map(|queue| &**queue), || {
+        // SAFETY: the caller's handle.
+        let RqSession { session, transactions, .. } = unsafe { &mut *session };
+        // SAFETY: the caller's structure.
+        let xid = unsafe { &*xid };
+        // SAFETY: the caller's structure.
+        transactions.begin_prepare(&unsafe { name(xid) }?, session)?;
+        Ok(RQ_OK)
+    })
+}
+
+/// The coordinator has decided to commit the transaction, and remembers that until `rq_ask_to_forget` is
+/// answered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_tx_remembered(session: *mut RqSession) {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's handle.
+        unsafe { &mut (*session).transactions }.remembered();
+        Ok(RQ_OK)
+    });
+}
+
 /// Makes the transaction durable, so that it can be committed or rolled back also after a crash. After an
 /// error it must be rolled back.
 #[unsafe(no_mangle)]

@@ -24,6 +24,7 @@ pub mod leased;
 pub mod origin;
 pub mod publish;
 pub mod queues;
+pub mod remembered;
 pub mod session;
 pub mod status;
 pub mod take;

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use queue::{Error, Mark, PreparedTransaction, Queue, RowId, Session, Transaction, Xid, commit_together};
+use queue::{
+    Error, Mark, PreparedTransaction, Preparing, Queue, RowId, Session, Transaction, Xid, commit_together,
+};
 
 use crate::engine::random;
 use crate::fault;
 use crate::guard::Fault;
+use crate::remembered;
 use crate::undecided;
 
 /// The transaction of a connection, over all queues that take part.
@@ -22,6 +25,8 @@ pub(crate) struct Transactions {
     /// Where the current statement began.
     statement: Point,
     savepoints: BTreeMap<u64, Point>,
+    /// Its commit, once the coordinator remembers that.
+    remembered: Option<remembered::Commit>,
     /// For tests: its commit fails inside.
     pub(crate) fails: bool,
 }
@@ -29,6 +34,7 @@ pub(crate) struct Transactions {
 /// The part of a transaction in one queue.
 enum Branch {
     Open(Transaction),
+    Preparing(Preparing),
     Prepared(PreparedTransaction),
 }
 
@@ -53,7 +59,7 @@ impl Transactions {
     ) -> Result<&mut Transaction, Fault> {
         let here = |branch: &Branch| match branch {
             Branch::Open(transaction) => Arc::ptr_eq(transaction.queue(), queue),
-            Branch::Prepared(_) => false,
+            Branch::Preparing(_) | Branch::Prepared(_) => false,
         };
         let at = match self.branches.iter().position(here) {
             Some(at) => at,
@@ -72,6 +78,7 @@ impl Transactions {
     pub(crate) fn queues(&self) -> Vec<Arc<Queue>> {
         let queue = |branch: &Branch| match branch {
             Branch::Open(transaction) => transaction.queue().clone(),
+            Branch::Preparing(preparing) => preparing.queue().clone(),
             Branch::Prepared(prepared) => prepared.queue().clone(),
         };
         self.branches.iter().map(queue).collect()
@@ -138,7 +145,7 @@ impl Transactions {
     fn now(&mut self, session: &mut Session) -> Point {
         let mark = |branch: &Branch| match branch {
             Branch::Open(transaction) => transaction.mark(),
-            Branch::Prepared(_) => Mark::default(),
+            Branch::Preparing(_) | Branch::Prepared(_) => Mark::default(),
         };
         self.time += 1;
         let held = session.held().map(|(queue, rows)| (queue.clone(), rows.to_vec()));
@@ -174,25 +181,50 @@ impl Transactions {
         if self.taken.is_some() { self.end(session) } else { Ok(()) }
     }
 
-    pub(crate) fn prepare(&mut self, xid: &Xid, session: &mut Session) -> Result<(), Fault> {
+    /// Has what [`Transactions::prepare`] writes wait for whoever writes next.
+    pub(crate) fn begin_prepare(&mut self, xid: &Xid, session: &mut Session) -> Result<(), Fault> {
+        remembered::failed()?;
         self.end_taken(session)?;
-        let mut prepared = Vec::new();
+        let mut begun = Vec::new();
+        let mut result = Ok(());
         for branch in std::mem::take(&mut self.branches) {
             match branch {
                 Branch::Open(transaction) if transaction.is_empty() => {}
-                Branch::Open(transaction) => match transaction.prepare(xid) {
-                    Ok(ready) => prepared.push(Branch::Prepared(ready)),
-                    Err(error) => {
-                        // The server now rolls the transaction back.
-                        self.branches = prepared;
-                        return Err(error.into());
-                    }
+                Branch::Open(transaction) => match transaction.begin_prepare(xid) {
+                    Ok(preparing) => begun.push(Branch::Preparing(preparing)),
+                    // The server now rolls the transaction back.
+                    Err(error) => result = result.and(Err(error)),
                 },
-                Branch::Prepared(ready) => prepared.push(Branch::Prepared(ready)),
+                other => begun.push(other),
             }
         }
-        self.branches = prepared;
-        Ok(())
+        self.branches = begun;
+        Ok(result?)
+    }
+
+    /// Waits until everything is prepared that was begun to be.
+    fn finish_preparing(&mut self) -> Result<(), Error> {
+        let mut result = Ok(());
+        for branch in std::mem::take(&mut self.branches) {
+            match branch {
+                Branch::Preparing(preparing) => match preparing.finish() {
+                    Ok(prepared) => self.branches.push(Branch::Prepared(prepared)),
+                    Err(error) => result = result.and(Err(error)),
+                },
+                other => self.branches.push(other),
+            }
+        }
+        result
+    }
+
+    pub(crate) fn prepare(&mut self, xid: &Xid, session: &mut Session) -> Result<(), Fault> {
+        self.begin_prepare(xid, session)?;
+        Ok(self.finish_preparing()?)
+    }
+
+    /// The coordinator remembers the commit, which is about to come.
+    pub(crate) fn remembered(&mut self) {
+        self.remembered = Some(remembered::Commit::begin());
     }
 
     pub(crate) fn commit(&mut self, session: &mut Session) -> Result<(), Fault> {
@@ -200,12 +232,20 @@ impl Transactions {
         if self.fails {
             fault::arm();
         }
+        self.finish_preparing()?;
+        let queues = self.queues();
+        let Transactions { branches, remembered, .. } = std::mem::take(self);
         let mut open = Vec::new();
-        for branch in std::mem::take(self).branches {
+        for branch in branches {
             match branch {
                 Branch::Open(transaction) => open.push(transaction),
+                Branch::Prepared(prepared) if remembered.is_some() => undecided::commit_remembered(prepared),
                 Branch::Prepared(prepared) => undecided::decide(prepared, true),
+                Branch::Preparing(_) => {}
             }
+        }
+        if let Some(commit) = remembered {
+            commit.end(queues);
         }
         ended?;
         let mut left = Vec::new();
@@ -216,6 +256,8 @@ impl Transactions {
 
     /// Rolls back. Rows that the connection has taken within it go back; with `died` that is a failed try.
     pub(crate) fn rollback(&mut self, session: &mut Session, died: bool) -> Result<(), Fault> {
+        // What can't be prepared is rolled back by that.
+        self.finish_preparing().ok();
         let all = std::mem::take(self);
         let mut result = match all.taken {
             Some(_) if died => session.close(),
@@ -226,6 +268,7 @@ impl Transactions {
             match branch {
                 Branch::Open(transaction) => result = result.and(transaction.rollback()),
                 Branch::Prepared(prepared) => undecided::decide(prepared, false),
+                Branch::Preparing(_) => {}
             }
         }
         Ok(result?)

@@ -20,6 +20,13 @@ pub(crate) fn decide(prepared: PreparedTransaction, commit: bool) {
     }
 }
 
+/// The same for a commit that the coordinator remembers until the queue is synced.
+pub(crate) fn commit_remembered(prepared: PreparedTransaction) {
+    if !prepared.commit_remembered() {
+        add(vec![(prepared, true)]);
+    }
+}
+
 /// Keeps decisions that could not be written, to try them again in this order.
 pub(crate) fn add(left: Vec<(PreparedTransaction, bool)>) {
     if !left.is_empty() {

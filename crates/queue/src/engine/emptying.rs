@@ -90,7 +90,7 @@ impl Queue {
         }
         state.dropped = true;
         tell_all(&mut state, &News::Dropped);
-        state.gather = Gather::default();
+        std::mem::take(&mut state.gather).batch.finish(Err(Error::Dropped));
         state.index = Index::default();
         state.owners.clear();
         state.leases.clear();

@@ -72,7 +72,7 @@ impl Queue {
             Err(error) => return Err(error),
         }
         let mut state = self.lock();
-        while state.burial.busy || state.writing || state.open.is_some() {
+        while state.burial.busy || state.writing || state.led {
             state = wait(&self.turn, state);
         }
         Ok(state)

@@ -49,31 +49,25 @@ impl Queue {
         let mut state = self.lock();
         loop {
             state.usable()?;
-            match &state.open {
-                Some(batch) if state.gather.bytes.len() > GATHER_BYTES_MAX => {
-                    let batch = batch.clone();
-                    drop(state);
-                    // Those who took part in the batch are told its result.
-                    batch.wait().ok();
-                    state = self.lock();
-                }
-                _ => {
-                    self.touch(&mut state);
-                    return Ok(state);
-                }
+            if state.gather.bytes.len() <= GATHER_BYTES_MAX {
+                self.touch(&mut state);
+                return Ok(state);
             }
+            // Those who took part in the batch are told its result.
+            self.commit(state).ok();
+            state = self.lock();
         }
     }
 
     /// Waits until what was gathered is written, and writes it if nobody else does.
     pub(crate) fn commit(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
-        if let Some(batch) = state.open.clone() {
+        let batch = state.gather.batch.clone();
+        if state.led {
             state.joined += 1;
             drop(state);
             return batch.wait();
         }
-        let batch = Arc::new(Batch::default());
-        state.open = Some(batch.clone());
+        state.led = true;
         // Before the lock is taken again, so that a panic lets go of the lock first.
         let watch = Watch { queue: self, batch: &batch };
         let mut state = self.take_turn(state);
@@ -83,7 +77,7 @@ impl Queue {
             pass();
             state = self.lock();
         }
-        state.open = None;
+        state.led = false;
         state.crowded = std::mem::take(&mut state.joined) > 0;
         let mut gather = std::mem::take(&mut state.gather);
         let written = match state.usable() {
@@ -126,6 +120,19 @@ impl Queue {
         batch.finish(outcome.clone());
         drop(watch);
         outcome
+    }
+
+    /// Waits until a batch is written, and writes it if nobody has begun to.
+    pub(crate) fn written(&self, batch: &Arc<Batch>) -> Result<(), Error> {
+        if let Some(outcome) = batch.outcome() {
+            return outcome;
+        }
+        let state = self.lock();
+        if Arc::ptr_eq(&state.gather.batch, batch) {
+            return self.commit(state);
+        }
+        drop(state);
+        batch.wait()
     }
 
     /// Whether a batch must be durable when its contributors are told. A coordinator of transactions
@@ -225,7 +232,18 @@ impl Queue {
         if self.definition().sync == Sync::Interval {
             self.settle_later(state);
         }
-        let back = back.into_iter().map(|id| Candidate { id, row: None });
+        self.offer_all(state, &back, new, now_ms)
+    }
+
+    /// Offers rows that came back, and new ones.
+    pub(crate) fn offer_all(
+        &self,
+        state: &mut State,
+        back: &[RowId],
+        new: Vec<Candidate<'_>>,
+        now_ms: u64,
+    ) -> Result<(), Error> {
+        let back = back.iter().map(|id| Candidate { id: *id, row: None });
         if !state.later.is_empty() {
             self.schedule_due(state, self.clock().up_ms);
         }

@@ -1,5 +1,7 @@
 //! What is gathered for one write, and the result that its contributors wait for.
 
+use std::sync::Arc;
+
 use crate::Error;
 use crate::format::batch::BATCH_HEADER;
 use crate::format::dedupe::Recent;
@@ -49,6 +51,8 @@ pub(crate) enum Change {
 /// The next batch, gathered while the current one is written.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
+    /// Tells its result.
+    pub(crate) batch: Arc<Batch>,
     /// Room for the header, then records.
     pub(crate) bytes: Vec<u8>,
     pub(crate) rows: Vec<Gathered>,
@@ -127,6 +131,16 @@ impl Gather {
         self.begin();
         encode_decide(&mut self.bytes, tx, commit);
         self.changes.push(Change::Decide { tx, commit });
+    }
+
+    /// Records that a prepared transaction is committed; it is so already.
+    pub(crate) fn committed(&mut self, tx: u64) {
+        self.settle(|bytes| encode_decide(bytes, tx, true));
+    }
+
+    /// How many transactions it prepares.
+    pub(crate) fn prepares(&self) -> usize {
+        self.changes.iter().filter(|change| matches!(change, Change::Prepare { .. })).count()
     }
 
     /// The transactions that it commits or rolls back.
@@ -238,13 +252,18 @@ pub(crate) fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
 
 /// The result of a batch, which its contributors wait for. It has its own lock, so that those who are woken
 /// need not wait for the queue's lock.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Batch {
     outcome: Mutex<Option<Result<(), Error>>>,
     done: Condvar,
 }
 
 impl Batch {
+    /// The result, once there is one.
+    pub(crate) fn outcome(&self) -> Option<Result<(), Error>> {
+        lock(&self.outcome).clone()
+    }
+
     /// Waits for the result.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let mut outcome = lock(&self.outcome);

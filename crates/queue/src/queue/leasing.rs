@@ -32,22 +32,21 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases rows that this owner owns. `None` when there are no numbers for them.
+    /// Leases rows that this owner owns, for this time and with this secret. `None` when there are no numbers
+    /// for them.
     pub(crate) fn lease(
         &self,
         state: &mut State,
         rows: &[RowId],
         owner: OwnerId,
-        length: Duration,
+        (length, secret): (Duration, u64),
     ) -> Option<Vec<LeasedRow>> {
         if state.leases.want(rows.len() as u64) {
             return None;
         }
         let clock = self.clock();
         let (until, since_ms) = (clock.up_ms.saturating_add(millis(length)), clock.wall_ms);
-        let random = u128::from_le_bytes((self.shared.options.random)());
         // The number makes the token different from others of the same statement.
-        let secret = u64::try_from(random >> 64).unwrap_or_default();
         let mut leased = Vec::with_capacity(rows.len());
         for row in rows.iter().copied() {
             let Some(ownership) = state.owners.get_mut(&row).filter(|of| of.owner == owner) else { continue };
@@ -64,7 +63,7 @@ impl Queue {
 
     /// Sees to it that what is in effect already is written: now if it is much, else later.
     pub(crate) fn write_deferred(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
-        if state.gather.bytes.len() >= DEFERRED_BYTES_MAX && state.open.is_none() {
+        if state.gather.bytes.len() >= DEFERRED_BYTES_MAX && !state.led {
             return self.commit(state);
         }
         self.settle_later(&mut state);

@@ -117,7 +117,7 @@ impl Queue {
 }
 
 fn is_free(state: &State) -> bool {
-    let busy = state.writing || state.open.is_some() || !state.gather.bytes.is_empty();
+    let busy = state.writing || state.led || !state.gather.bytes.is_empty();
     !busy && state.log.as_ref().is_some_and(Log::is_open)
 }
 

@@ -12,7 +12,7 @@ use crate::index::later::Later;
 use crate::index::recent::RecentKeys;
 use crate::index::{Doing, Index};
 use crate::queue::copying::Copying;
-use crate::queue::gather::{Batch, Gather};
+use crate::queue::gather::Gather;
 use crate::queue::lease::LeaseBook;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::progress::Conditions;
@@ -55,8 +55,9 @@ pub(crate) struct State {
     /// Origins of rows that are not written yet, in order.
     pub(crate) pending: Vec<Origin>,
     pub(crate) gather: Gather,
-    pub(crate) open: Option<Arc<Batch>>,
-    /// How many contribute to that batch besides the one who will write it.
+    /// Somebody waits to write what is gathered.
+    pub(crate) led: bool,
+    /// How many wait with them.
     pub(crate) joined: u64,
     /// Whether several contributed to the batch before.
     pub(crate) crowded: bool,
@@ -123,7 +124,7 @@ impl State {
             in_doubt: BTreeMap::new(),
             pending: Vec::new(),
             gather: Gather::default(),
-            open: None,
+            led: false,
             closing: false,
             writing: false,
             maintaining: false,

@@ -1,12 +1,15 @@
 //! Transactions with two phases. A prepared transaction owns the rows that it adds and those that it
 //! ends. Its commit gives the first back and ends the second; its rollback does the opposite.
 
+use std::sync::Arc;
+
 use crate::Error;
 use crate::format::record::RowId;
 use crate::format::transaction::{Prepared, Xid};
 use crate::queue::Queue;
+use crate::queue::commit::fail;
 use crate::queue::doubles::only;
-use crate::queue::gather::{Change, Ending, Gather, runs};
+use crate::queue::gather::{Batch, Change, Ending, Gather, runs};
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
 use crate::sync::MutexGuard;
@@ -60,15 +63,15 @@ impl Queue {
         Ok(())
     }
 
-    /// Writes and syncs what a transaction will do. `ended` are rows of this epoch in the order of their ids,
-    /// and `owner` owns them. Returns the transaction's number.
+    /// Has the next batch prepare a transaction, and returns the transaction's number and that batch, which
+    /// is synced. `ended` are rows of this epoch in the order of their ids, and `owner` owns them.
     pub(crate) fn prepare(
         &self,
         xid: &Xid,
         rows: &[Vec<u8>],
         (epoch, ended): (u64, &[RowId]),
         owner: OwnerId,
-    ) -> Result<u64, Error> {
+    ) -> Result<(u64, Arc<Batch>), Error> {
         let mut state = self.room()?;
         if state.copying.is_some() {
             return Err(Error::Copied);
@@ -86,7 +89,24 @@ impl Queue {
         for row in rows {
             state.gather_row(row, Some(OwnerId::transaction(tx)), None);
         }
-        self.commit(state).map(|()| tx)
+        Ok((tx, state.gather.batch.clone()))
+    }
+
+    /// Commits a prepared transaction whose coordinator remembers that until [`Queue::sync`] has returned.
+    /// What is decided is written with the next batch, or within a second.
+    pub(crate) fn commit_remembered(&self, tx: u64) -> Result<(), Error> {
+        if self.definition().dedupe.is_some() {
+            return self.decide(tx, true);
+        }
+        let mut state = self.room()?;
+        if !state.transactions.open.contains_key(&tx) {
+            return Err(Error::UnknownTransaction);
+        }
+        state.gather.committed(tx);
+        self.settle_later(&mut state);
+        let applied = self.apply_decision(&mut state, tx, true);
+        let back = applied.inspect_err(|error| fail(&mut state, error))?;
+        self.offer_all(&mut state, &back, Vec::new(), self.shared.now_ms())
     }
 
     /// Commits a prepared transaction or rolls it back; what was decided is durable when this returns. After
@@ -211,7 +231,7 @@ impl State {
 
     /// Returns an error when there are prepared transactions, which must not lose their rows.
     pub(crate) fn nothing_prepared(&self) -> Result<(), Error> {
-        match self.transactions.open.len() {
+        match self.transactions.open.len() + self.gather.prepares() {
             0 => Ok(()),
             transactions => Err(Error::Prepared { transactions }),
         }

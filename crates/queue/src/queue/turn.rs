@@ -26,7 +26,7 @@ impl Queue {
     pub(crate) fn quiet(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         // Contributors to the next batch go first.
-        while state.writing || state.maintaining || state.open.is_some() {
+        while state.writing || state.maintaining || state.led {
             state = wait(&self.turn, state);
         }
         state.writing = true;

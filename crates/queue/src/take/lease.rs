@@ -90,6 +90,9 @@ impl Session {
 impl Held {
     /// Leases the rows, in the queue in which they are now. `None` when they are gone with it.
     fn lease(mut self, owner: OwnerId, length: Duration) -> Result<Option<Leased>, Error> {
+        // Before the queue is locked: the system is asked for it.
+        let random = u128::from_le_bytes((self.queue.shared.options.random)());
+        let secret = u64::try_from(random >> 64).unwrap_or_default();
         loop {
             while let Some(moved) = self.moved() {
                 self = moved;
@@ -103,7 +106,7 @@ impl Held {
                 self = moved;
                 continue;
             }
-            if let Some(rows) = queue.lease(&mut state, &self.rows, owner, length) {
+            if let Some(rows) = queue.lease(&mut state, &self.rows, owner, (length, secret)) {
                 queue.write_leases(state)?;
                 return Ok(Some(Leased { queue, epoch: self.epoch, rows }));
             }

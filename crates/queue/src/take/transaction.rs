@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::Error;
 use crate::format::record::RowId;
 use crate::format::transaction::Xid;
+use crate::queue::gather::Batch;
 use crate::queue::owner::OwnerId;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
 use crate::take::held::Held;
@@ -30,6 +31,14 @@ pub struct Transaction {
 pub struct Mark {
     rows: usize,
     ended: usize,
+}
+
+/// A transaction that is about to be prepared: with the next batch that somebody writes, or with
+/// [`Preparing::finish`], which must be called, also to roll it back.
+pub struct Preparing {
+    transaction: Transaction,
+    tx: u64,
+    batch: Arc<Batch>,
 }
 
 /// A transaction that is prepared: it survives a crash, and [`Queue::recover`] lists it until it is decided.
@@ -230,11 +239,38 @@ impl Transaction {
     /// # Errors
     /// [`Error::KnownTransaction`]; [`Error::Copied`]; those of [`Queue::publish`]. The transaction is then
     /// rolled back.
-    pub fn prepare(mut self, xid: &Xid) -> Result<PreparedTransaction, Error> {
+    pub fn prepare(self, xid: &Xid) -> Result<PreparedTransaction, Error> {
+        self.begin_prepare(xid)?.finish()
+    }
+
+    /// Begins what [`Transaction::prepare`] does: until [`Preparing::finish`] others may write it along with
+    /// what is theirs.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::prepare`].
+    pub fn begin_prepare(self, xid: &Xid) -> Result<Preparing, Error> {
         let (epoch, ended) = self.ending();
-        let tx = self.queue.prepare(xid, &self.rows, (epoch, &ended), self.owner)?;
-        self.forget();
-        Ok(PreparedTransaction { queue: self.queue.clone(), tx })
+        let (tx, batch) = self.queue.prepare(xid, &self.rows, (epoch, &ended), self.owner)?;
+        Ok(Preparing { transaction: self, tx, batch })
+    }
+}
+
+impl Preparing {
+    /// The queue that it is in.
+    #[must_use]
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.transaction.queue
+    }
+
+    /// Waits until it is prepared, and writes it unless somebody else does.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::prepare`].
+    pub fn finish(self) -> Result<PreparedTransaction, Error> {
+        let Preparing { mut transaction, tx, batch } = self;
+        transaction.queue.written(&batch)?;
+        transaction.forget();
+        Ok(PreparedTransaction { queue: transaction.queue.clone(), tx })
     }
 }
 
@@ -266,6 +302,14 @@ impl PreparedTransaction {
     /// Those of [`Queue::commit_by_xid`].
     pub fn commit(&self) -> Result<(), Error> {
         self.queue.decide(self.tx, true)
+    }
+
+    /// Commits it for a coordinator that remembers this until [`Queue::sync`] was called and has returned: a
+    /// start before that may list it as prepared again. So nothing waits for the disk here. The result is
+    /// that of [`PreparedTransaction::decide`].
+    #[must_use]
+    pub fn commit_remembered(&self) -> bool {
+        !matches!(self.queue.commit_remembered(self.tx), Err(Error::Disk { .. }))
     }
 
     /// Rolls it back, as [`Queue::rollback_by_xid`] does. After [`Error::Disk`] this can be called again.

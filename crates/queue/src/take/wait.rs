@@ -138,7 +138,6 @@ impl Session {
     fn look(&self, targets: &[Target], patience: &mut Patience<'_>, register: bool) -> Result<Looked, Error> {
         let rows_max = patience.rows_max;
         loop {
-            give_way(targets);
             let mut locked = lock_all(targets);
             let mut budget = BUDGET;
             let mut more = false;
@@ -178,6 +177,7 @@ impl Session {
             if !patience.is_alive() {
                 return Ok(Looked::Interrupted);
             }
+            give_way(targets);
         }
     }
 

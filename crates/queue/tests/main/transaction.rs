@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::scope;
+use std::time::Duration;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Engine, Error, PUBLISH_BYTES_MAX, Patience, Queue, RowId, Session, Sync, Transaction, Waited};
+use queue::{
+    Engine, Error, Options, PUBLISH_BYTES_MAX, Patience, Queue, RowId, Session, Sync, Transaction, Waited,
+};
 
 use crate::support::{
-    FOLDER, all, ends, engine, fresh, fresh_transactional, only, poll, prepared, put, rows, session, xid,
+    FOLDER, all, ends, engine, fresh, fresh_transactional, only, options, poll, prepared, put, rows, session,
+    transactional, xid,
 };
 
 fn queue() -> (FaultDisk, Engine, Arc<Queue>) {
@@ -285,10 +289,15 @@ fn a_queue_with_prepared_transactions_is_not_emptied_dropped_or_copied() {
     let while_copied = session(2).begin(&queue).unwrap();
     assert!(matches!(while_copied.prepare(&xid(3)), Err(Error::Copied)));
     queue.let_go();
-    let decided = transaction.prepare(&xid(1)).unwrap();
-    assert!(matches!(queue.truncate(), Err(Error::Prepared { transactions: 1 })));
-    assert!(matches!(queue.hold_back(), Err(Error::Prepared { transactions: 1 })));
-    assert!(matches!(engine.remove(Path::new(FOLDER)), Err(Error::Prepared { transactions: 1 })));
+    let refused = || {
+        assert!(matches!(queue.truncate(), Err(Error::Prepared { transactions: 1 })));
+        assert!(matches!(queue.hold_back(), Err(Error::Prepared { transactions: 1 })));
+        assert!(matches!(engine.remove(Path::new(FOLDER)), Err(Error::Prepared { transactions: 1 })));
+    };
+    let preparing = transaction.begin_prepare(&xid(1)).unwrap();
+    refused();
+    let decided = preparing.finish().unwrap();
+    refused();
     decided.rollback().unwrap();
     assert_eq!(waiting(&queue), ["a"]);
     assert!(Arc::ptr_eq(&queue, &engine.open(Path::new(FOLDER)).unwrap()), "it stayed open");
@@ -329,8 +338,10 @@ fn rows_of_an_emptied_queue_are_not_ended() {
 fn a_queue_out_of_service_is_dropped_with_its_transactions() {
     let (_disk, engine, queue) = queue();
     session(1).begin(&queue).unwrap().prepare(&xid(1)).unwrap();
+    let preparing = session(2).begin(&queue).unwrap().begin_prepare(&xid(2)).unwrap();
     queue.fail("for a test");
     engine.remove(Path::new(FOLDER)).unwrap();
+    assert!(matches!(preparing.finish(), Err(Error::Dropped)));
 }
 
 #[test]
@@ -359,6 +370,81 @@ fn a_full_disk_leaves_a_transaction_as_it_was() {
 }
 
 /// A coordinator relies on what it was told.
+#[test]
+fn a_prepare_shares_the_write_of_others() {
+    let (disk, _engine, queue) = queue();
+    let xids: Vec<_> = (1..=3).map(xid).collect();
+    let begun = xids.iter().map(|xid| {
+        let mut transaction = session(1).begin(&queue).unwrap();
+        transaction.publish(&[b"x"]).unwrap();
+        transaction.begin_prepare(xid).unwrap()
+    });
+    let syncs = disk.syncs();
+    let mut begun: Vec<_> = begun.collect();
+    assert_eq!((disk.syncs(), prepared(&queue)), (syncs, vec![]), "nobody has written it");
+    begun.remove(0).finish().unwrap();
+    assert_eq!((disk.syncs(), prepared(&queue)), (syncs + 1, vec![1, 2, 3]));
+    for preparing in begun {
+        preparing.finish().unwrap().rollback().unwrap();
+    }
+    assert_eq!(disk.syncs(), syncs + 3, "only what was decided");
+
+    // It is written even if its statement goes no further.
+    let mut transaction = session(1).begin(&queue).unwrap();
+    transaction.publish(&[b"x"]).unwrap();
+    let preparing = transaction.begin_prepare(&xid(4)).unwrap();
+    put(&queue, "other");
+    assert_eq!(prepared(&queue), [1, 4]);
+    preparing.finish().unwrap().rollback().unwrap();
+    assert_eq!(waiting(&queue), ["other"]);
+}
+
+#[test]
+fn what_a_coordinator_remembers_is_not_synced_before_it_may_forget() {
+    for sync in [Sync::Always, Sync::Interval, Sync::Never] {
+        let disk = FaultDisk::default();
+        let (_engine, queue) = fresh_transactional(&disk, 1 << 20, sync);
+        put(&queue, "old");
+        let (_taker, mut transaction) = taken(&queue, 1, 1);
+        transaction.publish(&[b"new"]).unwrap();
+        let decided = transaction.prepare(&xid(1)).unwrap();
+        let syncs = disk.syncs();
+        assert!(decided.commit_remembered());
+        assert_eq!((disk.syncs(), prepared(&queue)), (syncs, vec![]));
+        assert_eq!(waiting(&queue), ["new"], "others see it at once");
+        let after = || {
+            let engine = engine(&disk.after_crash(Unsynced::Drop), 1 << 20);
+            let queue = engine.open(Path::new(FOLDER)).unwrap();
+            (waiting(&queue), prepared(&queue))
+        };
+        assert_eq!(after(), (vec![], vec![1]));
+        queue.sync().unwrap();
+        assert_eq!(after(), (vec!["new".to_owned()], vec![]));
+        assert!(decided.commit_remembered(), "there is nothing left to do");
+    }
+}
+
+#[test]
+fn what_a_coordinator_remembers_is_written_though_nobody_writes_anything_else() {
+    ends(|| {
+        let disk = FaultDisk::default();
+        let options = Options { threads: 1, interval: Duration::from_millis(1), ..options(1 << 20) };
+        let engine = Engine::start(Arc::new(disk.clone()), options).unwrap();
+        engine.create(Path::new(FOLDER), &transactional(Sync::Always)).unwrap();
+        let queue = engine.open(Path::new(FOLDER)).unwrap();
+        let mut transaction = session(1).begin(&queue).unwrap();
+        transaction.publish(&[b"x"]).unwrap();
+        let decided = transaction.prepare(&xid(1)).unwrap();
+        let batches = queue.status().counters.batches;
+        assert!(decided.commit_remembered());
+        while queue.status().counters.batches == batches {
+            std::thread::yield_now();
+        }
+        let after = crate::support::engine(&disk.after_crash(Unsynced::Keep), 1 << 20);
+        assert_eq!(prepared(&after.open(Path::new(FOLDER)).unwrap()), [0; 0]);
+    });
+}
+
 #[test]
 fn two_phases_are_synced_in_every_mode() {
     for sync in [Sync::Always, Sync::Interval, Sync::Never] {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Engine, Error, Queue, RowId, Session, Sync};
+use queue::{Engine, Error, PreparedTransaction, Queue, RowId, Session, Sync};
 
 use crate::support::{
     FOLDER, all, engine, fresh, fresh_transactional, options, poll, prepared, seen, session, transactional,
@@ -39,6 +39,7 @@ struct Script {
     _engine: Engine,
     queue: Arc<Queue>,
     taker: Session,
+    prepared: BTreeMap<u64, PreparedTransaction>,
     states: Vec<Held>,
     /// The first state that a crash may leave: what came before is known to be durable.
     durable: usize,
@@ -52,7 +53,8 @@ impl Script {
         engine.create(Path::new(FOLDER), &transactional(sync))?;
         let queue = engine.open(Path::new(FOLDER))?;
         let (states, always) = (vec![Held::default()], sync == Sync::Always);
-        Ok(Script { _engine: engine, queue, taker: session(1), states, durable: 0, next: 1, always })
+        let (taker, prepared) = (session(1), BTreeMap::new());
+        Ok(Script { _engine: engine, queue, taker, prepared, states, durable: 0, next: 1, always })
     }
 
     fn now(&self) -> &Held {
@@ -111,7 +113,13 @@ impl Script {
             }
             Some(number) => {
                 state.prepared.insert(number, (added, ended));
-                self.change(state, true, |_| transaction.prepare(&xid(number)).map(|_| ()))
+                let mut prepared = None;
+                self.change(state, true, |_| {
+                    prepared = Some(transaction.prepare(&xid(number))?);
+                    Ok(())
+                })?;
+                self.prepared.extend(prepared.map(|prepared| (number, prepared)));
+                Ok(())
             }
         }
     }
@@ -122,6 +130,22 @@ impl Script {
         self.change(state, true, |queue| {
             if commit { queue.commit_by_xid(&xid(number)) } else { queue.rollback_by_xid(&xid(number)) }
         })
+    }
+
+    /// Commits for a coordinator that remembers it: a crash may leave it prepared.
+    fn commit_remembered(&mut self, number: u64) -> Result<(), Error> {
+        let mut state = self.now().clone();
+        state.decide(number, true);
+        self.states.push(state);
+        assert!(self.prepared.remove(&number).unwrap().commit_remembered());
+        Ok(())
+    }
+
+    /// Has the coordinator forget what is decided.
+    fn forget(&mut self) -> Result<(), Error> {
+        self.queue.sync()?;
+        self.durable = self.states.len() - 1;
+        Ok(())
     }
 
     /// Transactions that stay prepared over sealed segments, checkpoints and compactions.
@@ -138,14 +162,22 @@ impl Script {
                 1 => self.queue.compact()?,
                 _ => {}
             }
-            if round >= 2 {
-                self.decide(round - 2, round % 2 == 0)?;
+            match round {
+                2 | 3 => self.decide(round - 2, round == 2)?,
+                4 => self.commit_remembered(2)?,
+                5 => {
+                    self.commit_remembered(3)?;
+                    self.forget()?;
+                }
+                _ => {}
             }
         }
         self.transaction(Some(9), 0, 3)?;
         self.queue.compact()?;
         self.decide(9, false)?;
-        self.decide(5, true)?;
+        self.commit_remembered(5)?;
+        self.queue.maintain()?;
+        self.decide(4, true)?;
         self.publish()
     }
 }

@@ -104,9 +104,9 @@ static long lease(MYSQL *link, int rows, int kept)
   return got;
 }
 
-/* One small change of InnoDB, each in a row of its own as a rule; with `takes`, for one message of the queue: both or neither.
-   0 when there is no message. */
-static long update(MYSQL *link, int takes)
+/* One small change of InnoDB, each in a row of its own as a rule, after `select` if there is one: both or neither. 0 when that had
+   no row. */
+static long update(MYSQL *link, const char *select)
 {
   static __thread unsigned seed;
   char sql[128];
@@ -114,10 +114,8 @@ static long update(MYSQL *link, int takes)
     seed = (unsigned) (uintptr_t) link;
   long rows = 1;
   run(link, "BEGIN", NULL);
-  if (takes) {
-    snprintf(sql, sizeof(sql), "SELECT * FROM %s WHERE queue_wait('%s', 0)", table, table);
-    rows = run(link, sql, NULL);
-  }
+  if (select)
+    rows = run(link, select, NULL);
   if (rows) {
     snprintf(sql, sizeof(sql), "UPDATE work SET n = n + 1 WHERE id = %d", rand_r(&seed) % 100000 + 1);
     run(link, sql, NULL);
@@ -125,6 +123,9 @@ static long update(MYSQL *link, int takes)
   run(link, "COMMIT", NULL);
   return rows;
 }
+
+/* A row, and a function that does nothing. */
+static const char floor_select[] = "SELECT * FROM memory WHERE queue_end()";
 
 /* What one round brings; -1 when there is nothing more. */
 static long round_of(MYSQL *link, const char *insert, int rows)
@@ -138,20 +139,24 @@ static long round_of(MYSQL *link, const char *insert, int rows)
   if (!strcmp(mode, "memory"))
     return run(link, "SELECT * FROM memory", NULL);
   if (!strcmp(mode, "floor"))
-    return run(link, "SELECT * FROM memory WHERE queue_end()", NULL);
+    return run(link, floor_select, NULL);
+  if (!strcmp(mode, "function"))
+    return run(link, "SELECT queue_ack('', '', '', '')", NULL);
   if (!strcmp(mode, "floor2")) {
     run(link, "SELECT queue_end()", value);
     return run(link, "SELECT * FROM memory", NULL);
   }
   if (!strcmp(mode, "update"))
-    return update(link, 0);
+    return update(link, NULL);
+  if (!strcmp(mode, "selectupdate"))
+    return update(link, floor_select);
   if (!strncmp(mode, "publish", 7)) {
     run(link, insert, NULL);
     return rows;
   }
-  if (!strcmp(mode, "one")) {
+  if (!strcmp(mode, "one") || !strcmp(mode, "takeupdate")) {
     snprintf(sql, sizeof(sql), "SELECT * FROM %s WHERE queue_wait('%s', 0)", table, table);
-    got = run(link, sql, NULL);
+    got = !strcmp(mode, "one") ? run(link, sql, NULL) : update(link, sql);
   } else if (!strcmp(mode, "two")) {
     snprintf(sql, sizeof(sql), "SELECT queue_wait('%s', 0)", table);
     run(link, sql, value);
@@ -160,9 +165,7 @@ static long round_of(MYSQL *link, const char *insert, int rows)
   } else if (!strcmp(mode, "batch")) {
     snprintf(sql, sizeof(sql), "SELECT * FROM %s WHERE queue_wait_n(100, '%s', 0)", table, table);
     got = run(link, sql, NULL);
-  } else if (!strcmp(mode, "takeupdate"))
-    got = update(link, 1);
-  else if (!strcmp(mode, "skip"))
+  } else if (!strcmp(mode, "skip"))
     got = skip_locked(link);
   else if (!strcmp(mode, "hold"))
     got = lease(link, 100, 1);

@@ -44,7 +44,7 @@ const fn synced(name: &'static str, mode: &'static str, options: Option<&'static
     Method { name, mode, options, snapshot: false, innodb_syncs: true }
 }
 
-pub(super) static METHODS: [Method; 25] = [
+pub(super) static METHODS: [Method; 27] = [
     method("`SELECT 1`", "select1", None),
     method("one row of InnoDB", "row", None),
     method("one row of MEMORY", "memory", None),
@@ -56,6 +56,7 @@ pub(super) static METHODS: [Method; 25] = [
     method("consume, two statements, sync always", "two", ALWAYS),
     method("consume 100 at a time, sync none", "batch", NONE),
     method("consume 100 at a time, sync always", "batch", ALWAYS),
+    method("a function that does nothing, with as many arguments: the floor of a lease", "function", None),
     method("lease as JSON, one statement, sync none", "lease", NONE),
     method("lease as JSON and ack, two statements, sync none", "leaseack", NONE),
     method("lease as JSON and ack, two statements, sync always", "leaseack", ALWAYS),
@@ -66,6 +67,7 @@ pub(super) static METHODS: [Method; 25] = [
     method("publish 100 rows an INSERT, sync none", "publish100", NONE),
     method("publish 100 rows an INSERT, sync always", "publish100", ALWAYS),
     synced("UPDATE of InnoDB and COMMIT, synced: the floor", "update", None),
+    synced("the same with the floor's SELECT before the UPDATE of InnoDB", "selectupdate", None),
     synced("take, UPDATE of InnoDB and COMMIT, all synced", "takeupdate", TRANSACTIONAL),
     method("InnoDB, SKIP LOCKED + DELETE", "skip", None),
     synced("InnoDB, SKIP LOCKED + DELETE, synced", "skip", None),
@@ -78,6 +80,7 @@ impl Method {
         match self.mode {
             "one" => Some("floor"),
             "two" => Some("floor2"),
+            "lease" => Some("function"),
             "takeupdate" => Some("update"),
             _ => None,
         }

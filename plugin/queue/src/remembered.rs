@@ -1,0 +1,200 @@
+//! Commits that the server's coordinator remembers, so that queues need not sync them one by one.
+//!
+//! From time to time the coordinator asks whether it may forget them. It is answered when all that were in
+//! order by then are done, and their queues are synced.
+
+use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use queue::{Error, Queue};
+
+use crate::abi::{RQ_OK, RqForget};
+use crate::guard::guard;
+
+/// Whoever answers has it, so that nobody finds the queues synced that another one is about to sync.
+static ANSWERING: Mutex<()> = Mutex::new(());
+
+static REMEMBERED: Mutex<Remembered> = Mutex::new(Remembered {
+    next: 0,
+    running: BTreeSet::new(),
+    queues: Vec::new(),
+    asked: Vec::new(),
+    failed: None,
+});
+
+struct Remembered {
+    /// The number of the next commit.
+    next: u64,
+    /// Commits that the coordinator has put in order and that are not done in all queues.
+    running: BTreeSet<u64>,
+    /// Queues with commits that may not be durable.
+    queues: Vec<Arc<Queue>>,
+    asked: Vec<Question>,
+    /// Why questions are not answered any more.
+    failed: Option<Error>,
+}
+
+/// What the coordinator has asked.
+struct Question {
+    /// It is about the commits before this one.
+    before: u64,
+    forget: RqForget,
+    cookie: Cookie,
+}
+
+/// What the coordinator knows its question by.
+struct Cookie(*mut c_void);
+
+// SAFETY: only the server looks at it, and it allows every thread to hand it back.
+unsafe impl Send for Cookie {}
+
+fn remembered() -> MutexGuard<'static, Remembered> {
+    REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A commit that the coordinator remembers.
+pub(crate) struct Commit {
+    number: u64,
+}
+
+impl Commit {
+    /// Notes that the coordinator remembers it from now on.
+    pub(crate) fn begin() -> Commit {
+        let mut all = remembered();
+        all.next += 1;
+        let number = all.next;
+        all.running.insert(number);
+        Commit { number }
+    }
+
+    /// Notes that it is done in these queues.
+    pub(crate) fn end(self, queues: Vec<Arc<Queue>>) {
+        let mut all = remembered();
+        all.running.remove(&self.number);
+        for queue in queues {
+            if !all.queues.iter().any(|known| Arc::ptr_eq(known, &queue)) {
+                all.queues.push(queue);
+            }
+        }
+        let asked = !all.asked.is_empty();
+        drop(all);
+        if asked {
+            answer();
+        }
+    }
+}
+
+impl Drop for Commit {
+    fn drop(&mut self) {
+        let mut all = remembered();
+        if all.running.contains(&self.number) {
+            let why = "a commit failed inside, and may be known to the server only";
+            all.failed.get_or_insert(Error::Failed { why: why.into() });
+        }
+    }
+}
+
+/// Why no further commit can be remembered: the coordinator could not forget it.
+pub(crate) fn failed() -> Result<(), Error> {
+    remembered().failed.clone().map_or(Ok(()), Err)
+}
+
+/// Answers what can be answered.
+fn answer() {
+    let answering = ANSWERING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = remembered();
+    let first = all.running.first().copied().unwrap_or(u64::MAX);
+    let ready: Vec<Question> = all.asked.extract_if(.., |question| question.before <= first).collect();
+    let queues = if ready.is_empty() { Vec::new() } else { std::mem::take(&mut all.queues) };
+    drop(all);
+    let mut left = Vec::new();
+    for queue in queues {
+        match queue.sync() {
+            Ok(()) | Err(Error::Dropped) => {}
+            Err(why) => left.push((queue, why)),
+        }
+    }
+    if left.is_empty() {
+        drop(answering);
+        ready.into_iter().for_each(|question| (question.forget)(question.cookie.0));
+        return;
+    }
+    let mut all = remembered();
+    all.asked.extend(ready);
+    for (queue, why) in left {
+        all.queues.push(queue);
+        // A full disk may have room the next time.
+        if !matches!(why, Error::Disk { .. }) {
+            all.failed.get_or_insert(why);
+        }
+    }
+}
+
+/// The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie
+/// when it may: before this returns, or later by any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_ask_to_forget(forget: RqForget, cookie: *mut c_void) {
+    guard(std::ptr::null_mut(), None, || {
+        let mut all = remembered();
+        let before = all.next + 1;
+        all.asked.push(Question { before, forget, cookie: Cookie(cookie) });
+        drop(all);
+        answer();
+        Ok(RQ_OK)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use queue::{Definition, Engine, Options, RealDisk};
+
+    use super::{Commit, failed, rq_ask_to_forget};
+
+    static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn forget(_: *mut c_void) {
+        FORGOTTEN.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn asked() -> usize {
+        // SAFETY: the function does not look at the pointer.
+        unsafe { rq_ask_to_forget(forget, std::ptr::null_mut()) };
+        FORGOTTEN.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_commit_is_forgotten_when_it_is_done_and_never_if_its_queue_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { threads: 0, ..Options::new(|| 0, || [7; 16]) };
+        let engine = Engine::start(Arc::new(RealDisk), options).unwrap();
+        let open = |name: &str| {
+            let folder = folder.path().join(name);
+            engine.create(&folder, &Definition::default()).unwrap();
+            engine.open(&folder).unwrap()
+        };
+        let (one, other) = (open("one"), open("other"));
+        assert_eq!(asked(), 1, "nothing is under way");
+        let (first, second) = (Commit::begin(), Commit::begin());
+        assert_eq!(asked(), 1);
+        let third = Commit::begin();
+        second.end(vec![one.clone()]);
+        assert_eq!(FORGOTTEN.load(Ordering::Relaxed), 1, "one of the two is under way");
+        first.end(vec![one.clone()]);
+        assert_eq!(FORGOTTEN.load(Ordering::Relaxed), 2, "the third one came later");
+        third.end(vec![one.clone(), other]);
+        assert_eq!(asked(), 3);
+
+        one.fail("for a test");
+        assert_eq!(asked(), 4, "what was decided in it is durable");
+        failed().unwrap();
+        Commit::begin().end(vec![one]);
+        assert_eq!(asked(), 4);
+        assert!(failed().unwrap_err().to_string().contains("for a test"));
+        assert_eq!(asked(), 4);
+    }
+}
