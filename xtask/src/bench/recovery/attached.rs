@@ -14,7 +14,7 @@ use crate::bench::measure::{as_f64, middle, processor_s};
 use crate::{places, run};
 
 /// How often each way is measured.
-const ROUNDS: usize = 1;
+const ROUNDS: usize = 3;
 /// How long a reader may take to connect, or to catch up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The account of those who come through the network.
@@ -32,13 +32,13 @@ const QUICK: Load = Load {
     what: "COMMIT syncs nothing",
     settings: "SET GLOBAL innodb_flush_log_at_trx_commit = 0, GLOBAL sync_binlog = 0",
     connections: 4,
-    transactions: 300_000,
+    transactions: 200_000,
 };
 const DURABLE: Load = Load {
     what: "COMMIT syncs InnoDB's log and the binary log",
     settings: "SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL sync_binlog = 1",
     connections: 16,
-    transactions: 80_000,
+    transactions: 40_000,
 };
 
 /// Who reads the log.
@@ -284,7 +284,7 @@ impl Bench {
         self.query("SET GLOBAL rpl_semi_sync_master_enabled = OFF")?;
         self.clear()?;
         // Fewer: each waits.
-        let transactions = load.transactions / if waited == Waited::Nobody { 1 } else { 4 };
+        let transactions = load.transactions / if waited == Waited::Nobody { 1 } else { 10 };
         if waited == Waited::Nobody {
             return Ok(as_f64(transactions.into()) / self.work(load.connections, transactions)?);
         }

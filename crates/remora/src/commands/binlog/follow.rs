@@ -214,11 +214,12 @@ impl<'r, 'a> Follow<'r, 'a> {
             if self.run.stop.load(Ordering::Relaxed) {
                 return Ok(Left::Stopped);
             }
+            let left =
+                self.dirty.map_or(LOOK, |since| self.patience.saturating_sub(since.elapsed()).min(LOOK));
             if self.run.time_s() - self.newest_s <= HEELS_S {
-                dump.gather(self.gather);
+                dump.gather(self.gather.min(left));
             }
-            let due = self.dirty.map(|since| self.patience.saturating_sub(since.elapsed()));
-            let packet = match dump.next(due.map_or(LOOK, |due| due.min(LOOK))) {
+            let packet = match dump.next(left) {
                 // There is no such place in the file: it is shorter than what is archived.
                 Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.compare.is_some() => {
                     return Ok(Left::Forked(format!(
