@@ -250,8 +250,8 @@ impl Dump {
     }
 
     /// Lets more come if all is read that came, and it was little. A server sends each transaction as soon as
-    /// it is written: then both sides wake up for it. While nobody reads, the connection fills, and the server
-    /// sends the next ones together.
+    /// it is written: then both sides wake up for it. While nobody reads, the connection fills, and what
+    /// follows is sent together.
     #[expect(clippy::disallowed_methods, reason = "what is waited for is that time passes")]
     pub fn gather(&self, pause: Duration) {
         if !self.has_more() && self.end < MUCH_BYTES {

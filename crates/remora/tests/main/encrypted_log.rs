@@ -208,7 +208,8 @@ fn an_archive_has_what_the_server_sends_whoever_is_killed() {
     }
 }
 
-/// In pieces, which are encrypted with a key of our own. The same log in the server's files says what is in it.
+/// In pieces, which are encrypted with a key of our own. The same log as the server's files says what is in
+/// it.
 #[test]
 fn pieces_have_what_the_files_have_whoever_is_killed() {
     for product in mariadb() {
