@@ -1,5 +1,5 @@
-//! What an archive costs a server that writes, how late it is, how fast a log is replayed on a backup, and what
-//! little of a large generation costs. With `--store`, how fast backups go to a store and come back.
+//! What an archive costs a server that writes, how late it is, how fast a log is replayed on a backup, and
+//! what little of a large generation costs. With `--store`, how fast backups go to a store and come back.
 
 mod attached;
 mod large;
