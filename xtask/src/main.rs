@@ -67,8 +67,9 @@ const HELP: &str = "cargo xtask CHORE
                                   --backlog, --later, --keys, --leases: what taking costs with so many rows waiting, rows due
                                   later, keys, leases out. --binlog: the server has a binary log that is synced, too
   bench recovery [--server NAME] [--size GiB] [--only WORD,...] | --store s3://BUCKET/PREFIX
-                                  what an archive costs, how fast a log is replayed, one table and the first row of a
-                                  generation of 16 GiB (archive, replay, table, mount); or backups to a store
+                                  what an archive costs, --ack beside a replica, how late it is (with strace), how fast a log
+                                  is replayed, one table and the first row of a generation of 16 GiB (archive, ack, lag,
+                                  replay, table, mount); or backups to a store
   bench stat                      what a sample costs a server, and what watching twenty costs
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";

@@ -12,22 +12,23 @@ mod forget;
 mod line;
 pub mod piece;
 pub mod pieces;
+mod same;
 mod tail;
 mod writer;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use disk::{Disk, Guard, Output, Share, Source};
+use disk::{Disk, Guard, Output, Share};
 
 pub use arrival::{Arrival, Arrivals, arrivals};
 pub use forget::{Forgotten, forget};
 pub use line::{About, Line, Why, files, is_line};
+pub use same::Same;
 pub use tail::{State, Tail};
 pub use writer::Writer;
 
 use crate::Error;
-use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
 /// The folder of the archive in the folder of a name in a repository.
 pub const FOLDER: &str = "log";
@@ -99,25 +100,6 @@ pub fn caught_up(disk: &dyn Disk, archive: &Path) -> io::Result<Option<i64>> {
 /// Errors of the operating system.
 pub fn lines(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(numbers(disk, folder)?.into_iter().map(|number| line::folder(folder, number)).collect())
-}
-
-/// Whether a file of an archive has an event with these bytes there. That one of the two files is in use is
-/// no difference.
-///
-/// # Errors
-/// Errors of the file.
-pub fn has_event(file: &dyn Source, event: &[u8], at: u64) -> io::Result<bool> {
-    let mut own = vec![0; event.len()];
-    if file.read_full_at(at, &mut own)? < event.len() {
-        return Ok(false);
-    }
-    if at == MAGIC.len() as u64
-        && let (Some(own), Some(flags)) = (own.get_mut(FLAGS_AT), event.get(FLAGS_AT))
-    {
-        let bit = IN_USE.to_le_bytes()[0];
-        *own = *own & !bit | *flags & bit;
-    }
-    Ok(own == event)
 }
 
 /// The numbers of all lines that were begun, in their order.

@@ -27,7 +27,7 @@ use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};
 use crate::exit::usage;
-use crate::history::{self, LogFile, names};
+use crate::history::{self, LogFile, Times, names};
 use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::repository::{self, Named};
@@ -64,7 +64,8 @@ impl Log {
                 let wanted = line.unwrap_or(0);
                 let none = || usage(format!("the archive of {shown} has no line {wanted}"));
                 let chosen = chosen.ok_or_else(none)?;
-                found = history::files(std::slice::from_ref(chosen), &KeyArguments::default())?;
+                let paths = std::slice::from_ref(chosen);
+                found = history::files(paths, &KeyArguments::default(), Times::Noted)?;
                 number(chosen)
             }
         };
@@ -319,7 +320,7 @@ impl<'a> Past<'a> {
             "the generation is at {file}:{at}, and line {line} of the archive ends before that"
         );
         ensure!(
-            same::is_same(server, position, &*archived)?,
+            same::is_same(server, position, archived)?,
             "line {line} of the archive is another history than {}@{}: their logs differ in {file}; --line chooses another line",
             self.named.name,
             self.generation
@@ -337,7 +338,8 @@ fn forget_source(data: &Path) -> Result<()> {
         let is_info = name.ends_with(".info") && (name.contains("master") || name.contains("relay"));
         let is_index = name.ends_with(".index") && name.contains("relay");
         if is_index {
-            let listed = history::files(std::slice::from_ref(&path), &KeyArguments::default())?.files;
+            let paths = std::slice::from_ref(&path);
+            let listed = history::files(paths, &KeyArguments::default(), Times::Said)?.files;
             // What lies elsewhere belongs to the original.
             for log in listed.iter().filter(|log| log.parent() == Some(data)) {
                 RealDisk.remove(log)?;

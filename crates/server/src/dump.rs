@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ const ANNOTATE: u16 = 2;
 const SEMI_SYNC: u8 = 0xEF;
 /// Bytes per read.
 const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes per read from which on more is there already.
+const MUCH_BYTES: usize = 64 << 10;
 /// The longest event that a server writes.
 const EVENT_BYTES_MAX: usize = 1 << 30;
 
@@ -72,8 +75,10 @@ pub struct Dump {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// The payload that is read: of several packets if it is long.
-    payload: Vec<u8>,
+    /// Where the payload is in the buffer, if all of it is.
+    whole: Range<usize>,
+    /// The payload, if it is longer: of several packets perhaps.
+    long: Vec<u8>,
 }
 
 /// Where the packets come from.
@@ -138,7 +143,8 @@ impl Target {
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
-            payload: Vec::new(),
+            whole: 0..0,
+            long: Vec::new(),
         };
         dump.ask(&format!("SET @master_heartbeat_period = {}", from.heartbeat.as_nanos()))?;
         // Without it the server refuses a log with checksums.
@@ -173,14 +179,14 @@ impl Dump {
         command.extend_from_slice(&[0; 10]);
         self.send(&command)?;
         self.receive(None)?;
-        if self.payload.first() == Some(&0) { Ok(()) } else { Err(self.said()) }
+        if self.payload().first() == Some(&0) { Ok(()) } else { Err(self.said()) }
     }
 
     /// Runs a statement. Returns the short value that it selects, if it does.
     fn ask(&mut self, sql: &str) -> Result<Option<Vec<u8>>, Error> {
         self.send(&[&[QUERY], sql.as_bytes()].concat())?;
         self.receive(None)?;
-        match self.payload.first() {
+        match self.payload().first() {
             Some(0) => return Ok(None),
             Some(0xFF) | None => return Err(self.said()),
             Some(_) => {}
@@ -190,8 +196,8 @@ impl Dump {
         let mut ends = 0;
         while ends < 2 {
             self.receive(None)?;
-            match self.payload.as_slice() {
-                [0xFE, ..] if self.payload.len() < 9 => ends += 1,
+            match self.payload() {
+                payload @ [0xFE, ..] if payload.len() < 9 => ends += 1,
                 [0xFF, ..] => return Err(self.said()),
                 // A byte with its length goes before the value, or one that says NULL.
                 [len, bytes @ ..] if ends == 1 && usize::from(*len) == bytes.len() => {
@@ -218,9 +224,9 @@ impl Dump {
         if !self.receive(Some(wait))? {
             return Ok(Packet::Nothing);
         }
-        let bytes = match self.payload.as_slice() {
+        let bytes = match self.payload() {
             [0, bytes @ ..] => bytes,
-            [0xFE, ..] if self.payload.len() < 9 => return Ok(Packet::End),
+            payload @ [0xFE, ..] if payload.len() < 9 => return Ok(Packet::End),
             _ => return Err(self.said()),
         };
         Ok(match bytes {
@@ -243,6 +249,16 @@ impl Dump {
         self.start < self.end
     }
 
+    /// Lets more come if all is read that came, and it was little. A server sends each transaction as soon as
+    /// it is written: then both sides wake up for it. While nobody reads, the connection fills, and what
+    /// follows is sent together.
+    #[expect(clippy::disallowed_methods, reason = "what is waited for is that time passes")]
+    pub fn gather(&self, pause: Duration) {
+        if !self.has_more() && self.end < MUCH_BYTES {
+            std::thread::sleep(pause);
+        }
+    }
+
     /// Says that everything up to there is durable. Every COMMIT that waits for it ends.
     ///
     /// # Errors
@@ -262,7 +278,7 @@ impl Dump {
         {
             return Ok(false);
         }
-        self.payload.clear();
+        self.long.clear();
         loop {
             self.need(4)?;
             let mut len = 0;
@@ -270,7 +286,13 @@ impl Dump {
                 len = len << 8 | usize::from(*byte);
             }
             self.start += 4;
-            if self.payload.len() + len > EVENT_BYTES_MAX {
+            if self.long.is_empty() && len <= BUFFER_BYTES {
+                self.need(len)?;
+                self.whole = self.start..self.start + len;
+                self.start += len;
+                return Ok(true);
+            }
+            if self.long.len() + len > EVENT_BYTES_MAX {
                 return Err(Error::Protocol { what: format!("{}: an event of more than 1 GiB", self.what) });
             }
             let mut left = len;
@@ -278,13 +300,22 @@ impl Dump {
                 self.need(1)?;
                 let piece = left.min(self.end - self.start);
                 let bytes = self.buffer.get(self.start..self.start + piece).unwrap_or_default();
-                self.payload.extend_from_slice(bytes);
+                self.long.extend_from_slice(bytes);
                 self.start += piece;
                 left -= piece;
             }
             if len < PAYLOAD_MAX {
                 return Ok(true);
             }
+        }
+    }
+
+    /// What was read last.
+    fn payload(&self) -> &[u8] {
+        if self.long.is_empty() {
+            self.buffer.get(self.whole.clone()).unwrap_or_default()
+        } else {
+            &self.long
         }
     }
 
@@ -309,7 +340,7 @@ impl Dump {
 
     /// What the server says instead of an event.
     fn said(&self) -> Error {
-        let said = stream::server_error(&self.payload);
+        let said = stream::server_error(self.payload());
         if crate::privilege::is_denial(said.code) {
             return Error::Privilege {
                 what: format!("{} may not read the binary log", self.target),

@@ -20,11 +20,11 @@ const TICKS: f64 = 100.0;
 /// Runs `work` and measures its time: that of the server by its process id, that of the clients as our ended
 /// children.
 pub(crate) fn measure(server: u32, work: impl FnOnce() -> Result<()>) -> Result<Cost> {
-    let before = (processor(&server.to_string(), 13)?, processor("self", 15)?);
+    let before = (processor_s(server)?, processor("self", 15)?);
     let began = Instant::now();
     work()?;
     let wall_s = began.elapsed().as_secs_f64();
-    let after = (processor(&server.to_string(), 13)?, processor("self", 15)?);
+    let after = (processor_s(server)?, processor("self", 15)?);
     Ok(Cost { wall_s, server_s: after.0 - before.0, client_s: after.1 - before.1 })
 }
 
@@ -78,6 +78,11 @@ pub(crate) fn median_ratio(costs: &[Cost], base: &[Cost]) -> Option<f64> {
 pub(crate) fn middle(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len().saturating_sub(1) / 2).copied()
+}
+
+/// The seconds of user and system time that a process took so far.
+pub(crate) fn processor_s(process: u32) -> Result<f64> {
+    processor(&process.to_string(), 13)
 }
 
 /// Two adjacent counters of /proc/PID/stat, user and system time, counted from 0 (proc_pid_stat(5)): 13 and

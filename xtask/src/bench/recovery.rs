@@ -1,6 +1,7 @@
-//! How fast a log is replayed on a backup, what an archive costs a server that writes, and what little of a
-//! large generation costs. With `--store`, how fast backups go to a store and come back.
+//! What an archive costs a server that writes, how late it is, how fast a log is replayed on a backup, and
+//! what little of a large generation costs. With `--store`, how fast backups go to a store and come back.
 
+mod attached;
 mod large;
 
 use std::fmt::Write as _;
@@ -14,19 +15,19 @@ use sandbox::{Installation, Product, Sandbox, Settings};
 
 use self::large::Large;
 use super::block::write_image;
-use super::measure::{as_f64, middle};
+use super::measure::middle;
 use crate::{places, release, run, setup};
 
-/// Transactions of one row each, from several connections.
+/// Transactions of one row each that are replayed.
 const TRANSACTIONS: u32 = 60_000;
-const CONNECTIONS: u32 = 4;
 /// How often each way is measured.
 const ROUNDS: usize = 5;
 
 const TABLE: &str =
     "CREATE OR REPLACE TABLE bench.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(2000))";
 const WORK: &str = "CREATE OR REPLACE PROCEDURE bench.work(n INT) BEGIN \
-    FOR i IN 1..n DO INSERT INTO bench.t (a, b) VALUES (i, REPEAT(UUID(), 50)); END FOR; END";
+    FOR i IN 1..n DO INSERT INTO bench.t (a, b) VALUES (i, CONCAT('stamp:', \
+    CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS INT), REPEAT(UUID(), 50))); END FOR; END";
 
 struct Bench {
     remora: PathBuf,
@@ -36,7 +37,7 @@ struct Bench {
 }
 
 /// What is measured, by the words of `--only`: with a server that writes, and with a large generation.
-const WRITING: [&str; 2] = ["archive", "replay"];
+const WRITING: [&str; 4] = ["archive", "ack", "lag", "replay"];
 const LARGE: [&str; 2] = ["table", "mount"];
 
 /// `cargo xtask bench recovery [--server NAME] [--size GiB] [--only WORD,...] | --store s3://BUCKET/PREFIX`.
@@ -59,6 +60,12 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
         let bench = Bench::new(product)?;
         if wants("archive") {
             bench.archive()?;
+        }
+        if wants("ack") {
+            bench.ack()?;
+        }
+        if wants("lag") {
+            bench.lag()?;
         }
         if wants("replay") {
             bench.replay()?;
@@ -85,16 +92,17 @@ impl Bench {
             "--server-id=7",
             "--binlog-format=ROW",
             "--innodb-flush-log-at-trx-commit=0",
+            // What a run writes stays in memory.
+            "--innodb-buffer-pool-size=2G",
+            "--innodb-log-file-size=2G",
         ];
         let options = options.map(ToOwned::to_owned).to_vec();
-        let server = Sandbox::start(&installation, &places()?, &Settings { options, ..Settings::default() })?;
+        let settings = Settings { options, port: Some(0), ..Settings::default() };
+        let server = Sandbox::start(&installation, &places()?, &settings)?;
         let bench = Bench { remora: release()?, folder: tempfile::tempdir()?, installation, server };
         bench.query("CREATE DATABASE bench")?;
         bench.query(WORK)?;
-        println!(
-            "\n### {product} ({}), {TRANSACTIONS} transactions of a row of 1.8 kB\n",
-            bench.installation.version
-        );
+        println!("\n### {product} ({}), transactions of a row of 1.8 kB\n", bench.installation.version);
         Ok(bench)
     }
 
@@ -113,43 +121,18 @@ impl Bench {
         command
     }
 
-    /// All transactions, from all connections. Returns the seconds.
-    fn work(&self) -> Result<f64> {
+    /// Transactions from several connections. Returns the seconds.
+    fn work(&self, connections: u32, transactions: u32) -> Result<f64> {
         self.query(TABLE)?;
-        let sql = format!("CALL bench.work({})", TRANSACTIONS / CONNECTIONS);
+        let sql = format!("CALL bench.work({})", transactions / connections);
         let began = Instant::now();
-        let clients: Vec<Child> = (0..CONNECTIONS)
+        let clients: Vec<Child> = (0..connections)
             .map(|_| client(self.server.socket())?.args(["-e", &sql]).spawn().context("a client"))
             .collect::<Result<_>>()?;
         for mut client in clients {
             ensure!(client.wait()?.success(), "a client failed");
         }
         Ok(began.elapsed().as_secs_f64())
-    }
-
-    /// The rate with an archive and without.
-    fn archive(&self) -> Result<()> {
-        let (mut without, mut ratios) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            let alone = self.work()?;
-            // What was written without it is fetched before.
-            run(&mut self.with_server(&["binlog", "repo/db", "--once"]))?;
-            let mut archiver = self.with_server(&["binlog", "repo/db"]).stdout(Stdio::null()).spawn()?;
-            let attached = self.work();
-            archiver.kill()?;
-            archiver.wait()?;
-            ratios.push(alone / attached?);
-            without.push(alone);
-        }
-        let rate = as_f64(TRANSACTIONS.into()) / middle(without).context("no round")?;
-        let ratio = middle(ratios.clone()).context("no round")?;
-        println!("| | transactions/s | with / without |\n|---|--:|--:|");
-        println!(
-            "| without an archive | {rate:.0} | 1 |\n| remora binlog | {:.0} | {ratio:.2} |",
-            rate * ratio
-        );
-        println!("\nall rounds: {}\n", shown(&ratios));
-        Ok(())
     }
 
     /// The same log, by each way, on the same generation.

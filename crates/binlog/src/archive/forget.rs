@@ -15,8 +15,10 @@ use crate::Error;
 pub struct Forgotten {
     /// How many files of the log went.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes that went.
     pub bytes: u64,
+    /// What no backup needs, and a store does not let us remove.
+    pub retained: Vec<String>,
 }
 
 /// Removes the files that are older than all backups. `needed` has the file of the log in which each backup

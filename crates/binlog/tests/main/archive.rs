@@ -1,10 +1,11 @@
 //! An archive after a crash: what was made durable is there, and the rest is fetched again.
 
-use std::io::Read;
+use std::cell::Cell;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use binlog::Error;
-use binlog::archive::{About, Archive, Line, Why, caught_up, has_event, is_line, lines};
+use binlog::archive::{About, Archive, Line, Same, Why, caught_up, is_line, lines};
 use binlog::reader::Reader;
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, RealDisk};
@@ -179,21 +180,50 @@ fn an_event_is_archived_with_all_its_bytes() {
         let mut bytes = LOG.to_vec();
         bytes[21] = bytes[21] & !1 | in_use;
         disk.put(path, &bytes);
-        let file = disk.open(path).unwrap();
+        let mut file = Same::new(disk.open(path).unwrap());
         for (start, end) in places.iter().zip(&places[1..]).take(4) {
             for at in *start..*end {
                 for bit in [1, 2, 0x80] {
                     let mut event = LOG[*start..*end].to_vec();
                     event[at - start] ^= bit;
-                    let is_same = has_event(&*file, &event, *start as u64).unwrap();
+                    let is_same = file.has(&event, *start as u64).unwrap();
                     assert_eq!(is_same, (at, bit) == (21, 1), "{in_use} {at} {bit}");
                 }
             }
-            assert!(has_event(&*file, &LOG[*start..*end], *start as u64).unwrap());
+            assert!(file.has(&LOG[*start..*end], *start as u64).unwrap());
         }
         let last = places[places.len() - 2];
-        assert!(!has_event(&*file, &[&LOG[last..], &[0]].concat(), last as u64).unwrap());
+        assert!(!file.has(&[&LOG[last..], &[0]].concat(), last as u64).unwrap());
     }
+}
+
+/// A file that counts how often it is read.
+struct Counted<'c>(Cursor<Vec<u8>>, &'c Cell<u32>);
+
+impl Read for Counted<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.1.set(self.1.get() + 1);
+        self.0.read(room)
+    }
+}
+
+impl Seek for Counted<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+#[test]
+fn many_events_are_compared_with_few_reads() {
+    const EVENT: [u8; 30] = [7; 30];
+    let reads = Cell::new(0);
+    let mut file = Same::new(Counted(Cursor::new(EVENT.repeat(100_000)), &reads));
+    for number in 0..100_000 {
+        assert!(file.has(&EVENT, number * 30).unwrap());
+    }
+    // Also going back, and at the end.
+    assert!(file.has(&EVENT, 30).unwrap() && !file.has(&EVENT, 2_999_971).unwrap());
+    assert!(reads.get() < 20, "{}", reads.get());
 }
 
 #[test]

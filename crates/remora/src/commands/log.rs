@@ -86,7 +86,8 @@ impl Take for Lines<'_> {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let request = &arguments.request;
-    let (found, known, filter) = (request.files()?, request.known()?, request.filter());
+    let found = request.files(report.is_json())?;
+    let (known, filter) = (request.known()?, request.filter());
     let mut exit = Exit::Done;
     for line in &found.missing {
         report.warn(line);

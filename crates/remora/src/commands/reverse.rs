@@ -145,7 +145,7 @@ fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)
         let files = log.files.clone();
         return Ok((Some(Origin { named, generation, log }), Found { files, ..Found::default() }));
     }
-    let found = arguments.request.files()?;
+    let found = arguments.request.files(false)?;
     match found.missing.first() {
         None => Ok((None, found)),
         Some(missing) => {

@@ -34,15 +34,24 @@ impl Found {
     }
 }
 
+/// What is to be known of when transactions ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// What they say themselves.
+    Said,
+    /// Also when they came, if it is noted.
+    Noted,
+}
+
 /// The files that the arguments name.
-pub(crate) fn files(paths: &[PathBuf], key: &KeyArguments) -> Result<Found> {
+pub(crate) fn files(paths: &[PathBuf], key: &KeyArguments, times: Times) -> Result<Found> {
     let mut found = Found::default();
     for path in paths {
         if let Some((home, line)) = in_pieces(path)? {
             of_pieces(&Arc::new(archived::open_to_read(&home, key)?), line, &mut found)?;
         } else if path.is_dir() {
             match archived(path)? {
-                Some(line) => of_line(&line, &mut found)?,
+                Some(line) => of_line(&line, times, &mut found)?,
                 None => listed(&index(path)?, &mut found)?,
             }
         } else if path.extension().is_some_and(|end| end == "index") {
@@ -95,13 +104,17 @@ fn before(found: &Found, first: usize) -> Option<&Arrivals> {
 }
 
 /// The files of a line of an archive.
-fn of_line(line: &Path, found: &mut Found) -> Result<()> {
+fn of_line(line: &Path, times: Times, found: &mut Found) -> Result<()> {
     let first = found.files.len();
     for name in binlog::archive::files(&RealDisk, line).with_context(|| shown::path(line))? {
         let path = line.join(&name);
         if path.is_file() {
-            let arrivals =
-                binlog::archive::arrivals(&RealDisk, line, &name).with_context(|| shown::path(line))?;
+            let arrivals = match times {
+                Times::Said => Vec::new(),
+                Times::Noted => {
+                    binlog::archive::arrivals(&RealDisk, line, &name).with_context(|| shown::path(line))?
+                }
+            };
             let arrivals = Arrivals::new(arrivals, before(found, first));
             found.files.push(LogFile::archived(path, arrivals));
         } else {

@@ -7,7 +7,7 @@ use clap::Args;
 use dump::{Pattern, Selection};
 
 use super::filter::{Condition, Filter, Range};
-use super::find::{self, Found};
+use super::find::{self, Found, Times};
 use super::known::{self, Known};
 use super::when;
 use crate::archived;
@@ -63,9 +63,10 @@ impl Request {
         !self.gtid.is_empty() || self.since.is_some() || self.until.is_some() || self.statement.is_some()
     }
 
-    /// The files.
-    pub(crate) fn files(&self) -> Result<Found> {
-        find::files(&self.paths, &self.key)
+    /// The files. `shows_times`: it is told when transactions can't have ended when they say.
+    pub(crate) fn files(&self, shows_times: bool) -> Result<Found> {
+        let needs_notes = shows_times || self.since.is_some() || self.until.is_some();
+        find::files(&self.paths, &self.key, if needs_notes { Times::Noted } else { Times::Said })
     }
 
     /// The repository that has the log, for who needs its backups too: the backups of a name, which

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use binlog::archive::has_event;
+use binlog::archive::Same;
 use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Event};
 use disk::Source;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Whether a private server, which has recovered the data, has the archived bytes in its log up to there. It
 /// is asked as by a replica, because an archive has a log as servers send it, and in the data it may be
 /// encrypted.
-pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: &dyn Source) -> Result<bool> {
+pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dyn Source>) -> Result<bool> {
     let from = From {
         file: file.clone(),
         at: FIRST,
@@ -32,6 +32,7 @@ pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: &dyn S
     };
     let mut dump = boot::target(server)?.dump(&from)?;
     let format = Format::without_sums();
+    let mut archived = Same::new(archived);
     let mut at = u64::from(FIRST);
     while at < *end {
         let Packet::Event { bytes, .. } = dump.next(PATIENCE)? else {
@@ -40,7 +41,7 @@ pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: &dyn S
         if Event::cut(bytes, at, &format)?.header.flags & ARTIFICIAL != 0 {
             continue;
         }
-        if !has_event(archived, bytes, at)? {
+        if !archived.has(bytes, at)? {
             return Ok(false);
         }
         at += bytes.len() as u64;

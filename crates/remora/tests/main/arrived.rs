@@ -45,6 +45,13 @@ fn an_archiver_notes_when_bytes_came_and_when_there_was_nothing_more() {
         seen.push((at, words.get(2) == Some(&"all")));
     }
     assert!(seen.contains(&(silent, true)) && seen.last().unwrap().0 == end, "{silent} {end} {notes}");
+    // Who asks for no time does not need the notes.
+    fs::remove_file(line.join("binlog.000001.arrived")).unwrap();
+    fs::create_dir(line.join("binlog.000001.arrived")).unwrap();
+    scene.run(&["log", "repo/db"]).exits(0);
+    for asks in [&["log", "repo/db", "--json"][..], &["log", "repo/db", "--until", "2037-01-01"]] {
+        scene.run(asks).exits(1);
+    }
 }
 
 /// One session says that it is an hour later, one that it is long ago.

@@ -367,6 +367,28 @@ fn purged_while_away() {
     }
 }
 
+/// A server sends each transaction by itself to whoever reads at once.
+#[test]
+fn many_transactions_are_read_together() {
+    const TRANSACTIONS: u32 = 4000;
+    let mut play = Play::new(mariadb().next().unwrap(), &[]);
+    play.does(&[TABLE]);
+    let mut running = play.follow(&[]);
+    running.until_says("caught up");
+    let pid = running.pid();
+    let reads = || -> u32 {
+        let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+        counts.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()
+    };
+    let before = reads();
+    for _ in 0..TRANSACTIONS {
+        play.does(&["INSERT INTO t (v) VALUES ('x')"]);
+    }
+    play.until_archived(1);
+    assert!(reads() - before < TRANSACTIONS / 4, "{}", reads() - before);
+    running.kill();
+}
+
 #[test]
 fn commit_waits_for_the_archive() {
     for product in mariadb() {

@@ -65,8 +65,12 @@ impl Play {
     }
 
     fn archiver(&self, more: &[&str]) -> Command {
+        self.archiver_into("repo/data", more)
+    }
+
+    fn archiver_into(&self, name: &str, more: &[&str]) -> Command {
         let mut command = remora(self.folder.path());
-        command.args(["binlog", "repo/data", "--no-defaults", "-u", "root", "-S"]).arg(self.server.socket());
+        command.args(["binlog", name, "--no-defaults", "-u", "root", "-S"]).arg(self.server.socket());
         command.args(more).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -201,6 +205,45 @@ fn an_archive_has_what_the_server_sends_whoever_is_killed() {
         // Only its own server can read the file.
         let refused = run(play.folder.path(), &["log", play.server.data().to_str().unwrap()]).exits(3);
         refused.says(&["it is encrypted, and only its server has the key"]);
+    }
+}
+
+/// In pieces, which are encrypted with a key of our own. The same log as the server's files says what is in
+/// it.
+#[test]
+fn pieces_have_what_the_files_have_whoever_is_killed() {
+    for product in mariadb() {
+        let Some(mut play) = Play::new(product) else { continue };
+        for words in [&["key", "new", "full.key"][..], &["key", "put", "full.key", "host.put"]] {
+            run(play.folder.path(), words).exits(0);
+        }
+        let put = ["--key", "host.put"];
+        play.adds(3);
+        let mut follow = play.archiver_into("repo/sealed", &[&put[..], &["--sync", "0s"]].concat());
+        let mut running = Running::new(follow.spawn().unwrap());
+        running.until_says("caught up");
+        play.adds(3);
+        running.kill();
+        play.adds(3);
+        let archives = |play: &Play| {
+            let mut once = play.archiver_into("repo/sealed", &[&put[..], &["--once"]].concat());
+            Ended::of(&once.output().unwrap()).exits(0);
+            play.archives();
+        };
+        archives(&play);
+        play.server.kill().unwrap();
+        play.again();
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.adds(3);
+        archives(&play);
+        let shown =
+            |words: &[&str]| run(play.folder.path(), &[&["log", "--rows"], words].concat()).exits(0).out;
+        let sealed = shown(&["repo/sealed", "--key", "full.key"]);
+        assert_eq!(sealed.matches("+ id=").count(), 12, "{sealed}");
+        assert_eq!(sealed, shown(&["repo/data"]));
+        run(play.folder.path(), &["verify", "repo/sealed", "--key", "full.key"])
+            .exits(0)
+            .says(&["event by event"]);
     }
 }
 

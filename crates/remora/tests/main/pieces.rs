@@ -24,8 +24,8 @@ pub(crate) struct Kind {
 }
 
 pub(crate) const SEALED: Kind = Kind { name: "repo/db", put: "host.put", full: "full.key" };
-const STORE: Kind = Kind { name: "s3://b/p/db", put: "", full: "" };
-const SEALED_STORE: Kind = Kind { name: "s3://b/p/db", ..SEALED };
+pub(crate) const STORE: Kind = Kind { name: "s3://b/p/db", put: "", full: "" };
+pub(crate) const SEALED_STORE: Kind = Kind { name: "s3://b/p/db", ..SEALED };
 pub(crate) const ALL: [Kind; 3] = [SEALED, STORE, SEALED_STORE];
 
 /// A server with a log, and an archive of it.

@@ -1,6 +1,6 @@
 //! What reads an archive in pieces.
 
-use crate::pieces::{ALL, Kind, PLANTED, Play, SEALED, TABLE};
+use crate::pieces::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
 use crate::support::Ended;
 
 #[test]
@@ -156,4 +156,50 @@ fn a_mirror_takes_the_pieces_along_and_a_new_key_opens_them() {
     play.once().exits(0);
     play.is_archived();
     play.run("log repo/db", "full.key").exits(2).says(&["is for the key"]);
+}
+
+/// A key needs no more than docs/manual/store.md says: nothing to remove with, and who reads nothing to write
+/// with.
+#[test]
+fn a_key_with_few_rights_is_enough() {
+    for kind in [STORE, SEALED_STORE] {
+        let mut play = Play::new(kind, &[]);
+        let back_up = |play: &Play| {
+            let line = "backup mysql: --way copy --no-prove --name db --to s3://b/p";
+            Ended::of(&play.with_server(line, kind.put).output().unwrap()).exits(0);
+        };
+        play.store.set(|state| state.retains = true);
+        play.does(&[TABLE]);
+        back_up(&play);
+        for row in ["one", "two"] {
+            play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{row}')")]);
+            play.once().exits(0);
+        }
+        // Its pieces are folded, and none goes.
+        let before = play.stored().len();
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        assert!(play.stored().len() > before);
+        play.is_archived();
+        back_up(&play);
+        play.run("mirror s3://b/p s3://b/off", "").exits(0);
+        let pruned = play.run("prune s3://b/p --keep-last 1", kind.put).exits(0);
+        let pruned = pruned.says(&["retained: ", " of the archived log"]);
+        assert!(!pruned.err.contains("freed in the archived log"), "{}", pruned.err);
+        play.does(&["INSERT INTO app.t (v) VALUES ('three')"]);
+        play.once().exits(0);
+        play.store.set(|state| state.is_read_only = true);
+        play.reads("verify NAME").exits(0);
+        play.reads("list NAME").exits(0);
+        play.reads("log NAME --rows").exits(0);
+        play.reads("reverse NAME --statement three").exits(0);
+        play.reads("restore NAME --to back --until end").exits(0);
+        play.reads("restore NAME --to dumped --tables app.t").exits(0);
+        for line in
+            ["binlog s3://b/p/db --once", "backup mysql: --way copy --no-prove --name db --to s3://b/p"]
+        {
+            let refused = Ended::of(&play.with_server(line, kind.put).output().unwrap()).exits(1);
+            refused.says(&["AccessDenied"]);
+        }
+    }
 }

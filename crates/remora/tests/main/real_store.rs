@@ -12,6 +12,11 @@ use crate::support::{Ended, Running, at_store, free_port, places, skipped, until
 /// Its services, each with a port for HTTP and one for gRPC. The first is what clients use.
 const SERVICES: [&str; 5] = ["s3", "master", "volume", "filer", "admin"];
 
+/// Who may do what: `id` everything, `reader` read and list.
+const KEYS: &str = r#"{"identities": [
+    {"name": "all", "credentials": [{"accessKey": "id", "secretKey": "secret"}], "actions": ["Admin", "Read", "List", "Write"]},
+    {"name": "reader", "credentials": [{"accessKey": "reader", "secretKey": "secret"}], "actions": ["Read", "List"]}]}"#;
+
 /// A store with the bucket `bucket`, and a folder. It ends with its test, also if that is killed.
 struct Scene {
     folder: TempDir,
@@ -34,6 +39,7 @@ impl Scene {
         }
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
+        std::fs::write(folder.path().join("keys.json"), KEYS).unwrap();
         let ports = (0..SERVICES.len() * 2).map(|_| free_port()).collect();
         let mut scene = Scene { folder, ports, keeper: None };
         scene.run_store();
@@ -45,13 +51,12 @@ impl Scene {
         let mut keeper = Command::new("sh");
         keeper.args(["-c", script, "store"]).arg(Scene::program());
         keeper.args(["mini", "-dir=data", "-bucket=bucket", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]);
-        keeper.args(["-webdav=false", "-admin.ui=false", "-s3.iam=false"]);
+        keeper.args(["-webdav=false", "-admin.ui=false", "-s3.iam=false", "-s3.config=keys.json"]);
         keeper.args(["-s3.port.iceberg=0", "-s3.port.lance=0"]);
         for (service, ports) in SERVICES.iter().zip(self.ports.chunks(2)) {
             keeper.arg(format!("-{service}.port={}", ports[0]));
             keeper.arg(format!("-{service}.port.grpc={}", ports[1]));
         }
-        keeper.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
         keeper.current_dir(self.folder.path()).stdin(Stdio::piped()).stderr(Stdio::null());
         self.keeper = Some(keeper.spawn().unwrap());
         until("the store has its bucket", || self.run("list s3://bucket/none").err.contains("no backup"));
@@ -125,6 +130,22 @@ fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
         scene.run(&format!("mirror {other} {back}")).exits(0);
         scene.restores(&back, key);
     }
+}
+
+#[test]
+fn a_key_that_may_only_read_is_enough_to_restore() {
+    let Some(scene) = Scene::start("a_key_that_may_only_read_is_enough_to_restore") else { return };
+    write_disk(&scene.path("disk"), 7, 12);
+    scene.run("backup file:disk --to s3://bucket/repo").exits(0);
+    let reader =
+        |line: &str| Ended::of(&scene.command(line).env("AWS_ACCESS_KEY_ID", "reader").output().unwrap());
+    reader("list s3://bucket/repo").exits(0);
+    reader("verify s3://bucket/repo").exits(0).says(&["all sound"]);
+    restores(scene.folder.path(), reader, "s3://bucket/repo", "");
+    for line in ["backup file:disk --to s3://bucket/repo", "prune s3://bucket/repo --keep-last 1"] {
+        reader(line).exits(1).says(&["AccessDenied"]);
+    }
+    scene.restores("s3://bucket/repo", "");
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! Removes the pieces that no backup needs any more.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use block::{READER, Store};
 use disk::Share;
 
 use super::chain::Pieces;
-use super::{FIRST, chosen, put_note};
+use super::{Entry, FIRST, chosen, put_note};
 use crate::Error;
-use crate::archive::Forgotten;
+use crate::archive::{Forgotten, piece};
 
 /// Removes the pieces that are older than all backups: as [`forget`](crate::archive::forget()) does it with
 /// files, and with the same arguments. Returns none, and removes nothing, if no file of the archive is
@@ -23,30 +24,34 @@ pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Optio
     let Some(from) = keeps.map(|file| file.entries.start) else { return Ok(None) };
     let older = pieces.entries.get(..from).unwrap_or_default();
     let names = pieces.lines().iter().flat_map(|line| &line.files).filter(|file| file.entries.end <= from);
-    let done = Forgotten { files: names.count() as u64, bytes: older.iter().map(|entry| entry.bytes).sum() };
+    let bytes_of = |entry: &Entry| ((entry.front.piece.first, entry.front.piece.last), entry.bytes);
+    let mut bytes: BTreeMap<(u64, u64), u64> = older.iter().map(bytes_of).collect();
+    let mut done =
+        Forgotten { files: names.count() as u64, bytes: bytes.values().sum(), ..Forgotten::default() };
     let first = pieces.entries.get(from).map(|entry| entry.front.piece.first);
     let Some(first) = first.filter(|_| !is_tried && from > 0) else { return Ok(Some(done)) };
     let store = pieces.into_store();
     put_note(&*store, FIRST, &[i64::try_from(first).unwrap_or(i64::MAX)])?;
-    remove(&*store, first)?;
+    for name in remove(&*store, first)? {
+        done.bytes -= piece::numbers(&name).and_then(|numbers| bytes.remove(&numbers)).unwrap_or(0);
+        done.retained.push(store.shown(&name));
+    }
     Ok(Some(done))
 }
 
-/// Removes what is before a piece. What is being read stays, and the next prune removes it.
-fn remove(store: &dyn Store, first: u64) -> io::Result<()> {
-    let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(()) };
+/// Removes what is before a piece. What is being read stays, and the next prune removes it. Returns the names
+/// of what the store does not let us remove.
+fn remove(store: &dyn Store, first: u64) -> io::Result<Vec<String>> {
+    let mut retained = Vec::new();
+    let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(retained) };
     let (_, stale) = chosen(&store.list()?, first);
-    let is_older =
-        |name: &&String| crate::archive::piece::numbers(name).is_some_and(|(_, last)| last < first);
-    for name in stale.iter().filter(is_older) {
-        match store.remove(name) {
-            Err(error)
-                if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
-            {
-                return Err(error);
-            }
+    let is_older = |name: &String| piece::numbers(name).is_some_and(|(_, last)| last < first);
+    for name in stale.into_iter().filter(is_older) {
+        match store.remove(&name) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => retained.push(name),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    Ok(())
+    Ok(retained)
 }

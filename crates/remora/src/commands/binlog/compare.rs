@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::archive::has_event;
+use binlog::archive::Same;
 use binlog::archive::pieces::Compared;
 use disk::{Disk, RealDisk, Source};
 
@@ -15,7 +15,7 @@ const FIRST: u64 = 4;
 /// A part of an archived file that the server must have too.
 pub(super) enum Compare {
     /// Everything in a file up to there.
-    Bytes(Box<dyn Source>, u64),
+    Bytes(Box<Same<Box<dyn Source>>>, u64),
     /// What a piece says of it.
     Sums(Box<Compared>),
 }
@@ -23,7 +23,8 @@ pub(super) enum Compare {
 impl Compare {
     /// Everything in a file up to there.
     pub(super) fn open(path: &Path, end: u64) -> Result<Compare> {
-        Ok(Compare::Bytes(RealDisk.open(path).with_context(|| shown::path(path))?, end))
+        let file = RealDisk.open(path).with_context(|| shown::path(path))?;
+        Ok(Compare::Bytes(Box::new(Same::new(file)), end))
     }
 
     /// Where what is archived ends.
@@ -35,9 +36,9 @@ impl Compare {
     }
 
     /// Whether this can be the first event of the file.
-    pub(super) fn has_head(&self, event: &[u8]) -> Result<bool> {
+    pub(super) fn has_head(&mut self, event: &[u8]) -> Result<bool> {
         match self {
-            Compare::Bytes(source, end) => has(&**source, *end, event, FIRST),
+            Compare::Bytes(file, end) => has(file, *end, event, FIRST),
             Compare::Sums(sums) => Ok(sums.has_head(event)),
         }
     }
@@ -46,21 +47,21 @@ impl Compare {
     /// in order, and with the last one before the end it is certain.
     pub(super) fn has(&mut self, event: &[u8], at: u64) -> Result<bool> {
         match self {
-            Compare::Bytes(source, end) => has(&**source, *end, event, at),
+            Compare::Bytes(file, end) => has(file, *end, event, at),
             Compare::Sums(sums) => Ok(sums.take(event, at)),
         }
     }
 
     /// Whether bytes that are no event can be archived there.
-    pub(super) fn has_damaged(&self, event: &[u8], at: u64) -> Result<bool> {
+    pub(super) fn has_damaged(&mut self, event: &[u8], at: u64) -> Result<bool> {
         match self {
-            Compare::Bytes(source, end) => has(&**source, *end, event, at),
+            Compare::Bytes(file, end) => has(file, *end, event, at),
             // What is archived was proven when it came.
             Compare::Sums(_) => Ok(false),
         }
     }
 }
 
-fn has(source: &dyn Source, end: u64, event: &[u8], at: u64) -> Result<bool> {
-    Ok(at + event.len() as u64 <= end && has_event(source, event, at)?)
+fn has(file: &mut Same<Box<dyn Source>>, end: u64, event: &[u8], at: u64) -> Result<bool> {
+    Ok(at + event.len() as u64 <= end && file.has(event, at)?)
 }

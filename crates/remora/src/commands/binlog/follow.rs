@@ -29,6 +29,11 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long a silent connection is trusted. After RESET MASTER a server goes on to say that there is nothing,
 /// whatever it writes into its new files.
 const TRUST: Duration = Duration::from_secs(10);
+/// How long more may come before it is read: at most, and as a part of the time until it is made durable.
+const GATHER_MAX: Duration = Duration::from_millis(100);
+const GATHER_PART: u32 = 10;
+/// By how many seconds what came last may be older than the server's clock then. Who is behind does not wait.
+const HEELS_S: i64 = 1;
 /// How long to wait at most until looking whether to stop.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -71,6 +76,10 @@ pub(super) struct Follow<'r, 'a> {
     /// Since when there is something that is not durable.
     dirty: Option<Instant>,
     waits: bool,
+    /// How long more may come before it is read.
+    gather: Duration,
+    /// How long what was read waits until it is synced.
+    patience: Duration,
     /// The last transaction.
     name: Name,
     /// When the newest event was made, in seconds since 1970.
@@ -86,6 +95,12 @@ fn is_log(name: &str) -> bool {
     !name.starts_with('.')
         && !name.contains(|c: char| c == '/' || c.is_control())
         && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// How long what was read waits until it is synced, so that it is durable in time: what came while the last
+/// sync went on, or was left to gather, has waited already, and this sync takes time too, perhaps longer.
+fn patience(sync: Duration, took: Duration, gather: Duration) -> Duration {
+    sync.saturating_sub((took * 2 + gather).clamp(sync / 4, sync / 2))
 }
 
 /// Notes when the server had nothing more than what is archived up to there. Nobody needs to know it before
@@ -108,6 +123,10 @@ impl<'r, 'a> Follow<'r, 'a> {
             Some(tail) => Some(line.compare(tail)?),
             None => None,
         };
+        let gather = match run.ack || run.once {
+            true => Duration::ZERO,
+            false => GATHER_MAX.min(run.sync / GATHER_PART),
+        };
         Ok(Follow {
             run,
             writer: line.writer()?,
@@ -121,6 +140,8 @@ impl<'r, 'a> Follow<'r, 'a> {
             skips_format: false,
             dirty: None,
             waits: false,
+            gather,
+            patience: patience(run.sync, Duration::ZERO, gather),
             name: Name::None,
             newest_s: 0,
             before_s: run.time_s(),
@@ -131,11 +152,11 @@ impl<'r, 'a> Follow<'r, 'a> {
     /// Goes on until there is nothing more to do.
     pub(super) fn all(mut self) -> Result<Left> {
         let mut from = FIRST;
-        if let (Some(compare), Some(tail)) = (&self.compare, &self.tail) {
+        if let Some(tail) = &self.tail {
             // Positions in requests have 32 bits.
             from = if u32::try_from(tail.last).is_ok() { tail.last } else { FIRST };
             if from > FIRST
-                && let Some(what) = self.head(compare)?
+                && let Some(what) = self.head()?
             {
                 return Ok(Left::Forked(what));
             }
@@ -169,7 +190,7 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Compares the first event of the file: it says when the file was begun. Returns how it differs.
-    fn head(&self, compare: &Compare) -> Result<Option<String>> {
+    fn head(&mut self) -> Result<Option<String>> {
         let mut asked = self.asked(FIRST, true);
         asked.acknowledges = false;
         let mut dump = self.run.target.dump(&asked)?;
@@ -179,7 +200,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             let Packet::Event { bytes, .. } = dump.next(HEARTBEAT)? else { continue };
             let event = Event::cut(bytes, FIRST, &format)?;
             if event.header.kind == Kind::FORMAT_DESCRIPTION {
-                let is_same = compare.has_head(bytes)?;
+                let is_same = self.compare.as_mut().map_or(Ok(true), |compare| compare.has_head(bytes))?;
                 return Ok((!is_same).then(|| format!("the server began {} anew", self.first)));
             }
         }
@@ -193,9 +214,12 @@ impl<'r, 'a> Follow<'r, 'a> {
             if self.run.stop.load(Ordering::Relaxed) {
                 return Ok(Left::Stopped);
             }
-            let due =
-                self.dirty.map(|since| (since + self.run.sync).saturating_duration_since(Instant::now()));
-            let packet = match dump.next(due.map_or(LOOK, |due| due.min(LOOK))) {
+            let left =
+                self.dirty.map_or(LOOK, |since| self.patience.saturating_sub(since.elapsed()).min(LOOK));
+            if self.run.time_s() - self.newest_s <= HEELS_S {
+                dump.gather(self.gather.min(left));
+            }
+            let packet = match dump.next(left) {
                 // There is no such place in the file: it is shorter than what is archived.
                 Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.compare.is_some() => {
                     return Ok(Left::Forked(format!(
@@ -252,8 +276,8 @@ impl<'r, 'a> Follow<'r, 'a> {
                     });
                 }
             }
-            let is_due = self.dirty.is_some_and(|since| since.elapsed() >= self.run.sync);
-            if is_due || (self.waits && !dump.has_more()) {
+            let is_due = self.dirty.is_some_and(|since| since.elapsed() >= self.patience);
+            if (is_due || self.waits) && !dump.has_more() {
                 self.sync(dump)?;
             }
         }
@@ -276,8 +300,10 @@ impl<'r, 'a> Follow<'r, 'a> {
         // If this fails nothing is acknowledged, also not later.
         let waits = std::mem::take(&mut self.waits);
         if self.dirty.take().is_some() {
+            let began = Instant::now();
             self.writer.came(self.run.time_s(), false)?;
             self.writer.sync()?;
+            self.patience = patience(self.run.sync, began.elapsed(), self.gather);
             if !dump.has_more() {
                 self.run.note(self.newest_s)?;
             }
@@ -364,8 +390,8 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Bytes that are no event: in another history, this may be within one.
-    fn no_event(&self, bytes: &[u8], corrupt: &Corrupt) -> Result<Took> {
-        let compare = self.compare.as_ref().filter(|compare| self.at < compare.end());
+    fn no_event(&mut self, bytes: &[u8], corrupt: &Corrupt) -> Result<Took> {
+        let compare = self.compare.as_mut().filter(|compare| self.at < compare.end());
         if let Some(compare) = compare
             && !compare.has_damaged(bytes, self.at)?
         {
@@ -422,5 +448,21 @@ impl<'r, 'a> Follow<'r, 'a> {
     fn tell(&self, how: &str) {
         let name = names::gtid(self.name).map_or_else(String::new, |name| format!(", {name}"));
         self.run.report.note(&format!("{how} line {}, {}:{}{name}", self.line.number(), self.file, self.at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_begins_early_enough_to_end_in_time() {
+        let of = |[sync, took, gather]: [u64; 3]| {
+            let [sync, took, gather] = [sync, took, gather].map(Duration::from_millis);
+            patience(sync, took, gather).as_millis()
+        };
+        assert_eq!([of([1000, 0, 0]), of([1000, 50, 100]), of([1000, 150, 100])], [750, 750, 600]);
+        // A slow disk is not kept busy with nothing else.
+        assert_eq!([of([1000, 900, 100]), of([10_000, 900, 100]), of([0, 10, 0])], [500, 7500, 0]);
     }
 }

@@ -54,13 +54,23 @@ pub(super) fn forget<'a>(
     if report.is_json() {
         report.message(&json!({
             "message_type": "log", "name": name, "dry_run": dry_run, "files": done.files, "bytes_freed": done.bytes,
+            "files_retained": done.retained,
         }))?;
-    } else if done.files > 0 {
+        return Ok(());
+    }
+    if done.bytes > 0 {
         let would = if dry_run { "would be " } else { "" };
         let files = count(done.files, "file");
         report.note(&format!(
             "{name}: {would}freed in the archived log: {files}, {}",
             report::size(done.bytes)
+        ));
+    }
+    if let Some(first) = done.retained.first() {
+        report.warn(&format!(
+            "{name}: retained: {} of the archived log, needed by no generation, which the system does not let us remove, such as \
+             {first}",
+            count(done.retained.len(), "file")
         ));
     }
     Ok(())
