@@ -36,7 +36,7 @@ pub struct Summary {
     pub freed: u64,
     /// Files that are no longer needed but are being read; the next prune removes them.
     pub left: u64,
-    /// Files that are no longer needed, and that the system does not let us remove: the place is append-only.
+    /// Files that are no longer needed, and that the place keeps: it is append-only, or has earlier versions.
     pub retained: Vec<String>,
     /// Files that can't be used but stay, because something may still be recovered from them.
     pub unused: Vec<String>,
@@ -432,7 +432,7 @@ fn clean(
     Ok(())
 }
 
-/// Removes a file, unless the system does not allow it; then that is noted.
+/// Removes a file. If the place keeps it, that is noted.
 fn is_removed(repository: &Repository, name: &str, summary: &mut Summary) -> Result<bool, Error> {
     let shown = repository.store().shown(name);
     match repository.store().remove(name) {
@@ -441,6 +441,10 @@ fn is_removed(repository: &Repository, name: &str, summary: &mut Summary) -> Res
             Ok(false)
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::store(shown)(error)),
+        Ok(()) if repository.store().keeps_removed() => {
+            summary.retained.push(shown);
+            Ok(false)
+        }
         _ => Ok(true),
     }
 }

@@ -201,6 +201,10 @@ impl Store for Sealed {
         self.inner.remove(name)
     }
 
+    fn keeps_removed(&self) -> bool {
+        self.inner.keeps_removed()
+    }
+
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
         self.inner.lock(name, share)
     }

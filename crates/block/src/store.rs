@@ -64,6 +64,11 @@ pub trait Store: Send + Sync {
     /// `NotFound` when there is none; otherwise errors of the store.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Whether the place still has what was removed, as an earlier version: its own rules end that.
+    fn keeps_removed(&self) -> bool {
+        false
+    }
+
     /// Takes a lock without waiting; `None` when another run holds it. Locks are not files.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
-//! What a run remembers about locks in a store.
+//! What a run remembers about a store.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// What a run knows about its lock for writing.
+/// What a run knows about its lock for writing, and has seen of the store.
 #[derive(Default)]
 pub(crate) struct Held {
     /// The number of the file; 0 if this run has no lock.
@@ -12,6 +12,8 @@ pub(crate) struct Held {
     pub(crate) is_lost: AtomicBool,
     /// The store was seen to keep conditions.
     pub(crate) is_proven: AtomicBool,
+    /// The store has said that it keeps what was removed.
+    pub(crate) keeps_removed: AtomicBool,
     /// Who was found to have a lock.
     pub(crate) other: Mutex<Option<String>>,
 }

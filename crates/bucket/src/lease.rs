@@ -261,7 +261,13 @@ impl Bucket {
     pub(crate) fn delete(&self, name: &str) -> io::Result<()> {
         let answer = self.ask(&Ask::about("DELETE", name))?;
         match answer.status() {
-            200 | 204 | 404 => Ok(()),
+            200 | 204 | 404 => {
+                // In a bucket with versions a mark hides the file.
+                if answer.header("x-amz-delete-marker") == Some("true") {
+                    self.held.keeps_removed.store(true, Ordering::Relaxed);
+                }
+                Ok(())
+            }
             _ => Err(self.refused("remove", name, answer)),
         }
     }

@@ -1,6 +1,7 @@
 //! A folder of an object store as the place of a repository.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use block::mirror::never_changes;
 use block::{Store, Upload};
@@ -34,6 +35,10 @@ impl Store for Bucket {
         // The store does not tell whether there was one.
         self.len(name)?.ok_or(io::ErrorKind::NotFound)?;
         self.delete(name)
+    }
+
+    fn keeps_removed(&self) -> bool {
+        self.held.keeps_removed.load(Ordering::Relaxed)
     }
 
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {

@@ -17,7 +17,7 @@ pub struct Forgotten {
     pub files: u64,
     /// The bytes that went.
     pub bytes: u64,
-    /// What no backup needs, and a store does not let us remove.
+    /// What no backup needs, and a store keeps.
     pub retained: Vec<String>,
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub(crate) left: Option<u32>,
     /// Removes nothing, and takes no new files.
     pub(crate) retains: bool,
+    /// What is removed stays, as an earlier version.
+    pub(crate) has_versions: bool,
     pub(crate) is_read_only: bool,
     /// What happens just before the next upload is completed, or each one.
     pub(crate) before_completion: Option<fn(&mut State)>,
@@ -288,7 +290,8 @@ impl State {
             "DELETE" if self.retains => plain(403, "<Error><Code>AccessDenied</Code></Error>"),
             "DELETE" => {
                 self.files.remove(&request.key);
-                plain(204, "")
+                let mark = if self.has_versions { "x-amz-delete-marker: true\r\n" } else { "" };
+                (204, mark.to_owned(), Vec::new())
             }
             other => plain(405, other),
         }

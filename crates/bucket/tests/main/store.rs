@@ -283,6 +283,22 @@ fn lock_retained() {
 }
 
 #[test]
+fn what_a_bucket_keeps_as_earlier_versions_is_not_freed() {
+    let mut scene = Scene::new(40, None);
+    scene.grow();
+    scene.change_all();
+    scene.grow();
+    scene.grow();
+    scene.fake.set(|state| state.has_versions = true);
+    let done = scene.prune(&[3]).unwrap();
+    assert!(done.retained.iter().any(|name| name.ends_with("000001.blk")), "{done:?}");
+    assert_eq!((done.freed, done.forgotten), (0, vec![1, 2]));
+    assert_eq!(scene.numbers(), [3]);
+    scene.sound();
+    assert_eq!(scene.prune(&[3]).unwrap().retained, Vec::<String>::new(), "they are out of sight");
+}
+
+#[test]
 fn a_store_that_does_not_answer_is_no_damage() {
     let mut scene = Scene::new(200, None);
     scene.grow();

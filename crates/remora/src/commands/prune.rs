@@ -136,7 +136,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     }
     if let Some(first) = done.retained.first() {
         report.warn(&format!(
-            "{name}: retained: {}, needed by no generation, which the system does not let us remove, such as {first}",
+            "{name}: retained: {}, needed by no generation, which the place keeps, such as {first}",
             count(done.retained.len(), "file")
         ));
     }

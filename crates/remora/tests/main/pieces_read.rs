@@ -201,5 +201,14 @@ fn a_key_with_few_rights_is_enough() {
             let refused = Ended::of(&play.with_server(line, kind.put).output().unwrap()).exits(1);
             refused.says(&["AccessDenied"]);
         }
+        // A bucket with versions hides what is removed, and keeps it.
+        play.store
+            .set(|state| (state.is_read_only, state.retains, state.has_versions) = (false, false, true));
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        back_up(&play);
+        let pruned = play.run("prune s3://b/p --keep-last 1", kind.put).exits(0);
+        let pruned = pruned.says(&["retained: ", " of the archived log"]);
+        assert!(!pruned.err.contains("freed in the archived log"), "{}", pruned.err);
     }
 }

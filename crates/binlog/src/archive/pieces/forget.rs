@@ -40,7 +40,7 @@ pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Optio
 }
 
 /// Removes what is before a piece. What is being read stays, and the next prune removes it. Returns the names
-/// of what the store does not let us remove.
+/// of what the store keeps.
 fn remove(store: &dyn Store, first: u64) -> io::Result<Vec<String>> {
     let mut retained = Vec::new();
     let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(retained) };
@@ -50,6 +50,7 @@ fn remove(store: &dyn Store, first: u64) -> io::Result<Vec<String>> {
         match store.remove(&name) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => retained.push(name),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) if store.keeps_removed() => retained.push(name),
             _ => {}
         }
     }

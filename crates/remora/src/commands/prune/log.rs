@@ -68,8 +68,7 @@ pub(super) fn forget<'a>(
     }
     if let Some(first) = done.retained.first() {
         report.warn(&format!(
-            "{name}: retained: {} of the archived log, needed by no generation, which the system does not let us remove, such as \
-             {first}",
+            "{name}: retained: {} of the archived log, needed by no generation, which the place keeps, such as {first}",
             count(done.retained.len(), "file")
         ));
     }
