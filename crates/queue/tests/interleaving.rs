@@ -11,6 +11,8 @@ mod dedupe;
 mod fifo;
 #[path = "interleaving/reader.rs"]
 mod reader;
+#[path = "interleaving/remembered.rs"]
+mod remembered;
 
 use std::path::Path;
 use std::sync::Arc;

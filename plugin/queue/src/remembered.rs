@@ -11,6 +11,7 @@ use queue::{Error, Queue};
 
 use crate::abi::{RQ_OK, RqForget};
 use crate::guard::guard;
+use crate::undecided::{decide_again, is_any};
 
 /// Whoever answers has it, so that nobody finds the queues synced that another one is about to sync.
 static ANSWERING: Mutex<()> = Mutex::new(());
@@ -115,7 +116,11 @@ fn answer() {
             Err(why) => left.push((queue, why)),
         }
     }
-    if left.is_empty() {
+    // A decision that the disk did not take is known to the coordinator only.
+    if !ready.is_empty() {
+        decide_again();
+    }
+    if left.is_empty() && !is_any() {
         drop(answering);
         ready.into_iter().for_each(|question| (question.forget)(question.cookie.0));
         return;
@@ -151,9 +156,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use queue::{Definition, Engine, Options, RealDisk};
+    use disk::faults::FaultDisk;
+    use queue::{
+        Column, Dedupe, Definition, Engine, Kind, Options, OwnerId, Place, Queue, RealDisk, Schema, Session,
+        Xid,
+    };
 
     use super::{Commit, failed, rq_ask_to_forget};
+    use crate::undecided;
 
     static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -189,12 +199,42 @@ mod tests {
         third.end(vec![one.clone(), other]);
         assert_eq!(asked(), 3);
 
+        let disk = FaultDisk::default();
+        let (_engine, keyed) = keyed(&disk);
+        let mut transaction = Session::new(OwnerId(1)).begin(&keyed).unwrap();
+        transaction.publish(&[&[7]]).unwrap();
+        let prepared = transaction.prepare(&Xid::new(1, b"one", b"").unwrap()).unwrap();
+        disk.limit(0);
+        let commit = Commit::begin();
+        undecided::commit_remembered(prepared);
+        commit.end(vec![keyed.clone()]);
+        assert_eq!(asked(), 3, "the disk has not taken what was decided");
+        disk.limit(u64::MAX);
+        assert_eq!(asked(), 5, "it has room again");
+        assert_eq!(keyed.recover(), []);
+
         one.fail("for a test");
-        assert_eq!(asked(), 4, "what was decided in it is durable");
+        assert_eq!(asked(), 6, "what was decided in it is durable");
         failed().unwrap();
         Commit::begin().end(vec![one]);
-        assert_eq!(asked(), 4);
+        assert_eq!(asked(), 6);
         assert!(failed().unwrap_err().to_string().contains("for a test"));
-        assert_eq!(asked(), 4);
+        assert_eq!(asked(), 6);
+    }
+
+    /// A queue with DEDUPE, which decides at the commit what is left out.
+    fn keyed(disk: &FaultDisk) -> (Engine, Arc<Queue>) {
+        let (kind, place) = (Kind::Integer { signed: false }, Place::Fixed(0, 1));
+        let columns =
+            vec![Column { name: "key".to_owned(), kind, place, null_bit: None, members: Vec::new() }];
+        let schema = Schema { null_bytes: 0, fixed_bytes: 1, columns }.encode();
+        let dedupe = Some(Dedupe { column: 0, for_ms: 1000 });
+        let definition = Definition { schema, dedupe, transactional: true, ..Definition::default() };
+        let options = Options { threads: 0, ..Options::new(|| 0, || [7; 16]) };
+        let engine = Engine::start(Arc::new(disk.clone()), options).unwrap();
+        let folder = std::path::Path::new("/db/keyed");
+        engine.create(folder, &definition).unwrap();
+        let queue = engine.open(folder).unwrap();
+        (engine, queue)
     }
 }

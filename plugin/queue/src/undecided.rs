@@ -36,13 +36,18 @@ pub(crate) fn add(left: Vec<(PreparedTransaction, bool)>) {
 
 /// Tries again what could not be written before, up to the first that can't be written now.
 pub(crate) fn decide_again() {
-    if COUNT.load(Ordering::Acquire) == 0 {
+    if !is_any() {
         return;
     }
     let mut left = std::mem::take(&mut *UNDECIDED.lock().unwrap_or_else(PoisonError::into_inner));
     let done = left.iter().take_while(|(prepared, commit)| prepared.decide(*commit)).count();
     left.drain(..done);
     put(left);
+}
+
+/// Whether there is something that could not be written yet.
+pub(crate) fn is_any() -> bool {
+    COUNT.load(Ordering::Acquire) > 0
 }
 
 /// Puts these before what others have added meanwhile.

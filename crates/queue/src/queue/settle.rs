@@ -45,25 +45,34 @@ impl Queue {
     /// # Errors
     /// [`Error::Disk`]; after a failed sync the queue is out of service.
     pub fn sync(&self) -> Result<(), Error> {
-        self.lock().unsettled = false;
-        self.flush()?;
-        let mut state = self.take_turn(self.lock());
-        let synced = match state.usable() {
-            Err(error) => Err(error),
-            Ok(()) => {
-                let mut log = state.log.take();
-                drop(state);
-                let synced = log.as_mut().map_or(Ok(()), Log::sync);
-                state = self.lock();
-                state.log = log;
-                synced
+        loop {
+            let mut state = self.lock();
+            state.unsettled = false;
+            let given_up = state.given_up;
+            drop(state);
+            self.flush()?;
+            let mut state = self.take_turn(self.lock());
+            let synced = match state.usable() {
+                Err(error) => Err(error),
+                Ok(()) => {
+                    let mut log = state.log.take();
+                    drop(state);
+                    let synced = log.as_mut().map_or(Ok(()), Log::sync);
+                    state = self.lock();
+                    state.log = log;
+                    synced
+                }
+            };
+            if let Err(error) = &synced {
+                fail_if_lost(&mut state, error);
             }
-        };
-        if let Err(error) = &synced {
-            fail_if_lost(&mut state, error);
+            // What somebody else was about to write may be gathered again.
+            let is_done = state.given_up == given_up;
+            self.give_turn(&mut state);
+            if is_done || synced.is_err() {
+                return synced;
+            }
         }
-        self.give_turn(&mut state);
-        synced
     }
 
     /// Closes the files when the queue was not used since the last call.

@@ -55,6 +55,8 @@ pub(crate) struct State {
     /// Origins of rows that are not written yet, in order.
     pub(crate) pending: Vec<Origin>,
     pub(crate) gather: Gather,
+    /// How many batches could not be written. What is in effect already of each is gathered again.
+    pub(crate) given_up: u64,
     /// Somebody waits to write what is gathered.
     pub(crate) led: bool,
     /// How many wait with them.
@@ -124,6 +126,7 @@ impl State {
             in_doubt: BTreeMap::new(),
             pending: Vec::new(),
             gather: Gather::default(),
+            given_up: 0,
             led: false,
             closing: false,
             writing: false,
@@ -176,6 +179,7 @@ impl State {
     /// Notes that a batch could not be written: its rows never existed, and the rows that it would have ended
     /// stay as they are. Rows that are gone already are recorded with the next batch.
     pub(crate) fn give_up(&mut self, gather: &Gather) {
+        self.given_up += 1;
         self.pending.drain(..gather.origins);
         gather.decided().for_each(|tx| {
             self.deciding.remove(tx);
