@@ -92,12 +92,11 @@ fn main() -> ExitCode {
         Some("ci") => ci(rest),
         Some("fuzz") => fuzz::fuzz(rest),
         Some("size") => audit::size().map(|size| println!("{size}")),
-        Some("bench") => bench::run(rest),
         Some("corpora") => corpora::run(rest),
-        Some("help" | "--help") => {
-            print!("{HELP}");
-            Ok(())
-        }
+        Some("help" | "--help") => help(),
+        // A bench takes minutes.
+        Some("bench") if rest.iter().any(|argument| argument == "--help") => help(),
+        Some("bench") => bench::run(rest),
         _ => Err(anyhow::anyhow!("no such chore\n\n{HELP}")),
     };
     match result {
@@ -107,6 +106,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn help() -> Result<()> {
+    print!("{HELP}");
+    Ok(())
 }
 
 /// How long all decoders together are fuzzed in [`ci`].
