@@ -2,7 +2,6 @@
 //! they are, or copied when most of their file is not needed any more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::atomic::Ordering;
 
 use crate::Error;
@@ -435,16 +434,9 @@ fn clean(
 /// Removes a file. If the place keeps it, that is noted.
 fn is_removed(repository: &Repository, name: &str, summary: &mut Summary) -> Result<bool, Error> {
     let shown = repository.store().shown(name);
-    match repository.store().remove(name) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            summary.retained.push(shown);
-            Ok(false)
-        }
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::store(shown)(error)),
-        Ok(()) if repository.store().keeps_removed() => {
-            summary.retained.push(shown);
-            Ok(false)
-        }
-        _ => Ok(true),
+    let is_free = repository.store().free(name).map_err(Error::store(shown.clone()))?;
+    if !is_free {
+        summary.retained.push(shown);
     }
+    Ok(is_free)
 }

@@ -69,6 +69,19 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// Removes a file if there is one, and says whether the place has it no more: it may be append-only, or
+    /// keep earlier versions.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn free(&self, name: &str) -> io::Result<bool> {
+        match self.remove(name) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            removed => removed.map(|()| !self.keeps_removed()),
+        }
+    }
+
     /// Takes a lock without waiting; `None` when another run holds it. Locks are not files.
     ///
     /// # Errors

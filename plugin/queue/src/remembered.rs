@@ -17,7 +17,7 @@ use crate::undecided::{decide_again, is_any};
 static ANSWERING: Mutex<()> = Mutex::new(());
 
 static REMEMBERED: Mutex<Remembered> = Mutex::new(Remembered {
-    next: 0,
+    last: 0,
     running: BTreeSet::new(),
     queues: Vec::new(),
     asked: Vec::new(),
@@ -25,8 +25,8 @@ static REMEMBERED: Mutex<Remembered> = Mutex::new(Remembered {
 });
 
 struct Remembered {
-    /// The number of the next commit.
-    next: u64,
+    /// The number of the last commit.
+    last: u64,
     /// Commits that the coordinator has put in order and that are not done in all queues.
     running: BTreeSet<u64>,
     /// Queues with commits that may not be durable.
@@ -63,8 +63,8 @@ impl Commit {
     /// Notes that the coordinator remembers it from now on.
     pub(crate) fn begin() -> Commit {
         let mut all = remembered();
-        all.next += 1;
-        let number = all.next;
+        all.last += 1;
+        let number = all.last;
         all.running.insert(number);
         Commit { number }
     }
@@ -107,7 +107,10 @@ fn answer() {
     let mut all = remembered();
     let first = all.running.first().copied().unwrap_or(u64::MAX);
     let ready: Vec<Question> = all.asked.extract_if(.., |question| question.before <= first).collect();
-    let queues = if ready.is_empty() { Vec::new() } else { std::mem::take(&mut all.queues) };
+    if ready.is_empty() {
+        return;
+    }
+    let queues = std::mem::take(&mut all.queues);
     drop(all);
     let mut left = Vec::new();
     for queue in queues {
@@ -117,9 +120,7 @@ fn answer() {
         }
     }
     // A decision that the disk did not take is known to the coordinator only.
-    if !ready.is_empty() {
-        decide_again();
-    }
+    decide_again();
     if left.is_empty() && !is_any() {
         drop(answering);
         ready.into_iter().for_each(|question| (question.forget)(question.cookie.0));
@@ -142,7 +143,7 @@ fn answer() {
 pub unsafe extern "C" fn rq_ask_to_forget(forget: RqForget, cookie: *mut c_void) {
     guard(std::ptr::null_mut(), None, || {
         let mut all = remembered();
-        let before = all.next + 1;
+        let before = all.last + 1;
         all.asked.push(Question { before, forget, cookie: Cookie(cookie) });
         drop(all);
         answer();

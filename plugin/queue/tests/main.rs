@@ -40,6 +40,8 @@ mod priority;
 mod reader;
 #[path = "main/relay.rs"]
 mod relay;
+#[path = "main/remembered.rs"]
+mod remembered;
 #[path = "main/server.rs"]
 mod server;
 #[path = "main/table.rs"]

@@ -264,13 +264,19 @@ fn a_prune_is_killed_at_each_request() {
     killed_at_each_request(begin, |scene| scene.prune(&[2, 3]).map(drop), &[&[1, 2, 3], &[2, 3]]);
 }
 
-#[test]
-fn lock_retained() {
+/// Three generations, of which the second one has nothing of the first.
+fn three_generations() -> Scene {
     let mut scene = Scene::new(40, None);
     scene.grow();
     scene.change_all();
     scene.grow();
     scene.grow();
+    scene
+}
+
+#[test]
+fn lock_retained() {
+    let mut scene = three_generations();
     scene.fake.set(|state| state.retains = true);
     let done = scene.prune(&[3]).unwrap();
     assert!(done.retained.iter().any(|name| name.ends_with("000001.blk")), "{done:?}");
@@ -284,11 +290,7 @@ fn lock_retained() {
 
 #[test]
 fn what_a_bucket_keeps_as_earlier_versions_is_not_freed() {
-    let mut scene = Scene::new(40, None);
-    scene.grow();
-    scene.change_all();
-    scene.grow();
-    scene.grow();
+    let mut scene = three_generations();
     scene.fake.set(|state| state.has_versions = true);
     let done = scene.prune(&[3]).unwrap();
     assert!(done.retained.iter().any(|name| name.ends_with("000001.blk")), "{done:?}");

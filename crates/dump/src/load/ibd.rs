@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -37,18 +36,6 @@ enum Filled {
     Whole,
     /// It is as before; the reason.
     Refused(String),
-}
-
-/// How a table gets its file.
-#[derive(Clone, Copy)]
-struct Means<'a> {
-    threads: usize,
-    /// How many bytes of rows and index entries are in memory while they are sorted.
-    memory: usize,
-    /// The folder for what does not fit.
-    folder: &'a Path,
-    /// Hears what is done with this table alone.
-    progress: &'a dyn Progress,
 }
 
 /// Of several tables at once. What is done with each would only take turns in what is shown.
@@ -95,9 +82,20 @@ impl Load<'_> {
         let threads = (2 * cores / tables).min(cores);
         let together = Together(progress);
         let told = if tables > 1 { &together } else { progress };
-        let means = Means { threads, memory: MEMORY / tables, folder: &folder, progress: told };
         let definition = session.definition(&first.table.name)?;
-        if let Err(error) = write::trial(session, &RealDisk, &self.request_of(first, &definition, means)) {
+        let request = Request {
+            target: &first.table.name,
+            definition: &definition,
+            sorted: true,
+            threads,
+            memory: MEMORY / tables,
+            bytes: None,
+            folder: &folder,
+            unlogged: self.request.no_binlog,
+            stop: &self.world.stop,
+            progress: told,
+        };
+        if let Err(error) = write::trial(session, &RealDisk, &request) {
             let why = error.into_reason().map_err(own)?;
             progress.note(&format!("all rows go to the server: {why}"));
             return Ok(());
@@ -105,7 +103,7 @@ impl Load<'_> {
         large.sort_by_key(|entry| std::cmp::Reverse(entry.text_bytes()));
         progress.phase("writing the tables' files", Some(large.iter().map(|entry| entry.text_bytes()).sum()));
         let connect = || connect(self.target, self.request);
-        each(&large, tables, &connect, &|session, _, entry| self.fill_table(session, entry, means))
+        each(&large, tables, &connect, &|session, _, entry| self.fill_table(session, entry, request))
     }
 
     /// Says that the rows of a table are loaded as usual, and why.
@@ -113,11 +111,17 @@ impl Load<'_> {
         self.world.progress.note(&format!("the rows of {} go to the server: {why}", entry.table.name));
     }
 
-    fn fill_table(&self, session: &mut Session, entry: &TableEntry, means: Means<'_>) -> Result<(), Error> {
+    /// Fills a table as the request says, which is made for another one.
+    fn fill_table(
+        &self,
+        session: &mut Session,
+        entry: &TableEntry,
+        request: Request<'_>,
+    ) -> Result<(), Error> {
         if self.world.is_stopped() {
             return Err(Error::Stopped(AGAIN));
         }
-        match self.table(session, entry, means)? {
+        match self.table(session, entry, request)? {
             Filled::Whole => {
                 let lines: Vec<_> =
                     entry.chunks.iter().map(|chunk| (entry.place, i64::from(chunk.number))).collect();
@@ -148,30 +152,22 @@ impl Load<'_> {
         Ok(true)
     }
 
-    fn request_of<'a>(&'a self, entry: &'a TableEntry, definition: &'a str, means: Means<'a>) -> Request<'a> {
-        Request {
-            target: &entry.table.name,
-            definition,
-            sorted: true,
-            threads: means.threads,
-            memory: means.memory,
-            bytes: Some(entry.text_bytes()),
-            folder: means.folder,
-            unlogged: self.request.no_binlog,
-            stop: &self.world.stop,
-            progress: means.progress,
-        }
-    }
-
-    fn table(&self, session: &mut Session, entry: &TableEntry, means: Means<'_>) -> Result<Filled, Error> {
-        let definition = session.definition(&entry.table.name)?;
-        if let Err(error) = write::check(session, &self.request_of(entry, &definition, means)) {
+    fn table(
+        &self,
+        session: &mut Session,
+        entry: &TableEntry,
+        request: Request<'_>,
+    ) -> Result<Filled, Error> {
+        let target = &entry.table.name;
+        let request = Request { target, bytes: Some(entry.text_bytes()), ..request };
+        let definition = session.definition(target)?;
+        if let Err(error) = write::check(session, &Request { definition: &definition, ..request }) {
             return refusal(error);
         }
         // All keys are made with the rows.
         build(session, entry)?;
-        let definition = session.definition(&entry.table.name)?;
-        let filled = self.in_any_order(session, entry, self.request_of(entry, &definition, means))?;
+        let definition = session.definition(target)?;
+        let filled = self.in_any_order(session, entry, Request { definition: &definition, ..request })?;
         if let Filled::Refused(_) = filled {
             defer(session, entry)?;
         }

@@ -369,7 +369,6 @@ fn a_full_disk_leaves_a_transaction_as_it_was() {
     });
 }
 
-/// A coordinator relies on what it was told.
 #[test]
 fn a_prepare_shares_the_write_of_others() {
     let (disk, _engine, queue) = queue();
@@ -445,6 +444,7 @@ fn what_a_coordinator_remembers_is_written_though_nobody_writes_anything_else() 
     });
 }
 
+/// A coordinator relies on what it was told.
 #[test]
 fn two_phases_are_synced_in_every_mode() {
     for sync in [Sync::Always, Sync::Interval, Sync::Never] {

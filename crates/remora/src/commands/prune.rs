@@ -101,6 +101,16 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(exit)
 }
 
+/// Names files that the place keeps; `of` says of what they are.
+fn tell_retained(name: &str, retained: &[String], of: &str, report: &Report) {
+    if let Some(first) = retained.first() {
+        let files = count(retained.len(), "file");
+        report.warn(&format!(
+            "{name}: retained: {files}{of}, needed by no generation, which the place keeps, such as {first}"
+        ));
+    }
+}
+
 fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report) -> Result<()> {
     if report.is_json() {
         report.message(&json!({
@@ -134,12 +144,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     for file in &done.unused {
         report.warn(&format!("{file} can't be used; it stays until all older generations are forgotten"));
     }
-    if let Some(first) = done.retained.first() {
-        report.warn(&format!(
-            "{name}: retained: {}, needed by no generation, which the place keeps, such as {first}",
-            count(done.retained.len(), "file")
-        ));
-    }
+    tell_retained(name, &done.retained, "", report);
     if done.left > 0 {
         report.note(&format!(
             "{name}: {} still being read; the next prune removes what is left",

@@ -6,7 +6,7 @@ use mysql::prelude::Queryable;
 use crate::server::{Client, Server};
 
 /// An InnoDB table `i`, a queue `q` with transactions and a queue `t` without.
-fn tables(client: &mut Client) {
+pub(crate) fn tables(client: &mut Client) {
     client.run("CREATE OR REPLACE TABLE i (v INT PRIMARY KEY) ENGINE=InnoDB");
     client.run("CREATE OR REPLACE TABLE q (v INT NOT NULL) ENGINE=QUEUE TRANSACTIONAL=1");
     client.run("CREATE OR REPLACE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
@@ -130,7 +130,7 @@ const POINTS: [(&str, bool); 4] =
     [("before_prepare", false), ("after_prepare", false), ("before_commit", true), ("after_commit", true)];
 
 /// The options of a server whose coordinator is its binary log, and of one whose coordinator is tc.log.
-const COORDINATORS: [&[&str]; 2] = [&["--log-bin", "--binlog-format=ROW", "--server-id=1"], &[]];
+pub(crate) const COORDINATORS: [&[&str]; 2] = [&["--log-bin", "--binlog-format=ROW", "--server-id=1"], &[]];
 
 /// A server that dies at this point of a COMMIT.
 fn dying(point: &str, options: &[&str]) -> Server {
@@ -205,76 +205,6 @@ fn a_commit_is_whole_wherever_the_server_is_killed() {
                 server.0.restart().unwrap();
             }
         }
-    }
-}
-
-#[test]
-fn a_commit_with_two_phases_is_synced_once() {
-    let server = restarted(&[]);
-    let mut one = server.connect("x");
-    tables(&mut one);
-    let syncs = |client: &mut Client| {
-        let status: Vec<(String, String, String)> = client.rows("SHOW ENGINE QUEUE STATUS");
-        let line = status[0].2.lines().find(|line| line.starts_with("sys_sync ")).unwrap().to_owned();
-        line.split_whitespace().last().unwrap().parse::<u64>().unwrap()
-    };
-    let commit = |client: &mut Client, v: u64| {
-        client.run("BEGIN");
-        client.run(&format!("INSERT INTO i VALUES ({v})"));
-        client.run(&format!("INSERT INTO q VALUES ({v})"));
-        client.run("COMMIT");
-    };
-    // The first one begins the file.
-    commit(&mut one, 1);
-    let before = syncs(&mut one);
-    commit(&mut one, 2);
-    assert_eq!(syncs(&mut one), before + 1);
-}
-
-#[test]
-fn the_binary_log_forgets_a_commit_when_it_is_durable() {
-    let mut server = restarted(COORDINATORS[0]);
-    let mut one = server.connect("x");
-    tables(&mut one);
-    one.run("BEGIN");
-    one.run("INSERT INTO i VALUES (1)");
-    one.run("INSERT INTO q VALUES (1)");
-    one.run("COMMIT");
-    // After a crash the server reads the log from the last checkpoint on, which comes when all engines have
-    // answered.
-    one.run("FLUSH BINARY LOGS");
-    let (last, _): (String, u64) = one.rows("SHOW BINARY LOGS").pop().unwrap();
-    let is_checkpoint = |(_, _, kind, _, _, of): (String, u64, String, u64, u64, String)| {
-        kind == "Binlog_checkpoint" && of == last
-    };
-    while !one.rows(&format!("SHOW BINLOG EVENTS IN '{last}'")).into_iter().any(is_checkpoint) {
-        std::thread::yield_now();
-    }
-    drop(one);
-    server.0.kill().unwrap();
-    server.0.restart().unwrap();
-    let mut two = server.connect("x");
-    assert_eq!((two.column("SELECT v FROM i"), two.column("SELECT v FROM q")), (vec![1], vec![1]));
-}
-
-#[test]
-fn tc_log_does_not_run_out_of_room() {
-    let mut server = restarted(COORDINATORS[1]);
-    let mut one = server.connect("x");
-    tables(&mut one);
-    // The file has room for 3072.
-    one.run(
-        "CREATE PROCEDURE p() FOR n IN 1..4000 DO
-           START TRANSACTION; INSERT INTO i VALUES (n); INSERT INTO q VALUES (n); COMMIT;
-         END FOR",
-    );
-    one.run("CALL p()");
-    drop(one);
-    server.0.kill().unwrap();
-    server.0.restart().unwrap();
-    let mut two = server.connect("x");
-    for table in ["i", "q"] {
-        assert_eq!(two.value(&format!("SELECT COUNT(*) FROM {table}")), Some(4000), "{table}");
     }
 }
 

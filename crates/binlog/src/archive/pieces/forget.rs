@@ -47,11 +47,8 @@ fn remove(store: &dyn Store, first: u64) -> io::Result<Vec<String>> {
     let (_, stale) = chosen(&store.list()?, first);
     let is_older = |name: &String| piece::numbers(name).is_some_and(|(_, last)| last < first);
     for name in stale.into_iter().filter(is_older) {
-        match store.remove(&name) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => retained.push(name),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) if store.keeps_removed() => retained.push(name),
-            _ => {}
+        if !store.free(&name)? {
+            retained.push(name);
         }
     }
     Ok(retained)

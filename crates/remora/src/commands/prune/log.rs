@@ -66,11 +66,6 @@ pub(super) fn forget<'a>(
             report::size(done.bytes)
         ));
     }
-    if let Some(first) = done.retained.first() {
-        report.warn(&format!(
-            "{name}: retained: {} of the archived log, needed by no generation, which the place keeps, such as {first}",
-            count(done.retained.len(), "file")
-        ));
-    }
+    super::tell_retained(name, &done.retained, " of the archived log", report);
     Ok(())
 }
