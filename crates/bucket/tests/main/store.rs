@@ -276,7 +276,7 @@ fn three_generations() -> Scene {
 
 #[test]
 fn lock_retained() {
-    let mut scene = three_generations();
+    let scene = three_generations();
     scene.fake.set(|state| state.retains = true);
     let done = scene.prune(&[3]).unwrap();
     assert!(done.retained.iter().any(|name| name.ends_with("000001.blk")), "{done:?}");
@@ -290,7 +290,7 @@ fn lock_retained() {
 
 #[test]
 fn what_a_bucket_keeps_as_earlier_versions_is_not_freed() {
-    let mut scene = three_generations();
+    let scene = three_generations();
     scene.fake.set(|state| state.has_versions = true);
     let done = scene.prune(&[3]).unwrap();
     assert!(done.retained.iter().any(|name| name.ends_with("000001.blk")), "{done:?}");
