@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use disk::Source;
 
 use crate::backup::announce::{Announced, Announcer};
-use crate::backup::change::{Changer, Found};
+use crate::backup::change::{Changer, Found, block_of};
 use crate::backup::salvage::{Salvage, Salvaged};
 use crate::backup::track::Plan;
 use crate::chain::{Chain, Chunk};
@@ -47,6 +47,9 @@ pub struct Request<'a> {
     pub full: bool,
     /// Where the volume may have changed, if that is known: only that is read, and a sample as proof.
     pub changed: Option<Changed>,
+    /// Whether a block of a sample may have changed since `changed` was listed, by what is in it: then it
+    /// proves nothing. None for a volume to which nobody writes meanwhile.
+    pub moves: Option<Moves<'a>>,
     /// The volume as it was at the generation since which `changed` lists the changes, if a snapshot of that
     /// still exists. The old contents of blocks are read there, which takes a fraction of the time of
     /// unpacking them.
@@ -64,6 +67,9 @@ pub struct Request<'a> {
     pub doubt: Option<Doubt<'a>>,
 }
 
+/// Whether a block has changed since some moment, by what is in it.
+pub type Moves<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
+
 /// Whether something is wrong with a block, by what it was and what it is.
 pub type Doubt<'a> = &'a (dyn Fn(&[u8], &[u8]) -> bool + Sync);
 
@@ -77,6 +83,7 @@ impl<'a> Request<'a> {
             note: "{}".to_owned(),
             full: false,
             changed: None,
+            moves: None,
             before: None,
             live: false,
             is_still: false,
@@ -466,7 +473,11 @@ impl Pipeline<'_> {
             let was =
                 |block: &usize| prior.as_ref().is_some_and(|prior| prior.blocks.get(*block) != Some(&None));
             let listed = changes.iter().map(|(block, _)| usize::from(*block));
-            track::prove(self.request.name, number, &claimed, all.filter(was).chain(listed))?;
+            let data = buffer.as_deref().unwrap_or_default();
+            let has_moved =
+                |block: &usize| self.request.moves.is_some_and(|moves| moves(block_of(data, *block)));
+            let differing = all.filter(was).chain(listed).filter(|block| !has_moved(block));
+            track::prove(self.request.name, number, &claimed, differing)?;
         }
         Ok(Done { number, found, buffer })
     }

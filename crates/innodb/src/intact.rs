@@ -201,6 +201,13 @@ pub fn has_gone_back(was: &[u8], now: &[u8], page_bytes: usize, since: u64) -> b
     })
 }
 
+/// Whether a page in a part of a file may have changed after the LSN `since`: by its own LSN, or because it is
+/// zeros, as a page is that was freed.
+#[must_use]
+pub fn may_be_newer(bytes: &[u8], page_bytes: usize, since: u64) -> bool {
+    bytes.chunks_exact(page_bytes).any(|page| is_zeros(page) || u64_at(page, LSN) > since)
+}
+
 /// The pages of an extent: 1 MiB, but at least 64 pages.
 fn extent_pages(page_bytes: usize) -> usize {
     ((1 << 20) / page_bytes).max(64)

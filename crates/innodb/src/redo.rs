@@ -7,8 +7,12 @@
 //! Facts: `log0log.h` and `mtr0types.h` of MariaDB's source; the format of MariaDB 10.8 and later.
 
 mod spaces;
+mod touched;
 
 pub use self::spaces::{Spaces, path_in_copy};
+pub use self::touched::Touched;
+
+use std::ops::Range;
 
 use crate::Error;
 use crate::page::{crc, u32_at, u64_at};
@@ -38,7 +42,7 @@ const MINI_BYTES_MAX: usize = 64 << 20;
 /// Who made the log, if it is a copy.
 pub const CREATOR: &[u8] = b"remora";
 /// Where that is in the header, with zeros behind it.
-const CREATOR_AT: std::ops::Range<usize> = 16..48;
+const CREATOR_AT: Range<usize> = 16..48;
 
 /// The state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +117,17 @@ impl Log {
         START as u64 + (self.end - self.first) % self.capacity
     }
 
+    /// Where the bytes of these LSNs are in the file, and how many are there: in two places if the file ends
+    /// between them. Those before the log was begun are left out.
+    pub fn places(&self, lsns: Range<u64>) -> impl Iterator<Item = (u64, u64)> {
+        let (start, end) = (lsns.start.clamp(self.first, lsns.end.max(self.first)), lsns.end.max(self.first));
+        let at = (start - self.first) % self.capacity;
+        let len = (end - start).min(self.capacity);
+        let before_end = len.min(self.capacity - at);
+        let places = [(START as u64 + at, before_end), (START as u64, len - before_end)];
+        places.into_iter().filter(|(_, len)| *len > 0)
+    }
+
     /// Whether nothing was written since the last checkpoint. `tail` is the log from [`Log::place`] on.
     #[must_use]
     pub fn is_at_end(&self, tail: &[u8]) -> bool {
@@ -179,6 +194,21 @@ impl Chain {
     #[must_use]
     pub fn new(log: Log) -> Chain {
         Chain { log, lsn: log.checkpoint, rest: Vec::new(), spaces: Spaces::default() }
+    }
+
+    /// Begins at an earlier LSN, at which a mini-transaction must begin, and notes which pages the log changes
+    /// from there on. None if the log was begun later. Whether the server has written over that place since
+    /// the log itself does not tell in each case: see [`Log::capacity`].
+    #[must_use]
+    pub fn since(log: Log, lsn: u64) -> Option<Chain> {
+        let spaces = Spaces::with_pages();
+        (log.first..=log.checkpoint).contains(&lsn).then(|| Chain { lsn, spaces, ..Chain::new(log) })
+    }
+
+    /// The pages that the log changes, if it was begun by [`Chain::since`].
+    #[must_use]
+    pub fn touched(&self) -> Option<&Touched> {
+        self.spaces.touched()
     }
 
     /// What the log says of tablespaces, as far as it was taken.

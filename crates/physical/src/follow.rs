@@ -13,9 +13,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crc_fast::{CrcAlgorithm, Digest};
 use disk::{Disk, Source, Stat};
 use innodb::Error::Corrupt;
-use innodb::redo::{Chain, Log, START, Spaces};
+use innodb::redo::{Chain, Log, START, Spaces, Touched};
 
 use crate::Error;
 use crate::error::io;
@@ -25,6 +26,9 @@ const PIECE: u64 = 1 << 20;
 /// How close the server may come to bytes that are being read. It writes whole blocks of up to 4096 bytes,
 /// so it may write that much beyond the LSN that it tells; the rest is for what later versions do.
 const MARGIN: u64 = 1 << 16;
+
+/// So many bytes of a log tell it from others.
+const MARK_BYTES: u64 = 1 << 16;
 
 /// The length of [`Spooled::head`], in bytes.
 pub const HEAD_BYTES: u64 = START as u64;
@@ -61,6 +65,8 @@ pub struct Spooled {
     pub end: u64,
     /// What it says of tablespaces.
     pub spaces: Spaces,
+    /// Tells the original from other logs: [`Follow::mark`] at the end.
+    pub mark: String,
 }
 
 impl Spooled {
@@ -106,7 +112,32 @@ impl Follow {
     /// [`Error::Io`], and [`Error::File`] for a log that is not of MariaDB 10.8 or later, or is encrypted
     /// or damaged.
     pub fn begin(disk: Arc<dyn Disk>, log: PathBuf, spool: Box<dyn Write + Send>) -> Result<Follow, Error> {
-        let (file, path) = (open(disk.as_ref(), &log)?, log);
+        Follow::open(disk, log, spool, Chain::new)
+    }
+
+    /// Opens the log of a running server to read it from an earlier LSN on, at which a mini-transaction must
+    /// begin: see [`Follow::touched`]. Nothing is copied.
+    ///
+    /// # Errors
+    /// As for [`Follow::begin`]; [`Error::Log`] if the log does not go back so far.
+    pub fn since(disk: Arc<dyn Disk>, log: PathBuf, lsn: u64) -> Result<Follow, Error> {
+        let mut reaches = true;
+        let chain = |log: Log| {
+            let chain = Chain::since(log, lsn);
+            reaches = chain.is_some();
+            chain.unwrap_or_else(|| Chain::new(log))
+        };
+        let follow = Follow::open(disk, log, Box::new(std::io::sink()), chain)?;
+        if reaches { Ok(follow) } else { Err(follow.lost("it was begun later".to_owned())) }
+    }
+
+    fn open(
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+        spool: Box<dyn Write + Send>,
+        chain: impl FnOnce(Log) -> Chain,
+    ) -> Result<Follow, Error> {
+        let file = open(disk.as_ref(), &path)?;
         let opened = file.stat().map_err(io(&path))?;
         let mut head = vec![0; START];
         let filled = file.read_full_at(0, &mut head).map_err(io(&path))?;
@@ -120,7 +151,7 @@ impl Follow {
             file,
             opened,
             log,
-            chain: Chain::new(log),
+            chain: chain(log),
             spool,
             bytes: 0,
             read: Vec::new(),
@@ -160,6 +191,31 @@ impl Follow {
     #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
     pub fn behind(&self, current: u64) -> f64 {
         current.saturating_sub(self.lsn()) as f64 / self.capacity() as f64
+    }
+
+    /// The pages that the log changes, as far as it was read, if that was begun by [`Follow::since`].
+    #[must_use]
+    pub fn touched(&self) -> Option<&Touched> {
+        self.chain.touched()
+    }
+
+    /// Tells this log from others, which have the same LSNs but another history: a checksum over what is in
+    /// the file before the LSN `end`. The server must have written that for good, and not yet written over
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Log`] if that is not all there.
+    pub fn mark(&self, end: u64) -> Result<String, Error> {
+        let mut sum = Digest::new(CrcAlgorithm::Crc64Nvme);
+        let mut bytes = Vec::new();
+        for (at, len) in self.log.places(end.saturating_sub(MARK_BYTES)..end) {
+            bytes.resize(usize::try_from(len).unwrap_or(0), 0);
+            if self.file.read_full_at(at, &mut bytes).map_err(io(&self.path))? < bytes.len() {
+                return Err(self.lost("it is shorter than it was".to_owned()));
+            }
+            sum.update(&bytes);
+        }
+        Ok(format!("{:016x}", sum.finalize()))
     }
 
     /// Reads the log up to the LSN `flushed` (`Innodb_lsn_flushed`), and nothing beyond it: the server
@@ -249,8 +305,8 @@ impl Follow {
             )));
         }
         self.spool.flush().map_err(Error::Output)?;
-        let spaces = self.chain.spaces().clone();
-        Ok(Spooled { head, bytes: self.bytes, checkpoint: self.checkpoint(), end, spaces })
+        let (spaces, mark) = (self.chain.spaces().clone(), self.mark(end)?);
+        Ok(Spooled { head, bytes: self.bytes, checkpoint: self.checkpoint(), end, spaces, mark })
     }
 
     /// Whether the file that was opened still is the server's log. `SET GLOBAL innodb_log_file_size` gives

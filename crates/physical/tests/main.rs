@@ -11,6 +11,8 @@ mod intact;
 mod random;
 #[path = "main/redo.rs"]
 mod redo;
+#[path = "main/since.rs"]
+mod since;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/write.rs"]

@@ -251,6 +251,6 @@ fn base_of(was: &Place) -> (Group, u8) {
     was.base.unwrap_or((was.group, was.slot))
 }
 
-fn block_of(data: &[u8], block: usize) -> &[u8] {
+pub(super) fn block_of(data: &[u8], block: usize) -> &[u8] {
     data.get(block * BLOCK..(block + 1) * BLOCK).unwrap_or_default()
 }

@@ -21,6 +21,34 @@ pub struct Changed {
     pub ranges: Vec<Range<u64>>,
 }
 
+impl Changed {
+    /// How many bytes of the volume may have changed, in whole blocks.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.blocks().iter().map(|range| (range.end - range.start) * BLOCK as u64).sum()
+    }
+
+    /// The blocks that may have changed: ascending, not adjacent.
+    fn blocks(&self) -> Vec<Range<u64>> {
+        let block = BLOCK as u64;
+        let mut ranges: Vec<Range<u64>> = self
+            .ranges
+            .iter()
+            .filter(|range| range.start < range.end)
+            .map(|range| range.start / block..range.end.div_ceil(block))
+            .collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let touching = next.start <= last.end;
+            if touching {
+                last.end = last.end.max(next.end);
+            }
+            touching
+        });
+        ranges
+    }
+}
+
 /// How to examine a chunk.
 pub(super) enum Look {
     /// Read all of it.
@@ -49,24 +77,9 @@ pub(super) struct Plan {
 impl Plan {
     /// For a volume that had `before` bytes and has `len`. `seed` determines the samples.
     pub(super) fn new(changed: &Changed, before: u64, len: u64, seed: u64) -> Plan {
-        let block = BLOCK as u64;
-        let mut ranges: Vec<Range<u64>> = changed
-            .ranges
-            .iter()
-            .filter(|range| range.start < range.end)
-            .map(|range| range.start / block..range.end.div_ceil(block))
-            .collect();
-        ranges.sort_by_key(|range| range.start);
-        ranges.dedup_by(|next, last| {
-            let touching = next.start <= last.end;
-            if touching {
-                last.end = last.end.max(next.end);
-            }
-            touching
-        });
         let chunks = chunks_of(len);
         let tail = before.min(len) / CHUNK as u64;
-        Plan { ranges, next: 0, tail, seed, every: SAMPLE.min(chunks / SAMPLE_MIN).max(1) }
+        Plan { ranges: changed.blocks(), next: 0, tail, seed, every: SAMPLE.min(chunks / SAMPLE_MIN).max(1) }
     }
 
     pub(super) fn look(&mut self, chunk: u64) -> Look {

@@ -98,6 +98,19 @@ impl Growing {
         blocks.iter().all(|range| range.start.is_multiple_of(self.unit)) && whole.iter().all(is_whole)
     }
 
+    /// Bytes of the volume that may differ from `before`, as in [`Layout::changed`], if so far it has only
+    /// these files.
+    ///
+    /// # Errors
+    /// Those of `of_file`.
+    pub fn changed<E>(
+        nodes: Vec<Node>,
+        before: &Layout,
+        of_file: impl FnMut(&Node) -> Result<Vec<Range<u64>>, E>,
+    ) -> Result<Vec<Range<u64>>, E> {
+        Layout { nodes, map: Vec::new(), grown: None }.changed(before, of_file)
+    }
+
     /// The first block of the volume, which is known from the beginning.
     #[must_use]
     pub fn first_block() -> Vec<u8> {

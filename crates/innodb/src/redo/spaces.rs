@@ -4,16 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{number, record_bytes};
+use super::{Touched, number, record_bytes};
 
 /// The bit of a record's first byte that says that it is about the same page as the one before; without one
 /// before it, that it is about a file.
 const SAME_PAGE: u8 = 0x80;
 /// The bits of a record that say what happens, and what they say of a file and of a page.
 const KIND: u8 = 0xF0;
-const FILE_CREATE: u8 = 0x80;
-const FILE_DELETE: u8 = 0x90;
-const FILE_RENAME: u8 = 0xA0;
+pub(super) const FILE_CREATE: u8 = 0x80;
+pub(super) const FILE_DELETE: u8 = 0x90;
+pub(super) const FILE_RENAME: u8 = 0xA0;
 const FILE_MODIFY: u8 = 0xB0;
 const INIT_PAGE: u8 = 0x10;
 /// Those with the name of a file.
@@ -29,9 +29,20 @@ pub struct Spaces {
     begun: BTreeSet<u32>,
     /// The names that the log gives to their files.
     named: BTreeMap<Vec<u8>, BTreeSet<u32>>,
+    /// The pages that it changes, if that is asked for.
+    touched: Option<Touched>,
 }
 
 impl Spaces {
+    /// Also notes which pages the log changes.
+    pub(super) fn with_pages() -> Spaces {
+        Spaces { touched: Some(Touched::default()), ..Spaces::default() }
+    }
+
+    pub(super) fn touched(&self) -> Option<&Touched> {
+        self.touched.as_ref()
+    }
+
     /// The numbers of the tablespaces that the log deletes. Recovery does nothing to a tablespace with such a
     /// number: if there is one nevertheless, it was imported after that.
     #[must_use]
@@ -69,6 +80,11 @@ impl Spaces {
             }
             if is_of_file || first & KIND == INIT_PAGE {
                 self.record(first & KIND, body);
+            }
+            match &mut self.touched {
+                Some(touched) if is_of_file => touched.file(first & KIND, body),
+                Some(touched) => touched.page(body),
+                None => {}
             }
         }
         changed

@@ -485,8 +485,14 @@ fn small_log_size_boots() {
 #[test]
 fn the_recommended_log_size_is_enough() {
     for bytes in [0, 1 << 10, 3 << 20, 33 << 20, 5 << 30, 1 << 40] {
-        let spooled =
-            Spooled { head: vec![0; START], bytes, checkpoint: 0, end: bytes, spaces: Spaces::default() };
+        let spooled = Spooled {
+            head: vec![0; START],
+            bytes,
+            checkpoint: 0,
+            end: bytes,
+            spaces: Spaces::default(),
+            mark: String::new(),
+        };
         let capacity = spooled.log_size() - START as u64;
         // With pages of any size, the server accepts that its checkpoint is so far behind.
         for page in [4 << 10, 16 << 10, 64 << 10] {

@@ -81,7 +81,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     lock: Option<String>,
 
-    /// Keep the snapshot until the next run, which then reads only what has changed since
+    /// Read only what has changed since the last run. The snapshot stays until then; a server that is copied
+    /// without one tells it by its redo log
     #[arg(long)]
     track: bool,
 
@@ -144,7 +145,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Whether there is an option that only means something with a snapshot.
     fn needs_snapshot(&self) -> bool {
-        self.track || self.lock.is_some() || self.snapshot_size.is_some()
+        self.lock.is_some() || self.snapshot_size.is_some()
     }
 }
 
@@ -184,7 +185,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return Err(exit::usage(format!("{source}: --way is for mysql: only")));
     }
     if arguments.way == Some(Way::Copy) && arguments.needs_snapshot() {
-        return Err(exit::usage("--track, --lock and --snapshot-size are for snapshots, not for --way copy"));
+        return Err(exit::usage("--lock and --snapshot-size are for snapshots, not for --way copy"));
     }
     if arguments.nice {
         // The I/O scheduler also uses this priority.

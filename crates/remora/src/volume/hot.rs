@@ -19,6 +19,7 @@ mod places;
 mod queue;
 mod refuse;
 mod settle;
+mod since;
 mod spool;
 mod stage;
 
@@ -27,6 +28,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use block::tree::{Care, Growing, Layout, Node, Part, Reader};
@@ -42,6 +44,7 @@ use self::early::Early;
 use self::file::{Names, When};
 use self::log::{LogReader, Stopped};
 use self::places::Places;
+pub(crate) use self::since::Before;
 use self::spool::Spool;
 use self::stage::Stages;
 use super::belongs::{self, Reach};
@@ -56,6 +59,9 @@ const NOTE_ROOM: usize = 16 << 10;
 const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";
 /// How long pages wait for the log before they look again.
 const WAIT_FOR_LOG: Duration = Duration::from_millis(20);
+
+/// Whether a block has changed since some moment.
+pub(crate) type Moves = Box<dyn Fn(&[u8]) -> bool + Sync>;
 
 /// A server that can be copied in this way.
 pub(crate) struct HotCopy<'a> {
@@ -102,20 +108,21 @@ impl<'a> HotCopy<'a> {
     /// Begins a copy. What is put aside goes to a file without a name in `room`. `before`: where the files
     /// were in the generation before, and what was noted of it.
     pub(crate) fn begin(
-        self,
+        mut self,
         machine: &'a Machine,
         room: &Path,
-        before: Option<(&Layout, &Value)>,
+        before: Option<&Before<'_>>,
         mut note: Value,
     ) -> io::Result<HotFeed<'a>> {
         self.lacks.iter().for_each(|line| self.login.report.note(line));
+        let started = since::started(&mut self.session)?;
         let stages = Stages::start(self.session, self.login.wait)?;
         let (_, session) = self.login.connect(machine)?;
         let redo = Spool::new(room)?;
         let log = LogReader::begin(machine, &self.places.log, &redo, session)?;
-        note["log"] = json!({"of": doubt::identity(machine, &self.places)?});
-        let since = before.and_then(|(_, before)| doubt::since(before, &note, log.checkpoint));
-        let growing = Growing::new(before.map(|(layout, _)| layout), self.names.page_bytes);
+        note["log"] = json!({"of": doubt::identity(machine, &self.places)?, "started": started});
+        let since = before.and_then(|before| doubt::since(before.note, &note, log.checkpoint));
+        let growing = Growing::new(before.map(|before| before.layout), self.names.page_bytes);
         let mut feed = HotFeed {
             machine,
             login: self.login,
@@ -139,6 +146,7 @@ impl<'a> HotCopy<'a> {
             len: 0,
             region: 0,
             since,
+            doubted: Arc::default(),
             note,
         };
         feed.read_pages()?;
@@ -183,6 +191,8 @@ pub(crate) struct HotFeed<'a> {
     region: usize,
     /// Pages that nobody has written to since this LSN are as they were in the generation before.
     since: Option<u64>,
+    /// Whether there is a page that can't be right.
+    doubted: Arc<AtomicBool>,
     note: Value,
 }
 
@@ -194,8 +204,18 @@ impl HotFeed<'_> {
 
     /// Whether a block can't be right, by what it was and what it is; none if nothing tells.
     pub(crate) fn doubt(&self) -> Option<Doubt> {
-        let (since, page_bytes) = (self.since?, self.page_bytes());
-        Some(Box::new(move |was, now| innodb::intact::has_gone_back(was, now, page_bytes, since)))
+        let (since, page_bytes, doubted) = (self.since?, self.page_bytes(), Arc::clone(&self.doubted));
+        Some(Box::new(move |was, now| {
+            let is_doubted = innodb::intact::has_gone_back(was, now, page_bytes, since);
+            doubted.fetch_or(is_doubted, Ordering::Relaxed);
+            is_doubted
+        }))
+    }
+
+    /// Whether a block may have changed after the LSN `since`, by what is in it.
+    pub(crate) fn moves(&self, since: u64) -> Moves {
+        let page_bytes = self.page_bytes();
+        Box::new(move |block| innodb::intact::may_be_newer(block, page_bytes, since))
     }
 
     /// Bytes of a page of InnoDB.
@@ -330,6 +350,7 @@ impl HotFeed<'_> {
         self.note["log"]["from"] = log.checkpoint.into();
         self.note["log"]["to"] = log.end.into();
         self.note["log"]["size"] = log.log_size().into();
+        self.note["log"]["mark"] = log.mark.clone().into();
         self.note_places()?;
         if self.note.to_string().len() > NOTE_ROOM {
             return Err(io::Error::other("the server's position is too long to be noted"));
@@ -485,6 +506,11 @@ impl Feed for HotFeed<'_> {
     }
 
     fn note(&self) -> Option<String> {
-        Some(self.note.to_string())
+        let mut note = self.note.clone();
+        if self.doubted.load(Ordering::Relaxed) {
+            // The next generation must not take its pages as they are.
+            note["log"]["doubted"] = true.into();
+        }
+        Some(note.to_string())
     }
 }

@@ -298,8 +298,8 @@ fn is_here(target: &Target, machine: &Machine) -> io::Result<()> {
 
 fn no_snapshot(data: &Path, place: &FileSystem) -> io::Error {
     io::Error::other(format!(
-        "its data folder {} lies on {} on {}, of which no snapshot can be made; without --way snapshot, --track, --lock and \
-         --snapshot-size it is copied without one",
+        "its data folder {} lies on {} on {}, of which no snapshot can be made; without --way snapshot, --lock and --snapshot-size \
+         it is copied without one",
         data.display(),
         place.kind,
         place.source.display(),

@@ -14,6 +14,8 @@ mod page;
 mod queue;
 #[path = "hot/refuse.rs"]
 mod refuse;
+#[path = "hot/since.rs"]
+mod since;
 #[path = "hot/step.rs"]
 mod step;
 

@@ -15,8 +15,8 @@ use super::{Arguments, Way, tell};
 use crate::exit::Exit;
 use crate::hold;
 use crate::host::{Call, Machine};
-use crate::report::Report;
-use crate::volume::hot::{HotCopy, HotFeed};
+use crate::report::{self, Report};
+use crate::volume::hot::{Before, HotCopy, HotFeed};
 use crate::volume::server::{self, Login};
 use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
@@ -174,32 +174,79 @@ impl Run<'_> {
 
     /// Copies a server file by file, while it runs.
     fn copy(&self, repository: &mut Repository, machine: &Machine) -> Result<Made, Error> {
-        let failed = |error| self.source.failed(error);
-        let mut found = HotCopy::find(machine, self.login).map_err(failed)?;
+        let mut found = self.found(machine)?;
         repository.hold()?;
         let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
         // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
         let newest = newest.filter(repository::is_tree);
-        let layout = newest.as_ref().and_then(|newest| layout_of(repository, Some(newest.number)).ok());
+        let known = newest.as_ref().and_then(|newest| layout_of(repository, Some(newest.number)).ok());
         // Who has only the put key can't read it, but knows its files by their marks.
-        let layout = match (layout, &newest) {
+        let noted = match (&known, &newest) {
             (None, Some(newest)) => {
-                let paths = found.paths(machine).map_err(failed)?;
+                let paths = found.paths(machine).map_err(|error| self.source.failed(error))?;
                 noted_places(repository, newest.number, paths).ok().flatten()
             }
-            (layout, _) => layout,
+            _ => None,
         };
-        let noted = newest.map(|newest| serde_json::from_str(&newest.note).unwrap_or_default());
-        let before: Option<(&Layout, &Value)> = layout.as_ref().zip(noted.as_ref());
+        let note: Option<Value> =
+            newest.as_ref().map(|newest| serde_json::from_str(&newest.note).unwrap_or_default());
+        let before = newest.as_ref().zip(note.as_ref()).zip(known.as_ref().or(noted.as_ref()));
+        let before = before.map(|((newest, note), layout)| Before {
+            number: newest.number,
+            layout,
+            note,
+            is_unsound: newest.booted == Some(false),
+        });
+        let tracks = self.arguments.track && known.is_some();
+        let mut made = self.copy_from(found, (repository, machine), before, tracks);
+        if let Err(error @ Error::Untracked { .. }) = &made {
+            self.report.warn(&format!("{error}: everything is read"));
+            made = self.copy_from(self.found(machine)?, (repository, machine), before, false);
+        }
+        made
+    }
+
+    fn found(&self, machine: &Machine) -> Result<HotCopy<'_>, Error> {
+        HotCopy::find(machine, self.login).map_err(|error| self.source.failed(error))
+    }
+
+    /// Copies a server that can be copied. `tracks`: reads only what has changed since the generation before,
+    /// if that is known.
+    fn copy_from(
+        &self,
+        found: HotCopy<'_>,
+        (repository, machine): (&Repository, &Machine),
+        before: Option<Before<'_>>,
+        tracks: bool,
+    ) -> Result<Made, Error> {
+        let failed = |error| self.source.failed(error);
         let shown = self.source.to_string();
         let note = json!({"source": shown, "host": machine.name(), "tree": true});
         // What is put aside is not encrypted, so it must not be where encrypted backups are.
         let is_here = self.key.is_none() && !address::is_in_store(&self.arguments.to);
         let aside = if is_here { self.arguments.to.clone() } else { std::env::temp_dir() };
-        let mut feed = found.begin(machine, &aside, before, note).map_err(failed)?;
+        let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
+        let changes = before.as_ref().filter(|_| tracks).map(|before| feed.changes(before)).transpose();
+        let (changed, moves) = match changes.map_err(failed)? {
+            Some(Ok((changed, lsn))) => {
+                let (read, since) = (report::size(changed.bytes()), changed.since);
+                self.report.note(&format!(
+                    "{shown}: the redo log goes back to {}@{since}; {read} of the tablespaces may have changed",
+                    self.name
+                ));
+                (Some(changed), Some(feed.moves(lsn)))
+            }
+            Some(Err(why)) => {
+                self.report.note(&format!("{shown}: everything is read: {why}"));
+                (None, None)
+            }
+            None => (None, None),
+        };
         let (doubt, page_bytes) = (feed.doubt(), feed.page_bytes());
         let request = Request {
             taken_s: calendar::now_s(),
+            changed,
+            moves: moves.as_deref(),
             doubt: doubt.as_deref(),
             note: HotFeed::room_for_note(),
             full: self.arguments.full,
@@ -340,6 +387,7 @@ impl Run<'_> {
             note: note.to_string(),
             full: self.arguments.full,
             changed,
+            moves: None,
             before: opened.before.as_ref().map(|before| before as &dyn disk::Source),
             live: self.arguments.live,
             jobs: self.arguments.jobs.unwrap_or_else(commands::cores),

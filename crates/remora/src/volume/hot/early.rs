@@ -4,12 +4,15 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use disk::Entry;
+use innodb::intact::Format;
 
 use super::HotFeed;
 use super::file::{self, When};
 
 /// Where a page has the number of its tablespace.
 const SPACE_ID: u64 = 34;
+/// So much of the first page tells how large pages are.
+const FLAGS_BYTES: usize = 1024;
 
 /// A file as it was when its pages were listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,16 +42,24 @@ impl HotFeed<'_> {
     /// The number of a file's tablespace; none if the file is gone or empty.
     pub(super) fn space(&self, path: &Path) -> io::Result<Option<u32>> {
         let mut number = [0; 4];
-        let read = self
-            .machine
-            .disk()
-            .open(&self.places.real(path))
-            .and_then(|file| file.read_full_at(SPACE_ID, &mut number));
-        match read {
-            Ok(4) => Ok(Some(u32::from_be_bytes(number))),
-            Ok(_) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let filled = self.read(path, SPACE_ID, &mut number)?;
+        Ok((filled == number.len()).then_some(u32::from_be_bytes(number)))
+    }
+
+    /// Whether the first page of a tablespace says that its pages are as large as the server's others.
+    pub(super) fn is_of_usual_pages(&self, path: &Path) -> io::Result<bool> {
+        let mut first = [0; FLAGS_BYTES];
+        let filled = self.read(path, 0, &mut first)?;
+        let format = Format::of_first_page(&first[..filled], self.page_bytes());
+        Ok(format.is_ok_and(|format| format.is_known() && format.page_bytes() == self.page_bytes()))
+    }
+
+    /// Reads from a file, or nothing if it is gone.
+    fn read(&self, path: &Path, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let file = self.machine.disk().open(&self.places.real(path));
+        match file.and_then(|file| file.read_full_at(at, buffer)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            read => read,
         }
     }
 
@@ -88,6 +99,6 @@ impl HotFeed<'_> {
 
     /// Whether it is the system tablespace, whose number is 0.
     fn is_system(&self, path: &Path) -> bool {
-        path.extension().is_none_or(|end| end != "ibd") && self.names.when(path) == When::Pages
+        !file::is_table(path) && self.names.when(path) == When::Pages
     }
 }

@@ -109,7 +109,7 @@ impl Names {
         if !of_binary_log && self.relay_log.as_ref().is_some_and(|base| is_relayed(base, path)) {
             return When::Never;
         }
-        if end == "ibd" || at_top && is_undo(path) || self.system.contains(path) {
+        if is_table(path) || at_top && is_undo(path) || self.system.contains(path) {
             return When::Pages;
         }
         if of_binary_log && end != "index" && end != "state" {
@@ -148,6 +148,11 @@ pub(super) fn newest<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeSet<Path
         *found = (*found).max(&node.path);
     }
     newest.into_values().map(Path::to_owned).collect()
+}
+
+/// Whether this is the tablespace of a table, or of a partition.
+pub(super) fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "ibd")
 }
 
 /// Whether a file at the top is an undo tablespace.

@@ -130,6 +130,15 @@ pub(super) fn engines(session: &mut Session) -> io::Result<()> {
     Ok(())
 }
 
+/// The name that the redo log of a copy gives to the file with this path in the copy.
+pub(super) fn name_in_log(path: &Path) -> String {
+    // Those from outside have names without a folder to begin with.
+    match path.to_string_lossy() {
+        path if path.starts_with('.') => path.into_owned(),
+        path => format!("./{path}"),
+    }
+}
+
 impl HotFeed<'_> {
     /// Recovery does nothing to a tablespace that the log deletes. One that is there nevertheless was
     /// discarded and imported, which the log does not tell.
@@ -147,12 +156,7 @@ impl HotFeed<'_> {
     /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,
     /// and the server has not written that page yet.
     pub(super) fn refuse_lost(&self, log: &Spooled) -> io::Result<()> {
-        // Those from outside have names without a folder to begin with.
-        let name = |path: &Path| match path.to_string_lossy() {
-            path if path.starts_with('.') => path.into_owned(),
-            path => format!("./{path}"),
-        };
-        let is_lost = |path: &&PathBuf| !log.spaces.begins(&name(path));
+        let is_lost = |path: &&PathBuf| !log.spaces.begins(&name_in_log(path));
         match self.unwritten.iter().find(is_lost) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(

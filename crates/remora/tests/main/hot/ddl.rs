@@ -5,7 +5,7 @@ use super::{Scene, sound};
 use crate::support::{connect, until};
 
 /// Before the pages are read.
-const BEFORE: [&str; 12] = [
+pub(super) const BEFORE: [&str; 12] = [
     "CREATE TABLE one (id INT PRIMARY KEY, text VARCHAR(20)) SELECT seq AS id, 'one' AS text FROM seq_1_to_100",
     "CREATE TABLE two (id INT PRIMARY KEY, text VARCHAR(20)) SELECT seq AS id, 'two' AS text FROM seq_1_to_50",
     "CREATE TABLE dropped (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
@@ -22,7 +22,7 @@ const BEFORE: [&str; 12] = [
 ];
 
 /// What changes then.
-const THEN: [&str; 17] = [
+pub(super) const THEN: [&str; 17] = [
     "RENAME TABLE one TO three, two TO one, three TO two",
     "UPDATE one SET text = 'was two' WHERE id = 1",
     "DROP TABLE dropped",
@@ -44,7 +44,7 @@ const THEN: [&str; 17] = [
 ];
 
 /// What a copy has then.
-const WANTED: [(&str, &str); 11] = [
+pub(super) const WANTED: [(&str, &str); 11] = [
     ("SELECT CONCAT(COUNT(*), MIN(text), MAX(text)) FROM one", "50twowas two"),
     ("SELECT CONCAT(COUNT(*), MIN(text), MAX(text)) FROM two", "100oneone"),
     ("SELECT CONCAT(COUNT(*), ' ', SUM(more)) FROM dropped", "7 35"),

@@ -1,0 +1,153 @@
+//! Which pages a server has written to since the generation before. Its redo log tells, if it still goes back
+//! so far.
+//!
+//! A copy has each page as it was at the checkpoint with which its log begins, or later. So a page that the
+//! log has not changed from there on is the same one now, and need not be read. What is written without the
+//! redo log is read in any case: the system tablespace, undo tablespaces, and every file whose name or number
+//! the log makes, deletes or renames. While the server does not run, anything may be done to its files, so it
+//! must not have been started meanwhile.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use block::BLOCK;
+use block::backup::Changed;
+use block::tree::{Growing, Layout, Node};
+use innodb::redo::Touched;
+use physical::follow::Follow;
+use physical::{Error, Position};
+use serde_json::Value;
+use server::Session;
+
+use super::early::Early;
+use super::file;
+use super::{HotFeed, refuse};
+
+/// The share of the log that may have been written since: before it is read, the server goes on writing.
+const REACH: f64 = 0.9;
+
+/// The generation before.
+#[derive(Clone, Copy)]
+pub(crate) struct Before<'a> {
+    pub(crate) number: u64,
+    pub(crate) layout: &'a Layout,
+    /// What was noted of it.
+    pub(crate) note: &'a Value,
+    /// Whether a server that was started on it has found it unsound.
+    pub(crate) is_unsound: bool,
+}
+
+/// When the server was started, by its own clock, in seconds since the epoch.
+pub(super) fn started(session: &mut Session) -> io::Result<Option<String>> {
+    // Both are of the moment at which the statement began.
+    let asked = session.value(
+        "SELECT UNIX_TIMESTAMP() - VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Uptime'",
+    );
+    asked.map_err(io::Error::other)
+}
+
+/// The part of the log that the generation before has: its LSNs, and what tells it from others.
+struct Known<'a> {
+    lsns: Range<u64>,
+    mark: &'a str,
+}
+
+/// What the generation before has of the same log, or why it has nothing.
+fn known<'a>(before: &Before<'a>, now: &Value) -> Result<Known<'a>, String> {
+    let of = |name: &str| (before.note.pointer(name), now.pointer(name));
+    let number = |name: &str| before.note.pointer(name).and_then(Value::as_u64);
+    let mark = before.note.pointer("/log/mark").and_then(Value::as_str);
+    let (Some(from), Some(to), Some(mark)) = (number("/log/from"), number("/log/to"), mark) else {
+        return Err("it was made in another way".to_owned());
+    };
+    match (of("/log/of"), of("/log/started")) {
+        ((before, now), _) if before != now => Err("it is of other data".to_owned()),
+        (_, (None, _)) => Err("it does not say when the server was started".to_owned()),
+        (_, (before, now)) if before != now => Err("the server was started since".to_owned()),
+        _ if before.is_unsound => Err("it is not sound".to_owned()),
+        _ if before.note.pointer("/log/doubted").is_some() => {
+            Err("it has pages that can't be right".to_owned())
+        }
+        _ => Ok(Known { lsns: from..to, mark }),
+    }
+}
+
+impl HotFeed<'_> {
+    /// Where the first region may have changed since the generation before, and the LSN up to which that is
+    /// known; or why it is unknown.
+    pub(crate) fn changes(&self, before: &Before<'_>) -> io::Result<Result<(Changed, u64), String>> {
+        let known = match known(before, &self.note) {
+            _ if self.page_bytes() > BLOCK => Err("the server's pages are larger than 16 KiB".to_owned()),
+            known => known,
+        };
+        let known = match known {
+            Ok(known) => known,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (_, mut session) = self.login.connect(self.machine)?;
+        match self.touched(&known, &mut session) {
+            Ok(Ok((touched, lsn))) => {
+                let ranges = self.ranges(before.layout, &touched)?;
+                Ok(Ok((Changed { since: before.number, ranges }, lsn)))
+            }
+            Ok(Err(why)) => Ok(Err(why)),
+            // The log is not what it was.
+            Err(error @ (Error::Log { .. } | Error::File { .. })) => Ok(Err(error.to_string())),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    /// What the log has changed since, and how far that was read; or why it can't be known.
+    fn touched(
+        &self,
+        known: &Known<'_>,
+        session: &mut Session,
+    ) -> Result<Result<(Touched, u64), String>, Error> {
+        let (disk, log) = (self.machine.disk(), self.places.log.clone());
+        let mut follow = Follow::since(disk, log, known.lsns.start)?;
+        let now = Position::read(session)?;
+        if follow.behind(now.current) > REACH {
+            return Ok(Err(format!(
+                "the server has written {} MB to its redo log since, of which that keeps {} MB; a larger innodb_log_file_size \
+                 reaches further back",
+                (now.current - known.lsns.start) / 1_000_000,
+                follow.capacity() / 1_000_000
+            )));
+        }
+        if follow.mark(known.lsns.end)? != known.mark {
+            return Ok(Err("the redo log has another history".to_owned()));
+        }
+        let mut current = || Ok(Position::read(session)?.current);
+        follow.step(now.flushed, &mut current)?;
+        let touched = follow.touched().cloned().unwrap_or_default();
+        Ok(Ok((touched, follow.proven())))
+    }
+
+    /// The bytes of the volume that may have changed.
+    fn ranges(&self, before: &Layout, touched: &Touched) -> io::Result<Vec<Range<u64>>> {
+        let nodes: Vec<Node> = self.early.values().map(|(node, _)| node.clone()).collect();
+        let mut ranges = Growing::changed(nodes, before, |node| {
+            let pages = match self.early.get(&node.path) {
+                Some((_, early)) if file::is_table(&node.path) => self.pages(&node.path, early, touched)?,
+                _ => None,
+            };
+            let whole = || std::iter::once(0..node.len).collect();
+            Ok::<_, io::Error>(pages.unwrap_or_else(whole))
+        })?;
+        // What is behind the region is read in any case.
+        ranges.retain(|range| range.start < self.len);
+        Ok(ranges)
+    }
+
+    /// The bytes of a tablespace that may have changed; none if that is not known.
+    fn pages(&self, path: &Path, early: &Early, touched: &Touched) -> io::Result<Option<Vec<Range<u64>>>> {
+        let size = self.page_bytes() as u64;
+        let name = refuse::name_in_log(path);
+        let touched = touched.pages(early.space, &name).filter(|_| early.space != 0);
+        let Some(touched) = touched else { return Ok(None) };
+        let ranges = || touched.map(|page| u64::from(page) * size..(u64::from(page) + 1) * size).collect();
+        // Those of ROW_FORMAT=COMPRESSED are smaller.
+        Ok(self.is_of_usual_pages(path)?.then(ranges))
+    }
+}

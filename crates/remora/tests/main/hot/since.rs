@@ -1,0 +1,192 @@
+//! Copies that read only what the redo log has changed (`--track`).
+
+use std::collections::BTreeMap;
+
+use super::ddl::{BEFORE, THEN, WANTED};
+use super::{Scene, sound};
+use crate::support::{connect, until};
+
+const KNOWN: &str = "of the tablespaces may have changed";
+
+/// The checksums of all tables of `app`.
+fn sums(socket: &std::path::Path) -> BTreeMap<String, String> {
+    let mut session = connect(socket);
+    let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'app' AND table_type = 'BASE TABLE'";
+    let mut sums = BTreeMap::new();
+    for row in session.strings(tables).unwrap() {
+        let table = row[0].clone().unwrap();
+        let sum = session.strings(&format!("CHECKSUM TABLE app.`{table}` EXTENDED")).unwrap()[0][1].clone();
+        sums.insert(table, sum.unwrap());
+    }
+    sums
+}
+
+impl Scene {
+    fn execute(&self, statements: &[&str]) {
+        let mut session = connect(self.server.socket());
+        session.execute("USE app").unwrap();
+        statements.iter().for_each(|sql| drop(session.strings(sql).unwrap()));
+    }
+
+    /// A generation with `--track` whose pages were read because of this.
+    fn tracks(&self, says: &str) -> crate::support::Ended {
+        self.backup(&["--track", "--no-prove"]).exits(0).says(&[says])
+    }
+
+    /// The newest generation has what the server has.
+    fn has_all(&self) {
+        let wanted = sums(self.server.socket());
+        let back = self.back();
+        assert_eq!(sums(back.socket()), wanted);
+        sound(&mut connect(back.socket()));
+    }
+}
+
+/// Waits until recovery need not read what was before. Not every server makes a checkpoint when it is told to.
+fn pass_checkpoint(session: &mut ::server::Session) {
+    // Purging changes rows, too.
+    let history = "SELECT variable_value FROM information_schema.global_status \
+                   WHERE variable_name = 'innodb_history_list_length'";
+    until("nothing is to be purged", || session.value(history).unwrap().as_deref() == Some("0"));
+    session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").ok();
+    session
+        .execute("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, GLOBAL innodb_max_dirty_pages_pct = 0")
+        .unwrap();
+    let lsn = |name: &str, session: &mut ::server::Session| -> u64 {
+        session.strings(&format!("SHOW GLOBAL STATUS LIKE 'Innodb_lsn_{name}'")).unwrap()[0][1]
+            .as_deref()
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let now = lsn("current", session);
+    // The last record is that of a checkpoint.
+    until("a checkpoint", || lsn("last_checkpoint", session) + 16 >= now);
+}
+
+/// How many megabytes may have changed.
+fn megabytes(said: &str) -> f64 {
+    let line = said.lines().find(|line| line.contains(KNOWN)).unwrap();
+    let (_, rest) = line.split_once("; ").unwrap();
+    let mut words = rest.split(' ');
+    let number: f64 = words.next().unwrap().parse().unwrap();
+    match words.next().unwrap() {
+        "MB" => number,
+        "kB" => number / 1000.0,
+        unit => panic!("{unit}: {line}"),
+    }
+}
+
+#[test]
+fn only_what_the_log_has_changed_is_read() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &["--innodb-log-file-size=64M"]);
+        scene.fill(40_000);
+        scene.execute(&[
+            "CREATE TABLE zip (id INT PRIMARY KEY, pad VARCHAR(255)) ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8 SELECT * FROM big",
+        ]);
+        pass_checkpoint(&mut connect(scene.server.socket()));
+        // There is nothing to begin with.
+        let first = scene.backup(&["--track"]).exits(0);
+        assert!(!first.err.contains("everything is read"), "{}", first.err);
+        for turn in 0..3 {
+            scene.execute(&[
+                &format!("UPDATE big SET pad = REVERSE(pad) WHERE id BETWEEN {turn}5000 AND {turn}5100"),
+                &format!("DELETE FROM big WHERE id BETWEEN {turn}7000 AND {turn}7400"),
+                &format!("INSERT INTO big SELECT seq, 'new' FROM seq_5{turn}0000_to_5{turn}0900"),
+                &format!("UPDATE zip SET pad = '{turn}' WHERE id < 900"),
+                &format!("INSERT INTO w0 SELECT seq, REPEAT('w', 1500) FROM seq_{turn}000_to_{turn}300"),
+            ]);
+            pass_checkpoint(&mut connect(scene.server.socket()));
+            let said = scene.tracks(KNOWN).err;
+            assert!(said.contains(&format!("goes back to mysql@{}", turn + 1)), "{said}");
+            // Undo and system tablespaces are read whole, and `zip` with its smaller pages.
+            let there = std::fs::metadata(scene.server.data().join("app/big.ibd")).unwrap().len();
+            let whole: u64 = ["ibdata1", "undo001", "undo002", "undo003", "app/zip.ibd"]
+                .iter()
+                .filter_map(|name| Some(std::fs::metadata(scene.server.data().join(name)).ok()?.len()))
+                .sum();
+            #[expect(clippy::cast_precision_loss, reason = "a few megabytes")]
+            let (there, whole) = (there as f64 / 1e6, whole as f64 / 1e6);
+            assert!(megabytes(&said) < whole + there / 2.0, "{product}: {there} MB, {whole} whole: {said}");
+            scene.has_all();
+        }
+    }
+}
+
+/// Files that are others than before, by every way in which a statement makes them.
+#[test]
+fn what_was_made_anew_is_read() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &["--innodb-log-file-size=64M"]);
+        scene.execute(&BEFORE);
+        scene.execute(&[
+            "CREATE TABLE imported (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_900",
+            "CREATE TABLE other (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1000_to_4000",
+            "CREATE TABLE part (id INT PRIMARY KEY) PARTITION BY HASH(id) PARTITIONS 2",
+            "INSERT INTO part SELECT seq FROM seq_1_to_9",
+            "CREATE TABLE one_part (id INT PRIMARY KEY) SELECT seq * 2 AS id FROM seq_50_to_900",
+        ]);
+        scene.backup(&["--track"]).exits(0);
+        scene.execute(&THEN);
+        scene.execute(&["ALTER TABLE part EXCHANGE PARTITION p0 WITH TABLE one_part"]);
+        // The same name and the same number of the tablespace, and another file.
+        let mut session = connect(scene.server.socket());
+        session.execute("FLUSH TABLES app.other FOR EXPORT").unwrap();
+        let data = scene.server.data().join("app");
+        let aside = scene.folder.path().join("aside");
+        std::fs::create_dir(&aside).unwrap();
+        for end in ["ibd", "cfg"] {
+            std::fs::copy(data.join(format!("other.{end}")), aside.join(end)).unwrap();
+        }
+        session.execute("UNLOCK TABLES").unwrap();
+        session.execute("ALTER TABLE app.imported DISCARD TABLESPACE").unwrap();
+        for end in ["ibd", "cfg"] {
+            super::page::copy(&aside.join(end), &data.join(format!("imported.{end}")));
+        }
+        session.execute("ALTER TABLE app.imported IMPORT TABLESPACE").unwrap();
+        pass_checkpoint(&mut session);
+        scene.tracks(KNOWN);
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        session.execute("USE app").unwrap();
+        for (query, wanted) in WANTED {
+            assert_eq!(session.value(query).unwrap().unwrap(), wanted, "{product}: {query}");
+        }
+        let imported = session.value("SELECT CONCAT(COUNT(*), ' ', MIN(id)) FROM imported").unwrap().unwrap();
+        assert_eq!(imported, "3001 1000", "{product}");
+        drop(session);
+        drop(back);
+        scene.has_all();
+    }
+}
+
+#[test]
+fn where_the_log_does_not_tell_everything_is_read() {
+    let product = super::servers()[0];
+    let mut scene = Scene::new(product, &["--innodb-log-file-size=16M"]);
+    scene.fill(2000);
+    scene.backup(&[]).exits(0);
+    scene.tracks(KNOWN);
+    // More than the log keeps.
+    for _ in 0..4 {
+        scene.execute(&["CREATE OR REPLACE TABLE more SELECT REPEAT(MD5(seq), 7) FROM seq_1_to_30000"]);
+    }
+    scene.tracks("a larger innodb_log_file_size reaches further back");
+    scene.execute(&["INSERT INTO more VALUES ('one')"]);
+    scene.tracks(KNOWN);
+    // While it does not run, anything may be done to its files.
+    scene.server.stop().unwrap();
+    scene.server.restart().unwrap();
+    scene.tracks("everything is read: the server was started since");
+    scene.tracks(KNOWN);
+    scene.execute(&["SET GLOBAL innodb_log_file_size = 32 << 20"]);
+    pass_checkpoint(&mut connect(scene.server.socket()));
+    scene.tracks("everything is read:");
+    scene.tracks(KNOWN);
+    scene.execute(&["INSERT INTO more VALUES ('two')"]);
+    // Without the option, as ever.
+    let said = scene.backup(&[]).exits(0).err;
+    assert!(!said.contains(KNOWN), "{said}");
+    scene.has_all();
+}
