@@ -50,7 +50,7 @@ const HELP: &str = "cargo xtask CHORE
   bench before PROGRAM [--rows N] [--only WORD]
                                   an earlier remora beside this one
   bench block [--tracked]         remora beside the tools people use, on an image of 1.5 GiB
-  bench block --server [--rows N] [--rounds N] [--only WORD,...]
+  bench block --server [--rows N] [--rounds N] [--track] [--only WORD,...]
                                   a server that runs, copied beside mariadb-backup, idle and under load; WORD: idle, load,
                                   or a part of a method's name
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD,...]

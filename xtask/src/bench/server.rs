@@ -56,7 +56,7 @@ static METHODS: [Method; 3] = [
     Method {
         name: "remora backup --way copy",
         full: "$REMORA backup -q mysql:$SOCKET $LOGIN --to repo --name db --way copy",
-        increment: "$REMORA backup -q mysql:$SOCKET $LOGIN --to repo --name db --way copy",
+        increment: "$REMORA backup -q mysql:$SOCKET $LOGIN --to repo --name db --way copy $TRACK",
         recover: [
             "$REMORA verify --json repo/db@1 --boot --work . --server-option=--innodb-buffer-pool-size=1G",
             "$REMORA verify --json repo/db@2 --boot --work . --server-option=--innodb-buffer-pool-size=1G",
@@ -146,7 +146,8 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     if table.is_empty() {
         bail!("no method has all of the words of --only");
     }
-    let bench = Bench::start(rows)?;
+    let track = if arguments.iter().any(|argument| argument == "--track") { "--track" } else { "" };
+    let bench = Bench::start(rows, track)?;
     println!("{}", bench.describe()?);
     for _ in 0..rounds {
         for row in &mut table {
@@ -168,10 +169,12 @@ struct Bench {
     folder: TempDir,
     server: Sandbox,
     rows: u64,
+    /// An option of the increments of remora.
+    track: &'static str,
 }
 
 impl Bench {
-    fn start(rows: u64) -> Result<Bench> {
+    fn start(rows: u64, track: &'static str) -> Result<Bench> {
         let remora = release()?;
         let folder = tempfile::Builder::new().prefix("remora-bench-").tempdir()?;
         let installation = sandbox::find(&places()?, Product::MariaDb1011)?;
@@ -181,7 +184,7 @@ impl Bench {
             ..Settings::default()
         };
         let server = Sandbox::start(&installation, &places()?, &settings)?;
-        let bench = Bench { remora, installation, folder, server, rows };
+        let bench = Bench { remora, installation, folder, server, rows, track };
         bench.query(&fill(rows))?;
         bench.query(&load::tables())?;
         bench.query("SET GLOBAL innodb_max_purge_lag_wait = 0; SET GLOBAL innodb_log_checkpoint_now = 1")?;
@@ -302,7 +305,7 @@ impl Bench {
     fn command(&self, program: &str, folder: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(folder).env("REMORA", &self.remora).env("SOCKET", self.server.socket());
-        command.env("LOGIN", "--no-defaults -uroot").stdin(Stdio::null());
+        command.env("LOGIN", "--no-defaults -uroot").env("TRACK", self.track).stdin(Stdio::null());
         command
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use block::backup::Changed;
-use block::{BLOCK, CHUNK, Error, restore};
+use block::backup::{Changed, Request, backup};
+use block::{BLOCK, CHUNK, Error, Scan, restore};
 use disk::Disk;
 use disk::faults::FaultDisk;
 
@@ -208,6 +208,29 @@ fn a_pruned_chain_refers_to_what_stays_and_lets_go_of_what_does_not() {
     assert!(size(&disk) < full * 5 / 4, "the first full is gone: {} of {full}", size(&disk));
     assert!(restored(&disk, None).unwrap() == volume);
     sound(&disk);
+}
+
+/// Somebody writes to the volume after its changes were listed.
+#[test]
+fn a_block_that_moves_is_no_proof() {
+    let disk = FaultDisk::default();
+    let mut volume = Random(19).volume(3 * CHUNK / BLOCK);
+    back_up_bytes(&disk, &volume);
+    // Each chunk is a sample, because there are so few.
+    volume.iter_mut().step_by(CHUNK).for_each(|byte| *byte = 77);
+    volume[2 * CHUNK..3 * CHUNK].fill(0);
+    disk.put(Path::new(VOLUME), &volume);
+    let has_moved = |block: &[u8]| block.iter().all(|byte| *byte == 0) || block[0] == 77;
+    let try_with = |moves: &(dyn Fn(&[u8]) -> bool + Sync)| {
+        let mut scan = Scan::new(disk.open(Path::new(VOLUME)).unwrap());
+        let changed = Some(Changed { since: 1, ranges: Vec::new() });
+        let request = Request { changed, moves: Some(moves), ..Request::new(VOLUME) };
+        backup(&repository(&disk), &mut scan, &request, world())
+    };
+    let refused = try_with(&|block| has_moved(block) && block[0] == 77);
+    assert!(matches!(refused, Err(Error::Untracked { .. })), "{refused:?}");
+    try_with(&has_moved).unwrap();
+    assert!(restored(&disk, None).unwrap() == volume);
 }
 
 /// In a volume of many chunks, most are not read.

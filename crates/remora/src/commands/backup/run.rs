@@ -198,6 +198,10 @@ impl Run<'_> {
             is_unsound: newest.booted == Some(false),
         });
         let tracks = self.arguments.track && known.is_some();
+        if let (true, None, Some(newest)) = (self.arguments.track, &known, &newest) {
+            let why = format!("the files of {}@{} can't be read here", self.name, newest.number);
+            self.report.note(&format!("{}: everything is read: {why}", self.source));
+        }
         let mut made = self.copy_from(found, (repository, machine), before, tracks);
         if let Err(error @ Error::Untracked { .. }) = &made {
             self.report.warn(&format!("{error}: everything is read"));
