@@ -190,17 +190,21 @@ impl Run<'_> {
         };
         let note: Option<Value> =
             newest.as_ref().map(|newest| serde_json::from_str(&newest.note).unwrap_or_default());
+        let shown =
+            newest.as_ref().map(|newest| format!("{}@{}", self.name, newest.number)).unwrap_or_default();
         let before = newest.as_ref().zip(note.as_ref()).zip(known.as_ref().or(noted.as_ref()));
         let before = before.map(|((newest, note), layout)| Before {
             number: newest.number,
+            shown: &shown,
             layout,
             note,
             is_unsound: newest.booted == Some(false),
         });
         let tracks = self.arguments.track && known.is_some();
-        if let (true, None, Some(newest)) = (self.arguments.track, &known, &newest) {
-            let why = format!("the files of {}@{} can't be read here", self.name, newest.number);
-            self.report.note(&format!("{}: everything is read: {why}", self.source));
+        if self.arguments.track && known.is_none() && newest.is_some() {
+            let source = self.source;
+            self.report
+                .note(&format!("{source}: everything is read: the list of files of {shown} can't be read"));
         }
         let mut made = self.copy_from(found, (repository, machine), before, tracks);
         if let Err(error @ Error::Untracked { .. }) = &made {
@@ -230,22 +234,19 @@ impl Run<'_> {
         let is_here = self.key.is_none() && !address::is_in_store(&self.arguments.to);
         let aside = if is_here { self.arguments.to.clone() } else { std::env::temp_dir() };
         let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
-        let changes = before.as_ref().filter(|_| tracks).map(|before| feed.changes(before)).transpose();
-        let (changed, moves) = match changes.map_err(failed)? {
-            Some(Ok((changed, lsn))) => {
-                let (read, since) = (report::size(changed.bytes()), changed.since);
-                self.report.note(&format!(
-                    "{shown}: the redo log goes back to {}@{since}; {read} of the tablespaces may have changed",
-                    self.name
-                ));
-                (Some(changed), Some(feed.moves(lsn)))
+        let (mut changed, mut moves) = (None, None);
+        if let Some(before) = before.as_ref().filter(|_| tracks) {
+            match feed.changes(before).map_err(failed)? {
+                Ok((found, lsn)) => {
+                    let (read, since) = (report::size(found.bytes()), before.shown);
+                    self.report.note(&format!(
+                        "{shown}: the redo log goes back to {since}; {read} of the tablespaces may have changed"
+                    ));
+                    (changed, moves) = (Some(found), Some(feed.moves(lsn)));
+                }
+                Err(why) => self.report.note(&format!("{shown}: everything is read: {why}")),
             }
-            Some(Err(why)) => {
-                self.report.note(&format!("{shown}: everything is read: {why}"));
-                (None, None)
-            }
-            None => (None, None),
-        };
+        }
         let (doubt, page_bytes) = (feed.doubt(), feed.page_bytes());
         let request = Request {
             taken_s: calendar::now_s(),

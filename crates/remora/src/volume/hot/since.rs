@@ -31,6 +31,8 @@ const REACH: f64 = 0.9;
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
     pub(crate) number: u64,
+    /// What it is called, such as `db@3`.
+    pub(crate) shown: &'a str,
     pub(crate) layout: &'a Layout,
     /// What was noted of it.
     pub(crate) note: &'a Value,
@@ -59,15 +61,16 @@ fn known<'a>(before: &Before<'a>, now: &Value) -> Result<Known<'a>, String> {
     let number = |name: &str| before.note.pointer(name).and_then(Value::as_u64);
     let mark = before.note.pointer("/log/mark").and_then(Value::as_str);
     let (Some(from), Some(to), Some(mark)) = (number("/log/from"), number("/log/to"), mark) else {
-        return Err("it was made in another way".to_owned());
+        return Err(format!("{} was made in another way", before.shown));
     };
+    let shown = before.shown;
     match (of("/log/of"), of("/log/started")) {
-        ((before, now), _) if before != now => Err("it is of other data".to_owned()),
-        (_, (None, _)) => Err("it does not say when the server was started".to_owned()),
-        (_, (before, now)) if before != now => Err("the server was started since".to_owned()),
-        _ if before.is_unsound => Err("it is not sound".to_owned()),
+        ((before, now), _) if before != now => Err(format!("{shown} is of other data")),
+        (_, (None, _)) => Err("the server does not say when it was started".to_owned()),
+        (_, (before, now)) if before != now => Err(format!("the server was started since {shown}")),
+        _ if before.is_unsound => Err(format!("{shown} is not sound")),
         _ if before.note.pointer("/log/doubted").is_some() => {
-            Err("it has pages that can't be right".to_owned())
+            Err(format!("{shown} has pages that can't be right"))
         }
         _ => Ok(Known { lsns: from..to, mark }),
     }
@@ -86,7 +89,7 @@ impl HotFeed<'_> {
             Err(why) => return Ok(Err(why)),
         };
         let (_, mut session) = self.login.connect(self.machine)?;
-        match self.touched(&known, &mut session) {
+        match self.touched((before.shown, &known), &mut session) {
             Ok(Ok((touched, lsn))) => {
                 let ranges = self.ranges(before.layout, &touched)?;
                 Ok(Ok((Changed { since: before.number, ranges }, lsn)))
@@ -101,7 +104,7 @@ impl HotFeed<'_> {
     /// What the log has changed since, and how far that was read; or why it can't be known.
     fn touched(
         &self,
-        known: &Known<'_>,
+        (shown, known): (&str, &Known<'_>),
         session: &mut Session,
     ) -> Result<Result<(Touched, u64), String>, Error> {
         let (disk, log) = (self.machine.disk(), self.places.log.clone());
@@ -109,7 +112,7 @@ impl HotFeed<'_> {
         let now = Position::read(session)?;
         if follow.behind(now.current) > REACH {
             return Ok(Err(format!(
-                "the server has written {} MB to its redo log since, of which that keeps {} MB; a larger innodb_log_file_size \
+                "the server has written {} MB to its redo log since {shown}, and that keeps {} MB; a larger innodb_log_file_size \
                  reaches further back",
                 (now.current - known.lsns.start) / 1_000_000,
                 follow.capacity() / 1_000_000
@@ -149,5 +152,42 @@ impl HotFeed<'_> {
         let ranges = || touched.map(|page| u64::from(page) * size..(u64::from(page) + 1) * size).collect();
         // Those of ROW_FORMAT=COMPRESSED are smaller.
         Ok(self.is_of_usual_pages(path)?.then(ranges))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_generation_of_the_same_log_is_gone_back_to() {
+        let note = |of: &str, started: &str| json!({"log": {"of": of, "started": started, "from": 500, "to": 700, "mark": "ab"}});
+        let layout = Layout::new(Vec::new(), None);
+        let why = |note: &Value, is_unsound: bool| {
+            let before = Before { number: 1, shown: "db@1", layout: &layout, note, is_unsound };
+            let now = json!({"log": {"of": "7-99", "started": "1000"}});
+            known(&before, &now).map(|known| (known.lsns, known.mark.to_owned()))
+        };
+        assert_eq!(why(&note("7-99", "1000"), false), Ok((500..700, "ab".to_owned())));
+        let mut doubted = note("7-99", "1000");
+        doubted["log"]["doubted"] = true.into();
+        let mut without = note("7-99", "1000");
+        without["log"]["mark"].take();
+        for (note, is_unsound, word) in [
+            (&note("7-98", "1000"), false, "other data"),
+            (&note("7-99", "1001"), false, "started since"),
+            (&note("7-99", "1000"), true, "not sound"),
+            (&doubted, false, "can't be right"),
+            (&without, false, "another way"),
+            (&json!({}), false, "another way"),
+        ] {
+            let told = why(note, is_unsound).err();
+            assert!(told.as_ref().is_some_and(|told| told.contains(word)), "{told:?}: {word}");
+        }
+        let old = json!({"log": {"of": "7-99", "from": 5, "to": 7, "mark": "ab"}});
+        let before = Before { number: 1, shown: "db@1", layout: &layout, note: &old, is_unsound: false };
+        assert!(known(&before, &json!({"log": {"of": "7-99"}})).is_err(), "nobody knows when it was started");
     }
 }
