@@ -236,6 +236,7 @@ impl Run<'_> {
         let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
         let (mut changed, mut moves) = (None, None);
         if let Some(before) = before.as_ref().filter(|_| tracks) {
+            self.world.progress.phase("reading the redo log", None);
             match feed.changes(before).map_err(failed)? {
                 Ok((found, lsn)) => {
                     let (read, since) = (report::size(found.bytes()), before.shown);

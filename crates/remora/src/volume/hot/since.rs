@@ -61,7 +61,7 @@ fn known<'a>(before: &Before<'a>, now: &Value) -> Result<Known<'a>, String> {
     let number = |name: &str| before.note.pointer(name).and_then(Value::as_u64);
     let mark = before.note.pointer("/log/mark").and_then(Value::as_str);
     let (Some(from), Some(to), Some(mark)) = (number("/log/from"), number("/log/to"), mark) else {
-        return Err(format!("{} was made in another way", before.shown));
+        return Err(format!("{} has no place in the redo log", before.shown));
     };
     let shown = before.shown;
     match (of("/log/of"), of("/log/started")) {
@@ -180,8 +180,8 @@ mod tests {
             (&note("7-99", "1001"), false, "started since"),
             (&note("7-99", "1000"), true, "not sound"),
             (&doubted, false, "can't be right"),
-            (&without, false, "another way"),
-            (&json!({}), false, "another way"),
+            (&without, false, "no place in the redo log"),
+            (&json!({}), false, "no place in the redo log"),
         ] {
             let told = why(note, is_unsound).err();
             assert!(told.as_ref().is_some_and(|told| told.contains(word)), "{told:?}: {word}");
