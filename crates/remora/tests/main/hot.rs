@@ -282,8 +282,8 @@ fn a_copy_has_what_was_committed_at_its_position() {
         for number in (0..copies).map(|number| number % GENERATIONS + 1) {
             // The tables grow while they are copied, so that copies of them take longer and longer.
             let anew = || {
-                // It holds what is written from one copy to the next, and comes round all the same.
-                let scene = Scene::new(product, &[flush, "--innodb-log-file-size=48M"]);
+                // It keeps what is written from one copy to the next.
+                let scene = Scene::new(product, &[flush, "--innodb-log-file-size=160M"]);
                 scene.fill(20_000);
                 scene
             };
