@@ -165,6 +165,7 @@ impl Fill<'_> {
             bytes: self.files.bytes(),
             folder,
             unlogged: self.job.no_binlog,
+            connect: self.world.connect,
             stop: &self.world.stop,
             progress: self.world.progress,
         }

@@ -50,6 +50,8 @@ pub struct Request<'a> {
     pub folder: &'a Path,
     /// Whether the rows may be missing in the binary log: neither replicas nor a recovery from it get them.
     pub unlogged: bool,
+    /// Opens another session, in which the server counts the rows while it checks them.
+    pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
     /// Set when the run must stop.
     pub stop: &'a AtomicBool,
     /// Receives the progress.

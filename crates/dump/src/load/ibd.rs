@@ -10,7 +10,7 @@ use innodb::write::Row;
 use physical::write::{Input, Request, Take};
 use physical::{Table, write};
 use rows::{Dialect, Nulls, Rewriter, Texts};
-use server::Session;
+use server::{Session, snapshot};
 
 use super::data::{AGAIN, tally};
 use super::object::{build, defer, set_counter};
@@ -83,6 +83,7 @@ impl Load<'_> {
         let together = Together(progress);
         let told = if tables > 1 { &together } else { progress };
         let definition = session.definition(&first.table.name)?;
+        let open = || snapshot::connect(self.target);
         let request = Request {
             target: &first.table.name,
             definition: &definition,
@@ -92,6 +93,7 @@ impl Load<'_> {
             bytes: None,
             folder: &folder,
             unlogged: self.request.no_binlog,
+            connect: &open,
             stop: &self.world.stop,
             progress: told,
         };

@@ -35,15 +35,18 @@ pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
     Sandbox::start(&installation, &places, &Settings { options, ..Settings::default() }).unwrap()
 }
 
-pub(crate) fn connect(server: &Sandbox) -> Session {
+fn target(socket: &Path) -> Target {
     let overrides = Overrides {
-        socket: Some(server.socket().to_owned()),
+        socket: Some(socket.to_owned()),
         user: Some("root".to_owned()),
         no_defaults: true,
         ..Overrides::default()
     };
-    let target = Target::resolve(&overrides, &Environment::default()).unwrap();
-    let mut session = target.connect().unwrap();
+    Target::resolve(&overrides, &Environment::default()).unwrap()
+}
+
+pub(crate) fn connect(server: &Sandbox) -> Session {
+    let mut session = target(server.socket()).connect().unwrap();
     session.execute("CREATE DATABASE IF NOT EXISTS `a-b`").unwrap();
     session.execute("USE `a-b`").unwrap();
     session.execute("SET sql_mode = CONCAT(@@sql_mode, ',NO_UNSIGNED_SUBTRACTION')").unwrap();
@@ -146,6 +149,8 @@ pub(crate) struct Copy<'a> {
     pub(crate) sorted: bool,
     pub(crate) memory: usize,
     pub(crate) unlogged: bool,
+    /// Whether no other session can be had.
+    pub(crate) alone: bool,
     pub(crate) threads: usize,
     /// The number of rows in a piece of the input.
     pub(crate) piece: usize,
@@ -160,6 +165,7 @@ impl<'a> Copy<'a> {
             sorted: true,
             memory: 64 << 20,
             unlogged: false,
+            alone: false,
             threads: 2,
             piece: 1000,
             progress: &Silent,
@@ -179,6 +185,8 @@ impl<'a> Copy<'a> {
     ) -> Result<Outcome, Error> {
         let target = TableName { schema: "a-b".to_owned(), table: self.target.to_owned() };
         let folder = tempfile::tempdir().unwrap();
+        let socket = if self.alone { None } else { session.value("SELECT @@socket").unwrap() };
+        let socket = PathBuf::from(socket.unwrap_or_default());
         let request = Request {
             target: &target,
             definition: self.definition,
@@ -188,6 +196,7 @@ impl<'a> Copy<'a> {
             bytes: None,
             folder: folder.path(),
             unlogged: self.unlogged,
+            connect: &|| self::target(&socket).connect(),
             stop: &AtomicBool::new(false),
             progress: self.progress,
         };

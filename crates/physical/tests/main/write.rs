@@ -404,6 +404,17 @@ fn a_target_that_can_t_change_its_place_is_refused() {
 }
 
 #[test]
+fn rows_are_counted_where_no_other_session_can_be_had() {
+    let server = start(products()[0], &[]);
+    let mut session = connect(&server);
+    execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_3000");
+    let definition = definition(&mut session, "t");
+    let rows = rows(&mut session, &server, "t");
+    let copy = Copy { alone: true, ..Copy::new("copy of t", &definition) };
+    assert_eq!(copy.make(&mut session, &rows).unwrap().rows, 3000);
+}
+
+#[test]
 fn the_binary_log_misses_rows_only_where_it_may() {
     for product in products() {
         let server = start(product, &["--log-bin", "--server-id=1"]);
