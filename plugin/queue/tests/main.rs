@@ -30,6 +30,8 @@ mod galera;
 mod keep;
 #[path = "main/kill.rs"]
 mod kill;
+#[path = "main/kill_mode.rs"]
+mod kill_mode;
 #[path = "main/lease.rs"]
 mod lease;
 #[path = "main/policy.rs"]

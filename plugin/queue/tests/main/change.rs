@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
+use crate::kill::kills;
 use crate::server::{Client, Server};
 
-/// How often the server is killed: a few times, or as often as this variable says.
-const KILLS: &str = "REMORA_QUEUE_KILLS";
 /// A few rows and a few changes must be through within this time.
 const STILL: Duration = Duration::from_secs(300);
 
@@ -54,7 +53,7 @@ struct Load<'server> {
 
 #[test]
 fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
-    let kills = std::env::var(KILLS).map_or(4, |kills| kills.parse().unwrap());
+    let kills = i64::try_from(kills(4)).unwrap();
     let mut server = Server::start();
     let mut client = server.connect("c");
     client.run("CREATE TABLE t (v BIGINT NOT NULL, body TEXT NOT NULL) ENGINE=QUEUE");

@@ -72,3 +72,32 @@ fn tc_log_does_not_run_out_of_room() {
         assert_eq!(two.value(&format!("SELECT COUNT(*) FROM {table}")), Some(4000), "{table}");
     }
 }
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the coordinator's files are taken away from a copy of the server"
+)]
+fn a_copy_of_the_files_needs_no_coordinator_after_the_logs_are_flushed() {
+    for coordinator in COORDINATORS {
+        let mut server = restarted(coordinator);
+        let mut one = server.connect("x");
+        tables(&mut one);
+        one.run("BEGIN");
+        one.run("INSERT INTO i VALUES (1)");
+        one.run("INSERT INTO q VALUES (1)");
+        one.run("COMMIT");
+        one.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
+        drop(one);
+        server.0.kill().unwrap();
+        for file in std::fs::read_dir(server.0.data()).unwrap().map(|file| file.unwrap().path()) {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            if name == "tc.log" || name.contains("-bin.") {
+                std::fs::remove_file(&file).unwrap();
+            }
+        }
+        server.0.restart().unwrap();
+        let mut two = server.connect("x");
+        assert_eq!((two.column("SELECT v FROM i"), two.column("SELECT v FROM q")), (vec![1], vec![1]));
+    }
+}
