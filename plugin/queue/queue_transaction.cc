@@ -357,11 +357,11 @@ int queue_commit_prepared(const XID *xid)
   return decide(xid, 1);
 }
 
-void queue_start_transactions()
+bool queue_start_transactions()
 {
   std::vector<XID> prepared;
   rq_each_prepared(collect, &prepared);
-  queue_commit_decided(prepared);
+  return queue_commit_decided(prepared);
 }
 
 static int queue_commit_by_xid(QUEUE_HTON XID *xid)

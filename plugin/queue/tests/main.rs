@@ -24,6 +24,8 @@ mod example;
 mod fault;
 #[path = "main/fifo.rs"]
 mod fifo;
+#[path = "main/full.rs"]
+mod full;
 #[path = "main/galera.rs"]
 mod galera;
 #[path = "main/keep.rs"]
