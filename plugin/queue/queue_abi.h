@@ -446,9 +446,10 @@ typedef struct {
 typedef int (*rq_each_reader_fn)(void *context, rq_slice folder, const rq_reader *reader);
 
 /*
- A row that somebody owns.
+ A row that somebody owns, for a reader unless that is empty.
  */
 typedef struct {
+  rq_slice reader;
   uint64_t row;
   /*
    The number of the connection; 0 for a lease.

@@ -1,7 +1,14 @@
 //! Commits that the server's coordinator remembers until their queues are synced.
 
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+
 use crate::server::Client;
 use crate::transaction::{COORDINATORS, restarted, tables};
+
+/// Some thousand transactions are through, and a checkpoint is written, within this time.
+const STILL: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_commit_with_two_phases_is_synced_once() {
@@ -42,8 +49,9 @@ fn the_binary_log_forgets_a_commit_when_it_is_durable() {
     let is_checkpoint = |(_, _, kind, _, _, of): (String, u64, String, u64, u64, String)| {
         kind == "Binlog_checkpoint" && of == last
     };
+    let started = Instant::now();
     while !one.rows(&format!("SHOW BINLOG EVENTS IN '{last}'")).into_iter().any(is_checkpoint) {
-        std::thread::yield_now();
+        assert!(started.elapsed() < STILL, "the log has no checkpoint");
     }
     drop(one);
     server.0.kill().unwrap();
@@ -63,9 +71,15 @@ fn tc_log_does_not_run_out_of_room() {
            START TRANSACTION; INSERT INTO i VALUES (n); INSERT INTO q VALUES (n); COMMIT;
          END FOR",
     );
-    one.run("CALL p()");
-    drop(one);
+    let call = std::thread::spawn(move || one.query_drop("CALL p()"));
+    let started = Instant::now();
+    while !call.is_finished() && started.elapsed() < STILL {
+        std::thread::yield_now();
+    }
+    let in_time = call.is_finished();
     server.0.kill().unwrap();
+    assert!(in_time, "the coordinator waits for room");
+    call.join().unwrap().unwrap();
     server.0.restart().unwrap();
     let mut two = server.connect("x");
     for table in ["i", "q"] {
