@@ -114,6 +114,7 @@ fn no_mode_of_a_table_loses_or_doubles_a_row_when_the_server_is_killed() {
                     load.check(&mut server.connect("m"))
                         .unwrap_or_else(|why| panic!("{coordinator:?} {options} {sync}, kill {kill}: {why}"));
                 }
+                load.canary(&mut server.connect("m"));
             }
         }
     }
@@ -187,6 +188,17 @@ impl Load<'_> {
             known.ending.entry(reader).or_default().remove(&v);
             known.ended.entry(reader).or_default().insert(v);
         }
+    }
+
+    /// The check detects a server that loses a row.
+    fn canary(&self, client: &mut Client) {
+        let v = 1;
+        run(client, self.mode.publish, (v, 0, "")).unwrap();
+        self.known.lock().unwrap().sent.insert(v);
+        self.known.lock().unwrap().published.insert(v);
+        self.check(client).unwrap();
+        client.run(&format!("DELETE FROM t WHERE v = {v}"));
+        assert!(self.check(client).unwrap_err().contains("is lost"));
     }
 
     /// Compares what is there with what the clients know.

@@ -88,10 +88,6 @@ fn tc_log_does_not_run_out_of_room() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the coordinator's files are taken away from a copy of the server"
-)]
 fn a_copy_of_the_files_needs_no_coordinator_after_the_logs_are_flushed() {
     for coordinator in COORDINATORS {
         let mut server = restarted(coordinator);
