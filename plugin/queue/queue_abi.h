@@ -649,8 +649,7 @@ void rq_let_go(rq_hold *hold);
 int rq_get_status(const rq_queue *queue, rq_status *out);
 
 /*
- What is in all open queues, and what happened since the start in these and in queues that are no longer
- open.
+ What is in all open queues, and what happened since the start in all that were ever open.
  */
 int rq_get_total(rq_status *out);
 

@@ -21,7 +21,7 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for tests that are left out without them: Galera clusters, brokers, and examples in Python and PHP.
+/// Required for tests that are left out without them: Galera clusters, brokers, examples in Python and PHP.
 const FOR_ALL: [(&str, &str); 7] = [
     ("nats-server", "nats-server"),
     ("java", "openjdk-17-jre-headless"),

@@ -77,8 +77,7 @@ pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) 
     })
 }
 
-/// What is in all open queues, and what happened since the start in these and in queues that are no longer
-/// open.
+/// What is in all open queues, and what happened since the start in all that were ever open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_get_total(out: *mut RqStatus) -> c_int {
     guard(std::ptr::null_mut(), None, || {
