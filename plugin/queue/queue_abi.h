@@ -446,9 +446,10 @@ typedef struct {
 typedef int (*rq_each_reader_fn)(void *context, rq_slice folder, const rq_reader *reader);
 
 /*
- A row that somebody owns.
+ A row that somebody owns, for a reader unless that is empty.
  */
 typedef struct {
+  rq_slice reader;
   uint64_t row;
   /*
    The number of the connection; 0 for a lease.
@@ -555,8 +556,7 @@ int rq_create(rq_slice folder, const rq_definition *definition, rq_error *error)
 int rq_drop(rq_slice folder, rq_error *error);
 
 /*
- Moves a queue to another folder. `hold` is null, or that of the queue that is being replaced by a changed
- copy.
+ Moves a queue to another folder. `hold` is null, or that of the queue that a changed copy replaces.
  */
 int rq_rename(rq_slice from, rq_slice to, const rq_hold *hold, rq_error *error);
 
@@ -649,8 +649,7 @@ void rq_let_go(rq_hold *hold);
 int rq_get_status(const rq_queue *queue, rq_status *out);
 
 /*
- What is in all open queues, and what happened since the start in these and in queues that are no longer
- open.
+ What is in all open queues, and what happened since the start in all that were ever open.
  */
 int rq_get_total(rq_status *out);
 
@@ -854,8 +853,7 @@ int rq_owns_transactional(rq_session *session);
 int rq_tx_publish(rq_session *session, const rq_queue *queue, rq_slice row, rq_error *error);
 
 /*
- Like `rq_delete`, but the rows are gone when the transaction is committed, and come back when it is rolled
- back.
+ Like `rq_delete`, but the rows are gone at the transaction's commit, and come back at its rollback.
  */
 int rq_tx_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
 
@@ -892,8 +890,7 @@ void rq_tx_release(rq_session *session, uint64_t savepoint);
 int rq_tx_begin_prepare(rq_session *session, const rq_xid *xid, rq_error *error);
 
 /*
- The coordinator has decided to commit the transaction, and remembers that until `rq_ask_to_forget` is
- answered.
+ The coordinator has committed the transaction, and remembers that until `rq_ask_to_forget` is answered.
  */
 void rq_tx_remembered(rq_session *session);
 
@@ -924,6 +921,11 @@ int rq_each_prepared(rq_each_prepared_fn each, void *context);
  `RQ_MISSING` when there is none.
  */
 int rq_decide(const rq_xid *xid, int commit, rq_error *error);
+
+/*
+ Makes the commits that the coordinator remembers durable, but for those that are under way.
+ */
+int rq_sync_remembered(rq_error *error);
 
 /*
  The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie

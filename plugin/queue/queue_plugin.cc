@@ -249,11 +249,16 @@ static int queue_init(void *plugin)
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int code= rq_start(&server, queue_open_files(), &error);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (code)
+  if (code) {
     sql_print_error("Queue: %s", error.text);
-  else
-    queue_start_transactions();
-  return code;
+    return code;
+  }
+  if (queue_start_transactions())
+    return 0;
+  sql_print_error("Queue: what was committed before a crash can't be written. Start the server again when that is mended, "
+                  "as when the disk has room again");
+  rq_stop();
+  return 1;
 }
 
 static int queue_deinit(void *)

@@ -109,15 +109,16 @@ bool queue_is_after_crash()
   return is_after_crash || tc_heuristic_recover;
 }
 
-void queue_commit_decided(const std::vector<XID> &prepared)
+bool queue_commit_decided(const std::vector<XID> &prepared)
 {
   const std::vector<uchar> file= bytes_of(opt_tc_log_file, file_bytes_max);
   is_after_crash= opt_bin_log ? binlog_is_in_use() : !file.empty();
   std::set<my_xid> decided= decided_transactions(file);
   if (decided.empty())
-    return;
+    return true;
   for (XID xid : prepared)
-    if (decided.count(xid.get_my_xid()))
-      queue_commit_prepared(&xid);
+    if (decided.count(xid.get_my_xid()) && queue_commit_prepared(&xid))
+      return false;
   plugin_foreach(nullptr, commit_decided, MYSQL_STORAGE_ENGINE_PLUGIN, &decided);
+  return true;
 }

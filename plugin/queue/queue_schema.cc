@@ -59,6 +59,7 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
                                       Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                      Column("READER", Varchar(NAME_CHAR_LEN), NOT_NULL),
                                       Column("ROW_ID", ULonglong(), NOT_NULL),
                                       Column("CONNECTION_ID", ULonglong(), NOT_NULL),
                                       Column("SINCE", Datetime(3), NOT_NULL),
@@ -152,6 +153,7 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
 static int collect_owned(void *context, rq_slice folder, const rq_owned *owned)
 {
   Line line= line_of(folder);
+  line.names.emplace_back(reinterpret_cast<const char *>(owned->reader.bytes), owned->reader.len);
   line.values= {owned->row, owned->connection, owned->since_ms, owned->until_ms ? owned->until_ms : no_value,
                 owned->failed};
   static_cast<std::vector<Line> *>(context)->push_back(line);

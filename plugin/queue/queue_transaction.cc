@@ -11,6 +11,7 @@
 #include <mutex>
 #include <signal.h>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "sql_class.h"
@@ -130,6 +131,29 @@ static void queue_commit_ordered(QUEUE_HTON THD *thd, bool all)
 static void queue_checkpoint_request(void *cookie)
 {
   rq_ask_to_forget(commit_checkpoint_notify_ha, cookie);
+}
+
+/* FLUSH ENGINE LOGS, as before a copy of the files: they then have what the coordinator remembers. */
+static bool queue_flush_logs(handlerton *)
+{
+  rq_error error;
+  return report(rq_sync_remembered(&error), error);
+}
+
+/*
+  The server is about to close its coordinator, which then forgets everything. What could not be written to a
+  queue, on a full disk for example, would be lost with that. So the server ends here as in a crash, after which
+  the coordinator decides.
+*/
+static void queue_before_shutdown()
+{
+  rq_error error;
+  if (!rq_sync_remembered(&error))
+    return;
+  sql_print_error("Queue: %s. So transactions are committed that are not written to their queues. The server ends now as "
+                  "in a crash, and its next start writes them",
+                  error.text);
+  _exit(1);
 }
 
 static int queue_commit(QUEUE_HTON THD *thd, bool all)
@@ -333,11 +357,11 @@ int queue_commit_prepared(const XID *xid)
   return decide(xid, 1);
 }
 
-void queue_start_transactions()
+bool queue_start_transactions()
 {
   std::vector<XID> prepared;
   rq_each_prepared(collect, &prepared);
-  queue_commit_decided(prepared);
+  return queue_commit_decided(prepared);
 }
 
 static int queue_commit_by_xid(QUEUE_HTON XID *xid)
@@ -355,6 +379,8 @@ void queue_set_transactions(handlerton *hton)
   hton->prepare= queue_prepare;
   hton->commit_ordered= queue_commit_ordered;
   hton->commit_checkpoint_request= queue_checkpoint_request;
+  hton->flush_logs= queue_flush_logs;
+  hton->pre_shutdown= queue_before_shutdown;
   hton->commit= queue_commit;
   hton->rollback= queue_rollback;
   hton->savepoint_offset= sizeof(Savepoint);

@@ -22,11 +22,14 @@ bool queue_can_join(THD *thd);
 /* Sets what the server calls in a transaction. */
 void queue_set_transactions(handlerton *hton);
 
-/* At the start, once the queues are open: commits what was decided before a crash and not done. */
-void queue_start_transactions();
+/*
+  At the start, once the queues are open: commits what was decided before a crash and not done. False when a
+  queue can't be written: then the server must not go on, because it would forget what was decided.
+*/
+bool queue_start_transactions();
 
 /* The same, for these transactions and for those of other engines. */
-void queue_commit_decided(const std::vector<XID> &prepared);
+bool queue_commit_decided(const std::vector<XID> &prepared);
 
 /* Commits a prepared transaction in all queues. */
 int queue_commit_prepared(const XID *xid);

@@ -21,13 +21,15 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for tests that are left out without them: Galera clusters, brokers, and examples in Python.
-const FOR_ALL: [(&str, &str); 5] = [
+/// Required for tests that are left out without them: Galera clusters, brokers, examples in Python and PHP.
+const FOR_ALL: [(&str, &str); 7] = [
     ("nats-server", "nats-server"),
     ("java", "openjdk-17-jre-headless"),
     ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
     ("/usr/lib/python3/dist-packages/pymysql/__init__.py", "python3-pymysql"),
     ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),
+    ("php", "php-cli"),
+    ("/etc/php/8.2/mods-available/pdo_mysql.ini", "php-mysql"),
 ];
 
 /// The version of Kafka.

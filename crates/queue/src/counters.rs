@@ -63,8 +63,8 @@ pub struct Counters {
     pub checkpoints: u64,
     /// Compactions and checkpoints that failed, and will be tried again.
     pub maintenance_errors: u64,
-    /// How old rows were when they were given to somebody; each time they were. Rows that were there before
-    /// the queue was opened are not counted.
+    /// For how long rows had waited when they were given to somebody; each time they were. Rows that were
+    /// there before the queue was opened are not counted, unless they were due after that.
     pub waited: Histogram,
     /// How long those who ended rows had had them.
     pub worked: Histogram,

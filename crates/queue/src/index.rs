@@ -355,17 +355,14 @@ impl Index {
                 self.head += 1;
             }
         }
-        self.stand(row, to)
+        if self.is_ordered() { self.stand(row, to) } else { Ok(()) }
     }
 
     /// Marks a row as gone; false when it was gone already.
     pub(crate) fn remove(&mut self, id: RowId) -> Result<bool, Error> {
         let standing = self.standing(id)?;
         let Some(segment) = self.segment_with(id) else { return Ok(false) };
-        let doing = segment.doing(id)?;
-        if !segment.change(id, doing, Doing::Gone)? {
-            return Ok(false);
-        }
+        let Some(doing) = segment.remove(id)? else { return Ok(false) };
         let (base, empty) = (segment.base(), segment.is_sealed() && segment.live() == 0);
         let sparse = segment.is_sparse();
         let counted = if doing == Doing::Kept { &mut self.kept } else { &mut self.live };

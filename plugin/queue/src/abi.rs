@@ -265,9 +265,10 @@ pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid)
 /// Tells the coordinator of transactions that it may forget those that it has asked about.
 pub type RqForget = extern "C" fn(cookie: *mut c_void);
 
-/// A row that somebody owns.
+/// A row that somebody owns, for a reader unless that is empty.
 #[repr(C)]
 pub struct RqOwned {
+    pub(crate) reader: RqSlice,
     pub(crate) row: u64,
     /// The number of the connection; 0 for a lease.
     pub(crate) connection: u64,

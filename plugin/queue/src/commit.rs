@@ -58,8 +58,7 @@ pub unsafe extern "C" fn rq_tx_publish(
     })
 }
 
-/// Like `rq_delete`, but the rows are gone when the transaction is committed, and come back when it is rolled
-/// back.
+/// Like `rq_delete`, but the rows are gone at the transaction's commit, and come back at its rollback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_tx_delete(
     session: *mut RqSession,
@@ -160,8 +159,7 @@ pub unsafe extern "C" fn rq_tx_begin_prepare(
     })
 }
 
-/// The coordinator has decided to commit the transaction, and remembers that until `rq_ask_to_forget` is
-/// answered.
+/// The coordinator has committed the transaction, and remembers that until `rq_ask_to_forget` is answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_tx_remembered(session: *mut RqSession) {
     guard(std::ptr::null_mut(), None, || {

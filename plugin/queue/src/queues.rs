@@ -170,8 +170,7 @@ pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int 
     })
 }
 
-/// Moves a queue to another folder. `hold` is null, or that of the queue that is being replaced by a changed
-/// copy.
+/// Moves a queue to another folder. `hold` is null, or that of the queue that a changed copy replaces.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_rename(
     from: RqSlice,

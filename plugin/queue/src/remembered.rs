@@ -4,13 +4,13 @@
 //! order by then are done, and their queues are synced.
 
 use std::collections::BTreeSet;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue::{Error, Queue};
 
-use crate::abi::{RQ_OK, RqForget};
-use crate::guard::guard;
+use crate::abi::{RQ_DISK, RQ_OK, RqError, RqForget};
+use crate::guard::{Fault, guard};
 use crate::undecided::{decide_again, is_any};
 
 /// Whoever answers has it, so that nobody finds the queues synced that another one is about to sync.
@@ -107,34 +107,53 @@ fn answer() {
     let mut all = remembered();
     let first = all.running.first().copied().unwrap_or(u64::MAX);
     let ready: Vec<Question> = all.asked.extract_if(.., |question| question.before <= first).collect();
+    drop(all);
     if ready.is_empty() {
         return;
     }
-    let queues = std::mem::take(&mut all.queues);
-    drop(all);
-    let mut left = Vec::new();
-    for queue in queues {
-        match queue.sync() {
-            Ok(()) | Err(Error::Dropped) => {}
-            Err(why) => left.push((queue, why)),
+    match sync(&answering) {
+        Ok(()) => {
+            drop(answering);
+            ready.into_iter().for_each(|question| (question.forget)(question.cookie.0));
         }
+        Err(_) => remembered().asked.extend(ready),
     }
-    // A decision that the disk did not take is known to the coordinator only.
-    decide_again();
-    if left.is_empty() && !is_any() {
-        drop(answering);
-        ready.into_iter().for_each(|question| (question.forget)(question.cookie.0));
-        return;
-    }
-    let mut all = remembered();
-    all.asked.extend(ready);
-    for (queue, why) in left {
+}
+
+/// Makes the commits that are done durable.
+fn sync(_answering: &MutexGuard<'_, ()>) -> Result<(), Fault> {
+    let queues = std::mem::take(&mut remembered().queues);
+    let mut result = Ok(());
+    for queue in queues {
+        let Err(why) = queue.sync() else { continue };
+        if matches!(why, Error::Dropped) {
+            continue;
+        }
+        let mut all = remembered();
         all.queues.push(queue);
         // A full disk may have room the next time.
         if !matches!(why, Error::Disk { .. }) {
-            all.failed.get_or_insert(why);
+            all.failed.get_or_insert(why.clone());
         }
+        result = Err(why);
     }
+    // A decision that the disk did not take is known to the coordinator only.
+    decide_again();
+    if is_any() {
+        let why = "the disk has not taken what was decided about a transaction";
+        return Err(Fault::Other(RQ_DISK, why.to_owned()));
+    }
+    Ok(result?)
+}
+
+/// Makes the commits that the coordinator remembers durable, but for those that are under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_sync_remembered(error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        sync(&ANSWERING.lock().unwrap_or_else(PoisonError::into_inner))?;
+        failed()?;
+        Ok(RQ_OK)
+    })
 }
 
 /// The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie
@@ -153,7 +172,7 @@ pub unsafe extern "C" fn rq_ask_to_forget(forget: RqForget, cookie: *mut c_void)
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::c_void;
+    use std::ffi::{c_int, c_void};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -163,7 +182,8 @@ mod tests {
         Xid,
     };
 
-    use super::{Commit, failed, rq_ask_to_forget};
+    use super::{Commit, failed, rq_ask_to_forget, rq_sync_remembered};
+    use crate::abi::{RQ_DISK, RQ_FAILED, RQ_OK};
     use crate::undecided;
 
     static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
@@ -176,6 +196,11 @@ mod tests {
         // SAFETY: the function does not look at the pointer.
         unsafe { rq_ask_to_forget(forget, std::ptr::null_mut()) };
         FORGOTTEN.load(Ordering::Relaxed)
+    }
+
+    fn synced() -> c_int {
+        // SAFETY: null is allowed.
+        unsafe { rq_sync_remembered(std::ptr::null_mut()) }
     }
 
     #[test]
@@ -210,8 +235,10 @@ mod tests {
         undecided::commit_remembered(prepared);
         commit.end(vec![keyed.clone()]);
         assert_eq!(asked(), 3, "the disk has not taken what was decided");
+        assert_eq!(synced(), RQ_DISK);
         disk.limit(u64::MAX);
         assert_eq!(asked(), 5, "it has room again");
+        assert_eq!(synced(), RQ_OK);
         assert_eq!(keyed.recover(), []);
 
         one.fail("for a test");
@@ -221,6 +248,7 @@ mod tests {
         assert_eq!(asked(), 6);
         assert!(failed().unwrap_err().to_string().contains("for a test"));
         assert_eq!(asked(), 6);
+        assert_eq!(synced(), RQ_FAILED);
     }
 
     /// A queue with DEDUPE, which decides at the commit what is left out.

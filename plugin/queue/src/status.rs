@@ -77,8 +77,7 @@ pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) 
     })
 }
 
-/// What is in all open queues, and what happened since the start in these and in queues that are no longer
-/// open.
+/// What is in all open queues, and what happened since the start in all that were ever open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_get_total(out: *mut RqStatus) -> c_int {
     guard(std::ptr::null_mut(), None, || {
@@ -156,9 +155,10 @@ pub unsafe extern "C" fn rq_each_owned(each: RqEachOwned, context: *mut c_void) 
         for queue in engine()?.queues() {
             let folder = queue.folder();
             let name = RqSlice::new(folder.as_os_str().as_bytes());
-            for (_, row, ownership) in queue.being_read() {
+            for (reader, row, ownership) in queue.being_read() {
                 let (connection, since_ms) = (ownership.owner.0, ownership.since_ms);
-                let owned = RqOwned { row: row.0, connection, since_ms, until_ms: 0, failed: 0 };
+                let reader = RqSlice::new(reader.as_bytes());
+                let owned = RqOwned { reader, row: row.0, connection, since_ms, until_ms: 0, failed: 0 };
                 let code = each(context, name, &raw const owned);
                 if code != 0 {
                     return Ok(code);
@@ -168,8 +168,8 @@ pub unsafe extern "C" fn rq_each_owned(each: RqEachOwned, context: *mut c_void) 
                 let (until_ms, failed) = queue.lease_of(row).unwrap_or_default();
                 let owner = ownership.owner;
                 let connection = if owner.is_lease() { 0 } else { owner.0 };
-                let owned =
-                    RqOwned { row: row.0, connection, since_ms: ownership.since_ms, until_ms, failed };
+                let (reader, since_ms) = (RqSlice::new(b""), ownership.since_ms);
+                let owned = RqOwned { reader, row: row.0, connection, since_ms, until_ms, failed };
                 let code = each(context, name, &raw const owned);
                 if code != 0 {
                     return Ok(code);

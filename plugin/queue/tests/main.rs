@@ -24,12 +24,16 @@ mod example;
 mod fault;
 #[path = "main/fifo.rs"]
 mod fifo;
+#[path = "main/full.rs"]
+mod full;
 #[path = "main/galera.rs"]
 mod galera;
 #[path = "main/keep.rs"]
 mod keep;
 #[path = "main/kill.rs"]
 mod kill;
+#[path = "main/kill_mode.rs"]
+mod kill_mode;
 #[path = "main/lease.rs"]
 mod lease;
 #[path = "main/policy.rs"]

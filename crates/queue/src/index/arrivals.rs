@@ -1,7 +1,7 @@
 //! When rows came, in little memory: rows that came within a step share an entry, and the step grows with the
 //! age of the oldest row. So ages are exact to about a thousandth of that one's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::format::record::RowId;
 
@@ -22,12 +22,14 @@ pub(crate) struct Arrivals {
     step_ms: u64,
     /// When to look whether the step may be shorter again.
     look_ms: u64,
+    /// Rows that wait since another time than they came.
+    late: BTreeMap<RowId, u64>,
 }
 
 impl Arrivals {
     /// Of rows that come from `first` on.
     pub(crate) fn from(first: RowId) -> Arrivals {
-        Arrivals { first, entries: VecDeque::new(), step_ms: 1, look_ms: 0 }
+        Arrivals { first, entries: VecDeque::new(), step_ms: 1, look_ms: 0, late: BTreeMap::new() }
     }
 
     /// Notes that all rows before `end` that were not there yet come now.
@@ -36,6 +38,16 @@ impl Arrivals {
             Some(last) if last.1 / self.step_ms == now_ms / self.step_ms => *last = (end, now_ms),
             _ => self.entries.push_back((end, now_ms)),
         }
+    }
+
+    /// Notes that a row that nobody could have before waits since now.
+    pub(crate) fn note_late(&mut self, row: RowId, now_ms: u64) {
+        self.late.insert(row, now_ms);
+    }
+
+    /// Forgets a row that is gone.
+    pub(crate) fn forget(&mut self, row: RowId) {
+        self.late.remove(&row);
     }
 
     /// Whether it is time for [`Arrivals::fit`].
@@ -55,15 +67,18 @@ impl Arrivals {
         self.look_ms = now_ms.saturating_add(self.step_ms * STEPS);
     }
 
-    /// When a row came; `None` when that is not known.
+    /// Since when a row waits; `None` when that is not known.
     pub(crate) fn of(&self, row: RowId) -> Option<u64> {
+        if let Some(late) = self.late.get(&row) {
+            return Some(*late);
+        }
         let place = self.entries.partition_point(|(end, _)| *end <= row);
         self.entries.get(place).filter(|_| row >= self.first).map(|(_, time)| *time)
     }
 
     /// Bytes of memory that they take, about.
     pub(crate) fn memory(&self) -> usize {
-        self.entries.capacity() * size_of::<(RowId, u64)>()
+        (self.entries.capacity() + self.late.len()) * size_of::<(RowId, u64)>()
     }
 }
 
@@ -81,6 +96,10 @@ mod tests {
         let times: Vec<Option<u64>> = (4..12).map(|row| arrivals.of(RowId(row))).collect();
         let [old, new] = [1000, 1001].map(Some);
         assert_eq!(times, [None, old, old, old, old, new, new, None]);
+        arrivals.note_late(RowId(6), 5000);
+        assert_eq!((arrivals.of(RowId(6)), arrivals.of(RowId(7))), (Some(5000), old));
+        arrivals.forget(RowId(6));
+        assert_eq!(arrivals.of(RowId(6)), old);
 
         let (mut arrivals, rows) = (Arrivals::from(RowId(0)), 3_000_000_u64);
         let note = |arrivals: &mut Arrivals, row: u64, oldest: u64| {

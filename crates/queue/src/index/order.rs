@@ -22,7 +22,7 @@ impl Index {
     }
 
     /// Whether it matters for other rows what a row does.
-    fn is_ordered(&self) -> bool {
+    pub(super) fn is_ordered(&self) -> bool {
         self.turns.is_some() || self.waits.is_some()
     }
 

@@ -262,7 +262,9 @@ impl Segment {
     }
 
     fn entries(&mut self) -> Result<&mut Vec<Entry>, Error> {
-        self.load()?;
+        if matches!(self.list, List::Unread(_)) {
+            self.load()?;
+        }
         match &mut self.list {
             List::Loaded(entries) => Ok(entries),
             List::Unread(_) => Err(self.file.corrupt("no index", 0)),
@@ -322,15 +324,26 @@ impl Segment {
 
     /// Changes a row from one state to another; false when it was not in the first.
     pub(crate) fn change(&mut self, id: RowId, from: Doing, to: Doing) -> Result<bool, Error> {
+        Ok(self.set(id, to, |doing| doing == from)?.is_some())
+    }
+
+    /// Removes a row. Returns what it did before; `None` when it was gone.
+    pub(crate) fn remove(&mut self, id: RowId) -> Result<Option<Doing>, Error> {
+        self.set(id, Doing::Gone, |_| true)
+    }
+
+    /// Sets what a row does, if `may` allows that after what it did before, which is returned.
+    fn set(&mut self, id: RowId, to: Doing, may: impl Fn(Doing) -> bool) -> Result<Option<Doing>, Error> {
         if id.0 >= self.end {
-            return Ok(false);
+            return Ok(None);
         }
         let base = self.base;
         let entries = self.entries()?;
-        let Some(at) = Self::position(entries, base, id) else { return Ok(false) };
+        let Some(at) = Self::position(entries, base, id) else { return Ok(None) };
         let entry = &mut entries[at];
-        if entry.doing() != from || from == Doing::Gone {
-            return Ok(false);
+        let from = entry.doing();
+        if from == Doing::Gone || !may(from) {
+            return Ok(None);
         }
         let bits = match to {
             Doing::Waiting => 0,
@@ -355,7 +368,7 @@ impl Segment {
             self.live_bytes -= bytes;
             self.trim();
         }
-        Ok(true)
+        Ok(Some(from))
     }
 
     /// Forgets dead rows when they are more than half.

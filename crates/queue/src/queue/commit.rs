@@ -274,6 +274,7 @@ impl Queue {
         for id in rows {
             state.owners.remove(&id);
             state.later.take_kept(id);
+            state.arrivals.forget(id);
             if !state.leases.is_empty() {
                 state.leases.forget(id);
             }

@@ -9,7 +9,7 @@ use crate::queue::gather::{Ending, Gather};
 use crate::queue::state::State;
 
 /// Rows that go or wait again in one turn, before others get the queue.
-const ROWS_MAX: u64 = 1 << 16;
+pub(crate) const ROWS_MAX: u64 = 1 << 16;
 
 /// Which kept rows are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -352,6 +352,7 @@ impl Queue {
             back.extend(state.arrive(row)?.then_some(row));
         }
         self.schedule_due(state, clock.up_ms);
+        back.iter().for_each(|row| state.arrivals.note_late(*row, clock.wall_ms));
         back.sort_unstable();
         offer(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
         Ok(ended > 0)

@@ -7,6 +7,7 @@ use crate::index::Turn;
 use crate::queue::Queue;
 use crate::queue::commit::fail;
 use crate::queue::gather::{Ending, Gather};
+use crate::queue::keep::ROWS_MAX;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::progress::Conditions;
 use crate::queue::reader::Reader;
@@ -188,16 +189,21 @@ impl Queue {
     /// Gives a reader rows again that it has ended and that are still there because another one has not, with
     /// these numbers. Returns how many.
     pub(crate) fn replay_unended(&self, reader: usize, rows: &Range<RowId>) -> Result<u64, Error> {
-        let mut state = self.room()?;
-        let Some(of) = state.readers.get(reader) else { return Ok(0) };
-        let clip = |(first, end): (u64, u64)| (first.max(rows.start.0), end.min(rows.end.0));
-        let again: Vec<(u64, u64)> = of.ended.runs().map(clip).filter(|(first, end)| first < end).collect();
-        if again.is_empty() {
-            return Ok(0);
+        let (mut rows, mut replayed) = (rows.start.0..rows.end.0, 0);
+        loop {
+            let mut state = self.room()?;
+            if state.copying.is_some() {
+                return Err(Error::Copied);
+            }
+            let Some(of) = state.readers.get(reader) else { return Ok(replayed) };
+            let again = first_within(of.ended.runs(), &rows, ROWS_MAX);
+            let Some((_, last)) = again.last() else { return Ok(replayed) };
+            rows.start = *last;
+            let count: u64 = again.iter().map(|(first, end)| end - first).sum();
+            state.gather.read_again(reader, &again);
+            self.commit(state)?;
+            replayed += count;
         }
-        let count = again.iter().map(|(first, end)| end - first).sum();
-        state.gather.read_again(reader, &again);
-        self.commit(state).map(|()| count)
     }
 
     /// Gives readers rows again that a batch gives again and that are still there. Returns them.
@@ -255,4 +261,18 @@ impl Queue {
         };
         named.flat_map(rows).collect()
     }
+}
+
+/// The first rows of these runs `(first, end)` that are in a range, at most so many.
+fn first_within(runs: impl Iterator<Item = (u64, u64)>, rows: &Range<u64>, mut room: u64) -> Vec<(u64, u64)> {
+    let mut within = Vec::new();
+    for (first, end) in runs {
+        let first = first.max(rows.start);
+        let end = end.min(rows.end).min(first.saturating_add(room));
+        if first < end {
+            room -= end - first;
+            within.push((first, end));
+        }
+    }
+    within
 }

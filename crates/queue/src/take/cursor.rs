@@ -125,7 +125,9 @@ impl Cursor {
             self.fill()?;
         }
         let Some((id, place)) = self.ready.pop_front() else { return Ok(None) };
-        self.known = self.noted.pop_front().unwrap_or_default();
+        if let Some(known) = self.noted.pop_front() {
+            self.known = known;
+        }
         place.read_into(id, &mut self.row)?;
         Ok(Some((id, &self.row)))
     }

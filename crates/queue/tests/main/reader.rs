@@ -219,3 +219,19 @@ fn a_copy_goes_on_where_each_reader_was() {
     let plain = altered(&place.engine, &copy, &crate::support::definition(Sync::Always)).unwrap();
     assert_eq!(rows(&session(9), &plain), ["4"]);
 }
+
+#[test]
+fn many_rows_are_given_again_in_parts() {
+    let place = Ranked::new(&read_by(Sync::Never, &["a", "b"]));
+    let count = 70_000;
+    place.queue.publish(&vec![&b"row"[..]; count], None).unwrap();
+    let mut taker = session(1);
+    taker.wait(&[for_reader(&place.queue, "a")], &mut poll(count)).unwrap();
+    taker.end().unwrap();
+    let batches = || place.queue.status().counters.batches;
+    let before = batches();
+    let all = Ended { rows: RowId(0)..RowId(u64::MAX), within_ms: 0..=u64::MAX };
+    assert_eq!(place.queue.replay_to(Some(0), &all).unwrap(), count as u64);
+    assert_eq!(batches(), before + 2);
+    assert_eq!(read(&mut taker, &place.queue, "a", count + 1).len(), count);
+}

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use queue::{Histogram, Published, Queue, Sync, Waited};
+use queue::{Definition, Histogram, Order, Published, Queue, Sync, Waited};
 
-use crate::support::{Ranked, all, definition, pass_ms, poll, session, transactional, xid};
+use crate::support::{
+    Ranked, WHOLE, all, definition, limited, ordered, pass_ms, poll, session, set_wall, transactional, wall,
+    whole_row, xid,
+};
 
 /// The histogram of these spans.
 fn of(classes: &[usize]) -> Histogram {
@@ -69,6 +72,37 @@ fn rows_count_when_they_are_given_and_when_they_are_ended() {
         assert_eq!(place.queue.status().counters.waited, of(&[0]));
         assert!(worked >= 3, "{worked}");
     }
+}
+
+#[test]
+fn a_row_that_came_later_waits_since_then() {
+    set_wall(1_700_000_000_000);
+    let order = Order { due: Some(0), priority: None, fifo: None };
+    let place = Ranked::new(&Definition {
+        policy: limited(9, "5,1,0", false),
+        ..ordered(Sync::Always, WHOLE, order)
+    });
+    let due = i64::try_from(wall() / 1000).unwrap() + 60;
+    place.queue.publish(&[&whole_row(Some(due), None, "late")], None).unwrap();
+    pass_ms(60_000);
+    place.queue.end_due().unwrap();
+    pass_ms(5);
+    let (mut taker, lease) = (session(1), Duration::from_secs(60));
+    let (_, leased) = taker.lease(&[all(&place.queue)], &mut poll(1), lease).unwrap();
+    are(&place.queue, &[1], &[]);
+    // The work fails, and the row waits for its next try.
+    place.queue.nack(&[leased.unwrap().rows()[0].token], None, "").unwrap();
+    pass_ms(5000);
+    place.queue.end_due().unwrap();
+    pass_ms(50);
+    taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+    are(&place.queue, &[1, 2], &[]);
+    // It comes back at once, and goes on to wait.
+    taker.abort().unwrap();
+    pass_ms(5);
+    taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+    taker.end().unwrap();
+    are(&place.queue, &[1, 2, 2], &[0]);
 }
 
 #[test]

@@ -328,8 +328,9 @@ impl HotFeed<'_> {
         // From here on it must not be read beyond the end, which is not known yet.
         let log = self.log.take().ok_or_else(ended)?.stop()?;
         let mut rest = self.put_aside()?;
-        let queues = self.open_queues(&mut rest)?;
         let (position, end) = self.stages()?.position()?;
+        // They have been synced with that: what is committed in them needs no coordinator.
+        let queues = self.open_queues(&mut rest)?;
         // They are opened now: later they may be purged.
         let logs = self.stages()?.binary_logs()?;
         let logs = self.open_logs(logs, position["file"].as_str().unwrap_or_default())?;

@@ -268,9 +268,14 @@ fn servers() -> Vec<Product> {
     products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()
 }
 
+/// How many copies of each server are made.
+fn copies() -> u32 {
+    std::env::var("REMORA_HOT_COPIES").map_or(1, |text| text.parse().unwrap())
+}
+
 #[test]
 fn a_copy_has_what_was_committed_at_its_position() {
-    let copies: u32 = std::env::var("REMORA_HOT_COPIES").map_or(1, |text| text.parse().unwrap());
+    let copies = copies();
     for product in servers() {
         // When the server flushes its log must not matter.
         let flush = match product {

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
+use crate::kill::kills;
 use crate::server::{Client, Server};
 
-/// How often the server is killed: a few times, or as often as this variable says.
-const KILLS: &str = "REMORA_QUEUE_KILLS";
 /// A few rows and a few changes must be through within this time.
 const STILL: Duration = Duration::from_secs(300);
 
@@ -45,7 +44,6 @@ struct Known {
 }
 
 struct Load<'server> {
-    server: &'server Server,
     known: &'server Mutex<Known>,
     /// The row that each relay sends, repeated until it is accepted.
     sending: &'server [AtomicI64],
@@ -54,7 +52,7 @@ struct Load<'server> {
 
 #[test]
 fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
-    let kills = std::env::var(KILLS).map_or(4, |kills| kills.parse().unwrap());
+    let kills = i64::try_from(kills(4)).unwrap();
     let mut server = Server::start();
     let mut client = server.connect("c");
     client.run("CREATE TABLE t (v BIGINT NOT NULL, body TEXT NOT NULL) ENGINE=QUEUE");
@@ -66,12 +64,21 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
         let changes = AtomicI64::new(0);
         let mut stood_still = false;
         let ended = known.lock().unwrap().ended.len();
-        let load = Load { server: &server, known: &known, sending: &sending, changes: &changes };
+        let load = Load { known: &known, sending: &sending, changes: &changes };
         scope(|scope| {
             let load = &load;
-            (0..RELAYS).for_each(|slot| drop(scope.spawn(move || load.relay(slot))));
-            (0..TAKERS).for_each(|_| drop(scope.spawn(|| load.take())));
-            let changing = scope.spawn(|| load.change());
+            // All connect before the server is killed.
+            let connect = || server.connect("c");
+            let relays: Vec<_> = (0..RELAYS).map(|slot| (slot, connect())).collect();
+            let takers: Vec<_> = (0..TAKERS).map(|_| connect()).collect();
+            let changer = connect();
+            for (slot, client) in relays {
+                scope.spawn(move || load.relay(slot, client));
+            }
+            for client in takers {
+                scope.spawn(move || load.take(client));
+            }
+            let changing = scope.spawn(move || load.change(changer));
             // A number of rows must have passed; it differs each time, so that the kill comes at another
             // place.
             let goal = 5 + kill % 23;
@@ -117,11 +124,7 @@ fn is_there(error: &mysql::Error) -> bool {
 
 impl Load<'_> {
     /// Sends each row until it is accepted: a relay that does not know the outcome sends the row again.
-    fn relay(&self, slot: i64) {
-        let mut client = self.server.connect_as("root");
-        if client.query_drop("USE c").is_err() {
-            return;
-        }
+    fn relay(&self, slot: i64, mut client: Client) {
         let sending = &self.sending[usize::try_from(slot).unwrap()];
         loop {
             let row = sending.load(Ordering::Relaxed);
@@ -141,11 +144,7 @@ impl Load<'_> {
         }
     }
 
-    fn take(&self) {
-        let mut client = self.server.connect_as("root");
-        if client.query_drop("USE c").is_err() {
-            return;
-        }
+    fn take(&self, mut client: Client) {
         loop {
             match client.query_first::<Option<i64>, _>("SELECT queue_wait('t', 1)") {
                 Ok(Some(Some(1))) => {}
@@ -177,14 +176,10 @@ impl Load<'_> {
         }
     }
 
-    fn change(&self) {
-        let mut client = self.server.connect_as("root");
+    fn change(&self, mut client: Client) {
         let shape =
             "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'c' AND column_name = 'w'";
-        let Ok(Some(begun)) = client.query_drop("USE c").and_then(|()| client.query_first::<usize, _>(shape))
-        else {
-            return;
-        };
+        let Ok(Some(begun)) = client.query_first::<usize, _>(shape) else { return };
         // A crash may have left the table with the column.
         for statement in CHANGES.iter().cycle().skip(begun) {
             let v = self.changes.fetch_add(1, Ordering::Relaxed);

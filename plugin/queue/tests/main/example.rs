@@ -1,4 +1,4 @@
-//! The examples in Python and Go do what their pages say, also when they are killed.
+//! The examples in Python, Go and PHP do what their pages say, also when they are killed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -253,4 +253,41 @@ fn jobs_of_an_orm_are_there_if_its_transaction_is() {
     assert_eq!(orders, (0..30).filter(|number| number % 3 != 2).collect::<Vec<i64>>());
     assert_eq!(client.column("SELECT order_id FROM mail ORDER BY order_id"), orders);
     assert_eq!(client.value("SELECT COUNT(*) FROM failed_jobs"), Some(0));
+}
+
+#[test]
+fn a_connection_in_php_does_each_job_once_or_sets_it_aside() {
+    let tried = Command::new("php").args(["-r", "exit(extension_loaded('pdo_mysql') ? 0 : 1);"]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        assert!(std::env::var_os("REMORA_TEST_ALL_SERVERS").is_none(), "there is no PHP with pdo_mysql");
+        let test = "a_connection_in_php_does_each_job_once_or_sets_it_aside";
+        return sandbox::skipped(test, "there is no PHP with pdo_mysql", |name| std::env::var_os(name));
+    }
+    let server = Server::start_with(&["--log-bin"]);
+    let mut client = server.connect("shop");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/queue/connection.php");
+    let php = |arguments: &[&str]| {
+        let mut command = Command::new("php");
+        let socket = server.0.socket().display();
+        command.arg(&example).arg(format!("mysql:unix_socket={socket};dbname=shop")).args(arguments);
+        command
+    };
+    done(php(&["make"]));
+    done(php(&["push", "90"]));
+    for least in [20, 40] {
+        kill_at(php(&["work"]).spawn().unwrap(), &mut client, "SELECT COUNT(*) FROM letter", least);
+    }
+    let started = Instant::now();
+    while client.value("SELECT COUNT(*) FROM letters") != Some(0) {
+        done(php(&["work", "--once"]));
+        assert!(started.elapsed() < Duration::from_secs(60), "the queue does not become empty");
+    }
+    let (good, bad): (Vec<i64>, Vec<i64>) = (1..=90).partition(|id| id % 10 != 7);
+    assert_eq!(client.column("SELECT id FROM letter ORDER BY id"), good);
+    let failed: Vec<(String, String)> =
+        client.rows("SELECT payload, exception FROM failed_jobs ORDER BY payload");
+    let aside = |id: i64| (format!("{{\"id\":{id}}}"), format!("no address for letter {id}"));
+    let mut wanted: Vec<_> = bad.into_iter().map(aside).collect();
+    wanted.sort();
+    assert_eq!(failed, wanted);
 }

@@ -2,7 +2,10 @@
 
 use std::thread::scope;
 
+use sandbox::Sandbox;
+
 use crate::server::Server;
+use crate::transaction::{COORDINATORS, restarted};
 
 #[test]
 fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
@@ -49,29 +52,32 @@ fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
 
 #[test]
 fn a_commit_that_fails_inside_is_done_by_the_next_start() {
-    let mut server = Server::start_with(&["--loose-queue-fault=boom"]);
-    server.0.kill().unwrap();
-    server.0.restart().unwrap();
-    let mut one = server.connect("fault");
-    one.run("CREATE TABLE i (v INT PRIMARY KEY) ENGINE=InnoDB");
-    one.run("CREATE TABLE c (body VARCHAR(20)) ENGINE=QUEUE TRANSACTIONAL=1");
-    one.run("CREATE TABLE d (body VARCHAR(20)) ENGINE=QUEUE TRANSACTIONAL=1");
-    one.run("BEGIN");
-    one.run("INSERT INTO i VALUES (1)");
-    one.run("INSERT INTO c VALUES ('boom')");
-    assert!(one.error("COMMIT").contains("report it"));
-    // The coordinator may never forget that one, and its room is limited.
-    one.run("BEGIN");
-    one.run("INSERT INTO i VALUES (2)");
-    one.run("INSERT INTO d VALUES ('more')");
-    let refused = one.error("COMMIT");
-    assert!(refused.contains("restart"), "{refused}");
-    one.run("INSERT INTO d VALUES ('alone')");
-    drop(one);
-    server.0.kill().unwrap();
-    server.0.restart().unwrap();
-    let mut one = server.connect("fault");
-    assert_eq!(one.column("SELECT v FROM i"), [1]);
-    assert_eq!(one.rows::<String>("SELECT * FROM c"), ["boom"]);
-    assert_eq!(one.rows::<String>("SELECT * FROM d"), ["alone"]);
+    for coordinator in COORDINATORS {
+        for end in [Sandbox::kill, Sandbox::stop] {
+            let options = [coordinator, &["--loose-queue-fault=boom"]].concat();
+            let mut server = restarted(&options);
+            let mut one = server.connect("fault");
+            one.run("CREATE TABLE i (v INT PRIMARY KEY) ENGINE=InnoDB");
+            one.run("CREATE TABLE c (body VARCHAR(20)) ENGINE=QUEUE TRANSACTIONAL=1");
+            one.run("CREATE TABLE d (body VARCHAR(20)) ENGINE=QUEUE TRANSACTIONAL=1");
+            one.run("BEGIN");
+            one.run("INSERT INTO i VALUES (1)");
+            one.run("INSERT INTO c VALUES ('boom')");
+            assert!(one.error("COMMIT").contains("report it"));
+            // The coordinator may never forget that one, and its room is limited.
+            one.run("BEGIN");
+            one.run("INSERT INTO i VALUES (2)");
+            one.run("INSERT INTO d VALUES ('more')");
+            let refused = one.error("COMMIT");
+            assert!(refused.contains("restart"), "{refused}");
+            one.run("INSERT INTO d VALUES ('alone')");
+            drop(one);
+            end(&mut server.0).unwrap();
+            server.0.restart().unwrap();
+            let mut one = server.connect("fault");
+            assert_eq!(one.column("SELECT v FROM i"), [1]);
+            assert_eq!(one.rows::<String>("SELECT * FROM c"), ["boom"]);
+            assert_eq!(one.rows::<String>("SELECT * FROM d"), ["alone"]);
+        }
+    }
 }

@@ -10,7 +10,9 @@ use mysql::prelude::Queryable;
 
 use crate::server::{Client, Server};
 
-/// How often the server is killed, for each SYNC of the table.
+/// How often the server is killed: a few times, or as often as this variable says.
+const KILLS: &str = "REMORA_QUEUE_KILLS";
+/// The few times, for each SYNC of the table.
 const ROUNDS: [(&str, usize); 3] = [("always", 4), ("interval", 2), ("none", 2)];
 const PUBLISHERS: usize = 6;
 const TAKERS: usize = 3;
@@ -33,6 +35,11 @@ struct Known {
     forgets: bool,
 }
 
+/// How often a test kills the server, if that is usually `few` times.
+pub(crate) fn kills(few: usize) -> usize {
+    std::env::var(KILLS).map_or(few, |kills| kills.parse().unwrap())
+}
+
 #[test]
 fn kill_9_loses_no_row_and_brings_none_back() {
     let mut server = Server::start();
@@ -43,7 +50,7 @@ fn kill_9_loses_no_row_and_brings_none_back() {
         ));
         drop(client);
         let known = Known { forgets: sync != "always", ..Known::default() };
-        let mut known = killed_again_and_again(&mut server, rounds, known);
+        let mut known = killed_again_and_again(&mut server, kills(rounds), known);
         known.forgets = false;
         canary(&server, &mut known);
     }
@@ -53,7 +60,7 @@ fn killed_again_and_again(server: &mut Server, rounds: usize, known: Known) -> K
     let known = Mutex::new(known);
     let next = AtomicI64::new(0);
     for round in 0..rounds {
-        let goal = known.lock().unwrap().ended.len() + 150 + 100 * round;
+        let goal = known.lock().unwrap().ended.len() + 150 + 100 * (round % 4);
         scope(|scope| {
             // All connect before the server is killed.
             for _ in 0..PUBLISHERS {

@@ -44,10 +44,9 @@ fn each_is_given_all(server: &Server) {
     assert_eq!(given(&mut two, "mail", 9), [3]);
     let mut three = server.connect("readers");
     assert_eq!(lag(&mut three, "readers"), shown(&[("mail", 0, 3, 1), ("audit", 3, 0, 1)]));
-    assert_eq!(
-        three.column("SELECT row_id FROM information_schema.queue_owned WHERE table_schema = 'readers'"),
-        [1, 2, 3]
-    );
+    let owned: Vec<(String, i64)> = three
+        .rows("SELECT reader, row_id FROM information_schema.queue_owned WHERE table_schema = 'readers'");
+    assert_eq!(owned, [1, 2, 3].map(|row| ("mail".to_owned(), row)));
     end(&mut one);
     drop(two);
     while lag(&mut three, "readers") != shown(&[("mail", 1, 0, 3), ("audit", 3, 0, 1)]) {

@@ -1,7 +1,14 @@
 //! Commits that the server's coordinator remembers until their queues are synced.
 
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+
 use crate::server::Client;
 use crate::transaction::{COORDINATORS, restarted, tables};
+
+/// Some thousand transactions are through, and a checkpoint is written, within this time.
+const STILL: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_commit_with_two_phases_is_synced_once() {
@@ -42,8 +49,9 @@ fn the_binary_log_forgets_a_commit_when_it_is_durable() {
     let is_checkpoint = |(_, _, kind, _, _, of): (String, u64, String, u64, u64, String)| {
         kind == "Binlog_checkpoint" && of == last
     };
+    let started = Instant::now();
     while !one.rows(&format!("SHOW BINLOG EVENTS IN '{last}'")).into_iter().any(is_checkpoint) {
-        std::thread::yield_now();
+        assert!(started.elapsed() < STILL, "the log has no checkpoint");
     }
     drop(one);
     server.0.kill().unwrap();
@@ -63,12 +71,43 @@ fn tc_log_does_not_run_out_of_room() {
            START TRANSACTION; INSERT INTO i VALUES (n); INSERT INTO q VALUES (n); COMMIT;
          END FOR",
     );
-    one.run("CALL p()");
-    drop(one);
+    let call = std::thread::spawn(move || one.query_drop("CALL p()"));
+    let started = Instant::now();
+    while !call.is_finished() && started.elapsed() < STILL {
+        std::thread::yield_now();
+    }
+    let in_time = call.is_finished();
     server.0.kill().unwrap();
+    assert!(in_time, "the coordinator waits for room");
+    call.join().unwrap().unwrap();
     server.0.restart().unwrap();
     let mut two = server.connect("x");
     for table in ["i", "q"] {
         assert_eq!(two.value(&format!("SELECT COUNT(*) FROM {table}")), Some(4000), "{table}");
+    }
+}
+
+#[test]
+fn a_copy_of_the_files_needs_no_coordinator_after_the_logs_are_flushed() {
+    for coordinator in COORDINATORS {
+        let mut server = restarted(coordinator);
+        let mut one = server.connect("x");
+        tables(&mut one);
+        one.run("BEGIN");
+        one.run("INSERT INTO i VALUES (1)");
+        one.run("INSERT INTO q VALUES (1)");
+        one.run("COMMIT");
+        one.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
+        drop(one);
+        server.0.kill().unwrap();
+        for file in std::fs::read_dir(server.0.data()).unwrap().map(|file| file.unwrap().path()) {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            if name == "tc.log" || name.contains("-bin.") {
+                std::fs::remove_file(&file).unwrap();
+            }
+        }
+        server.0.restart().unwrap();
+        let mut two = server.connect("x");
+        assert_eq!((two.column("SELECT v FROM i"), two.column("SELECT v FROM q")), (vec![1], vec![1]));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Scene, Stops};
+use super::{Scene, Stops, copies};
 use crate::queue::{install, library};
 use crate::support::{connect, until};
 
@@ -78,4 +78,92 @@ fn a_queue_is_copied_while_rows_come_and_go() {
         let next = session.value("SELECT id FROM app.q WHERE queue_wait('app.q', 1)").unwrap();
         assert_eq!(next, Some(first.to_string()));
     }
+}
+
+/// Publishes rows with growing numbers, each in a transaction with a row of InnoDB.
+fn make(scene: &Scene, over: &AtomicBool) {
+    let mut session = connect(scene.server.socket());
+    let last = session.value("SELECT IFNULL(MAX(id), 0) FROM app.made").unwrap().unwrap();
+    for id in last.parse::<u64>().unwrap() + 1.. {
+        for sql in [
+            "BEGIN",
+            &format!("INSERT INTO app.made (id) VALUES ({id})"),
+            &format!("INSERT INTO app.todo VALUES ({id})"),
+            "COMMIT",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// Takes rows, and notes each in InnoDB and in another queue.
+fn work(scene: &Scene, over: &AtomicBool, worked: &AtomicU64) {
+    let mut session = connect(scene.server.socket());
+    while !over.load(Ordering::Relaxed) {
+        session.execute("BEGIN").unwrap();
+        if let Some(id) = session.value("SELECT id FROM app.todo WHERE queue_wait('app.todo', 1)").unwrap() {
+            session.execute(&format!("UPDATE app.made SET worked = worked + 1 WHERE id = {id}")).unwrap();
+            session.execute(&format!("INSERT INTO app.next VALUES ({id})")).unwrap();
+        }
+        session.execute("COMMIT").unwrap();
+        worked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_copy_has_both_halves_of_each_transaction() {
+    for product in super::servers() {
+        let Some(library) = library("a_copy_has_both_halves_of_each_transaction", product) else { continue };
+        for log in ["--max-binlog-size=4096", "--skip-log-bin"] {
+            let mut scene = Scene::with(product, &[log], vec![library.clone()]);
+            let mut session = connect(scene.server.socket());
+            install(&mut session);
+            // The engine takes part in transactions from the next start on.
+            scene.server.restart().unwrap();
+            let mut session = connect(scene.server.socket());
+            session.execute("CREATE TABLE app.made (id INT PRIMARY KEY, worked INT DEFAULT 0)").unwrap();
+            for queue in ["todo", "next"] {
+                let columns = "(id INT NOT NULL) ENGINE=QUEUE TRANSACTIONAL=1";
+                session.execute(&format!("CREATE TABLE app.{queue} {columns}")).unwrap();
+            }
+            for number in 1..=copies() {
+                let (over, worked) = (AtomicBool::new(false), AtomicU64::new(0));
+                std::thread::scope(|scope| {
+                    scope.spawn(|| make(&scene, &over));
+                    scope.spawn(|| work(&scene, &over, &worked));
+                    scope.spawn(|| work(&scene, &over, &worked));
+                    let stops = Stops(&over);
+                    until("rows are worked on", || worked.load(Ordering::Relaxed) > 20);
+                    scene.backup(&[]).exits(0).says(&[&format!("@{number} (")]);
+                    drop(stops);
+                });
+                whole(&scene);
+            }
+        }
+    }
+}
+
+/// Each row of the copy was made in both engines, and worked on in all three tables or in none.
+#[track_caller]
+fn whole(scene: &Scene) {
+    let back = scene.back();
+    let mut session = connect(back.socket());
+    let mut ids = |query: &str| -> Vec<u64> {
+        let rows = session.strings(query).unwrap().into_iter();
+        rows.map(|row| row[0].as_ref().unwrap().parse().unwrap()).collect()
+    };
+    let held = "SELECT SUM(prepared) + SUM(in_doubt) FROM information_schema.queues";
+    assert_eq!(ids(held), [0]);
+    assert_eq!(ids("SELECT id FROM app.made WHERE worked > 1"), [0; 0]);
+    assert_eq!(
+        ids("SELECT id FROM app.todo ORDER BY id"),
+        ids("SELECT id FROM app.made WHERE NOT worked ORDER BY id")
+    );
+    assert_eq!(
+        ids("SELECT id FROM app.next ORDER BY id"),
+        ids("SELECT id FROM app.made WHERE worked ORDER BY id")
+    );
 }
