@@ -101,6 +101,7 @@ mod tests {
             session_token: None,
             authorities: None,
             holder: String::new(),
+            retain_s: None,
             wait: std::time::Duration::ZERO,
         };
         let request = Request {

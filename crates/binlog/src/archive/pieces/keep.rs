@@ -6,7 +6,7 @@ use std::mem::take;
 use block::{Store, WRITER};
 use disk::{Guard, Share};
 
-use super::{CAUGHT_UP, Entry, caught_up, chosen, first, put_note};
+use super::{CAUGHT_UP, Entry, FIRST, caught_up, chosen, first, put_note};
 use crate::archive::arrival::{self, Arrival};
 use crate::archive::line::{About, Why};
 use crate::archive::piece::{self, Chunk, Front, Mark, Piece, Sum};
@@ -190,6 +190,20 @@ impl Keeper {
     pub fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
         let newest = i64::try_from(self.next - 1).unwrap_or(i64::MAX);
         put_note(&*self.store, CAUGHT_UP, &[now_s, newest])
+    }
+
+    /// Keeps from being removed, for as long as what is written will be kept, what that needs: the pieces of
+    /// the file that is written, however old they are, and the note of where the archive begins. Each piece
+    /// is kept on its own while others follow it, so this must be done again from time to time.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn retain(&self) -> io::Result<()> {
+        match self.store.retain(FIRST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            retained => retained?,
+        }
+        self.entries.iter().try_for_each(|entry| self.store.retain(&entry.name()))
     }
 
     /// Begins the next line, and returns its number.
