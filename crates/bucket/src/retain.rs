@@ -79,11 +79,8 @@ impl Bucket {
                 Err(self.refused(what, "", answer))
             }
             _ => {
-                let text = format!(
-                    "{}: files can't be retained in this bucket, because it has no object lock; make a bucket that has it (most \
-                     stores can't turn it on later), or leave out --retain",
-                    self.shown("")
-                );
+                let text = "files can't be retained in this bucket, because it has no object lock; make a bucket that has it \
+                            (most stores can't turn it on later), or leave out --retain";
                 Err(io::Error::new(io::ErrorKind::Unsupported, text))
             }
         }

@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 fn tell_retained(name: &str, (retained, until_s): (&[String], Option<i64>), of: &str, report: &Report) {
     if let Some(first) = retained.first() {
         let files = count(retained.len(), "file");
-        let until = until_s.map(|until_s| format!(", until {} at most", calendar::shown(until_s)));
+        let until = until_s.map(|until_s| format!(", the last of them until {}", calendar::shown(until_s)));
         let until = until.unwrap_or_default();
         report.warn(&format!(
             "{name}: retained: {files}{of}, needed by no generation, which the place keeps{until}, such as {first}"

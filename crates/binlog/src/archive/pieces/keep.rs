@@ -192,18 +192,17 @@ impl Keeper {
         put_note(&*self.store, CAUGHT_UP, &[now_s, newest])
     }
 
-    /// Keeps from being removed, for as long as what is written will be kept, what that needs: the pieces of
-    /// the file that is written, however old they are, and the note of where the archive begins. Each piece
-    /// is kept on its own while others follow it, so this must be done again from time to time.
+    /// Keeps from being removed, for as long as what is written will be kept, what came before it, however old
+    /// it is: a piece is of no use without those before it in its file, and an archive with a hole is not
+    /// complete. Others follow, so this must be done again from time to time.
     ///
     /// # Errors
     /// Errors of the store.
     pub fn retain(&self) -> io::Result<()> {
-        match self.store.retain(FIRST) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            retained => retained?,
-        }
-        self.entries.iter().try_for_each(|entry| self.store.retain(&entry.name()))
+        let names = self.store.list()?;
+        let (kept, _) = chosen(&names, first(&*self.store).unwrap_or(1));
+        names.iter().filter(|name| *name == FIRST).try_for_each(|name| self.store.retain(name))?;
+        kept.iter().try_for_each(|(first, last)| self.store.retain(&piece::name(*first, *last)))
     }
 
     /// Begins the next line, and returns its number.
