@@ -35,9 +35,11 @@ fn what_is_written_is_retained_and_locks_are_not() {
     for (name, hours) in hours(&scene.fake) {
         assert_eq!(hours, if name.contains("/lease.") { 0 } else { 24 }, "{name}");
     }
-    let bucket = scene.fake.bucket().retaining(60);
+    let bucket = scene.fake.bucket().retaining(86_400);
     bucket.put("caught-up.note", b"it comes every few seconds").unwrap();
-    assert_eq!(hours(&scene.fake)["p q/caught-up.note"], 0);
+    bucket.put("0000000001.log", b"a piece").unwrap();
+    let hours = hours(&scene.fake);
+    assert_eq!([hours["p q/caught-up.note"], hours["p q/0000000001.log"]], [0, 24]);
 }
 
 /// Three generations, of which the third one refers to what a prune has left of the others.
