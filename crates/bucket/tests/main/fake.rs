@@ -327,18 +327,7 @@ impl State {
                 Ok(until) => self.store(request, request.body.clone(), until, self.ignores.0),
                 Err(refused) => refused,
             },
-            "POST" if has("uploads") => {
-                let until = match self.lock(request) {
-                    Ok(until) => until,
-                    Err(refused) => return refused,
-                };
-                self.begun += 1;
-                let id = format!("u{}", self.begun);
-                let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
-                let upload = Upload { key: request.key.clone(), mark, until, parts: BTreeMap::new() };
-                self.uploads.insert(id.clone(), upload);
-                plain(200, format!("<R><UploadId>{id}</UploadId></R>"))
-            }
+            "POST" if has("uploads") => self.begin(request),
             "POST" => {
                 if let Some(act) = self.before_completion.take() {
                     act(self);
@@ -372,6 +361,19 @@ impl State {
             }
             other => plain(405, other),
         }
+    }
+
+    fn begin(&mut self, request: &Request) -> Answer {
+        let until = match self.lock(request) {
+            Ok(until) => until,
+            Err(refused) => return refused,
+        };
+        self.begun += 1;
+        let id = format!("u{}", self.begun);
+        let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
+        let upload = Upload { key: request.key.clone(), mark, until, parts: BTreeMap::new() };
+        self.uploads.insert(id.clone(), upload);
+        plain(200, format!("<R><UploadId>{id}</UploadId></R>"))
     }
 
     fn is_unreadable(&mut self, key: &str) -> bool {

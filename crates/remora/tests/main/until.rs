@@ -211,6 +211,14 @@ fn a_volume_too() {
     let (own, back) = (scene.server.data().join("app/t.ibd"), scene.folder.path().join("back/app/t.ibd"));
     assert_eq!(fs::metadata(own).unwrap().uid(), fs::metadata(back).unwrap().uid());
     assert_eq!(scene.found(), moment.sums);
+    let file = scene.folder.path().join("repo/db/000001.blk");
+    let sound = fs::read(&file).unwrap();
+    let mut damaged = sound.clone();
+    damaged[sound.len() / 2] ^= 1;
+    fs::write(&file, damaged).unwrap();
+    scene.run(&[&whole[..], &until].concat()).exits(4).says(&["000001.blk at byte", "nothing is restored"]);
+    assert!(!scene.folder.path().join("back").exists());
+    fs::write(&file, sound).unwrap();
     let tables = ["restore", "repo/db@1", "--tables", "*", "--to", "dump"];
     let done = scene.run(&[&tables[..], &until].concat()).exits(0);
     done.says(&["2 transactions to", "next would be", "4 rows"]);
