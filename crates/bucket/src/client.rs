@@ -12,7 +12,7 @@ use ureq::{Agent, Body};
 use crate::held::Held;
 use crate::kept::Cache;
 use crate::sign::{self, encoded};
-use crate::{Settings, retain, xml};
+use crate::{Settings, xml};
 
 /// How often a request is sent.
 const TRIES: u32 = 6;
@@ -174,7 +174,7 @@ impl Bucket {
         let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
         let mut headers = ask.headers.to_vec();
         if settings.retain_s.is_some() && ask.method == "PUT" {
-            headers.push(("content-md5", retain::md5(ask.body)));
+            headers.push(("content-md5", sign::md5(ask.body)));
         }
         let signed = sign::Request {
             method: ask.method,

@@ -5,11 +5,8 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use block::mirror::is_lasting;
 use jiff::Timestamp;
-use md5::{Digest, Md5};
 
 use crate::client::{Answer, Ask, Bucket};
 use crate::xml;
@@ -30,12 +27,6 @@ fn written(until: Timestamp) -> String {
 /// The time that a store names.
 fn time_s(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(|until| until.as_second())
-}
-
-/// What stores ask of requests about files that are retained: the hash of what is sent, as HTTP had it
-/// before Signature Version 4.
-pub(crate) fn md5(body: &[u8]) -> String {
-    STANDARD.encode(Md5::digest(body))
 }
 
 impl Bucket {

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
 use ring::{digest, hmac};
 
 use crate::Settings;
@@ -54,6 +57,12 @@ pub(crate) fn headers(settings: &Settings, request: &Request<'_>) -> Vec<(String
     all.retain(|(name, _)| name != "host");
     all.push(("authorization".into(), authorization));
     all
+}
+
+/// What stores ask of requests about files that are retained: the hash of what is sent, as HTTP had it
+/// before Signature Version 4.
+pub(crate) fn md5(body: &[u8]) -> String {
+    STANDARD.encode(Md5::digest(body))
 }
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {

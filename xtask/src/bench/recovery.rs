@@ -44,8 +44,8 @@ struct Bench {
 const WRITING: [&str; 4] = ["archive", "ack", "lag", "replay"];
 const LARGE: [&str; 2] = ["table", "mount"];
 
-/// `cargo xtask bench recovery [--server NAME] [--size GiB] [--only WORD,...] [--rounds N] [--transactions N] |
-/// --store s3://BUCKET/PREFIX`.
+/// `cargo xtask bench recovery [--server NAME] [--size GiB] [--only WORD,...] [--rounds N]
+/// [--transactions N]`, or with `--store s3://BUCKET/PREFIX` alone.
 /// The store's address and login are in the variables that remora reads.
 pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;

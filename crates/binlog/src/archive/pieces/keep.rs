@@ -192,8 +192,8 @@ impl Keeper {
         put_note(&*self.store, CAUGHT_UP, &[now_s, newest])
     }
 
-    /// Keeps from being removed, for as long as what is written will be kept, what came before it, however old
-    /// it is: a piece is of no use without those before it in its file, and an archive with a hole is not
+    /// Keeps from being removed what came before what is written, however old it is, for as long as that will
+    /// be kept: a piece is of no use without those before it in its file, and an archive with a hole is not
     /// complete. Others follow, so this must be done again from time to time.
     ///
     /// # Errors
