@@ -184,6 +184,7 @@ pub fn backup(
     let loaded = repository.load()?;
     let parent = if request.full { None } else { loaded.parent()? };
     let chain = parent.map(|newest| Chain::new(&loaded.generations, newest)).transpose()?;
+    repository.retain(&loaded, chain.as_ref())?;
     let failed = |source| Error::Source { name: request.name.to_owned(), source };
     if !request.is_still {
         feed.settle();

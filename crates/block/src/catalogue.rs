@@ -15,7 +15,7 @@ pub(crate) struct Catalogue {
 
 impl Catalogue {
     /// `000042.catalogue`
-    fn name(through: u64) -> String {
+    pub(crate) fn name(through: u64) -> String {
         format!("{through:06}.catalogue")
     }
 

@@ -12,8 +12,8 @@ use disk::{Guard, Share};
 use crate::Error;
 use crate::backup::World;
 use crate::file;
-pub use crate::name::never_changes;
 use crate::name::{Kind, kind};
+pub use crate::name::{is_lasting, never_changes};
 use crate::repository::READER;
 use crate::store::{Folder, Store, WRITER};
 
@@ -53,6 +53,14 @@ pub trait Place {
     /// `AlreadyExists` if there is another one of its name that it does not replace; those of the place and
     /// of `piece`.
     fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()>;
+
+    /// Keeps a file from being removed, as [`Store::retain`] does.
+    ///
+    /// # Errors
+    /// Those of the place.
+    fn retain(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Keeps other runs from writing, if `writes`, or from removing files, as far as the place needs that.
     ///
@@ -218,6 +226,10 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
         }
     }
     let _target = held(to, true)?;
+    // Before anything is added that refers to them.
+    for (_, name, _) in files.iter().filter(|(_, name, _)| there.contains_key(name)) {
+        to.retain(name).map_err(Error::store(to.shown(name)))?;
+    }
     // The first catalogue hides what was pruned from the beginning; a later one would name files that are
     // missing.
     let is_first = !there.keys().any(|name| kind(name) == Some(Kind::Blocks));

@@ -26,6 +26,15 @@ pub(crate) fn kind(name: &str) -> Option<Kind> {
     }
 }
 
+/// When an archived log last had everything: written anew every few seconds.
+const CAUGHT_UP: &str = "caught-up.note";
+
+/// Whether a file is worth keeping from being removed. Locks, and what is written anew all the time, are not.
+#[must_use]
+pub fn is_lasting(name: &str) -> bool {
+    kind(name).is_some() && name != CAUGHT_UP
+}
+
 /// Whether it is a number from 1 on, as these names have it.
 fn is_number(text: &str, digits: usize) -> bool {
     text.parse::<u64>().is_ok_and(|number| number > 0 && format!("{number:0digits$}") == text)

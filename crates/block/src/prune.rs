@@ -13,6 +13,7 @@ use crate::file;
 use crate::format::{CHUNK, Change, Group, Header, Record};
 use crate::known::Newest;
 use crate::repository::{Loaded, Repository};
+use crate::store::Freed;
 use crate::view::{View, Views};
 use crate::writer::Writer;
 
@@ -37,6 +38,8 @@ pub struct Summary {
     pub left: u64,
     /// Files that are no longer needed, and that the place keeps: it is append-only, or has earlier versions.
     pub retained: Vec<String>,
+    /// Until when nobody can remove the last of them, in seconds since the epoch, if that is known.
+    pub retained_until_s: Option<i64>,
     /// Files that can't be used but stay, because something may still be recovered from them.
     pub unused: Vec<String>,
 }
@@ -434,9 +437,10 @@ fn clean(
 /// Removes a file. If the place keeps it, that is noted.
 fn is_removed(repository: &Repository, name: &str, summary: &mut Summary) -> Result<bool, Error> {
     let shown = repository.store().shown(name);
-    let is_free = repository.store().free(name).map_err(Error::store(shown.clone()))?;
-    if !is_free {
+    let freed = repository.store().free(name).map_err(Error::store(shown.clone()))?;
+    if let Freed::Kept { until_s } = freed {
         summary.retained.push(shown);
+        summary.retained_until_s = summary.retained_until_s.max(until_s);
     }
-    Ok(is_free)
+    Ok(freed == Freed::Gone)
 }

@@ -106,6 +106,18 @@ impl Loaded {
         number > self.through || self.listed.contains(&number)
     }
 
+    /// Whether a file contains no generation any more, but blocks that some may need.
+    pub(crate) fn is_left(&self, number: u64) -> bool {
+        let holds = self.files.get(&number).map(|file| file.header.generation);
+        let current = holds.and_then(|generation| self.generations.get(&generation));
+        current.is_none_or(|file| file.number != number)
+    }
+
+    /// The name of the catalogue that counts, if there is one.
+    pub(crate) fn catalogue(&self) -> Option<String> {
+        (self.through > 0).then(|| Catalogue::name(self.through))
+    }
+
     /// The defects of the repository, as far as they show without reading all of it.
     pub(crate) fn damages(&self) -> impl Iterator<Item = &Error> {
         self.broken.values().chain(&self.missed)

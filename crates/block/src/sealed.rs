@@ -9,7 +9,7 @@ use disk::{Guard, Share, Source, Stat};
 use seal::{FullKey, HEADER_BYTES, Key, Keyring, Opening, SEGMENT, STORED, Sealing, Vault, stored_segment};
 
 use crate::Error;
-use crate::store::{Store, Upload, alone};
+use crate::store::{Freed, Store, Upload, alone};
 
 /// More bytes than a file of keys can have.
 const KEYS_MAX: u64 = 1 << 22;
@@ -201,8 +201,20 @@ impl Store for Sealed {
         self.inner.remove(name)
     }
 
-    fn keeps_removed(&self) -> bool {
-        self.inner.keeps_removed()
+    fn free(&self, name: &str) -> io::Result<Freed> {
+        self.inner.free(name)
+    }
+
+    fn retain(&self, name: &str) -> io::Result<()> {
+        self.inner.retain(name)
+    }
+
+    fn retained_until(&self, name: &str) -> io::Result<Option<i64>> {
+        self.inner.retained_until(name)
+    }
+
+    fn openers(&self) -> io::Result<Vec<String>> {
+        Ok(self.inner.list()?.into_iter().filter(|name| number(name).is_some()).collect())
     }
 
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {

@@ -13,6 +13,18 @@ use crate::name::never_changes;
 /// The lock of the single run that writes.
 pub const WRITER: &str = "writer";
 
+/// What became of a file that is not needed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freed {
+    /// The place has it no more.
+    Gone,
+    /// The place still has it: it is append-only, or keeps earlier versions.
+    Kept {
+        /// Until when nobody can remove it, in seconds since the epoch, if that is known.
+        until_s: Option<i64>,
+    },
+}
+
 /// Files that are written once: they appear complete, are read at any offset, and are removed.
 pub trait Store: Send + Sync {
     /// Names of all complete files.
@@ -64,22 +76,43 @@ pub trait Store: Send + Sync {
     /// `NotFound` when there is none; otherwise errors of the store.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Whether the place still has what was removed, as an earlier version: its own rules end that.
-    fn keeps_removed(&self) -> bool {
-        false
-    }
-
-    /// Removes a file if there is one, and says whether the place has it no more: it may be append-only, or
-    /// keep earlier versions.
+    /// Removes a file if there is one, and says what became of it.
     ///
     /// # Errors
     /// Errors of the store.
-    fn free(&self, name: &str) -> io::Result<bool> {
+    fn free(&self, name: &str) -> io::Result<Freed> {
         match self.remove(name) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-            removed => removed.map(|()| !self.keeps_removed()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Ok(Freed::Kept { until_s: None })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Freed::Gone),
+            removed => removed.map(|()| Freed::Gone),
         }
+    }
+
+    /// Keeps a file from being removed, by anybody, for as long as this run was asked to keep what it writes.
+    /// It never becomes shorter. Nothing is done where nothing was asked.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn retain(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Until when nobody can remove a file, in seconds since the epoch. `None`: nothing keeps it.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn retained_until(&self, _: &str) -> io::Result<Option<i64>> {
+        Ok(None)
+    }
+
+    /// The files without which the others can't be opened.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn openers(&self) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
     }
 
     /// Takes a lock without waiting; `None` when another run holds it. Locks are not files.

@@ -96,8 +96,14 @@ impl Bucket {
     /// The same bucket, only the files below `folder`.
     #[must_use]
     pub fn below(&self, folder: &str) -> Bucket {
-        let prefix = format!("{}{folder}/", self.settings.prefix);
-        Bucket::with(Settings { prefix, ..Settings::clone(&self.settings) }, self.agent.clone())
+        self.with_settings(|settings| settings.prefix.push_str(&format!("{folder}/")))
+    }
+
+    /// The same store, asked in another way.
+    pub(crate) fn with_settings(&self, change: impl FnOnce(&mut Settings)) -> Bucket {
+        let mut settings = Settings::clone(&self.settings);
+        change(&mut settings);
+        Bucket::with(settings, self.agent.clone())
     }
 
     /// A file's name in messages.
@@ -166,12 +172,16 @@ impl Bucket {
         let query: Vec<String> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
         let query = query.join("&");
         let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        let mut headers = ask.headers.to_vec();
+        if settings.retain_s.is_some() && ask.method == "PUT" {
+            headers.push(("content-md5", sign::md5(ask.body)));
+        }
         let signed = sign::Request {
             method: ask.method,
             host: &host,
             path: &path,
             query: &query,
-            headers: ask.headers,
+            headers: &headers,
             body: ask.body,
             now: &now,
         };

@@ -12,6 +12,8 @@ pub(crate) struct Held {
     pub(crate) is_lost: AtomicBool,
     /// The store was seen to keep conditions.
     pub(crate) is_proven: AtomicBool,
+    /// The bucket was seen to have object lock.
+    pub(crate) retains: AtomicBool,
     /// The store has said that it keeps what was removed.
     pub(crate) keeps_removed: AtomicBool,
     /// Who was found to have a lock.

@@ -129,6 +129,7 @@ impl Bucket {
     }
 
     fn alone(&self, lock: &str) -> io::Result<Option<Lease>> {
+        self.must_retain()?;
         let id = random()?;
         for _ in 0..TRIES {
             let (newest, _) = self.leases(lock)?;

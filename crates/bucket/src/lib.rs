@@ -10,6 +10,7 @@ mod kept;
 mod lease;
 mod place;
 mod reader;
+mod retain;
 mod sign;
 mod store;
 mod upload;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub authorities: Option<Authorities>,
     /// Who this run is, for others that find its lock: a line.
     pub holder: String,
+    /// For how many seconds nobody may be able to remove what is written. None: as the bucket's rules say.
+    pub retain_s: Option<u64>,
     /// The wait after a request that has failed; each further one is twice as long.
     pub wait: Duration,
 }

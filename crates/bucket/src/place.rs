@@ -15,7 +15,7 @@ pub(crate) const PART: u64 = 16 << 20;
 pub(crate) const PARTS_MAX: u64 = 10_000;
 
 /// The headers with which the store writes a file only if there is none of its name.
-fn condition(only_new: bool) -> Vec<(&'static str, String)> {
+pub(crate) fn condition(only_new: bool) -> Vec<(&'static str, String)> {
     if only_new { vec![("if-none-match", "*".to_owned())] } else { Vec::new() }
 }
 
@@ -98,14 +98,16 @@ impl Bucket {
     }
 
     pub(crate) fn put(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<Answer> {
-        let headers = &condition(only_new);
-        self.ask(&Ask { headers, body: bytes, ..Ask::about("PUT", name) })
+        let headers = [condition(only_new), self.retention(name)?].concat();
+        self.ask(&Ask { headers: &headers, body: bytes, ..Ask::about("PUT", name) })
     }
 
     /// Begins an upload in parts.
     pub(crate) fn begin(&self, name: &str, headers: &[(&str, String)]) -> io::Result<String> {
         self.sweep(name, None)?;
-        let mut answer = self.ask(&Ask { query: &[("uploads", "")], headers, ..Ask::about("POST", name) })?;
+        let headers = [headers, &self.retention(name)?].concat();
+        let query = [("uploads", "")];
+        let mut answer = self.ask(&Ask { query: &query, headers: &headers, ..Ask::about("POST", name) })?;
         if answer.status() != 200 {
             return Err(self.refused("begin an upload", name, answer));
         }
@@ -226,9 +228,15 @@ impl Bucket {
     }
 
     pub(crate) fn len(&self, name: &str) -> io::Result<Option<u64>> {
+        let answer = self.look_at(name)?;
+        Ok(answer.and_then(|answer| answer.header("content-length")?.parse().ok()))
+    }
+
+    /// What the store says about a file, if there is one.
+    pub(crate) fn look_at(&self, name: &str) -> io::Result<Option<Answer>> {
         let answer = self.ask(&Ask::about("HEAD", name))?;
         match answer.status() {
-            200 => Ok(answer.header("content-length").and_then(|len| len.parse().ok())),
+            200 => Ok(Some(answer)),
             404 => Ok(None),
             _ => Err(self.refused("look at", name, answer)),
         }
@@ -302,6 +310,10 @@ impl Place for Bucket {
             }
             _ => Err(self.refused("write", file.name, answer)),
         }
+    }
+
+    fn retain(&self, name: &str) -> io::Result<()> {
+        self.extend(name)
     }
 
     fn hold(&self, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {

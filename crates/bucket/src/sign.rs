@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
 use ring::{digest, hmac};
 
 use crate::Settings;
@@ -56,6 +59,12 @@ pub(crate) fn headers(settings: &Settings, request: &Request<'_>) -> Vec<(String
     all
 }
 
+/// What stores ask of requests about files that are retained: the hash of what is sent, as HTTP had it
+/// before Signature Version 4.
+pub(crate) fn md5(body: &[u8]) -> String {
+    STANDARD.encode(Md5::digest(body))
+}
+
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
 }
@@ -101,6 +110,7 @@ mod tests {
             session_token: None,
             authorities: None,
             holder: String::new(),
+            retain_s: None,
             wait: std::time::Duration::ZERO,
         };
         let request = Request {

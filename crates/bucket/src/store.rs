@@ -4,10 +4,11 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use block::mirror::never_changes;
-use block::{Store, Upload};
+use block::{Freed, Store, Upload};
 use disk::{Guard, Share, Source};
 
 use crate::client::Bucket;
+use crate::retain;
 use crate::upload::Parts;
 
 impl Store for Bucket {
@@ -33,12 +34,26 @@ impl Store for Bucket {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         // The store does not tell whether there was one.
-        self.len(name)?.ok_or(io::ErrorKind::NotFound)?;
+        self.look_at(name)?.ok_or(io::ErrorKind::NotFound)?;
         self.delete(name)
     }
 
-    fn keeps_removed(&self) -> bool {
-        self.held.keeps_removed.load(Ordering::Relaxed)
+    fn free(&self, name: &str) -> io::Result<Freed> {
+        let Some(about) = self.look_at(name)? else { return Ok(Freed::Gone) };
+        let kept = Freed::Kept { until_s: retain::told(&about) };
+        match self.delete(name) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(kept),
+            Ok(()) if self.held.keeps_removed.load(Ordering::Relaxed) => Ok(kept),
+            deleted => deleted.map(|()| Freed::Gone),
+        }
+    }
+
+    fn retain(&self, name: &str) -> io::Result<()> {
+        self.extend(name)
+    }
+
+    fn retained_until(&self, name: &str) -> io::Result<Option<i64>> {
+        Ok(self.ask_retention(name)?.map(|(_, until_s)| until_s))
     }
 
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use block::Upload;
 
 use crate::client::{Answer, Ask, Bucket};
-use crate::place::{PART, PARTS_MAX};
+use crate::place::{PART, PARTS_MAX, condition};
 use crate::{random, xml};
 
 /// After so many parts, the further ones are longer by the length of the first: there can't be more than
@@ -40,12 +40,7 @@ pub(crate) struct Parts {
 impl Bucket {
     /// Whether an earlier try with this mark, whose answer was lost, has written a file.
     fn has(&self, name: &str, mark: &str) -> io::Result<bool> {
-        let answer = self.ask(&Ask::about("HEAD", name))?;
-        match answer.status() {
-            200 => Ok(answer.header(MARK) == Some(mark)),
-            404 => Ok(false),
-            _ => Err(self.refused("look at", name, answer)),
-        }
+        Ok(self.look_at(name)?.is_some_and(|answer| answer.header(MARK) == Some(mark)))
     }
 
     /// Writes a file with one request.
@@ -57,10 +52,8 @@ impl Bucket {
             self.still_held()?;
         }
         let mark = random()?;
-        let mut headers = vec![(MARK, mark.clone())];
-        if only_new {
-            headers.insert(0, ("if-none-match", "*".to_owned()));
-        }
+        let mut headers = [condition(only_new), self.retention(name)?].concat();
+        headers.push((MARK, mark.clone()));
         let answer = self.ask(&Ask { headers: &headers, body: bytes, ..Ask::about("PUT", name) })?;
         match answer.status() {
             200 => {}

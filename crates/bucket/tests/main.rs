@@ -10,6 +10,8 @@ mod lease;
 mod mirror;
 #[path = "main/read.rs"]
 mod read;
+#[path = "main/retain.rs"]
+mod retain;
 #[path = "main/store.rs"]
 mod store;
 #[path = "../../block/tests/main/suite.rs"]

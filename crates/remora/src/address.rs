@@ -63,6 +63,7 @@ impl Address {
             session_token,
             authorities,
             holder: holder(),
+            retain_s: None,
             wait: Duration::from_millis(100),
         })))
     }

@@ -23,6 +23,7 @@ use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
 use self::need::leads_inside;
+use crate::exit;
 use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
 use crate::report::Report;
@@ -41,6 +42,8 @@ pub(crate) const FRUGAL: [&str; 3] = [
     "--innodb-buffer-pool-dump-at-shutdown=OFF",
     "--innodb-stats-auto-recalc=OFF",
 ];
+/// The restored files, in the folder to work in.
+pub(crate) const TREE: &str = "tree";
 /// How long to wait before asking again whether everything is rolled back.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -134,7 +137,7 @@ pub(crate) fn files(
     world: World<'_>,
 ) -> Result<(block::restore::Summary, Files)> {
     if named.is_tree(request)? {
-        let folder = work.join("tree");
+        let folder = work.join(TREE);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let restored = tree::restore(&named.repository, (&disk, &RealDisk), &folder, request, world)?;
         return Ok((restored, Files::Folder(folder)));
@@ -166,6 +169,32 @@ pub(crate) fn readable(
     let world = World { stop, progress: report };
     let (restored, files) = files(named, work, Request::new(generation, jobs), world)?;
     Ok((restored.generation, files))
+}
+
+/// Copies the data folder out of a volume, as the restored files of a tree would be: what is not in it is not
+/// read.
+pub(crate) fn out_of_volume(
+    named: &Named,
+    generation: u64,
+    (work, jobs): (&Path, usize),
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<()> {
+    let (_, files) = readable(named, Some(generation), (work, jobs, true), stop, report)?;
+    let found = data_folder(files.top(), DEPTH_MAX)
+        .with_context(|| format!("there is no ibdata1 in the volume {}@{generation}", named.name))?;
+    report.phase("copying the data folder out of the volume", None);
+    let (from, to) = (found.display().to_string(), work.join(TREE).display().to_string());
+    let copied = command("cp", &["-a", "--sparse=always", &from, &to]).map(drop);
+    match &files {
+        // The file system in it may have hidden the error.
+        Files::Lazy(lazy) if lazy.shelf.is_damaged() => {
+            let text =
+                format!("what is needed of {}@{generation} is damaged; nothing is restored", named.name);
+            Err(exit::damage(&text))
+        }
+        _ => copied,
+    }
 }
 
 /// A volume that is mounted only for us: nobody else sees it, and it is unmounted however we end.

@@ -22,6 +22,7 @@ mod places;
 mod plugin;
 mod report;
 mod repository;
+mod retain;
 mod shown;
 mod sound;
 mod stdin;

@@ -89,7 +89,7 @@ impl Log {
 /// The newest generation that is not behind the goal, or the one that is named, and the way from there, if
 /// the generation says where it is.
 fn choose(
-    (named, wanted, volumes): (&Named, Option<u64>, bool),
+    (named, wanted): (&Named, Option<u64>),
     goal: &Goal,
     log: &Log,
     report: &Report,
@@ -100,11 +100,6 @@ fn choose(
         if wanted.is_some_and(|wanted| wanted != number) {
             continue;
         }
-        ensure!(
-            volumes || repository::is_tree(generation),
-            "{}@{number} is a volume, and only files are restored to a moment as a whole; with --tables '*' you get a dump of all tables",
-            named.name
-        );
         let is_late = matches!(goal, Goal::Time(until) if generation.taken_s > *until);
         if is_late && wanted.is_none() {
             continue;
@@ -151,29 +146,29 @@ pub(crate) struct Reached {
 }
 
 impl<'a> Past<'a> {
-    /// Finds the way to `goal`, from the generation `wanted` if one is. It may be a volume if `volumes`.
+    /// Finds the way to `goal`, from the generation `wanted` if one is.
     ///
     /// # Errors
     /// If there is none, and what the archive and the repository say.
     pub(crate) fn find(
-        (named, wanted, volumes): (&'a Named, Option<u64>, bool),
+        (named, wanted): (&'a Named, Option<u64>),
         goal: &'a Goal,
         line: Option<u32>,
         report: &Report,
     ) -> Result<Past<'a>> {
         let log = Log::find(named, line, report)?;
-        Past::find_in((named, wanted, volumes), goal, log, report)
+        Past::find_in((named, wanted), goal, log, report)
     }
 
     /// The same, when the log is found already.
     pub(crate) fn find_in(
-        (named, wanted, volumes): (&'a Named, Option<u64>, bool),
+        (named, wanted): (&'a Named, Option<u64>),
         goal: &'a Goal,
         log: Log,
         report: &Report,
     ) -> Result<Past<'a>> {
         report.phase("reading the archived log", None);
-        let (generation, known) = choose((named, wanted, volumes), goal, &log, report)?;
+        let (generation, known) = choose((named, wanted), goal, &log, report)?;
         report.end();
         let known = known.map(|(position, found)| Reached { position, found });
         Ok(Past { named, goal, log, generation, known })

@@ -46,10 +46,9 @@ impl Named {
     }
 }
 
-/// The backups called `name` in the repository `root`, which may be the first of that name. With a key they
-/// are encrypted then.
-pub(crate) fn named(root: &Path, name: &str, key: Option<&Key>) -> Result<Repository, Error> {
-    let home = Home::new(root, name).map_err(|error| Error::Unfit(error.to_string()))?;
+/// The backups of a name in the repository `root`, which may be the first of that name. With a key they are
+/// encrypted then.
+pub(crate) fn named(root: &Path, home: Home, key: Option<&Key>) -> Result<Repository, Error> {
     if key.is_none() {
         let beside = beside(root, &home);
         let beside = beside.map_err(|source| Error::Store { name: root.display().to_string(), source })?;
@@ -238,13 +237,18 @@ fn missing(root: &Path) -> anyhow::Error {
     anyhow::anyhow!("{above} has no backups called {name}; it has those of {}", names.join(", "))
 }
 
-/// The same, but fails if there are none.
-pub(crate) fn some(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
-    let found = all(root, key)?;
+/// All names, but fails if there are none.
+pub(crate) fn some_names(root: &Path) -> Result<Vec<(String, Home)>> {
+    let found = names(root)?;
     if found.is_empty() {
         bail!("there is no backup in {}", root.display());
     }
     Ok(found)
+}
+
+/// The same, opened.
+pub(crate) fn some(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
+    some_names(root)?.into_iter().map(|named| Ok(Named::open(named, key)?)).collect()
 }
 
 /// The path and the generation in `REPO/NAME@GENERATION`.

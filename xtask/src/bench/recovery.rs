@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,9 +19,9 @@ use super::block::write_image;
 use super::measure::middle;
 use crate::{places, release, run, setup};
 
-/// Transactions of one row each that are replayed.
+/// Transactions of one row each that are replayed, if nobody says how many.
 const TRANSACTIONS: u32 = 60_000;
-/// How often each way is measured.
+/// How often each way is measured, if nobody says it.
 const ROUNDS: usize = 5;
 
 const TABLE: &str =
@@ -34,13 +35,17 @@ struct Bench {
     folder: tempfile::TempDir,
     installation: Installation,
     server: Sandbox,
+    /// How often each way is measured, and with how many transactions, where somebody has said it.
+    rounds: Option<usize>,
+    transactions: Option<u32>,
 }
 
 /// What is measured, by the words of `--only`: with a server that writes, and with a large generation.
 const WRITING: [&str; 4] = ["archive", "ack", "lag", "replay"];
 const LARGE: [&str; 2] = ["table", "mount"];
 
-/// `cargo xtask bench recovery [--server NAME] [--size GiB] [--only WORD,...] | --store s3://BUCKET/PREFIX`.
+/// `cargo xtask bench recovery [--server NAME] [--size GiB] [--only WORD,...] [--rounds N]
+/// [--transactions N]`, or with `--store s3://BUCKET/PREFIX` alone.
 /// The store's address and login are in the variables that remora reads.
 pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
@@ -57,7 +62,9 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     }
     let wants = |word: &str| only.as_ref().is_none_or(|only| only.contains(&word));
     if WRITING.into_iter().any(wants) {
-        let bench = Bench::new(product)?;
+        let mut bench = Bench::new(product)?;
+        bench.rounds = number(arguments, "--rounds")?;
+        bench.transactions = number(arguments, "--transactions")?;
         if wants("archive") {
             bench.archive()?;
         }
@@ -99,7 +106,8 @@ impl Bench {
         let options = options.map(ToOwned::to_owned).to_vec();
         let settings = Settings { options, port: Some(0), ..Settings::default() };
         let server = Sandbox::start(&installation, &places()?, &settings)?;
-        let bench = Bench { remora: release()?, folder: tempfile::tempdir()?, installation, server };
+        let (remora, folder) = (release()?, tempfile::tempdir()?);
+        let bench = Bench { remora, folder, installation, server, rounds: None, transactions: None };
         bench.query("CREATE DATABASE bench")?;
         bench.query(WORK)?;
         println!("\n### {product} ({}), transactions of a row of 1.8 kB\n", bench.installation.version);
@@ -143,13 +151,14 @@ impl Bench {
         let status = self.query("SHOW MASTER STATUS")?;
         let (file, at) = status.trim().split_once('\t').context("no position")?;
         let at = at.split('\t').next().unwrap_or_default();
-        let sql = format!("CALL bench.work({TRANSACTIONS})");
+        let transactions = self.transactions.unwrap_or(TRANSACTIONS);
+        let sql = format!("CALL bench.work({transactions})");
         self.query(&sql)?;
         let sum = self.query("CHECKSUM TABLE bench.t")?;
         run(&mut self.with_server(&["binlog", "repo/db", "--once"]))?;
         let log = self.log(file)?;
         let mut rounds: [Vec<f64>; 2] = Default::default();
-        for _ in 0..ROUNDS {
+        for _ in 0..self.rounds.unwrap_or(ROUNDS) {
             let plain = self.restore(&[])?;
             let whole = self.restore(&["--until", "end"])?;
             let server = self.start()?;
@@ -166,7 +175,7 @@ impl Bench {
         }
         let ratios: Vec<f64> = rounds[1].iter().zip(&rounds[0]).map(|(piped, ours)| piped / ours).collect();
         let [ours, piped] = rounds.map(|seconds| middle(seconds).unwrap_or(f64::NAN));
-        println!("| replay of {TRANSACTIONS} transactions | s | / ours |\n|---|--:|--:|");
+        println!("| replay of {transactions} transactions | s | / ours |\n|---|--:|--:|");
         println!("| remora restore --until end, less remora restore | {ours:.1} | 1 |");
         println!(
             "| mariadb-binlog \\| mariadb | {piped:.1} | {:.1} |",
@@ -208,6 +217,12 @@ impl Bench {
         let settings = Settings { data, options, ..Settings::default() };
         Ok(Sandbox::start(&self.installation, &places()?, &settings)?)
     }
+}
+
+/// The number behind an option.
+fn number<T: FromStr>(arguments: &[String], option: &str) -> Result<Option<T>> {
+    let parsed = super::value(arguments, option).map(str::parse).transpose();
+    parsed.ok().with_context(|| format!("{option} is a number"))
 }
 
 /// The same backups into a folder and into a store, and back.

@@ -19,6 +19,8 @@ pub struct Forgotten {
     pub bytes: u64,
     /// What no backup needs, and a store keeps.
     pub retained: Vec<String>,
+    /// Until when nobody can remove the last of that, in seconds since the epoch, if that is known.
+    pub retained_until_s: Option<i64>,
 }
 
 /// Removes the files that are older than all backups. `needed` has the file of the log in which each backup

@@ -64,7 +64,7 @@ fn is_tidy(disk: &FaultDisk) {
 }
 
 fn forgotten(files: u64) -> Option<Forgotten> {
-    Some(Forgotten { files, bytes: files * 64, retained: Vec::new() })
+    Some(Forgotten { files, bytes: files * 64, ..Forgotten::default() })
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use binlog::archive::pieces::{Compared, Keeper, Pieces, Verified, forget, is_there, verify};
 use binlog::archive::{About, Why, piece};
@@ -336,7 +336,8 @@ fn one_archives_at_a_time_and_who_was_taken_for_dead_adds_nothing() {
     assert!(Keeper::open(store(&disk, None).unwrap()).unwrap().is_none());
     drop(first);
     // Two that both believe that they are alone, as in a store after a long silence.
-    let unlocked = || Keeper::open(Box::new(Unlocked(store(&disk, None).unwrap()))).unwrap().unwrap();
+    let unlocked =
+        || Keeper::open(Box::new(Unlocked(store(&disk, None).unwrap(), Arc::default()))).unwrap().unwrap();
     let (mut slow, mut quick) = (unlocked(), unlocked());
     quick.begin_line(about()).unwrap();
     let error = slow.begin_line(About { began_s: 1, ..about() }).unwrap_err();
@@ -355,8 +356,8 @@ fn one_archives_at_a_time_and_who_was_taken_for_dead_adds_nothing() {
     assert!(proven(&disk, None).damages.is_empty());
 }
 
-/// A store whose locks keep nobody out.
-struct Unlocked(Box<dyn Store>);
+/// A store whose locks keep nobody out. It notes what is to be retained.
+struct Unlocked(Box<dyn Store>, Arc<Mutex<Vec<String>>>);
 
 struct Nothing;
 
@@ -383,6 +384,11 @@ impl Store for Unlocked {
         self.0.remove(name)
     }
 
+    fn retain(&self, name: &str) -> std::io::Result<()> {
+        self.1.lock().unwrap().push(name.to_owned());
+        Ok(())
+    }
+
     fn lock(&self, _: &str, _: Share) -> std::io::Result<Option<Box<dyn Guard>>> {
         Ok(Some(Box::new(Nothing)))
     }
@@ -390,6 +396,29 @@ impl Store for Unlocked {
     fn shown(&self, name: &str) -> String {
         self.0.shown(name)
     }
+}
+
+#[test]
+fn what_counts_is_retained_however_old_it_is() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 4).1.unwrap();
+    let pieces = Pieces::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    forget(pieces, &[FILES[1].to_owned()], false).unwrap();
+    // One that is in another.
+    disk.put(Path::new("/repo/db/log/0000000001.log"), b"an old one");
+    let retained = Arc::default();
+    let kept = Unlocked(store(&disk, None).unwrap(), Arc::clone(&retained));
+    Keeper::open(Box::new(kept)).unwrap().unwrap().retain().unwrap();
+    let counts = stored(&disk).into_iter().filter_map(|(path, _)| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        (name != "0000000001.log").then_some(name)
+    });
+    let (mut counts, mut retained) = (counts.collect::<Vec<_>>(), retained.lock().unwrap().clone());
+    counts.push("first.note".to_owned());
+    counts.sort();
+    retained.sort();
+    assert_eq!(retained, counts);
+    assert!(counts.len() > 2, "{counts:?}");
 }
 
 #[test]

@@ -31,6 +31,12 @@ pub(crate) struct State {
     /// What happens just before the next upload is completed, or each one.
     pub(crate) before_completion: Option<fn(&mut State)>,
     pub(crate) keeps_acting: bool,
+    /// Files can be retained.
+    pub(crate) has_lock: bool,
+    /// The client has no right to retain files, or to ask until when they are.
+    pub(crate) may_not_retain: bool,
+    /// Until when nobody can remove a file: in seconds since the epoch, of the clock that clients have.
+    pub(crate) retained: BTreeMap<String, i64>,
     /// Ignores the condition of a PUT, or of a completion.
     pub(crate) ignores: (bool, bool),
     /// Does so many requests that write, and loses the answers; after so many others.
@@ -61,6 +67,7 @@ pub(crate) struct State {
 pub(crate) struct Upload {
     pub(crate) key: String,
     mark: String,
+    until: Option<i64>,
     parts: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -68,6 +75,60 @@ impl State {
     /// The parts of an upload whose run was killed.
     pub(crate) fn leave(&mut self, key: &str) {
         self.uploads.insert("old".to_owned(), Upload { key: key.to_owned(), ..Upload::default() });
+    }
+
+    /// What somebody can do who has all rights, after so many seconds: removes every file for good but those
+    /// that are retained.
+    pub(crate) fn steal(&mut self, after_s: i64) {
+        let now = Timestamp::now().as_second() + after_s;
+        let retained = &self.retained;
+        self.files.retain(|key, _| retained.get(key).is_some_and(|until| *until > now));
+    }
+
+    /// Until when the headers of a request retain what it writes; the answer to one that can't.
+    fn lock(&self, request: &Request) -> Result<Option<i64>, Answer> {
+        let Some(until) = request.headers.get("x-amz-object-lock-retain-until-date") else { return Ok(None) };
+        assert_eq!(request.headers["x-amz-object-lock-mode"], "COMPLIANCE");
+        if !self.has_lock {
+            return Err(plain(400, "<Error><Code>InvalidRequest</Code></Error>"));
+        }
+        if self.may_not_retain {
+            return Err(plain(403, "<Error><Code>AccessDenied</Code></Error>"));
+        }
+        if request.method == "PUT" {
+            assert!(request.headers.contains_key("content-md5"), "stores want it");
+        }
+        Ok(Some(until.parse::<Timestamp>().unwrap().as_second()))
+    }
+
+    fn put_retention(&mut self, request: &Request) -> Answer {
+        if self.may_not_retain {
+            return plain(403, "<Error><Code>AccessDenied</Code></Error>");
+        }
+        if !self.files.contains_key(&request.key) {
+            return plain(404, "<Error><Code>NoSuchKey</Code></Error>");
+        }
+        assert!(request.headers.contains_key("content-md5"), "stores want it");
+        let body = String::from_utf8(request.body.clone()).unwrap();
+        let (_, rest) = body.split_once("<Mode>COMPLIANCE</Mode><RetainUntilDate>").unwrap();
+        let until = rest.split_once('<').unwrap().0.parse::<Timestamp>().unwrap().as_second();
+        if self.retained.get(&request.key).is_some_and(|former| *former > until) {
+            return plain(403, "<Error><Code>AccessDenied</Code></Error>");
+        }
+        self.retained.insert(request.key.clone(), until);
+        plain(200, "")
+    }
+
+    fn retention(&self, request: &Request) -> Answer {
+        match self.retained.get(&request.key) {
+            _ if self.may_not_retain => plain(403, "<Error><Code>AccessDenied</Code></Error>"),
+            None => plain(404, "<Error><Code>NoSuchObjectLockConfiguration</Code></Error>"),
+            Some(until) => {
+                let until = Timestamp::from_second(*until).unwrap();
+                let date = format!("<RetainUntilDate>{until}</RetainUntilDate>");
+                plain(200, format!("<Retention><Mode>COMPLIANCE</Mode>{date}</Retention>"))
+            }
+        }
     }
 
     pub(crate) fn unfinished(&self) -> usize {
@@ -118,6 +179,7 @@ impl Fake {
             session_token: None,
             authorities: None,
             holder: "this test".into(),
+            retain_s: None,
             wait: Duration::from_millis(1),
         })
     }
@@ -238,6 +300,12 @@ impl State {
     fn act(&mut self, request: &Request) -> Answer {
         let has = |name: &str| request.query.contains_key(name);
         match &*request.method {
+            "GET" if request.key.is_empty() && has("object-lock") => {
+                let state = if self.has_lock { "Enabled" } else { "Disabled" };
+                plain(200, format!("<R><ObjectLockEnabled>{state}</ObjectLockEnabled></R>"))
+            }
+            "GET" if has("retention") => self.retention(request),
+            "PUT" if has("retention") => self.put_retention(request),
             "GET" if request.key.is_empty() && has("uploads") => self.list_uploads(request),
             "GET" if request.key.is_empty() => self.list(request),
             "GET" if self.is_unreadable(&request.key) => plain(503, ""),
@@ -255,28 +323,26 @@ impl State {
                 upload.parts.insert(number, request.body.clone());
                 (200, "etag: \"&tag\"\r\n".to_owned(), Vec::new())
             }
-            "PUT" => self.store(request, request.body.clone(), self.ignores.0),
-            "POST" if has("uploads") => {
-                self.begun += 1;
-                let id = format!("u{}", self.begun);
-                let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
-                let upload = Upload { key: request.key.clone(), mark, parts: BTreeMap::new() };
-                self.uploads.insert(id.clone(), upload);
-                plain(200, format!("<R><UploadId>{id}</UploadId></R>"))
-            }
+            "PUT" => match self.lock(request) {
+                Ok(until) => self.store(request, request.body.clone(), until, self.ignores.0),
+                Err(refused) => refused,
+            },
+            "POST" if has("uploads") => self.begin(request),
             "POST" => {
                 if let Some(act) = self.before_completion.take() {
                     act(self);
                     self.before_completion = self.keeps_acting.then_some(act);
                 }
                 let id = &request.query["uploadId"];
-                let Some(Upload { mark, parts, .. }) = self.uploads.get(id).cloned() else { return gone() };
+                let Some(Upload { mark, parts, until, .. }) = self.uploads.get(id).cloned() else {
+                    return gone();
+                };
                 let all_but_last = parts.values().rev().skip(1);
                 if all_but_last.clone().any(|part| part.len() < 5 << 20) {
                     return plain(400, "<Error><Code>EntityTooSmall</Code></Error>");
                 }
                 let body = parts.into_values().collect::<Vec<_>>().concat();
-                let stored = self.store(request, body, self.ignores.1);
+                let stored = self.store(request, body, until, self.ignores.1);
                 if stored.0 == 200 {
                     self.about.insert(request.key.clone(), (self.now, mark));
                     self.uploads.remove(id);
@@ -297,6 +363,19 @@ impl State {
         }
     }
 
+    fn begin(&mut self, request: &Request) -> Answer {
+        let until = match self.lock(request) {
+            Ok(until) => until,
+            Err(refused) => return refused,
+        };
+        self.begun += 1;
+        let id = format!("u{}", self.begun);
+        let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
+        let upload = Upload { key: request.key.clone(), mark, until, parts: BTreeMap::new() };
+        self.uploads.insert(id.clone(), upload);
+        plain(200, format!("<R><UploadId>{id}</UploadId></R>"))
+    }
+
     fn is_unreadable(&mut self, key: &str) -> bool {
         match &mut self.unreadable {
             Some((end, 0, fail)) if key.ends_with(&**end) && *fail > 0 => {
@@ -311,7 +390,7 @@ impl State {
         }
     }
 
-    fn store(&mut self, request: &Request, mut body: Vec<u8>, ignores: bool) -> Answer {
+    fn store(&mut self, request: &Request, mut body: Vec<u8>, until: Option<i64>, ignores: bool) -> Answer {
         if request.headers.contains_key("if-none-match") && !ignores && self.files.contains_key(&request.key)
         {
             return plain(412, "<Error><Code>PreconditionFailed</Code></Error>");
@@ -322,6 +401,9 @@ impl State {
         let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
         self.about.insert(request.key.clone(), (self.now, mark));
         self.files.insert(request.key.clone(), body);
+        // It is another version, which begins anew.
+        self.retained.remove(&request.key);
+        self.retained.extend(until.map(|until| (request.key.clone(), until)));
         plain(200, "")
     }
 
@@ -330,7 +412,10 @@ impl State {
             return plain(404, "<Error><Code>NoSuchKey</Code></Error>");
         };
         let (time, mark) = self.about.get(&request.key).cloned().unwrap_or_default();
-        let about = format!("last-modified: {}\r\nx-amz-meta-remora: {mark}\r\n", date(time));
+        let until = self.retained.get(&request.key).and_then(|until| Timestamp::from_second(*until).ok());
+        let until = until.map(|until| format!("x-amz-object-lock-retain-until-date: {until}\r\n"));
+        let until = until.unwrap_or_default();
+        let about = format!("last-modified: {}\r\nx-amz-meta-remora: {mark}\r\n{until}", date(time));
         if request.method == "HEAD" {
             return (200, format!("{about}content-length: {}\r\n", file.len()), Vec::new());
         }

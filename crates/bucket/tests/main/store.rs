@@ -18,7 +18,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 /// More blocks than go into one part.
 const LONG: usize = 1100;
 
-fn world() -> World<'static> {
+pub(crate) fn world() -> World<'static> {
     World { stop: &NEVER, progress: &Silent }
 }
 
@@ -30,7 +30,9 @@ pub(crate) struct Scene {
     /// The volume now.
     pub(crate) volume: Vec<u8>,
     /// The volume in each generation.
-    was: Vec<Vec<u8>>,
+    pub(crate) was: Vec<Vec<u8>>,
+    /// For how many seconds what is written is retained.
+    pub(crate) retain_s: Option<u64>,
 }
 
 impl Scene {
@@ -43,7 +45,7 @@ impl Scene {
         };
         let volume = (0..blocks * BLOCK).map(|_| word()).collect();
         let folder = tempfile::tempdir().unwrap();
-        Scene { fake: Fake::start(), folder, key, volume, was: Vec::new() }
+        Scene { fake: Fake::start(), folder, key, volume, was: Vec::new(), retain_s: None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -51,7 +53,9 @@ impl Scene {
     }
 
     pub(crate) fn open(&self) -> Result<Repository, Error> {
-        let store: Box<dyn Store> = Box::new(self.fake.bucket().below("db"));
+        let bucket = self.fake.bucket().below("db");
+        let store: Box<dyn Store> =
+            Box::new(self.retain_s.map_or_else(|| bucket.clone(), |seconds| bucket.retaining(seconds)));
         Ok(match &self.key {
             Some(key) => Repository::new(Box::new(Sealed::open(store, key)?)),
             None => Repository::new(store),
@@ -74,12 +78,12 @@ impl Scene {
     }
 
     /// Changes all of it.
-    fn change_all(&mut self) {
+    pub(crate) fn change_all(&mut self) {
         self.volume.iter_mut().for_each(|byte| *byte ^= 0x55);
     }
 
     /// Another generation, and what it must be.
-    fn grow(&mut self) {
+    pub(crate) fn grow(&mut self) {
         self.change();
         self.back_up().unwrap();
         self.was.push(self.volume.clone());
@@ -105,7 +109,7 @@ impl Scene {
 
     /// Fails unless everything is sound, and each generation is what it was.
     #[track_caller]
-    fn sound(&self) {
+    pub(crate) fn sound(&self) {
         let found = verify(&self.open().unwrap(), 2, None, world()).unwrap();
         assert!(found.damages.is_empty(), "{:?}", found.damages);
         for number in self.numbers() {
@@ -115,7 +119,7 @@ impl Scene {
     }
 }
 
-fn key() -> (Key, FullKey) {
+pub(crate) fn key() -> (Key, FullKey) {
     let new = || FullKey::generate().unwrap();
     (Key::Full(new()), new())
 }

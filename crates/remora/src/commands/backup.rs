@@ -15,12 +15,14 @@ use serde_json::json;
 
 use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
+use crate::home::Home;
 use crate::keys::KeyArguments;
 use crate::places::places;
 use crate::report::{self, Report};
+use crate::retain::RetainArguments;
 use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
-use crate::{address, calendar, commands};
+use crate::{calendar, commands};
 
 use self::run::Run;
 
@@ -33,6 +35,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora backup lvm:ssh://root@db1/dev/vg/data --to /backup --name db1 --nice
   remora backup btrfs:/srv/files --to /backup
   remora backup mysql: --to s3://company-backups/db      straight into an object store
+  remora backup mysql: --to s3://company-backups/db --retain 30d     which nobody can remove for 30 days
   remora backup block:/dev/mapper/snap --to /backup --before './make-snap' --after './drop-snap'
   remora list /backup";
 
@@ -139,6 +142,9 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 
     #[command(flatten)]
+    retain: RetainArguments,
+
+    #[command(flatten)]
     key: KeyArguments,
 }
 
@@ -166,7 +172,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let names = names(arguments)?;
     // A store without a key for it is told at once.
-    address::of(&arguments.to)?;
+    arguments.retain.on(Home::of(&arguments.to)?)?;
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
     {

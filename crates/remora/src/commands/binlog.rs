@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use binlog::archive::pieces::Keeper;
 use binlog::archive::{Archive, FOLDER};
-use block::Sealed;
+use block::{Sealed, Store};
 use clap::Args;
 use disk::RealDisk;
 use progress::Progress;
@@ -31,6 +31,7 @@ use crate::exit::{self, Exit, Held};
 use crate::home::Home;
 use crate::keys::KeyArguments;
 use crate::report::Report;
+use crate::retain::RetainArguments;
 use crate::{address, archived, shown, stop};
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
@@ -57,6 +58,8 @@ const EXAMPLES: &str = "EXAMPLES
       encrypted: with a put key this host can add to the archive, and read nothing of it
   remora binlog s3://company-backups/db1 -h db1
       into an object store, in pieces of a second each
+  remora binlog s3://company-backups/db1 -h db1 --retain 30d
+      which nobody can remove for 30 days
   remora log /backup/db1 --since -1h --table shop.orders
       look into the archive
 
@@ -97,6 +100,9 @@ pub(crate) struct Arguments {
     server_id: Option<u32>,
 
     #[command(flatten)]
+    retain: RetainArguments,
+
+    #[command(flatten)]
     key: KeyArguments,
 
     #[command(flatten)]
@@ -114,6 +120,10 @@ pub(crate) struct Run<'a> {
     sealed: Option<&'a Sealed>,
     /// When it was looked last whether the key was replaced.
     looked: Cell<Instant>,
+    /// How often what is older is retained anew, if it is.
+    renew: Option<Duration>,
+    /// When that was done last.
+    renewed: Cell<Option<Instant>>,
     stop: Arc<AtomicBool>,
     /// Whether it was told that everything is archived.
     has_told: Cell<bool>,
@@ -147,6 +157,7 @@ impl Run<'_> {
         let now_s = calendar::now_s();
         self.noted.set((now_s, Some(Instant::now())));
         self.must_have_the_key()?;
+        self.retain()?;
         Ok(self.kept.note_caught_up(now_s)?)
     }
 
@@ -165,6 +176,21 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Keeps from being removed what the pieces that are written need, and the keys. It is done before the
+    /// first one is written.
+    fn retain(&self) -> Result<()> {
+        let Some(renew) = self.renew else { return Ok(()) };
+        if self.renewed.get().is_some_and(|renewed| renewed.elapsed() < renew) {
+            return Ok(());
+        }
+        if let Some(sealed) = self.sealed {
+            sealed.openers()?.iter().try_for_each(|name| sealed.retain(name))?;
+        }
+        self.kept.retain()?;
+        self.renewed.set(Some(Instant::now()));
+        Ok(())
+    }
+
     /// Notes that everything up to this time is archived, unless that was done a moment ago. The time is what
     /// a transaction says: sessions may set it, and a long statement has that of its beginning.
     fn note(&self, time_s: i64) -> Result<()> {
@@ -175,6 +201,7 @@ impl Run<'_> {
         let time_s = time_s.min(calendar::now_s()).max(noted_s);
         self.noted.set((time_s, Some(Instant::now())));
         self.must_have_the_key()?;
+        self.retain()?;
         Ok(self.kept.note_caught_up(time_s)?)
     }
 }
@@ -192,6 +219,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         kept: &kept,
         sealed: sealed.as_ref(),
         looked: Cell::new(Instant::now()),
+        renew: arguments.retain.renewed(),
+        renewed: Cell::new(None),
         stop: stop::flag(move || line.print_line())?,
         has_told: Cell::new(false),
         noted: Cell::new((0, None)),
@@ -246,6 +275,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
         can_acknowledge(&mut session, run.report)?;
     }
     run.compare_clocks(&mut session)?;
+    run.retain()?;
     let Beginning { line, tail, first } = begin::begin(run, &mut session, is_broken)?;
     *has_connected = true;
     Follow::new(run, &line, tail, first)?.all()
@@ -253,7 +283,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 
 /// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
 fn open(arguments: &Arguments) -> Result<(Kept, Option<Sealed>)> {
-    let home = Home::of(&arguments.to)?;
+    let home = arguments.retain.renewing().on(Home::of(&arguments.to)?)?;
     let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
     let key = arguments.key.read()?;
     if let Some(folder) = home.folder()

@@ -28,6 +28,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora list /backup --older-than 26h     for monitoring: exits with 3 if a newest backup is older
   remora list /backup --log-older-than 1m  the same for the logs that 'remora binlog' archives
   remora list /backup --textfile /var/lib/prometheus/node-exporter/remora.prom
+  remora list s3://company-backups/db --retained     until when nobody can remove what each one needs
   remora list /backup/db1 --files          what is in the newest generation
   remora list /backup/db1@12 --files '**/*.ibd'
   remora list /backup --json";
@@ -55,9 +56,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", value_parser = metrics::textfile)]
     textfile: Option<PathBuf>,
 
+    /// Also ask the object store until when nobody can remove what a generation needs
+    #[arg(long)]
+    retained: bool,
+
     /// List the files of a generation [default: the newest], or those of a path or pattern: app, 'app/*.ibd',
     /// '**/*.frm'
-    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["older_than", "log_older_than", "textfile"])]
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["older_than", "log_older_than", "textfile", "retained"])]
     files: Option<Chosen>,
 
     #[command(flatten)]
@@ -91,8 +96,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     for named in &found {
         let listing = named.repository.list()?;
         metrics.backups(&named.name, &listing);
+        let retained = arguments.retained.then(|| named.repository.retained()).transpose()?;
         for generation in &listing.generations {
-            show(&named.name, generation, report)?;
+            let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
+            show(&named.name, generation, until_s, report)?;
         }
         for error in &listing.broken {
             report.warn(&format!("{}: {error}", named.name));
@@ -155,17 +162,21 @@ fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String>
     }
 }
 
-fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
+/// `until_s`: until when nobody can remove what it needs, if that was asked for.
+fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, report: &Report) -> Result<()> {
     let number = format!("{name}@{}", generation.number);
     if report.is_json() {
         let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
-        report.message(&json!({
+        let mut line = json!({
             "message_type": "generation", "name": name, "generation": generation.number, "parent": generation.parent,
             "taken": calendar::machine(generation.taken_s), "bytes": generation.len, "blocks": generation.blocks,
             "bytes_stored": generation.stored, "file": generation.file, "file_bytes": generation.file_bytes,
             "note": note, "booted": generation.booted,
-        }))?;
-        return Ok(());
+        });
+        if let Some(until_s) = until_s {
+            line["retained_until"] = json!(until_s.map(calendar::machine));
+        }
+        return Ok(report.message(&line)?);
     }
     let kind = match generation.parent {
         0 => "full".to_owned(),
@@ -173,13 +184,21 @@ fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
     };
     let size = report::size;
     report.data(&format!(
-        "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored{}",
+        "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored{}{}",
         calendar::shown(generation.taken_s),
         size(generation.len),
         size(generation.file_bytes),
         Known::of(generation).shown(),
+        until_s.map_or_else(String::new, shown_until),
     ))?;
     Ok(())
+}
+
+/// The end of a generation's line that says until when nobody can remove what it needs.
+fn shown_until(until_s: Option<i64>) -> String {
+    until_s.map_or("  not retained".to_owned(), |until_s| {
+        format!("  retained until {}", calendar::shown(until_s))
+    })
 }
 
 /// What is known about a server's data since the backup was made.

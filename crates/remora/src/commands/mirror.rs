@@ -13,11 +13,13 @@ use crate::address::Address;
 use crate::exit::{Exit, usage};
 use crate::home::Home;
 use crate::report::{self, Report};
+use crate::retain::RetainArguments;
 use crate::{archived, commands, repository};
 
 const EXAMPLES: &str = "EXAMPLES
   remora mirror /backup /mnt/usb
   remora mirror /backup s3://company-backups/db
+  remora mirror /backup s3://company-backups/db --retain 30d     nobody can remove the copy for 30 days
   remora mirror s3://company-backups/db /srv/backup     back again
   AWS_ENDPOINT_URL=http://store:9000 remora mirror /backup s3://b/db
 
@@ -52,6 +54,9 @@ pub(crate) struct Arguments {
     /// Also compare the contents of what is there already, and not only the lengths
     #[arg(long)]
     compare: bool,
+
+    #[command(flatten)]
+    retain: RetainArguments,
 }
 
 /// The places of all names, and names with an archive of a log that is not copied.
@@ -74,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             Address::Folder(root) => Home::Folder(root.join(name)),
             Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
         };
-        let to = if *is_log { to.log().place() } else { to.place() };
+        let to = arguments.retain.on(if *is_log { to.log() } else { to })?.place();
         let world = World { stop: &stop, progress: report };
         let done = block::mirror(&**from, &*to, arguments.compare, world)
             .with_context(|| format!("{name} is not mirrored; run it again to go on"))?;

@@ -14,6 +14,8 @@ use serde_json::json;
 use crate::exit::{self, Exit};
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
+use crate::repository::Named;
+use crate::retain::RetainArguments;
 use crate::{calendar, commands, repository};
 
 const EXAMPLES: &str = "EXAMPLES
@@ -61,6 +63,9 @@ pub(crate) struct Arguments {
     dry_run: bool,
 
     #[command(flatten)]
+    retain: RetainArguments,
+
+    #[command(flatten)]
     key: KeyArguments,
 }
 
@@ -77,7 +82,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let mut exit = Exit::Done;
-    for named in repository::some(&arguments.repository, arguments.key.read()?.as_ref())? {
+    let key = arguments.key.read()?;
+    for (name, home) in repository::some_names(&arguments.repository)? {
+        let named = Named::open((name, arguments.retain.on(home)?), key.as_ref())?;
         let listing = named.repository.list()?;
         let stamp = |one: &Generation| calendar::stamp(one.number, one.taken_s);
         let stamps: Vec<_> = listing.generations.iter().map(stamp).collect();
@@ -102,11 +109,13 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 }
 
 /// Names files that the place keeps; `of` says of what they are.
-fn tell_retained(name: &str, retained: &[String], of: &str, report: &Report) {
+fn tell_retained(name: &str, (retained, until_s): (&[String], Option<i64>), of: &str, report: &Report) {
     if let Some(first) = retained.first() {
         let files = count(retained.len(), "file");
+        let until = until_s.map(|until_s| format!(", the last of them until {}", calendar::shown(until_s)));
+        let until = until.unwrap_or_default();
         report.warn(&format!(
-            "{name}: retained: {files}{of}, needed by no generation, which the place keeps, such as {first}"
+            "{name}: retained: {files}{of}, needed by no generation, which the place keeps{until}, such as {first}"
         ));
     }
 }
@@ -116,7 +125,8 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         report.message(&json!({
             "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,
             "rewritten": done.rewritten, "bytes_written": done.written, "bytes_freed": done.freed,
-            "files_left": done.left, "files_retained": done.retained, "damaged": done.damaged, "unused": done.unused,
+            "files_left": done.left, "files_retained": done.retained,
+            "retained_until": done.retained_until_s.map(calendar::machine), "damaged": done.damaged, "unused": done.unused,
         }))?;
         return Ok(());
     }
@@ -144,7 +154,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     for file in &done.unused {
         report.warn(&format!("{file} can't be used; it stays until all older generations are forgotten"));
     }
-    tell_retained(name, &done.retained, "", report);
+    tell_retained(name, (&done.retained, done.retained_until_s), "", report);
     if done.left > 0 {
         report.note(&format!(
             "{name}: {} still being read; the next prune removes what is left",

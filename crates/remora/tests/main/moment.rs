@@ -113,6 +113,11 @@ impl Scene {
     pub(crate) fn restored(&self, more: &[&str]) -> (BTreeMap<String, String>, Ended) {
         let ended = self.restore(more);
         assert_eq!(ended.code, 0, "{}", ended.err);
+        (self.found(), ended)
+    }
+
+    /// What a server finds in the restored folder, which is removed.
+    pub(crate) fn found(&self) -> BTreeMap<String, String> {
         let back = self.folder.path().join("back");
         let logs: Vec<PathBuf> = fs::read_dir(&back).unwrap().map(|entry| entry.unwrap().path()).collect();
         let left = logs.iter().find(|path| {
@@ -129,7 +134,7 @@ impl Scene {
         let found = sums(&mut session(&server));
         drop(server);
         fs::remove_dir_all(back).unwrap();
-        (found, ended)
+        found
     }
 }
 

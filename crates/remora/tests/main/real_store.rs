@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use jiff::Timestamp;
 use tempfile::TempDir;
 
 use crate::mirror::restores;
@@ -70,6 +71,26 @@ impl Scene {
         self.run_store();
     }
 
+    /// Gives the bucket object lock, by a command of the store's own shell.
+    fn enable_lock(&self) {
+        let place = |at: usize| format!("127.0.0.1:{}.{}", self.ports[at], self.ports[at + 1]);
+        let mut shell = Command::new(Scene::program());
+        shell.args(["shell", &format!("-master={}", place(2)), &format!("-filer={}", place(6))]);
+        let mut shell =
+            shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        shell.stdin.take().unwrap().write_all(b"s3.bucket.lock -name bucket -enable\n").unwrap();
+        assert!(shell.wait().unwrap().success());
+    }
+
+    /// Until when all that each generation needs is retained.
+    fn retained(&self, repository: &str) -> Vec<Option<i64>> {
+        let listed = self.run(&format!("list {repository} --retained --json")).exits(0).out;
+        let all = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let until =
+            all.map(|line| line["retained_until"].as_str().map(|it| it.parse::<Timestamp>().unwrap()));
+        until.map(|until| until.map(Timestamp::as_second)).collect()
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -130,6 +151,30 @@ fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
         scene.run(&format!("mirror {other} {back}")).exits(0);
         scene.restores(&back, key);
     }
+}
+
+#[test]
+fn what_a_generation_needs_is_retained_and_never_for_less() {
+    let Some(scene) = Scene::start("what_a_generation_needs_is_retained_and_never_for_less") else { return };
+    let backup = |more: &str| scene.run(&format!("backup file:disk --to s3://bucket/repo{more}"));
+    write_disk(&scene.path("disk"), 7, 20);
+    backup(" --retain 1h").exits(1).says(&["no object lock", "--retain"]);
+    scene.run("list s3://bucket/repo").exits(0).says(&["no backup"]);
+    scene.enable_lock();
+    let began = Timestamp::now().as_second();
+    backup(" --retain 1h").exits(0);
+    write_disk(&scene.path("disk"), 7, 21);
+    backup(" --retain 2h").exits(0);
+    let two = scene.retained("s3://bucket/repo");
+    assert!(two.iter().all(|until| *until >= Some(began + 7200)), "{two:?}");
+    backup(" --retain 1h").exits(0);
+    let three = scene.retained("s3://bucket/repo");
+    assert_eq!((&three[..2], three[2] < two[0]), (&two[..], true), "{three:?}");
+    backup("").exits(0);
+    assert_eq!(scene.retained("s3://bucket/repo")[3], None);
+    let pruned = scene.run("prune s3://bucket/repo --keep-last 1 --retain 1h").exits(0);
+    pruned.says(&["retained: ", "the last of them until "]);
+    scene.restores("s3://bucket/repo", "");
 }
 
 #[test]

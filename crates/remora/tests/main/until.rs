@@ -1,6 +1,7 @@
 //! `remora restore --until`: any moment comes back out of a generation and the archived log.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use sandbox::Product;
@@ -190,7 +191,7 @@ fn some_tables_of_a_moment_are_dumped() {
 }
 
 #[test]
-fn some_tables_of_a_volume_too() {
+fn a_volume_too() {
     if !is_possible() {
         return;
     }
@@ -206,7 +207,18 @@ fn some_tables_of_a_volume_too() {
     scene.run(&["backup", "file:volume", "--name", "db", "--to", "repo"]).exits(0);
     let until = ["--until", &moment.position];
     let whole = ["restore", "repo/db@1", "--to", "back"];
-    scene.run(&[&whole[..], &until].concat()).exits(1).says(&["is a volume", "--tables"]);
+    scene.run(&[&whole[..], &until].concat()).exits(0).says(&["2 transactions to", "next would be"]);
+    let (own, back) = (scene.server.data().join("app/t.ibd"), scene.folder.path().join("back/app/t.ibd"));
+    assert_eq!(fs::metadata(own).unwrap().uid(), fs::metadata(back).unwrap().uid());
+    assert_eq!(scene.found(), moment.sums);
+    let file = scene.folder.path().join("repo/db/000001.blk");
+    let sound = fs::read(&file).unwrap();
+    let mut damaged = sound.clone();
+    damaged[sound.len() / 2] ^= 1;
+    fs::write(&file, damaged).unwrap();
+    scene.run(&[&whole[..], &until].concat()).exits(4).says(&["000001.blk at byte", "nothing is restored"]);
+    assert!(!scene.folder.path().join("back").exists());
+    fs::write(&file, sound).unwrap();
     let tables = ["restore", "repo/db@1", "--tables", "*", "--to", "dump"];
     let done = scene.run(&[&tables[..], &until].concat()).exits(0);
     done.says(&["2 transactions to", "next would be", "4 rows"]);

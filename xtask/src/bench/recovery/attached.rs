@@ -13,7 +13,7 @@ use super::{Bench, query, shown};
 use crate::bench::measure::{as_f64, middle, processor_s};
 use crate::{places, run};
 
-/// How often each way is measured.
+/// How often each way is measured, if nobody says it.
 const ROUNDS: usize = 3;
 /// How long a reader may take to connect, or to catch up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -45,17 +45,20 @@ const DURABLE: Load = Load {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Nobody,
+    /// Another time: how much rounds differ by themselves.
+    NobodyAgain,
     Remora,
     /// `mariadb-binlog`: what the server's sender costs with a reader that only writes.
     Copier,
 }
 
 impl Reader {
-    const ALL: [Reader; 3] = [Reader::Nobody, Reader::Remora, Reader::Copier];
+    const ALL: [Reader; 4] = [Reader::Nobody, Reader::NobodyAgain, Reader::Remora, Reader::Copier];
 
     fn name(self) -> &'static str {
         match self {
             Reader::Nobody => "nobody",
+            Reader::NobodyAgain => "nobody, another time",
             Reader::Remora => "remora binlog",
             Reader::Copier => "mariadb-binlog --raw --stop-never",
         }
@@ -185,7 +188,7 @@ impl Bench {
     fn read_by(&self, reader: Reader, load: &Load) -> Result<Run> {
         self.clear()?;
         let child = match reader {
-            Reader::Nobody => return self.timed(load, None),
+            Reader::Nobody | Reader::NobodyAgain => return self.timed(load, None),
             Reader::Remora => self.archiver(&[]).spawn()?,
             Reader::Copier => self.copier()?.spawn().context("mariadb-binlog")?,
         };
@@ -203,16 +206,26 @@ impl Bench {
         Ok(command)
     }
 
+    /// The quick and the durable one. A number of transactions is that of the quick one, and a fifth of it is
+    /// that of the other.
+    fn loads(&self) -> [Load; 2] {
+        let of = |load: Load, number: Option<u32>| Load {
+            transactions: number.unwrap_or(load.transactions),
+            ..load
+        };
+        [of(QUICK, self.transactions), of(DURABLE, self.transactions.map(|number| number / 5))]
+    }
+
     /// The rate with somebody who reads, and without.
     pub(super) fn archive(&self) -> Result<()> {
-        for load in [QUICK, DURABLE] {
+        for load in self.loads() {
             self.query(load.settings)?;
             println!(
                 "\n{}, {} connections, {} transactions:\n",
                 load.what, load.connections, load.transactions
             );
-            let mut rounds: [Vec<Run>; 3] = Default::default();
-            for _ in 0..ROUNDS {
+            let mut rounds: [Vec<Run>; 4] = Default::default();
+            for _ in 0..self.rounds.unwrap_or(ROUNDS) {
                 for (reader, runs) in Reader::ALL.into_iter().zip(&mut rounds) {
                     runs.push(self.read_by(reader, &load)?);
                 }
@@ -247,11 +260,11 @@ impl Bench {
     pub(super) fn ack(&self) -> Result<()> {
         self.open_to_readers()?;
         let replica = self.replica()?;
-        for load in [QUICK, DURABLE] {
+        for load in self.loads() {
             self.query(load.settings)?;
             println!("\n{}, {} connections:\n", load.what, load.connections);
             let mut rounds: [Vec<f64>; 4] = Default::default();
-            for _ in 0..ROUNDS {
+            for _ in 0..self.rounds.unwrap_or(ROUNDS) {
                 for (waited, rates) in Waited::ALL.into_iter().zip(&mut rounds) {
                     rates.push(self.waits_for(waited, &load, &replica)?);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use block::{READER, Store};
+use block::{Freed, READER, Store};
 use disk::Share;
 
 use super::chain::Pieces;
@@ -32,7 +32,9 @@ pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Optio
     let Some(first) = first.filter(|_| !is_tried && from > 0) else { return Ok(Some(done)) };
     let store = pieces.into_store();
     put_note(&*store, FIRST, &[i64::try_from(first).unwrap_or(i64::MAX)])?;
-    for name in remove(&*store, first)? {
+    let (retained, until_s) = remove(&*store, first)?;
+    done.retained_until_s = until_s;
+    for name in retained {
         done.bytes -= piece::numbers(&name).and_then(|numbers| bytes.remove(&numbers)).unwrap_or(0);
         done.retained.push(store.shown(&name));
     }
@@ -40,15 +42,16 @@ pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Optio
 }
 
 /// Removes what is before a piece. What is being read stays, and the next prune removes it. Returns the names
-/// of what the store keeps.
-fn remove(store: &dyn Store, first: u64) -> io::Result<Vec<String>> {
-    let mut retained = Vec::new();
+/// of what the store keeps, and until when nobody can remove the last of it, if that is known.
+fn remove(store: &dyn Store, first: u64) -> io::Result<(Vec<String>, Option<i64>)> {
+    let mut retained = (Vec::new(), None);
     let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(retained) };
     let (_, stale) = chosen(&store.list()?, first);
     let is_older = |name: &String| piece::numbers(name).is_some_and(|(_, last)| last < first);
     for name in stale.into_iter().filter(is_older) {
-        if !store.free(&name)? {
-            retained.push(name);
+        if let Freed::Kept { until_s } = store.free(&name)? {
+            retained = (retained.0, retained.1.max(until_s));
+            retained.0.push(name);
         }
     }
     Ok(retained)

@@ -6,7 +6,7 @@ use std::mem::take;
 use block::{Store, WRITER};
 use disk::{Guard, Share};
 
-use super::{CAUGHT_UP, Entry, caught_up, chosen, first, put_note};
+use super::{CAUGHT_UP, Entry, FIRST, caught_up, chosen, first, put_note};
 use crate::archive::arrival::{self, Arrival};
 use crate::archive::line::{About, Why};
 use crate::archive::piece::{self, Chunk, Front, Mark, Piece, Sum};
@@ -190,6 +190,19 @@ impl Keeper {
     pub fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
         let newest = i64::try_from(self.next - 1).unwrap_or(i64::MAX);
         put_note(&*self.store, CAUGHT_UP, &[now_s, newest])
+    }
+
+    /// Keeps from being removed what came before what is written, however old it is, for as long as that will
+    /// be kept: a piece is of no use without those before it in its file, and an archive with a hole is not
+    /// complete. Others follow, so this must be done again from time to time.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn retain(&self) -> io::Result<()> {
+        let names = self.store.list()?;
+        let (kept, _) = chosen(&names, first(&*self.store).unwrap_or(1));
+        names.iter().filter(|name| *name == FIRST).try_for_each(|name| self.store.retain(name))?;
+        kept.iter().try_for_each(|(first, last)| self.store.retain(&piece::name(*first, *last)))
     }
 
     /// Begins the next line, and returns its number.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{Arguments, Way, tell};
 use crate::exit::Exit;
 use crate::hold;
+use crate::home::Home;
 use crate::host::{Call, Machine};
 use crate::report::{self, Report};
 use crate::volume::hot::{Before, HotCopy, HotFeed};
@@ -116,7 +117,9 @@ impl Run<'_> {
 
     /// Reads the source, or a snapshot of it that is created, and then removed or kept.
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Made, Error> {
-        let mut repository = repository::named(&self.arguments.to, self.name, self.key)?;
+        let unfit = |error: anyhow::Error| Error::Unfit(error.to_string());
+        let home = Home::new(&self.arguments.to, self.name).and_then(|home| self.arguments.retain.on(home));
+        let mut repository = repository::named(&self.arguments.to, home.map_err(unfit)?, self.key)?;
         if self.is_copied(machine)? {
             return self.copy(&mut repository, machine);
         }

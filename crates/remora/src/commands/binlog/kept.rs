@@ -52,6 +52,14 @@ impl Kept {
         }
     }
 
+    /// Keeps from being removed what is needed by what is written.
+    pub(super) fn retain(&self) -> io::Result<()> {
+        match self {
+            Kept::Files(_) => Ok(()),
+            Kept::Pieces(keeper) => keeper.borrow().retain(),
+        }
+    }
+
     /// Finds out again how far it is, after an error.
     pub(super) fn look(&self) -> Result<()> {
         match self {

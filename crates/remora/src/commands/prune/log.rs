@@ -8,6 +8,7 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::archived::{self, Archive};
+use crate::calendar;
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::shown;
@@ -54,7 +55,7 @@ pub(super) fn forget<'a>(
     if report.is_json() {
         report.message(&json!({
             "message_type": "log", "name": name, "dry_run": dry_run, "files": done.files, "bytes_freed": done.bytes,
-            "files_retained": done.retained,
+            "files_retained": done.retained, "retained_until": done.retained_until_s.map(calendar::machine),
         }))?;
         return Ok(());
     }
@@ -66,6 +67,7 @@ pub(super) fn forget<'a>(
             report::size(done.bytes)
         ));
     }
-    super::tell_retained(name, &done.retained, " of the archived log", report);
+    let retained = (&*done.retained, done.retained_until_s);
+    super::tell_retained(name, retained, " of the archived log", report);
     Ok(())
 }

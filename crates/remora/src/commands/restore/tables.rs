@@ -82,7 +82,7 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
         return Err(usage(format!("{} exists already; --tables needs a new folder", target.display())));
     }
     let stop = commands::stop_flag(report)?;
-    let find = |goal| Past::find((&named, generation, true), goal, arguments.until.line, report);
+    let find = |goal| Past::find((&named, generation), goal, arguments.until.line, report);
     let past = goal.map(find).transpose()?;
     if let (Some(past), true) = (&past, arguments.until.plan) {
         return until::plan(&named, past, report);

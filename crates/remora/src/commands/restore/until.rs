@@ -16,7 +16,7 @@ use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use crate::boot::need::Needs;
-use crate::boot::{self, Wanted};
+use crate::boot::{self, Files, Wanted};
 use crate::exit::{Exit, usage};
 use crate::history::Range;
 use crate::past::{Goal, Past, Reached, Way, single};
@@ -100,7 +100,7 @@ pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) ->
         return Err(usage(format!("{} exists already; a new folder is needed", target.display())));
     }
     let stop = commands::stop_flag(report)?;
-    let past = Past::find((&named, wanted, false), goal, own.line, report)?;
+    let past = Past::find((&named, wanted), goal, own.line, report)?;
     if own.plan {
         return plan(&named, &past, report);
     }
@@ -136,13 +136,18 @@ fn whole(
     let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: Some(work) };
     let work = wanted.work_folder()?;
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
-    let world = World { stop, progress: report };
-    let (_, files) = boot::files(named, work.path(), Request::new(Some(past.generation), jobs), world)?;
-    let data = boot::data(&files, wanted)?;
+    let tree = work.path().join(boot::TREE);
+    let request = Request::new(Some(past.generation), jobs);
+    if named.is_tree(request)? {
+        boot::files(named, work.path(), request, World { stop, progress: report })?;
+    } else {
+        boot::out_of_volume(named, past.generation, (work.path(), jobs), stop, report)?;
+    }
+    let data = boot::data(&Files::Folder(tree.clone()), wanted)?;
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
     let replayed = past.replay((&data, work.path()), (&Selection::default(), wanted), stop, report)?;
-    finish(&work.path().join("tree"), &data, target)?;
+    finish(&tree, &data, target)?;
     Ok(replayed)
 }
 

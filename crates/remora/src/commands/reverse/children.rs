@@ -122,7 +122,7 @@ impl<'a> Children<'a> {
         let Some((first, last)) = span.ends else { return Ok(None) };
         let file = files.get(first.file).map(|path| names::file(path)).unwrap_or_default();
         let goal = Goal::Position(file, first.at);
-        let past = Past::find_in((&named, generation, true), &goal, log, report)?;
+        let past = Past::find_in((&named, generation), &goal, log, report)?;
         let generation = Some(past.generation);
         let needs = Needs::of(&named.repository, generation)?;
         let given = needs.options(&[])?;
