@@ -201,8 +201,8 @@ pub fn has_gone_back(was: &[u8], now: &[u8], page_bytes: usize, since: u64) -> b
     })
 }
 
-/// Whether a page in a part of a file may have changed after the LSN `since`: by its own LSN, or because it is
-/// zeros, as a page is that was freed.
+/// Whether a page in a part of a file may have changed after the LSN `since`: by its own LSN, or because it
+/// is zeros, as a page is that was freed.
 #[must_use]
 pub fn may_be_newer(bytes: &[u8], page_bytes: usize, since: u64) -> bool {
     bytes.chunks_exact(page_bytes).any(|page| is_zeros(page) || u64_at(page, LSN) > since)

@@ -31,6 +31,11 @@ const CHECKPOINT_HEAD: [u8; 3] = [0xFA, 0, 0];
 const CURRENT: u32 = 0x5068_7973;
 const EARLIER: [u32; 5] = [0, 1, 103, 104, 0x5048_5953];
 
+/// Records about the file of a tablespace.
+const FILE_CREATE: u8 = 0x80;
+const FILE_DELETE: u8 = 0x90;
+const FILE_RENAME: u8 = 0xA0;
+
 /// A greater first byte begins no length of a record.
 const LENGTH_MAX: u8 = 0xDF;
 /// Bytes after the records of a mini-transaction: the round, and a checksum.
@@ -196,9 +201,9 @@ impl Chain {
         Chain { log, lsn: log.checkpoint, rest: Vec::new(), spaces: Spaces::default() }
     }
 
-    /// Begins at an earlier LSN, at which a mini-transaction must begin, and notes which pages the log changes
-    /// from there on. None if the log was begun later. Whether the server has written over that place since
-    /// the log itself does not tell in each case: see [`Log::capacity`].
+    /// Begins at an earlier LSN, at which a mini-transaction must begin, and notes which pages the log
+    /// changes from there on. None if the log was begun later. Whether the server has written over that place
+    /// since, the log itself does not always tell: see [`Log::capacity`].
     #[must_use]
     pub fn since(log: Log, lsn: u64) -> Option<Chain> {
         let spaces = Spaces::with_pages();

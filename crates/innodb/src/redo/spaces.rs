@@ -4,16 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Touched, number, record_bytes};
+use super::{FILE_CREATE, FILE_DELETE, FILE_RENAME, Touched, number, record_bytes};
 
 /// The bit of a record's first byte that says that it is about the same page as the one before; without one
 /// before it, that it is about a file.
 const SAME_PAGE: u8 = 0x80;
 /// The bits of a record that say what happens, and what they say of a file and of a page.
 const KIND: u8 = 0xF0;
-pub(super) const FILE_CREATE: u8 = 0x80;
-pub(super) const FILE_DELETE: u8 = 0x90;
-pub(super) const FILE_RENAME: u8 = 0xA0;
 const FILE_MODIFY: u8 = 0xB0;
 const INIT_PAGE: u8 = 0x10;
 /// Those with the name of a file.

@@ -4,8 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::number;
-use super::spaces::{FILE_CREATE, FILE_DELETE, FILE_RENAME};
+use super::{FILE_CREATE, FILE_DELETE, FILE_RENAME, number};
 
 /// The words of a run of pages, each of which has a bit.
 const WORDS: usize = 64;

@@ -299,8 +299,8 @@ fn a_copy_has_what_was_committed_at_its_position() {
             // What is read while the server works takes longer than anything that is done to definitions.
             under_load(scene, |_| {
                 let name = format!("@{number} (");
-                // Every other one reads only what the log has changed. They become so slow that the log may not
-                // go back to the third one.
+                // Every other one reads only what the log has changed. They become so slow that the log may
+                // not go back to the third one.
                 let track = if number % 2 == 0 { "--track" } else { "--no-prove" };
                 let known = if number == 2 { since::KNOWN } else { "" };
                 scene.backup(&["--rate", "30M", track]).exits(0).says(&[

@@ -42,7 +42,8 @@ impl Scene {
     }
 }
 
-/// Waits until recovery need not read what was before. Not every server makes a checkpoint when it is told to.
+/// Waits until recovery need not read what was before. Not every server makes a checkpoint when it is told
+/// to.
 fn pass_checkpoint(session: &mut ::server::Session) {
     // Purging changes rows, too.
     let history = "SELECT variable_value FROM information_schema.global_status \
