@@ -137,14 +137,17 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         self.ground.session.execute(&format!("FLUSH TABLES {name} FOR EXPORT"))?;
         let (disk, request) = (self.ground.disk, self.request);
         let count = format!("SELECT COUNT(*) FROM {name}");
-        let (checked, counted, proven) = std::thread::scope(|scope| {
+        let (checked, unlocked, counted, proven) = std::thread::scope(|scope| {
             let what = (&*filled.shapes, &filled.written, &*filled.held);
             let proof = scope.spawn(move || proof::imported(disk, twin, what, request));
             // The server takes one processor for each.
             let counted = scope.spawn(|| (request.connect)().and_then(|mut session| session.value(&count)));
-            (self.checked(filled), joined(counted), joined(proof))
+            let (checked, proven) = (self.checked(filled), joined(proof));
+            // If the table is not in order, whoever counts waits until it is let go.
+            let unlocked = self.ground.session.execute("UNLOCK TABLES");
+            (checked, unlocked, joined(counted), proven)
         });
-        self.ground.session.execute("UNLOCK TABLES")?;
+        unlocked?;
         checked.and(proven)?;
         let rows = match counted {
             Ok(rows) => rows,
