@@ -29,7 +29,7 @@ const FOR_ALL: [(&str, &str); 7] = [
     ("/usr/lib/python3/dist-packages/pymysql/__init__.py", "python3-pymysql"),
     ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),
     ("php", "php-cli"),
-    ("/usr/share/doc/php-mysql", "php-mysql"),
+    ("/usr/share/doc/php-mysql/copyright", "php-mysql"),
 ];
 
 /// The version of Kafka.
