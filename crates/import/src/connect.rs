@@ -13,6 +13,10 @@ const NOT_OURS: [&str; 2] = ["NO_BACKSLASH_ESCAPES", "EMPTY_STRING_IS_NULL"];
 /// Prepares the session that creates tables, keeps the ledger and renames tables.
 pub(crate) fn prepare(session: &mut Session) -> Result<(), Error> {
     session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
+    if session.about.flavour == Flavour::MariaDb {
+        // A member of a cluster then has what an import through another one has done before.
+        session.execute("SET SESSION wsrep_sync_wait = 1")?;
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::support::{Ended, connect, on_products, products, remora, tell, until}
 #[test]
 fn what_can_not_be_copied_rightly_is_refused() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
-    scene.backup(&["--way", "copy", "--track"]).exits(2).says(&["--track"]);
+    scene.backup(&["--way", "copy", "--lock", "true"]).exits(2).says(&["--lock"]);
     scene.backup(&["--way", "copy"]).exits(0);
     if products().contains(&Product::MySql56) {
         tell(Product::MySql56);
