@@ -268,7 +268,10 @@ pub(crate) fn received_whatever_is_killed(to: &mut Sandbox, broker: &mut impl Se
     to.kill().unwrap();
     to.restart().unwrap();
     let before = count(to, "shop.jobs");
-    until("it goes on", || count(to, "shop.jobs") >= MESSAGES.min(before + 60));
+    until("it goes on", || {
+        running.must_run();
+        count(to, "shop.jobs") >= MESSAGES.min(before + 60)
+    });
     broker.kill();
     until("all are here", || count(to, "shop.jobs") >= MESSAGES);
     running.must_run();
