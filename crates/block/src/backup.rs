@@ -21,7 +21,7 @@ use crate::backup::track::Plan;
 use crate::chain::{Chain, Chunk};
 use crate::feed::{Blocks, Feed, Seen};
 use crate::fetch::Fetcher;
-use crate::format::{CHUNK_BLOCKS, Hash, Header, Record, ZERO, chunks_of};
+use crate::format::{CHUNK_BLOCKS, Hash, Header, Record, chunks_of};
 use crate::known::{Damage, Newest};
 use crate::repository::Repository;
 use crate::scan::Pace;
@@ -459,13 +459,12 @@ impl Pipeline<'_> {
     fn look_at(&self, number: u64, what: What, changer: &mut Changer<'_>) -> Result<Done, Error> {
         let (prior, salvaged, seen, buffer, claimed) = match what {
             What::Same(content) => {
-                let found = Found { content, hashes: Vec::new(), changes: None, reused: false, healed: 0 };
-                return Ok(Done { number, found, buffer: None });
+                return Ok(Done { number, found: Found::unread(content), buffer: None });
             }
             What::Read { prior, salvaged, seen, buffer, claimed } => (prior, salvaged, seen, buffer, claimed),
         };
         let found = match &buffer {
-            None => hole(prior.as_ref()),
+            None => Found::hole(prior.as_ref()),
             Some(buffer) => changer.changes((number, buffer), &seen, prior.as_ref(), salvaged)?,
         };
         if let (Some(claimed), Some((changes, _))) = (claimed, &found.changes) {
@@ -495,10 +494,4 @@ impl Pipeline<'_> {
         let doubted = self.doubted.into_inner().unwrap_or_else(PoisonError::into_inner);
         (met, doubted.into_iter().collect())
     }
-}
-
-fn hole(prior: Option<&Chunk>) -> Found {
-    let was_zeros = prior.is_none_or(|prior| prior.content == ZERO && prior.unknown.is_none());
-    let changes = (!was_zeros).then(|| (Vec::new(), Vec::new()));
-    Found { content: ZERO, hashes: Vec::new(), changes, reused: false, healed: 0 }
 }

@@ -112,7 +112,7 @@ impl Follow {
     /// [`Error::Io`], and [`Error::File`] for a log that is not of MariaDB 10.8 or later, or is encrypted
     /// or damaged.
     pub fn begin(disk: Arc<dyn Disk>, log: PathBuf, spool: Box<dyn Write + Send>) -> Result<Follow, Error> {
-        Follow::open(disk, log, spool, Chain::new)
+        Follow::open(disk, log, spool, |log| Some(Chain::new(log)))
     }
 
     /// Opens the log of a running server to read it from an earlier LSN on, at which a mini-transaction must
@@ -121,21 +121,14 @@ impl Follow {
     /// # Errors
     /// As for [`Follow::begin`]; [`Error::Log`] if the log does not go back so far.
     pub fn since(disk: Arc<dyn Disk>, log: PathBuf, lsn: u64) -> Result<Follow, Error> {
-        let mut reaches = true;
-        let chain = |log: Log| {
-            let chain = Chain::since(log, lsn);
-            reaches = chain.is_some();
-            chain.unwrap_or_else(|| Chain::new(log))
-        };
-        let follow = Follow::open(disk, log, Box::new(std::io::sink()), chain)?;
-        if reaches { Ok(follow) } else { Err(follow.lost("it was begun later".to_owned())) }
+        Follow::open(disk, log, Box::new(std::io::sink()), |log| Chain::since(log, lsn))
     }
 
     fn open(
         disk: Arc<dyn Disk>,
         path: PathBuf,
         spool: Box<dyn Write + Send>,
-        chain: impl FnOnce(Log) -> Chain,
+        chain: impl FnOnce(Log) -> Option<Chain>,
     ) -> Result<Follow, Error> {
         let file = open(disk.as_ref(), &path)?;
         let opened = file.stat().map_err(io(&path))?;
@@ -145,13 +138,16 @@ impl Follow {
         // If the server writes a checkpoint just now, it is read in part and does not count. Then it is the
         // one before, which the server has not yet begun to write over, or `step` refuses.
         let log = Log::parse(&head, opened.len).map_err(|error| Error::from(error).of(&path))?;
+        let Some(chain) = chain(log) else {
+            return Err(Error::Log { path, what: "it was begun later".to_owned() });
+        };
         Ok(Follow {
             disk,
             path,
             file,
             opened,
             log,
-            chain: chain(log),
+            chain,
             spool,
             bytes: 0,
             read: Vec::new(),
@@ -332,4 +328,32 @@ impl Follow {
 fn open(disk: &dyn Disk, path: &std::path::Path) -> Result<Box<dyn Source>, Error> {
     // The server may write it around the page cache.
     disk.open_direct(path).map_err(io(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recommended_log_size_is_enough() {
+        for bytes in [0, 1 << 10, 3 << 20, 33 << 20, 5 << 30, 1 << 40] {
+            let spooled = Spooled {
+                head: vec![0; START],
+                bytes,
+                checkpoint: 0,
+                end: bytes,
+                spaces: Spaces::default(),
+                mark: String::new(),
+            };
+            let capacity = spooled.log_size() - START as u64;
+            // With pages of any size, the server accepts that its checkpoint is so far behind.
+            for page in [4 << 10, 16 << 10, 64 << 10] {
+                let behind = (capacity - capacity / 10 - 48 * page) * 9 / 10;
+                assert!(behind > bytes, "{bytes}: {behind}");
+            }
+            // It is a length that innodb_log_file_size can have, and not much more.
+            assert_eq!(spooled.log_size() % 4096, 0);
+            assert!((4 << 20..bytes / 2 * 3 + (8 << 20)).contains(&spooled.log_size()));
+        }
+    }
 }

@@ -46,6 +46,19 @@ pub(super) struct Found {
     pub(super) healed: u64,
 }
 
+impl Found {
+    /// It is as it was.
+    pub(super) fn unread(content: Hash) -> Found {
+        Found { content, hashes: Vec::new(), changes: None, reused: false, healed: 0 }
+    }
+
+    /// It is zeros.
+    pub(super) fn hole(prior: Option<&Chunk>) -> Found {
+        let was_zeros = prior.is_none_or(|prior| prior.content == ZERO && prior.unknown.is_none());
+        Found { changes: (!was_zeros).then(|| (Vec::new(), Vec::new())), ..Found::unread(ZERO) }
+    }
+}
+
 /// A group that can't be unpacked, and why.
 type BadBase = (Group, Error);
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
 
 use disk::RealDisk;
-use innodb::redo::{Chain, Log, START, Spaces};
+use innodb::redo::{Chain, Log, START};
 use physical::follow::{Follow, Spooled};
 use physical::{Error, Position};
 use sandbox::{Places, Product, Sandbox, Settings};
@@ -479,28 +479,5 @@ fn small_log_size_boots() {
             assert_eq!(contents(&mut session), expected, "{product}");
             sound(&mut session, "t");
         }
-    }
-}
-
-#[test]
-fn the_recommended_log_size_is_enough() {
-    for bytes in [0, 1 << 10, 3 << 20, 33 << 20, 5 << 30, 1 << 40] {
-        let spooled = Spooled {
-            head: vec![0; START],
-            bytes,
-            checkpoint: 0,
-            end: bytes,
-            spaces: Spaces::default(),
-            mark: String::new(),
-        };
-        let capacity = spooled.log_size() - START as u64;
-        // With pages of any size, the server accepts that its checkpoint is so far behind.
-        for page in [4 << 10, 16 << 10, 64 << 10] {
-            let behind = (capacity - capacity / 10 - 48 * page) * 9 / 10;
-            assert!(behind > bytes, "{bytes}: {behind}");
-        }
-        // It is a length that innodb_log_file_size can have, and not much more.
-        assert_eq!(spooled.log_size() % 4096, 0);
-        assert!((4 << 20..bytes / 2 * 3 + (8 << 20)).contains(&spooled.log_size()));
     }
 }

@@ -1,7 +1,10 @@
 //! The rows of one segment.
 
+mod entry;
+
 use std::sync::Arc;
 
+use self::entry::{Entry, lower_bound, position};
 use super::beside::Beside;
 use super::{Arrival, Doing, Location, Standing};
 use crate::Error;
@@ -9,13 +12,6 @@ use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing, Since};
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
-
-/// The upper three bits of `Entry::len` are the row's state.
-const GONE: u32 = 1 << 31;
-const OWNED: u32 = 1 << 30;
-const KEPT: u32 = 1 << 29;
-const LATER: u32 = GONE | OWNED;
-const STATE: u32 = GONE | OWNED | KEPT;
 
 /// Rows inserted within this many milliseconds share one time.
 const SAME_TIME_MS: u64 = 1000;
@@ -31,31 +27,6 @@ const ALLOWED: u64 = 1024;
 
 /// The most bytes around a row in a rewritten segment: record, index.
 const ROW_OVERHEAD: u64 = 24;
-
-/// A row: 12 bytes.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// Its id minus the segment's first.
-    delta: u32,
-    offset: u32,
-    len: u32,
-}
-
-impl Entry {
-    fn doing(self) -> Doing {
-        match self.len & STATE {
-            0 => Doing::Waiting,
-            OWNED => Doing::Owned,
-            LATER => Doing::Later,
-            KEPT => Doing::Kept,
-            _ => Doing::Gone,
-        }
-    }
-
-    fn bytes(self) -> u64 {
-        u64::from(self.len & !STATE)
-    }
-}
 
 #[derive(Debug)]
 enum List {
@@ -283,7 +254,7 @@ impl Segment {
                 return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
             }
             if self.kept > 0 {
-                entries.iter_mut().for_each(|entry| entry.len |= KEPT);
+                entries.iter_mut().for_each(|entry| entry.set(Doing::Kept));
             }
             (self.times, self.beside) = (listing.times, beside);
             self.list = List::Loaded(entries);
@@ -292,19 +263,13 @@ impl Segment {
         Ok(due)
     }
 
-    fn position(entries: &[Entry], base: u64, id: RowId) -> Option<usize> {
-        let delta = u32::try_from(id.0.checked_sub(base)?).ok()?;
-        let at = lower_bound(entries, delta);
-        entries.get(at).filter(|entry| entry.delta == delta).map(|_| at)
-    }
-
     pub(crate) fn doing(&mut self, id: RowId) -> Result<Doing, Error> {
         if id.0 >= self.end {
             return Ok(Doing::Gone);
         }
         let base = self.base;
         let entries = self.entries()?;
-        Ok(Self::position(entries, base, id).map_or(Doing::Gone, |at| entries[at].doing()))
+        Ok(position(entries, base, id).map_or(Doing::Gone, |at| entries[at].doing()))
     }
 
     pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<Location>, Error> {
@@ -313,7 +278,7 @@ impl Segment {
         }
         let (base, file) = (self.base, self.file.clone());
         let entries = self.entries()?;
-        let at = Self::position(entries, base, id).filter(|at| entries[*at].doing() != Doing::Gone);
+        let at = position(entries, base, id).filter(|at| entries[*at].doing() != Doing::Gone);
         Ok(at.map(|at| Location {
             opened: None,
             file,
@@ -339,20 +304,13 @@ impl Segment {
         }
         let base = self.base;
         let entries = self.entries()?;
-        let Some(at) = Self::position(entries, base, id) else { return Ok(None) };
+        let Some(at) = position(entries, base, id) else { return Ok(None) };
         let entry = &mut entries[at];
         let from = entry.doing();
         if from == Doing::Gone || !may(from) {
             return Ok(None);
         }
-        let bits = match to {
-            Doing::Waiting => 0,
-            Doing::Owned => OWNED,
-            Doing::Later => LATER,
-            Doing::Kept => KEPT,
-            Doing::Gone => GONE,
-        };
-        entry.len = entry.len & !STATE | bits;
+        entry.set(to);
         let bytes = entry.bytes();
         self.owned += u64::from(to == Doing::Owned);
         self.owned -= u64::from(from == Doing::Owned);
@@ -402,7 +360,7 @@ impl Segment {
     /// Where a row that is not gone stands.
     pub(crate) fn standing(&mut self, id: RowId) -> Result<Standing, Error> {
         let base = self.base;
-        let at = Self::position(self.entries()?, base, id);
+        let at = position(self.entries()?, base, id);
         Ok(self.beside.standing(id, at.unwrap_or(usize::MAX)))
     }
 
@@ -480,16 +438,6 @@ impl Segment {
         };
         self.time_ms(RowId(first))
     }
-}
-
-/// The position of the first entry with this delta or a greater one.
-fn lower_bound(entries: &[Entry], delta: u32) -> usize {
-    // As long as no row was forgotten the ids are consecutive, and the position is known without a search.
-    let skip = entries.first().map_or(0, |first| delta.saturating_sub(first.delta) as usize);
-    if entries.get(skip).is_some_and(|entry| entry.delta == delta) {
-        return skip;
-    }
-    entries.partition_point(|entry| entry.delta < delta)
 }
 
 /// The rows of an index whose ids are in the runs, and what it has beside them.

@@ -39,7 +39,6 @@ use progress::Progress;
 use serde_json::{Value, json};
 
 use self::aside::Aside;
-use self::doubt::Doubt;
 use self::early::Early;
 use self::file::{Names, When};
 use self::log::{LogReader, Stopped};
@@ -59,9 +58,6 @@ const NOTE_ROOM: usize = 16 << 10;
 const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";
 /// How long pages wait for the log before they look again.
 const WAIT_FOR_LOG: Duration = Duration::from_millis(20);
-
-/// Whether a block has changed since some moment.
-pub(crate) type Moves = Box<dyn Fn(&[u8]) -> bool + Sync>;
 
 /// A server that can be copied in this way.
 pub(crate) struct HotCopy<'a> {
@@ -200,22 +196,6 @@ impl HotFeed<'_> {
     /// The note for the beginning, with room for what is known at the end.
     pub(crate) fn room_for_note() -> String {
         format!("{:NOTE_ROOM$}", "{}")
-    }
-
-    /// Whether a block can't be right, by what it was and what it is; none if nothing tells.
-    pub(crate) fn doubt(&self) -> Option<Doubt> {
-        let (since, page_bytes, doubted) = (self.since?, self.page_bytes(), Arc::clone(&self.doubted));
-        Some(Box::new(move |was, now| {
-            let is_doubted = innodb::intact::has_gone_back(was, now, page_bytes, since);
-            doubted.fetch_or(is_doubted, Ordering::Relaxed);
-            is_doubted
-        }))
-    }
-
-    /// Whether a block may have changed after the LSN `since`, by what is in it.
-    pub(crate) fn moves(&self, since: u64) -> Moves {
-        let page_bytes = self.page_bytes();
-        Box::new(move |block| innodb::intact::may_be_newer(block, page_bytes, since))
     }
 
     /// Bytes of a page of InnoDB.

@@ -303,12 +303,10 @@ fn a_copy_has_what_was_committed_at_its_position() {
                 // not go back to the third one.
                 let track = if number % 2 == 0 { "--track" } else { "--no-prove" };
                 let known = if number == 2 { since::KNOWN } else { "" };
-                scene.backup(&["--rate", "30M", track]).exits(0).says(&[
-                    &name,
-                    known,
-                    "commits waited for",
-                    "binary log position",
-                ]);
+                let words = [&name, known, "commits waited for", "binary log position"];
+                let said = scene.backup(&["--rate", "30M", track]).exits(0).says(&words).err;
+                // What changes meanwhile does not look like a change that the log does not have.
+                assert!(number != 2 || !said.contains("everything is read"), "{said}");
             });
             scene.is_exact();
         }

@@ -10,6 +10,21 @@ use crate::transaction::{COORDINATORS, restarted, tables};
 /// Some thousand transactions are through, and a checkpoint is written, within this time.
 const STILL: Duration = Duration::from_secs(300);
 
+/// Commits a row in both engines.
+fn commit(client: &mut Client, v: u64) {
+    for sql in
+        ["BEGIN", &format!("INSERT INTO i VALUES ({v})"), &format!("INSERT INTO q VALUES ({v})"), "COMMIT"]
+    {
+        client.run(sql);
+    }
+}
+
+/// Both engines have that row, and no other one.
+#[track_caller]
+fn has_the_row(client: &mut Client) {
+    assert_eq!((client.column("SELECT v FROM i"), client.column("SELECT v FROM q")), (vec![1], vec![1]));
+}
+
 #[test]
 fn a_commit_with_two_phases_is_synced_once() {
     let server = restarted(&[]);
@@ -19,12 +34,6 @@ fn a_commit_with_two_phases_is_synced_once() {
         let status: Vec<(String, String, String)> = client.rows("SHOW ENGINE QUEUE STATUS");
         let line = status[0].2.lines().find(|line| line.starts_with("sys_sync ")).unwrap().to_owned();
         line.split_whitespace().last().unwrap().parse::<u64>().unwrap()
-    };
-    let commit = |client: &mut Client, v: u64| {
-        client.run("BEGIN");
-        client.run(&format!("INSERT INTO i VALUES ({v})"));
-        client.run(&format!("INSERT INTO q VALUES ({v})"));
-        client.run("COMMIT");
     };
     // The first one begins the file.
     commit(&mut one, 1);
@@ -38,10 +47,7 @@ fn the_binary_log_forgets_a_commit_when_it_is_durable() {
     let mut server = restarted(COORDINATORS[0]);
     let mut one = server.connect("x");
     tables(&mut one);
-    one.run("BEGIN");
-    one.run("INSERT INTO i VALUES (1)");
-    one.run("INSERT INTO q VALUES (1)");
-    one.run("COMMIT");
+    commit(&mut one, 1);
     // After a crash the server reads the log from the last checkpoint on, which comes when all engines have
     // answered.
     one.run("FLUSH BINARY LOGS");
@@ -56,8 +62,7 @@ fn the_binary_log_forgets_a_commit_when_it_is_durable() {
     drop(one);
     server.0.kill().unwrap();
     server.0.restart().unwrap();
-    let mut two = server.connect("x");
-    assert_eq!((two.column("SELECT v FROM i"), two.column("SELECT v FROM q")), (vec![1], vec![1]));
+    has_the_row(&mut server.connect("x"));
 }
 
 #[test]
@@ -93,10 +98,7 @@ fn a_copy_of_the_files_needs_no_coordinator_after_the_logs_are_flushed() {
         let mut server = restarted(coordinator);
         let mut one = server.connect("x");
         tables(&mut one);
-        one.run("BEGIN");
-        one.run("INSERT INTO i VALUES (1)");
-        one.run("INSERT INTO q VALUES (1)");
-        one.run("COMMIT");
+        commit(&mut one, 1);
         one.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
         drop(one);
         server.0.kill().unwrap();
@@ -107,7 +109,6 @@ fn a_copy_of_the_files_needs_no_coordinator_after_the_logs_are_flushed() {
             }
         }
         server.0.restart().unwrap();
-        let mut two = server.connect("x");
-        assert_eq!((two.column("SELECT v FROM i"), two.column("SELECT v FROM q")), (vec![1], vec![1]));
+        has_the_row(&mut server.connect("x"));
     }
 }

@@ -4,14 +4,29 @@
 //! later LSN. If it has not, the disk has lost a write, or a read has returned something old, now or then.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
+use super::HotFeed;
 use super::places::Places;
 use crate::host::Machine;
 
 /// Whether a block can't be right, by what it was and what it is.
 pub(crate) type Doubt = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;
+
+impl HotFeed<'_> {
+    /// Whether a block can't be right, by what it was and what it is; none if nothing tells.
+    pub(crate) fn doubt(&self) -> Option<Doubt> {
+        let (since, page_bytes, doubted) = (self.since?, self.page_bytes(), Arc::clone(&self.doubted));
+        Some(Box::new(move |was, now| {
+            let is_doubted = innodb::intact::has_gone_back(was, now, page_bytes, since);
+            doubted.fetch_or(is_doubted, Ordering::Relaxed);
+            is_doubted
+        }))
+    }
+}
 
 /// Tells these data from those of another server, and from what was restored since: the first file of the
 /// system tablespace, which is made with them and never again.

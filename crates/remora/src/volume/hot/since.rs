@@ -27,6 +27,9 @@ use super::{HotFeed, refuse};
 /// The share of the log that may have been written since: before it is read, the server goes on writing.
 const REACH: f64 = 0.9;
 
+/// Whether a block has changed since some moment.
+pub(crate) type Moves = Box<dyn Fn(&[u8]) -> bool + Sync>;
+
 /// The generation before.
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
@@ -89,10 +92,10 @@ impl HotFeed<'_> {
             Err(why) => return Ok(Err(why)),
         };
         let (_, mut session) = self.login.connect(self.machine)?;
-        match self.touched((before.shown, &known), &mut session) {
-            Ok(Ok((touched, lsn))) => {
-                let ranges = self.ranges(before.layout, &touched)?;
-                Ok(Ok((Changed { since: before.number, ranges }, lsn)))
+        match self.go_back((before.shown, &known), &mut session) {
+            Ok(Ok(log)) => {
+                let ranges = self.ranges(before.layout, log.touched())?;
+                Ok(Ok((Changed { since: before.number, ranges }, log.proven())))
             }
             Ok(Err(why)) => Ok(Err(why)),
             // The log is not what it was.
@@ -101,12 +104,12 @@ impl HotFeed<'_> {
         }
     }
 
-    /// What the log has changed since, and how far that was read; or why it can't be known.
-    fn touched(
+    /// The log, read from there up to what is flushed; or why that can't be done.
+    fn go_back(
         &self,
         (shown, known): (&str, &Known<'_>),
         session: &mut Session,
-    ) -> Result<Result<(Touched, u64), String>, Error> {
+    ) -> Result<Result<Follow, String>, Error> {
         let (disk, log) = (self.machine.disk(), self.places.log.clone());
         let mut follow = Follow::since(disk, log, known.lsns.start)?;
         let now = Position::read(session)?;
@@ -123,16 +126,17 @@ impl HotFeed<'_> {
         }
         let mut current = || Ok(Position::read(session)?.current);
         follow.step(now.flushed, &mut current)?;
-        let touched = follow.touched().cloned().unwrap_or_default();
-        Ok(Ok((touched, follow.proven())))
+        Ok(Ok(follow))
     }
 
-    /// The bytes of the volume that may have changed.
-    fn ranges(&self, before: &Layout, touched: &Touched) -> io::Result<Vec<Range<u64>>> {
+    /// The bytes of the volume that may have changed; all of them if nobody knows what was touched.
+    fn ranges(&self, before: &Layout, touched: Option<&Touched>) -> io::Result<Vec<Range<u64>>> {
         let nodes: Vec<Node> = self.early.values().map(|(node, _)| node.clone()).collect();
         let mut ranges = Growing::changed(nodes, before, |node| {
-            let pages = match self.early.get(&node.path) {
-                Some((_, early)) if file::is_table(&node.path) => self.pages(&node.path, early, touched)?,
+            let pages = match (self.early.get(&node.path), touched) {
+                (Some((_, early)), Some(touched)) if file::is_table(&node.path) => {
+                    self.pages(&node.path, early, touched)?
+                }
                 _ => None,
             };
             let whole = || std::iter::once(0..node.len).collect();
@@ -149,9 +153,17 @@ impl HotFeed<'_> {
         let name = refuse::name_in_log(path);
         let touched = touched.pages(early.space, &name).filter(|_| early.space != 0);
         let Some(touched) = touched else { return Ok(None) };
-        let ranges = || touched.map(|page| u64::from(page) * size..(u64::from(page) + 1) * size).collect();
+        let ranges: Vec<Range<u64>> =
+            touched.map(|page| u64::from(page) * size..(u64::from(page) + 1) * size).collect();
         // Those of ROW_FORMAT=COMPRESSED are smaller.
-        Ok(self.is_of_usual_pages(path)?.then(ranges))
+        let is_known = ranges.is_empty() || self.is_of_usual_pages(path)?;
+        Ok(is_known.then_some(ranges))
+    }
+
+    /// Whether a block may have changed after the LSN `since`, by what is in it.
+    pub(crate) fn moves(&self, since: u64) -> Moves {
+        let page_bytes = self.page_bytes();
+        Box::new(move |block| innodb::intact::may_be_newer(block, page_bytes, since))
     }
 }
 
