@@ -103,7 +103,7 @@ fn pages_of_every_size_are_copied() {
 }
 
 /// The LSNs between which the newest generation has its log.
-fn log_of(scene: &Scene) -> (u64, u64) {
+pub(super) fn log_of(scene: &Scene) -> (u64, u64) {
     let listed = scene.run(&["list", "repo", "--json"]).exits(0).out;
     let (_, log) = listed.rsplit_once("\"log\":").unwrap();
     let number = |name: &str| {
