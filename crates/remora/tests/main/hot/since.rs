@@ -234,7 +234,6 @@ fn pages_that_change_meanwhile_are_no_change_that_the_log_missed() {
 /// As after a virtual machine went back to an earlier state together with its memory: the LSNs are the same,
 /// and the log is another one.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a byte of the log that its server reads no more")]
 fn a_log_of_another_history_is_noticed() {
     let scene = Scene::new(super::servers()[0], &[]);
     scene.fill(2000);
