@@ -17,6 +17,8 @@ use crate::{Batch, Disk, Guard, Resident, Share, Sink, Source, Stat, Volume, lea
 
 /// So many zeros are written at a time if a hole can't be made.
 const CLEAR_BYTES: usize = 1 << 16;
+/// After so many bytes the operating system is told to bring them to the disk.
+const BEGIN_EACH: u64 = 8 << 20;
 
 /// The operating system's own files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +30,14 @@ struct RealFile {
     device_len: Option<u64>,
 }
 
-struct RealSink(File);
+/// A file that is written from some place on.
+struct RealSink {
+    file: File,
+    /// How far it is written, and how far the operating system was told to bring it to the disk.
+    at: u64,
+    begun: u64,
+}
+
 /// A folder on the file system to sync.
 struct RealBatch(File);
 struct RealGuard(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
@@ -187,19 +196,34 @@ fn is_linux_from(least: (u32, u32)) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= least
 }
 
+impl RealSink {
+    fn new(file: File, at: u64) -> RealSink {
+        RealSink { file, at, begun: at }
+    }
+}
+
 impl Write for RealSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        let written = self.file.write(bytes)?;
+        self.at += written as u64;
+        if self.at - self.begun >= BEGIN_EACH {
+            // A sync of all of it at the end would make everybody else's wait. Linux begins to write what is
+            // to be forgotten, and forgets what was written already.
+            let len = NonZeroU64::new(self.at - self.begun);
+            fadvise(&self.file, self.begun, len, Advice::DontNeed).ok();
+            self.begun = self.at;
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.file.flush()
     }
 }
 
 impl Sink for RealSink {
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_all()
+        self.file.sync_all()
     }
 }
 
@@ -219,7 +243,7 @@ impl Disk for RealDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Box::new(RealSink(file)))
+        Ok(Box::new(RealSink::new(file, 0)))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
@@ -244,10 +268,11 @@ impl Disk for RealDisk {
 
     fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
         let file = OpenOptions::new().append(true).open(path)?;
-        if file.metadata()?.len() > len {
+        let there = file.metadata()?.len();
+        if there > len {
             file.set_len(len)?;
         }
-        Ok(Box::new(RealSink(file)))
+        Ok(Box::new(RealSink::new(file, there.min(len))))
     }
 
     fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>> {
