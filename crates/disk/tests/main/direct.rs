@@ -1,11 +1,12 @@
-//! Reads around the page cache.
+//! Reads around the page cache, and what is written through it.
 
 #![expect(clippy::disallowed_methods, reason = "a test makes its files itself")]
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use disk::{Disk, RealDisk, Visit, page_size};
 
@@ -114,4 +115,19 @@ fn where_it_is_not_possible_a_file_is_read_like_any_other() {
     let path = folder.path().join("table.ibd");
     std::fs::write(&path, [5; LEN]).unwrap();
     assert!(read(&*RealDisk.open_direct(&path).unwrap()) == [5; LEN]);
+}
+
+/// Otherwise the sync at its end would have all of it to write. Nobody else makes Linux write it within half a
+/// minute.
+#[test]
+fn a_file_that_is_written_goes_to_the_disk_meanwhile() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("table.ibd");
+    let mut sink = RealDisk.create(&path).unwrap();
+    (0..32).for_each(|_| sink.write_all(&vec![1; 1 << 20]).unwrap());
+    let source = RealDisk.open(&path).unwrap();
+    let dirty = || source.resident(0, 24 << 20).unwrap().filter(|now| !now.only_there)?.dirty;
+    let waits = |_: &u32| dirty().is_some_and(|pages| pages > 0);
+    let looked = (0..200).take_while(waits).inspect(|_| std::thread::sleep(Duration::from_millis(100)));
+    assert!(looked.count() < 200, "{:?} pages are not written", dirty());
 }
