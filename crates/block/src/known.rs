@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::{Error, numbers};
 
 /// Names the newest generation and its file, so that its absence is noticed.
-const NEWEST: &str = "newest.note";
+pub(crate) const NEWEST: &str = "newest.note";
 const NEWEST_MAGIC: [u8; 8] = *b"remonew\n";
 /// Lists the damage that the last verification has found.
 const DAMAGE: &str = "damage.note";

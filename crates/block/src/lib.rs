@@ -45,7 +45,7 @@ pub use feed::{Blocks, Feed, Seen, Want};
 pub use format::{BLOCK, CHUNK, Hash};
 pub use mirror::mirror;
 pub use prune::prune;
-pub use repository::{Generation, Listing, READER, Repository};
+pub use repository::{Generation, Listing, READER, Repository, is_of_backups};
 pub use scan::Scan;
 pub use sealed::{Sealed, is_sealed, rekey};
 pub use store::{Folder, Freed, Store, Upload, WRITER};

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
-use crate::known::{Booted, Damage, Newest};
+use crate::known::{Booted, Damage, NEWEST, Newest};
 use crate::store::{self, Store};
 
 /// The lock that keeps files from being removed while somebody reads them.
@@ -61,6 +61,14 @@ pub struct Listing {
     pub generations: Vec<Generation>,
     /// Files that can't be used, and why.
     pub broken: Vec<Error>,
+    /// Bytes of all files that can be used, also of those that only have what generations need.
+    pub file_bytes: u64,
+}
+
+/// Whether a file of this name is where backups are, or were.
+#[must_use]
+pub fn is_of_backups(name: &str) -> bool {
+    name.ends_with(".blk") || name == NEWEST
 }
 
 /// All files, opened.
@@ -333,6 +341,7 @@ impl Repository {
         Ok(Listing {
             generations: loaded.generations.values().map(tell).collect(),
             broken: loaded.broken.into_values().chain(loaded.missed).collect(),
+            file_bytes: loaded.files.values().map(|file| file.len).sum(),
         })
     }
 }

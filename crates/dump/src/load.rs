@@ -121,7 +121,9 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     } else {
         (Manifest::read(&*world.disk, &request.folder)?, None)
     };
+    let names: Vec<String> = manifest.tables.iter().map(|entry| entry.table.name.to_string()).collect();
     select(&mut manifest, &request.selection)?;
+    let places: Vec<usize> = manifest.tables.iter().map(|entry| entry.place).collect();
     let mut session = connect(target, request)?;
     let rewrites = rewrite::apply(&mut session, &mut manifest)?;
     let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
@@ -144,6 +146,9 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     let proven = BTreeSet::new();
     let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
     load.ledger.create(&mut session)?;
+    if !request.resume {
+        load.ledger.want(&mut session, &places)?;
+    }
     load.run(&mut session).map_err(|error| match error {
         Error::Stopped(_) => Error::Stopped(AGAIN),
         error if error.is_passing() => {
@@ -151,6 +156,16 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
         }
         error => error,
     })?;
+    let rest = load.ledger.rest(&mut session, &places)?;
+    if !rest.is_empty() {
+        let names: Vec<&str> =
+            rest.iter().filter_map(|place| names.get(*place).map(String::as_str)).collect();
+        load.summary.omitted.push(format!(
+            "the load that was stopped is not complete without {}: --resume goes on with what it was begun with",
+            names.join(", ")
+        ));
+        return Ok(load.summary);
+    }
     match load.ledger.remove(&mut session) {
         // Everything is in and proven, so losing the server now does not make the load a failure.
         Err(error) if error.is_passing() => {

@@ -31,7 +31,7 @@ pub(crate) fn log(session: &mut Session, logged: bool) -> Result<(), Error> {
 pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Result<Session, Error> {
     let mut session = (world.connect)()?;
     let about = &session.about;
-    let asked = request.sql_mode.as_deref().unwrap_or(&about.sql_mode);
+    let asked = job.sql_mode.as_ref().or(request.sql_mode.as_ref()).unwrap_or(&about.sql_mode);
     let mut modes: Vec<&str> = asked.split(',').filter(|mode| !NOT_OURS.contains(&mode.trim())).collect();
     modes.extend(["STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO"]);
     let mut set = vec![

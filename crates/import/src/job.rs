@@ -95,9 +95,15 @@ pub(crate) struct Job {
     /// What happens to a row whose key already exists.
     #[serde(default)]
     pub on_duplicate: OnDuplicate,
-    /// Session time zone for loading, if the files say which zone their times are in.
+    /// Session time zone for loading, if the files or the user say which zone their times are in.
     #[serde(default)]
     pub time_zone: Option<String>,
+    /// Session sql_mode, if the user gave one.
+    #[serde(default)]
+    pub sql_mode: Option<String>,
+    /// [`Request::meaning`](crate::Request) of the run that began it; none if an earlier version did.
+    #[serde(default)]
+    pub meaning: Option<BTreeMap<String, String>>,
     /// Files whose header has the names of the first file's header in another order.
     #[serde(default)]
     pub orders: BTreeMap<usize, Order>,

@@ -127,7 +127,7 @@ pub(crate) fn make(
         job.guessed = Guessed::default();
     }
     job.set = mapping.set;
-    job.time_zone = mapping.time_zone;
+    job.time_zone = mapping.time_zone.or_else(|| request.time_zone.clone());
     let findings = first.findings.to_string();
     Ok(Plan { job, table, create, findings })
 }
@@ -394,6 +394,8 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         filled: None,
         on_duplicate: request.on_duplicate,
         time_zone: None,
+        sql_mode: request.sql_mode.clone(),
+        meaning: Some(request.meaning()),
         orders: sample.orders.clone(),
     }
 }

@@ -1,5 +1,6 @@
 //! The user's request.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rows::{Habits, Hints, Nulls};
@@ -65,6 +66,26 @@ pub struct Request {
     pub time_zone: Option<String>,
     /// Session sql_mode; strictness is always added to it.
     pub sql_mode: Option<String>,
+}
+
+impl Request {
+    /// What was asked for that decides which row a record becomes: the options, and their values in some form.
+    pub(crate) fn meaning(&self) -> BTreeMap<String, String> {
+        let hints = format!("{:?}", self.hints);
+        let given = [
+            ("--columns", self.columns.as_ref().map(|columns| format!("{columns:?}"))),
+            ("--set", (!self.set.is_empty()).then(|| format!("{:?}", self.set))),
+            ("--null", self.nulls.as_ref().map(|nulls| format!("{nulls:?}"))),
+            ("--repeated-header", self.skip_repeated_header.map(|skip| skip.to_string())),
+            ("--time-zone", self.time_zone.clone()),
+            ("--sql-mode", self.sql_mode.clone()),
+            (
+                "the options about the form of the files",
+                (hints != format!("{:?}", Hints::default())).then_some(hints),
+            ),
+        ];
+        given.into_iter().filter_map(|(option, value)| Some((option.to_owned(), value?))).collect()
+    }
 }
 
 /// Where rows come from.

@@ -26,6 +26,7 @@ use self::need::leads_inside;
 use crate::exit;
 use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
+use crate::plugin;
 use crate::report::Report;
 use crate::repository::{self, Named};
 use crate::stop;
@@ -46,6 +47,9 @@ pub(crate) const FRUGAL: [&str; 3] = [
 pub(crate) const TREE: &str = "tree";
 /// How long to wait before asking again whether everything is rolled back.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The option with which a server has the engine of queues.
+pub(crate) const QUEUES: &str = "--plugin-load-add=ha_queue";
 
 /// How the user wants the server.
 #[derive(Clone, Copy, Debug)]
@@ -313,13 +317,27 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
         Some(log) => fitting.extend([format!("--log-bin={}", log.name), "--server-id=1".to_owned()]),
         None => fitting.push("--skip-log-bin".to_owned()),
     }
+    let plugins = match has_queues(data) || wanted.options.iter().any(|option| option == QUEUES) {
+        true if !wanted.options.iter().any(|option| option.starts_with("--plugin-dir")) => {
+            fitting.push(QUEUES.to_owned());
+            plugin::engine(&installation)?.into_iter().collect()
+        }
+        _ => Vec::new(),
+    };
     fitting.extend(wanted.options.iter().cloned());
-    let settings = Settings { data: Some(data.to_owned()), options: fitting, ..Settings::default() };
+    let settings = Settings { data: Some(data.to_owned()), options: fitting, plugins, ..Settings::default() };
     let started = Sandbox::start(&installation, &places, &settings).map_err(Into::into);
     match log {
         Some(log) => log.explain(started),
         None => started,
     }
+}
+
+/// Whether there are tables of ENGINE=QUEUE.
+fn has_queues(data: &Path) -> bool {
+    let folders = |of: &Path| fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_queue = |path: PathBuf| path.extension().is_some_and(|end| end == "queue") && path.is_dir();
+    folders(data).filter(|schema| schema.is_dir()).any(|schema| folders(&schema).any(is_queue))
 }
 
 /// The size of the redo log with which a server recovers the data.

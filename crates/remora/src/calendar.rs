@@ -48,7 +48,9 @@ pub(crate) fn duration_s(text: &str) -> Result<u64> {
     let number: u64 =
         number.parse().with_context(|| format!("{text} is not a length of time; write for example 26h"))?;
     let factor = match unit {
-        "s" | "" => 1,
+        "s" => 1,
+        // Somebody who leaves it out may mean days.
+        "" if number == 0 => 1,
         "m" => 60,
         "h" => 3600,
         "d" => 86_400,
@@ -85,12 +87,15 @@ mod tests {
     fn lengths_of_time_have_a_unit() {
         let read = |text| duration_s(text).ok();
         assert_eq!(
-            [read("90"), read("90s"), read("15m"), read("26h")],
-            [Some(90), Some(90), Some(900), Some(93_600)]
+            [read("0"), read("90s"), read("15m"), read("26h")],
+            [Some(0), Some(90), Some(900), Some(93_600)]
         );
         assert_eq!([read("8d"), read("2w")], [Some(691_200), Some(1_209_600)]);
-        assert_eq!([read(""), read("h"), read("1y"), read("-1h"), read("99999999999999999999w")], [None; 5]);
-        assert_eq!([read("9999999999999999999w"), read("4294967296")], [None; 2]);
+        assert_eq!(
+            [read(""), read("h"), read("30"), read("1y"), read("-1h"), read("99999999999999999999w")],
+            [None; 6]
+        );
+        assert_eq!([read("9999999999999999999w"), read("4294967296s")], [None; 2]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that replays it.
 
 mod apart;
+mod engine;
 mod goal;
 mod replay;
 mod same;
@@ -288,6 +289,10 @@ impl<'a> Past<'a> {
             count(prepared, "transaction")
         );
         let innodb = binary_log::innodb_position(&server.error_log())?;
+        // It is the greatest name that any rollback segment has, and after RESET MASTER, or in data that were
+        // restored, there are greater ones from before for some time.
+        let noted = self.known.as_ref().map(|known| &known.position);
+        let innodb = innodb.filter(|innodb| noted.is_none_or(|noted| innodb <= noted));
         let last = innodb.clone();
         let position = log.explain(log.position(&mut session, innodb))?;
         if let Some((file, at)) = last {

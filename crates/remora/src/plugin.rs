@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use sandbox::{Ability, Product};
+use sandbox::{Ability, Installation, Product};
 use server::{Environment, Overrides, Session, Target};
 
 /// A library that the server loads, and the SQL to run there once.
@@ -29,13 +29,11 @@ pub(crate) struct Libraries {
     pub(crate) notes: Vec<String>,
 }
 
-/// The libraries, which are beside the program or in `lib/remora` beside its folder.
+/// The libraries.
 ///
 /// A member of a cluster gets no engine, because the other members would not have its rows.
 pub(crate) fn libraries(product: Product, is_member: bool) -> anyhow::Result<Libraries> {
-    let program = std::env::current_exe().context("where this program is")?;
-    let beside = program.parent().unwrap_or(Path::new("/"));
-    let places = [beside.to_owned(), beside.join("../lib/remora")];
+    let places = places()?;
     let mut libraries = Libraries { found: Vec::new(), notes: Vec::new() };
     for plugin in &PLUGINS {
         let Some(ability) = plugin.needs else {
@@ -59,6 +57,13 @@ pub(crate) fn libraries(product: Product, is_member: bool) -> anyhow::Result<Lib
     Ok(libraries)
 }
 
+/// Where the libraries may be: beside the program, or in `lib/remora` beside its folder.
+fn places() -> anyhow::Result<[PathBuf; 2]> {
+    let program = std::env::current_exe().context("where this program is")?;
+    let beside = program.parent().unwrap_or(Path::new("/"));
+    Ok([beside.to_owned(), beside.join("../lib/remora")])
+}
+
 fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
     match places.iter().map(|place| place.join(library)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
@@ -70,6 +75,24 @@ fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
             )
         }
     }
+}
+
+/// The library of ENGINE=QUEUE for a private server, if the server does not find it by itself.
+///
+/// # Errors
+/// There is none for this server.
+pub(crate) fn engine(installation: &Installation) -> anyhow::Result<Option<PathBuf>> {
+    if installation.plugin_dir.join(ENGINE).is_file() {
+        return Ok(None);
+    }
+    let places = places()?.map(|place| place.join(installation.product.id()));
+    find(ENGINE, &places).map(Some).with_context(|| {
+        format!(
+            "there are queues (ENGINE=QUEUE), which MariaDB {} can't open without their engine; \
+             --server-option=--plugin-dir=DIR --server-option=--plugin-load-add=ha_queue takes it from elsewhere",
+            installation.version
+        )
+    })
 }
 
 /// Whether ENGINE=QUEUE is among these libraries.

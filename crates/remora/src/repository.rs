@@ -129,11 +129,7 @@ pub(crate) fn note_says_tree(note: &str) -> Option<bool> {
 /// Whether a folder contains the backups of one name, judged by its files.
 fn holds_backups(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| is_block_file(Path::new(&entry.file_name())))
-}
-
-fn is_block_file(name: &Path) -> bool {
-    name.extension().is_some_and(|end| end == "blk")
+    entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(block::is_of_backups))
 }
 
 /// The folders of a repository that may be of a name, and their names. `root` may also be the folder of one
@@ -187,7 +183,7 @@ pub(crate) fn in_bucket(root: &Bucket) -> io::Result<Vec<(String, Home)>> {
 }
 
 fn has_backups(files: &[String]) -> bool {
-    files.iter().any(|file| is_block_file(Path::new(file)))
+    files.iter().any(|file| block::is_of_backups(file))
 }
 
 /// All names in a repository that have backups, and where these are. `root` may also be that of one name.
@@ -221,6 +217,21 @@ fn is_below_names(root: &Path) -> bool {
 /// The same, opened.
 pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
     names(root)?.into_iter().map(|named| Ok(Named::open(named, key)?)).collect()
+}
+
+/// Refuses a repository that has names where the place of one name is meant: what is put there would hide
+/// them.
+pub(crate) fn must_be_of_one(root: &Path, home: &Home) -> Result<()> {
+    let Ok(found) = names(root) else { return Ok(()) };
+    let is_own = home.store().list()?.iter().any(|file| block::is_of_backups(file));
+    if found.is_empty() || is_own { Ok(()) } else { Err(which(&root.display().to_string(), found)) }
+}
+
+/// The error for a repository with several names where one is meant.
+fn which(path: &str, found: Vec<(String, Home)>) -> anyhow::Error {
+    let names: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
+    let example = names.first().cloned().unwrap_or_default();
+    exit::usage(format!("{path} holds backups of {}; say which: {path}/{example}", names.join(", ")))
 }
 
 /// The error for a folder that does not exist, with the names that do if it should be one of a repository's.
@@ -280,13 +291,6 @@ pub(crate) fn one(argument: &str, key: Option<&Key>) -> Result<(Named, Option<u6
     match found.pop() {
         None => bail!("there is no backup in {path}"),
         Some(only) if found.is_empty() => Ok((Named::open(only, key)?, generation)),
-        last => {
-            let names: Vec<String> = found.into_iter().chain(last).map(|(name, _)| name).collect();
-            let example = names.first().cloned().unwrap_or_default();
-            Err(exit::usage(format!(
-                "{path} holds backups of {}; say which: {path}/{example}",
-                names.join(", ")
-            )))
-        }
+        last => Err(which(path, found.into_iter().chain(last).collect())),
     }
 }

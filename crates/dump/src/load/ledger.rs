@@ -21,6 +21,8 @@ pub(crate) const WHOLE: i64 = -1;
 
 /// Replaces the table's number in a line that marks an account which this load has created.
 pub(crate) const ACCOUNTS: usize = 0xffff_ffff;
+/// The same in a line that marks a table which is to be loaded; its number stands in place of the chunk's.
+const WANTED: usize = 0xffff_fffe;
 
 impl Ledger {
     pub(crate) fn new(id: &str) -> Ledger {
@@ -95,6 +97,27 @@ impl Ledger {
                 }),
             })
             .collect()
+    }
+
+    /// Notes which tables are to be loaded.
+    pub(crate) fn want(&self, session: &mut Session, tables: &[usize]) -> Result<(), Error> {
+        let lines: Vec<_> =
+            tables.iter().filter_map(|&table| Some((WANTED, i64::try_from(table).ok()?))).collect();
+        if lines.is_empty() { Ok(()) } else { Ok(self.add_all(session, &lines)?) }
+    }
+
+    /// Notes that these tables are complete. Returns those that are not yet.
+    pub(crate) fn rest(&self, session: &mut Session, complete: &[usize]) -> Result<Vec<usize>, Error> {
+        let complete: Vec<String> = complete.iter().map(ToString::to_string).collect();
+        if !complete.is_empty() {
+            let complete = complete.join(", ");
+            session.execute(&format!(
+                "DELETE FROM {} WHERE `table` = {WANTED} AND chunk IN ({complete})",
+                self.table
+            ))?;
+        }
+        let wanted = self.read(session)?.into_iter().filter(|(table, _)| *table == WANTED);
+        Ok(wanted.filter_map(|(_, table)| usize::try_from(table).ok()).collect())
     }
 
     /// Removes the ledger, and the database of ledgers if none is left in it.

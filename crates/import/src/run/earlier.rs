@@ -82,6 +82,17 @@ pub(super) fn earlier(
                 job.on_duplicate.word()
             )));
         }
+        if let Some(begun) = &job.meaning {
+            let other =
+                request.meaning().into_iter().find(|(option, value)| begun.get(option) != Some(value));
+            if let Some((option, _)) = other {
+                return Err(Error::Mismatch(format!(
+                    "the stopped import was begun {} {option}: resume it as it was begun, or begin anew with \
+                     --restart",
+                    if begun.contains_key(&option) { "with another value of" } else { "without" }
+                )));
+            }
+        }
         if request.physical == Physical::Only && job.filled.is_none() && job.state == State::Loading {
             return Err(Error::Mismatch(
                 "the stopped import sends its rows to the server; resume it without --physical, or begin anew with \

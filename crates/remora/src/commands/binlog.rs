@@ -32,7 +32,7 @@ use crate::home::Home;
 use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::retain::RetainArguments;
-use crate::{address, archived, shown, stop};
+use crate::{address, archived, repository, shown, stop};
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -277,8 +277,9 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     run.compare_clocks(&mut session)?;
     run.retain()?;
     let Beginning { line, tail, first } = begin::begin(run, &mut session, is_broken)?;
+    let end = begin::end(&mut session)?;
     *has_connected = true;
-    Follow::new(run, &line, tail, first)?.all()
+    Follow::new(run, &line, tail, (first, end))?.all()
 }
 
 /// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
@@ -286,6 +287,7 @@ fn open(arguments: &Arguments) -> Result<(Kept, Option<Sealed>)> {
     let home = arguments.retain.renewing().on(Home::of(&arguments.to)?)?;
     let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
     let key = arguments.key.read()?;
+    repository::must_be_of_one(&arguments.to, &home)?;
     if let Some(folder) = home.folder()
         && key.is_none()
         && !block::is_sealed(&*home.store())?

@@ -4,6 +4,7 @@ mod files;
 mod log;
 mod metrics;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -93,6 +94,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     let now_s = calendar::now_s();
     let mut metrics = Metrics::new(root);
+    // Names whose server writes a binary log that is not archived.
+    let mut without_log = BTreeSet::new();
     for named in &found {
         let listing = named.repository.list()?;
         metrics.backups(&named.name, &listing);
@@ -105,6 +108,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             report.warn(&format!("{}: {error}", named.name));
             exit = Exit::Damaged;
         }
+        if listing.generations.last().and_then(repository::position).is_some() {
+            without_log.insert(named.name.clone());
+        }
         if let Some(limit) = arguments.older_than
             && let Some(why) = too_old(&listing.generations, limit, now_s)
         {
@@ -115,6 +121,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     for (name, home) in repository::places(root)? {
         let Some(log) = Log::find(&name, &home, key.as_ref())? else { continue };
         has_log = true;
+        without_log.remove(&name);
         log.show(report)?;
         if log.warn_of_damage(report) {
             exit = Exit::Damaged;
@@ -131,8 +138,13 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.warn(&text);
         exit = if is_watched { worse(exit) } else { exit };
     }
-    if arguments.log_older_than.is_some() && !has_log {
-        exit = partial(&format!("no log is archived in {}", root.display()), exit);
+    if arguments.log_older_than.is_some() {
+        if !has_log {
+            exit = partial(&format!("no log is archived in {}", root.display()), exit);
+        }
+        for name in without_log.iter().filter(|_| has_log) {
+            exit = partial(&format!("{name}: no log is archived, and its server writes one"), exit);
+        }
     }
     if let Some(file) = &arguments.textfile {
         metrics.write(file)?;

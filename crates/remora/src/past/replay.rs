@@ -16,6 +16,7 @@ use sandbox::Sandbox;
 use server::catalogue::Wanted as _;
 use server::{Session, TableName};
 
+use super::engine;
 use super::scan::Way;
 use crate::boot::{self, Wanted};
 use crate::history::LogFile;
@@ -55,7 +56,7 @@ impl Replay {
         stop: &AtomicBool,
         report: &Report,
     ) -> Result<usize> {
-        let mut server = self.start(data, wanted)?;
+        let mut server = self.start((data, wanted), way)?;
         let mut session = boot::connect(&server)?;
         if way.transactions > 0 {
             self.aim(&mut session)?;
@@ -70,9 +71,9 @@ impl Replay {
     }
 
     /// Starts a server that can replay.
-    pub(super) fn start(&self, data: &Path, wanted: Wanted<'_>) -> Result<Sandbox> {
-        let options = self.options()?;
-        let options: Vec<String> = options.into_iter().chain(wanted.options.iter().cloned()).collect();
+    pub(super) fn start(&self, (data, wanted): (&Path, Wanted<'_>), way: &Way) -> Result<Sandbox> {
+        let options = self.options()?.into_iter().chain(engine::option(&way.engines));
+        let options: Vec<String> = options.chain(wanted.options.iter().cloned()).collect();
         self.link()?;
         boot::start(data, None, Wanted { options: &options, ..wanted })
     }
@@ -141,6 +142,7 @@ impl Replay {
         report: &Report,
     ) -> Result<()> {
         let Some(end) = way.end else { return Ok(()) };
+        engine::tell_missing(session, &way.engines, report)?;
         report.phase("replaying", Some(way.bytes));
         let (file, at) = (relay(end.file), end.at);
         session

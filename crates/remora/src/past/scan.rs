@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use binlog::group::Name;
 use dump::Selection;
 
+use super::engine;
 use super::goal::Goal;
 use crate::calendar;
 use crate::exit::Exit;
@@ -37,6 +38,8 @@ pub(crate) struct Way {
     pub(crate) next: Option<String>,
     /// A statement that uses a temporary table which was made before the generation.
     pub(crate) temporary: Option<String>,
+    /// The engines that statements name which make tables, in capitals.
+    pub(super) engines: BTreeSet<String>,
     /// The connections that have made temporary tables.
     creators: BTreeSet<u32>,
 }
@@ -52,6 +55,7 @@ impl Way {
         if let Name::MariaDb(number) = whole.name {
             self.last.insert(number.domain, number.to_string());
         }
+        self.engines.extend(whole.statements.iter().filter_map(|statement| engine::named(&statement.sql)));
         for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
             let sql = statement.sql.to_uppercase();
             let mut words = sql.split_whitespace();

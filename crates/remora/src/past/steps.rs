@@ -35,7 +35,7 @@ impl Steps {
         (data, wanted): (&Path, Wanted<'_>),
         (way, first): (Way, usize),
     ) -> Result<Steps> {
-        let server = replay.start(data, wanted)?;
+        let server = replay.start((data, wanted), &way)?;
         let session = boot::connect(&server)?;
         Ok(Steps { server, session, replay, way, applied: 0, first, is_aimed: false })
     }

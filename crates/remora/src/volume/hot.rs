@@ -94,6 +94,13 @@ impl<'a> HotCopy<'a> {
         Ok(HotCopy { login, session, places, names, lacks })
     }
 
+    /// Whether a place is in the data folder, or will be once it is made.
+    pub(crate) fn has(&self, place: &Path) -> bool {
+        let place = std::path::absolute(place).unwrap_or_default();
+        let nearest = place.ancestors().find_map(|above| above.canonicalize().ok());
+        nearest.is_some_and(|nearest| nearest.starts_with(&self.places.data))
+    }
+
     /// The paths that the files that there are now have in a copy.
     pub(crate) fn paths(&mut self, machine: &Machine) -> io::Result<Vec<PathBuf>> {
         let (nodes, _) = self.places.list(machine)?;

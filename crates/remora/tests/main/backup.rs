@@ -186,6 +186,17 @@ fn an_old_backup_is_told() {
     place.run(&["list", "repo", "--older-than", "26h"]).exits(3).says(&["dated in the future"]);
     place.run(&["backup", "file:disk.img", "--to", "repo", "--full"]).exits(0);
     place.run(&["list", "repo", "--older-than", "26h"]).exits(0);
+    // A name whose files are gone is no name that never was.
+    for file in ["000001.blk", "000002.blk"] {
+        std::fs::remove_file(place.path("repo/disk.img").join(file)).unwrap();
+    }
+    place.volume("other.img", 1);
+    place.run(&["backup", "file:other.img", "--to", "repo"]).exits(0);
+    let gone = "generation 2 was made, and its file is gone";
+    place.run(&["list", "repo"]).exits(4).says(&[gone]);
+    place.run(&["list", "repo", "--older-than", "26h"]).exits(4).says(&[gone, "there is no backup"]);
+    place.run(&["list", "repo/disk.img"]).exits(4).says(&[gone]);
+    place.run(&["verify", "repo"]).exits(4);
     for missing in ["repo/other", "nowhere"] {
         place.run(&["list", missing, "--older-than", "26h"]).exits(3).says(&["no backup"]);
         place.run(&["list", missing]).exits(1);
@@ -220,8 +231,26 @@ fn what_is_there_is_written_for_prometheus() {
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&place.path("remora.prom").metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o644);
+    // Blocks of a generation that is forgotten may be needed.
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(place.path("disk.img"))
+        .unwrap()
+        .write_all(&[7; 9])
+        .unwrap();
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    place.run(&["prune", "repo", "--keep-last", "1"]).exits(0);
+    place.run(&list).exits(0);
+    let text = std::fs::read_to_string(place.path("remora.prom")).unwrap();
+    let blocks = std::fs::read_dir(place.path("repo/disk.img")).unwrap().map(Result::unwrap);
+    let blocks = blocks.filter(|entry| entry.path().extension().is_some_and(|end| end == "blk"));
+    let all: u64 = blocks.map(|entry| entry.metadata().unwrap().len()).sum();
+    assert!(
+        text.contains(&format!("stored_bytes{{repository=\"repo\",name=\"disk.img\"}} {all}\n")),
+        "{text}, {all}"
+    );
     // What is too old is told in both ways, and what is damaged is counted.
-    std::fs::write(place.path("repo/disk.img/000002.blk"), "nothing").unwrap();
+    std::fs::write(place.path("repo/disk.img/000009.blk"), "nothing").unwrap();
     place.run(&["list", "repo", "--textfile", "remora.prom"]).exits(4);
     let text = std::fs::read_to_string(place.path("remora.prom")).unwrap();
     assert!(text.contains("broken_files{repository=\"repo\",name=\"disk.img\"} 1\n"), "{text}");

@@ -452,3 +452,34 @@ fn what_cannot_be_archived_is_told() {
     ask(&play.server, "few").exits(10).says(&["GRANT BINLOG MONITOR"]);
     assert!(Path::new(&folder.path().join("repo/db/log")).exists());
 }
+
+#[test]
+fn an_archive_outlives_an_orderly_restart_of_the_server() {
+    let mut play = Play::new(mariadb().next().unwrap(), &[]);
+    play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
+    let mut running = play.follow(&[]);
+    running.until_says("caught up: line 1");
+    play.server.stop().unwrap();
+    running.until_says("trying again");
+    play.server.restart().unwrap();
+    play.session = session(&play.server);
+    play.does(&["INSERT INTO t (v) VALUES ('b')"]);
+    play.until_archived(1);
+    running.must_run();
+    running.signal("TERM");
+    running.end().exits(143);
+    assert!(!play.line(2).exists());
+}
+
+#[test]
+fn a_repository_is_no_name() {
+    let play = Play::new(mariadb().next().unwrap(), &[]);
+    std::fs::write(play.folder.path().join("disk.img"), "image").unwrap();
+    run(play.folder.path(), &["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    let arguments: Vec<String> = play.arguments(&["--once"]);
+    let arguments: Vec<&str> =
+        arguments.iter().map(|word| if word == "repo/db" { "repo" } else { word }).collect();
+    run(play.folder.path(), &arguments).exits(2).says(&["repo holds backups of disk.img", "repo/disk.img"]);
+    assert!(!play.folder.path().join("repo/log").exists());
+    play.once().exits(0);
+}

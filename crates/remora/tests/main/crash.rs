@@ -396,3 +396,31 @@ fn another_file_does_not_go_on_and_leaves_the_stopped_one_in_peace() {
         place.import(&["straight.csv", "--into", "t", "--resume"]).exits(1).says(&["nothing to resume"]);
     });
 }
+
+/// What decides which row a record becomes is as it was when the import began, and nothing else is accepted.
+#[test]
+fn an_import_goes_on_as_it_was_begun() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NULL, note VARCHAR(99))"]);
+        let mut lines = String::new();
+        (0..ROWS).for_each(|id| writeln!(lines, "{id}\t2026-11-26 12:00:00\t{id:0>80}").unwrap());
+        let import = ["--into", "t", "--chunk", "64K", "--sessions", "2"];
+        let begun = ["--time-zone", "+05:00", "--sql-mode", "NO_ZERO_DATE"];
+        let mut running = place.spawn(&[&["-"][..], &import, &begun].concat());
+        let mut stdin = running.stdin();
+        stdin.write_all(&lines.as_bytes()[..2_000_000]).unwrap();
+        place.until_chunks(&mut running, 3);
+        running.kill();
+        drop(stdin);
+        idle(place);
+        let file = place.file("lines.tsv", lines);
+        let resume = |more: &[&str]| place.import(&[&[&*file], &import[..], &["--resume"], more].concat());
+        resume(&["--time-zone", "+01:00"]).exits(1).says(&["another value of --time-zone", "--restart"]);
+        resume(&["--columns", "id,at,note"]).exits(1).says(&["begun without --columns"]);
+        resume(&["--quote", "'"]).exits(1).says(&["without the options about the form"]);
+        resume(&["--sql-mode", "NO_ZERO_DATE"]).exits(0);
+        let times = "SELECT GROUP_CONCAT(DISTINCT UNIX_TIMESTAMP(at)) FROM t";
+        assert_eq!((place.value(times), place.count("t")), ("1795676400".to_owned(), u64::from(ROWS)));
+        place.sql(&["DROP TABLE t"]);
+    });
+}

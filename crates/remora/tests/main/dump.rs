@@ -119,7 +119,9 @@ impl Pair {
         let sql = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_remora'";
         let ledger = session.value(sql).unwrap()?;
         // It may be gone by now.
-        session.value(&format!("SELECT COUNT(*) FROM _remora.{ledger}")).ok()??.parse().ok()
+        // Other lines say which tables are to be loaded.
+        let sql = format!("SELECT COUNT(*) FROM _remora.{ledger} WHERE `table` < 4294967294");
+        session.value(&sql).ok()??.parse().ok()
     }
 
     fn path(&self, name: &str) -> PathBuf {

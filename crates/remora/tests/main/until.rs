@@ -10,6 +10,7 @@ use crate::boot::volume;
 use crate::extract::session;
 use crate::moment::{Scene, on_mariadb, sums};
 use crate::mount::is_possible;
+use crate::queue::library;
 use crate::support::{Running, remora, start, until};
 
 impl Scene {
@@ -390,4 +391,42 @@ fn prepared_transactions_are_refused() {
     scene.does(&["XA COMMIT 'a'"]);
     scene.archive();
     scene.refused(&["--until", "end"], 1, "in XA PREPARE");
+}
+
+/// A server's own recovery remembers greater names of its log from before.
+#[test]
+fn a_generation_after_reset_master_is_replayed() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    for id in 100..140 {
+        scene.does(&[&format!("INSERT INTO app.t VALUES ({id}, 'before')"), "FLUSH BINARY LOGS"]);
+    }
+    scene.does(&["RESET MASTER", "INSERT INTO app.t VALUES (3, 'three')"]);
+    scene.backup();
+    scene.does(&["INSERT INTO app.t VALUES (4, 'four')"]);
+    let moment = scene.moment();
+    scene.archive();
+    let (found, _) = scene.restored(&["--until", "end"]);
+    assert_eq!(found, moment.sums);
+}
+
+/// A server takes another engine for one that it lacks, and the log says that it may.
+#[test]
+fn a_table_of_an_engine_that_is_not_there_is_not_made_with_another() {
+    let Some(library) = library("a_table_of_an_engine_that_is_not_there", Product::MariaDb1011) else {
+        return;
+    };
+    let plugins = format!("--plugin-dir={}", library.parent().unwrap().display());
+    let mut scene = Scene::new(Product::MariaDb1011, &[&plugins, "--plugin-load-add=ha_queue"]);
+    scene.backup();
+    scene.does(&["SET sql_mode = ''", "CREATE TABLE app.q (v INT) ENGINE=QUEUE"]);
+    scene.archive();
+    scene.refused(&["--until", "end"], 1, "there are queues (ENGINE=QUEUE)");
+    let plugins = format!("--server-option={plugins}");
+    assert_eq!(scene.restore(&["--until", "end", &plugins]).code, 0);
+    let back = scene.folder.path().join("back/app");
+    assert!(back.join("q.frm").is_file() && !back.join("q.ibd").exists());
+    fs::remove_dir_all(scene.folder.path().join("back")).unwrap();
+    scene.does(&["CREATE TABLE app.n (v INT) ENGINE = Nothing"]);
+    scene.archive();
+    scene.restore(&["--until", "end", &plugins]).exits(0).says(&["makes a table with ENGINE=NOTHING"]);
 }

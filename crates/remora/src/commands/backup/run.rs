@@ -178,6 +178,13 @@ impl Run<'_> {
     /// Copies a server file by file, while it runs.
     fn copy(&self, repository: &mut Repository, machine: &Machine) -> Result<Made, Error> {
         let mut found = self.found(machine)?;
+        if matches!(machine, Machine::Here) && found.has(&self.arguments.to) {
+            return Err(Error::Unfit(format!(
+                "--to {}: the repository is inside of the server's data, and would be copied with them each time; \
+                 choose a folder outside",
+                self.arguments.to.display()
+            )));
+        }
         repository.hold()?;
         let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
         // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.

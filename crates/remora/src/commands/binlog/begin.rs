@@ -116,8 +116,16 @@ fn files(session: &mut Session) -> Result<Vec<String>> {
     }
 }
 
+/// Where the server's log ends: the newest file, and its length.
+pub(super) fn end(session: &mut Session) -> Result<(String, u64)> {
+    let newest = session.strings("SHOW BINARY LOGS")?.pop().unwrap_or_default();
+    let mut cells = newest.into_iter().flatten();
+    let (file, len) = cells.next().zip(cells.next()).context("the server has no binary log any more")?;
+    Ok((file, len.parse()?))
+}
+
 /// The number of a file: what its name ends with.
-fn number(file: &str) -> Option<u64> {
+pub(super) fn number(file: &str) -> Option<u64> {
     file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
 }
 

@@ -13,6 +13,7 @@ use progress::Progress;
 use server::Error;
 use server::dump::{Dump, From, Packet};
 
+use super::begin;
 use super::compare::Compare;
 use super::kept::{Output, Written};
 use super::{NO_SUCH_PLACE, Run};
@@ -64,6 +65,8 @@ pub(super) struct Follow<'r, 'a> {
     line: &'r Written<'r>,
     tail: Option<Tail>,
     first: String,
+    /// Where the server's log ended at the beginning.
+    end: (String, u64),
     /// While this is there, nothing is appended.
     compare: Option<Compare>,
     /// The file that is sent.
@@ -117,7 +120,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         run: &'r Run<'a>,
         line: &'r Written<'r>,
         tail: Option<Tail>,
-        first: String,
+        (first, end): (String, (String, u64)),
     ) -> Result<Follow<'r, 'a>> {
         let compare = match &tail {
             Some(tail) => Some(line.compare(tail)?),
@@ -133,6 +136,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             line,
             tail,
             first,
+            end,
             compare,
             file: String::new(),
             at: FIRST,
@@ -258,16 +262,13 @@ impl<'r, 'a> Follow<'r, 'a> {
                     }
                 }
                 Packet::Nothing if heard.elapsed() > SILENCE_MAX => {
-                    let why = "it has said nothing for 30 s".to_owned();
-                    let target = self.run.target.to_string();
-                    return Err(Error::LostConnection {
-                        target,
-                        why,
-                        statement: "COM_BINLOG_DUMP".to_owned(),
-                    }
-                    .into());
+                    return Err(self.lost("it has said nothing for 30 s"));
                 }
                 Packet::Nothing => self.before_s = self.run.time_s(),
+                // A server that shuts down ends its log too, wherever it is.
+                Packet::End if !self.run.once || !self.has_reached_the_end() => {
+                    return Err(self.lost("it ended the log, as it does when it shuts down"));
+                }
                 Packet::End => {
                     self.run.silent.set(Some((self.at, self.before_s)));
                     return Ok(match self.unfinished() {
@@ -281,6 +282,17 @@ impl<'r, 'a> Follow<'r, 'a> {
                 self.sync(dump)?;
             }
         }
+    }
+
+    fn lost(&self, why: &str) -> anyhow::Error {
+        let (target, why) = (self.run.target.to_string(), why.to_owned());
+        Error::LostConnection { target, why, statement: "COM_BINLOG_DUMP".to_owned() }.into()
+    }
+
+    /// Whether everything has come that was there at the beginning.
+    fn has_reached_the_end(&self) -> bool {
+        let (file, len) = &self.end;
+        (begin::number(&self.file), self.at) >= (begin::number(file), *len)
     }
 
     /// That the server has less than what is archived.

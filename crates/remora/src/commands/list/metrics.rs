@@ -57,7 +57,7 @@ impl Metrics {
     pub(super) fn backups(&mut self, name: &str, listing: &Listing) {
         let all = &listing.generations;
         self.add(GENERATIONS, name, all.len());
-        self.add(STORED, name, all.iter().map(|one| one.file_bytes).sum::<u64>());
+        self.add(STORED, name, listing.file_bytes);
         self.add(BROKEN, name, listing.broken.len());
         self.add(UNSOUND, name, all.iter().filter(|one| Known::of(one) == Known::Unsound).count());
         if let Some(newest) = all.last() {

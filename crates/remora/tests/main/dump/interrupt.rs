@@ -108,3 +108,22 @@ fn a_load_that_loses_its_server_after_the_rows_says_how_it_goes_on() {
         assert_equal(&pair, "late");
     });
 }
+
+/// It is given only some of the tables at first.
+#[test]
+fn a_load_that_is_resumed_in_part_is_not_over() {
+    let pair = Pair::new(products()[0], products()[0], &[]);
+    many_chunks(&pair);
+    let mut source = pair.source();
+    source.execute("CREATE DATABASE other").unwrap();
+    source.execute("CREATE TABLE other.t (id INT PRIMARY KEY)").unwrap();
+    source.execute("INSERT INTO other.t VALUES (1), (2)").unwrap();
+    pair.dump(&["keys", "other", "-o", "both.dump", "--chunk", "64K"]).exits(0);
+    halfway(&pair, "both.dump", 3).kill();
+    let rest = pair.load(&["both.dump", "--resume", "--only", "other.*"]).exits(3);
+    rest.says(&["is not complete without `keys`.", "--resume goes on"]);
+    pair.load(&["both.dump", "--resume", "--exclude", "other.*"]).exits(0);
+    assert_equal(&pair, "keys");
+    assert_equal(&pair, "other");
+    pair.load(&["both.dump", "--resume"]).exits(1).says(&["no load of this dump was stopped"]);
+}

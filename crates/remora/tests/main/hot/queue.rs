@@ -1,10 +1,14 @@
 //! Queues in copies of a running server.
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sandbox::Product;
 
 use super::{Scene, Stops, copies};
 use crate::queue::{install, library};
-use crate::support::{connect, until};
+use crate::support::{Ended, connect, copy_program, until};
 
 /// Rows before the copy begins: several files of the queue.
 const ROWS: u64 = 3_000;
@@ -166,4 +170,32 @@ fn whole(scene: &Scene) {
         ids("SELECT id FROM app.next ORDER BY id"),
         ids("SELECT id FROM app.made WHERE worked ORDER BY id")
     );
+}
+
+/// A server that is started on a generation finds the engine beside the program, or the message says what to
+/// do.
+#[test]
+fn a_private_server_has_the_engine() {
+    let product = Product::MariaDb1011;
+    let Some(library) = library("a_private_server_has_the_engine", product) else { return };
+    let scene = Scene::with(product, &[], vec![library.clone()]);
+    let mut session = connect(scene.server.socket());
+    install(&mut session);
+    session.execute("CREATE TABLE app.q (v INT) ENGINE=QUEUE").unwrap();
+    session.execute("INSERT INTO app.q VALUES (1), (2)").unwrap();
+    scene.backup(&[]).exits(0);
+    let boot = ["verify", "repo", "--boot"];
+    scene.run(&boot).exits(1).says(&["there are queues (ENGINE=QUEUE)", "--plugin-load-add=ha_queue"]);
+    let listed = scene.run(&["list", "repo"]).exits(0).out;
+    assert!(listed.contains("never recovered"), "{listed}");
+    let program = scene.folder.path().join("remora");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_remora")), &program);
+    std::fs::create_dir(scene.folder.path().join(product.id())).unwrap();
+    std::fs::copy(&library, scene.folder.path().join(product.id()).join("ha_queue.so")).unwrap();
+    let run = |line: &[&str]| {
+        let mut command = Command::new(&program);
+        Ended::of(&command.current_dir(scene.folder.path()).args(line).output().unwrap())
+    };
+    run(&boot).exits(0).says(&["all sound"]);
+    run(&["restore", "repo", "--tables", "app.q", "--to", "rows"]).exits(0).says(&["2 rows"]);
 }

@@ -192,3 +192,19 @@ fn a_table_that_is_imported_while_it_is_copied_is_refused() {
     let rows = "SELECT CONCAT_WS(' ', COUNT(*), SUM(text = 'z_new'), MAX(id)) FROM app.a_old";
     assert_eq!(connect(back.socket()).value(rows).unwrap().unwrap(), "501 500 1000");
 }
+
+/// It would be copied with them each time.
+#[test]
+fn a_repository_among_the_data_is_refused() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    for inside in ["repo", "app/a/b"] {
+        let to = scene.server.data().join(inside);
+        let socket = scene.server.socket().to_str().unwrap();
+        let line = ["backup", "mysql:", "--socket", socket, "--no-defaults", "-uroot", "--to"];
+        scene
+            .run(&[&line[..], &[to.to_str().unwrap()]].concat())
+            .exits(1)
+            .says(&["is inside of the server's data"]);
+        assert!(!to.exists());
+    }
+}
