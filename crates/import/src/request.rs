@@ -69,7 +69,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What was asked for that decides which row a record becomes: the options, and their values in some form.
+    /// What was asked for that decides which row a record becomes: options, and their values in some form.
     pub(crate) fn meaning(&self) -> BTreeMap<String, String> {
         let hints = format!("{:?}", self.hints);
         let given = [

@@ -117,8 +117,8 @@ fn where_it_is_not_possible_a_file_is_read_like_any_other() {
     assert!(read(&*RealDisk.open_direct(&path).unwrap()) == [5; LEN]);
 }
 
-/// Otherwise the sync at its end would have all of it to write. Nobody else makes Linux write it within half a
-/// minute.
+/// Otherwise the sync at its end would have all of it to write. Nobody else makes Linux write it within half
+/// a minute.
 #[test]
 fn a_file_that_is_written_goes_to_the_disk_meanwhile() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

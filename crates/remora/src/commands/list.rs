@@ -5,7 +5,7 @@ mod log;
 mod metrics;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use block::Generation;
@@ -72,12 +72,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if let Some(chosen) = &arguments.files {
-        return files::list(
-            &arguments.repository.to_string_lossy(),
-            chosen,
-            arguments.key.read_full()?.as_ref(),
-            report,
-        );
+        let (place, key) = (arguments.repository.to_string_lossy(), arguments.key.read_full()?);
+        return files::list(&place, chosen, key.as_ref(), report);
     }
     let root = &arguments.repository;
     let is_watched = arguments.older_than.is_some() || arguments.log_older_than.is_some();
@@ -134,22 +130,24 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     if found.is_empty() && (arguments.older_than.is_some() || !has_log) {
-        let text = format!("there is no backup in {}", root.display());
-        report.warn(&text);
+        report.warn(&format!("there is no backup in {}", root.display()));
         exit = if is_watched { worse(exit) } else { exit };
     }
     if arguments.log_older_than.is_some() {
-        if !has_log {
-            exit = partial(&format!("no log is archived in {}", root.display()), exit);
-        }
-        for name in without_log.iter().filter(|_| has_log) {
-            exit = partial(&format!("{name}: no log is archived, and its server writes one"), exit);
-        }
+        exit = lacking(root, has_log, &without_log).iter().fold(exit, |exit, why| partial(why, exit));
     }
     if let Some(file) = &arguments.textfile {
         metrics.write(file)?;
     }
     Ok(exit)
+}
+
+/// Which logs are not archived: that of any name, or those of some.
+fn lacking(root: &Path, has_log: bool, names: &BTreeSet<String>) -> Vec<String> {
+    if !has_log {
+        return vec![format!("no log is archived in {}", root.display())];
+    }
+    names.iter().map(|name| format!("{name}: no log is archived, and its server writes one")).collect()
 }
 
 /// The exit code once something is left out.

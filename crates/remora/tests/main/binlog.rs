@@ -482,4 +482,11 @@ fn a_repository_is_no_name() {
     run(play.folder.path(), &arguments).exits(2).says(&["repo holds backups of disk.img", "repo/disk.img"]);
     assert!(!play.folder.path().join("repo/log").exists());
     play.once().exits(0);
+    // An image has no log; each server that writes one is to have an archive.
+    let watch = || run(play.folder.path(), &["list", "repo", "--log-older-than", "1h"]);
+    watch().exits(0);
+    let socket = play.server.socket().to_str().unwrap();
+    let backup = ["backup", "mysql:", "--way", "copy", "--name", "other", "--to", "repo", "--no-defaults"];
+    run(play.folder.path(), &[&backup[..], &["-uroot", "-S", socket]].concat()).exits(0);
+    watch().exits(3).says(&["other: no log is archived, and its server writes one"]);
 }

@@ -9,7 +9,7 @@ use server::dump::{From, Packet};
 use server::{Error, Session};
 
 use super::Run;
-use super::follow::HEARTBEAT;
+use super::follow::{HEARTBEAT, number};
 use super::kept::Written;
 use crate::calendar;
 
@@ -122,11 +122,6 @@ pub(super) fn end(session: &mut Session) -> Result<(String, u64)> {
     let mut cells = newest.into_iter().flatten();
     let (file, len) = cells.next().zip(cells.next()).context("the server has no binary log any more")?;
     Ok((file, len.parse()?))
-}
-
-/// The number of a file: what its name ends with.
-pub(super) fn number(file: &str) -> Option<u64> {
-    file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
 }
 
 /// Whether a file goes on exactly where the archive ends: it begins with a list of all transactions before

@@ -13,7 +13,6 @@ use progress::Progress;
 use server::Error;
 use server::dump::{Dump, From, Packet};
 
-use super::begin;
 use super::compare::Compare;
 use super::kept::{Output, Written};
 use super::{NO_SUCH_PLACE, Run};
@@ -90,6 +89,11 @@ pub(super) struct Follow<'r, 'a> {
     /// When that which is read next had not come yet, by the server's clock.
     before_s: i64,
     was_silent: bool,
+}
+
+/// The number of a file: what its name ends with.
+pub(super) fn number(file: &str) -> Option<u64> {
+    file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
 }
 
 /// Whether a file may have this name: what a server says must not lead out of the folder.
@@ -292,7 +296,7 @@ impl<'r, 'a> Follow<'r, 'a> {
     /// Whether everything has come that was there at the beginning.
     fn has_reached_the_end(&self) -> bool {
         let (file, len) = &self.end;
-        (begin::number(&self.file), self.at) >= (begin::number(file), *len)
+        (number(&self.file), self.at) >= (number(file), *len)
     }
 
     /// That the server has less than what is archived.
