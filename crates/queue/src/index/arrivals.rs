@@ -76,8 +76,8 @@ impl Arrivals {
         self.entries.get(place).filter(|_| row >= self.first).map(|(_, time)| *time)
     }
 
-    /// Since when these rows wait: each time with how many of them that follow each other. Those of which it is
-    /// not known are left out.
+    /// Since when these rows wait: each time with how many of them that follow each other. Those of which it
+    /// is not known are left out.
     pub(crate) fn times(&self, rows: &[RowId]) -> impl Iterator<Item = (u64, u64)> {
         let mut rest = rows;
         let runs = std::iter::from_fn(move || {
