@@ -13,9 +13,9 @@ pub const CLASSES: usize = CLASS_ENDS_MS.len() + 1;
 pub struct Histogram(pub [u64; CLASSES]);
 
 impl Histogram {
-    pub(crate) fn count(&mut self, span_ms: u64) {
+    pub(crate) fn count(&mut self, span_ms: u64, times: u64) {
         let class = CLASS_ENDS_MS.iter().take_while(|end| span_ms >= **end).count();
-        self.0[class] += 1;
+        self.0[class] += times;
     }
 
     /// The sum of both.
@@ -32,7 +32,7 @@ mod tests {
     fn a_span_is_in_the_class_that_ends_behind_it() {
         let mut times = Histogram::default();
         let spans = [0, 1, 9, 10, 59_999, 60_000, 86_399_999, 86_400_000, u64::MAX];
-        spans.into_iter().for_each(|span| times.count(span));
+        spans.into_iter().for_each(|span| times.count(span, 1));
         assert_eq!(times.0, [1, 2, 1, 0, 0, 1, 1, 0, 1, 2]);
         assert_eq!(times.and(&times).0, [2, 4, 2, 0, 0, 2, 2, 0, 2, 4]);
     }

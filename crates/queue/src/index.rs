@@ -8,6 +8,7 @@ mod beside;
 mod kept;
 pub(crate) mod later;
 mod lines;
+mod many;
 mod order;
 pub(crate) mod recent;
 mod segment;
@@ -19,7 +20,7 @@ use crate::condition::rank::Ranked;
 use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing};
 use crate::format::record::RowId;
-use crate::store::file::{Location, SegmentFile};
+use crate::store::file::{Location, SegmentFile, Spot};
 use crate::{Definition, Error};
 use kept::Kept;
 use lines::Lines;
@@ -290,9 +291,14 @@ impl Index {
         self.segment_with(id).map_or(Ok(Doing::Gone), |segment| segment.doing(id))
     }
 
+    /// In which file a row is, and where in it; `None` when it is gone.
+    pub(crate) fn spot(&mut self, id: RowId) -> Result<Option<(&Arc<SegmentFile>, Spot)>, Error> {
+        self.segment_with(id).map_or(Ok(None), |segment| segment.spot(id))
+    }
+
     /// Where a row is; `None` when it is gone.
     pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<Location>, Error> {
-        self.segment_with(id).map_or(Ok(None), |segment| segment.locate(id))
+        Ok(self.spot(id)?.map(|(file, spot)| Location::new(file, spot)))
     }
 
     /// Makes a waiting row owned; false when it is not waiting.
@@ -348,14 +354,19 @@ impl Index {
                 self.early.clear();
             }
         } else if from == Doing::Waiting {
-            if !self.early.is_empty() {
-                self.early.remove(&id);
-            }
-            if self.head == id {
-                self.head += 1;
-            }
+            self.waits_no_more(id);
         }
         if self.is_ordered() { self.stand(row, to) } else { Ok(()) }
+    }
+
+    /// Notes that a row does not wait any more, if it did.
+    fn waits_no_more(&mut self, id: u64) {
+        if !self.early.is_empty() {
+            self.early.remove(&id);
+        }
+        if self.head == id {
+            self.head += 1;
+        }
     }
 
     /// Marks a row as gone; false when it was gone already.
@@ -434,8 +445,9 @@ impl Index {
             if !has(segment) || segment.end() <= from {
                 continue;
             }
-            if let Some(id) = segment.next(from, &wanted)? {
-                return Ok(Some(id));
+            let next = segment.rows_from(from, &wanted)?.next();
+            if next.is_some() {
+                return Ok(next);
             }
         }
         Ok(None)

@@ -252,7 +252,7 @@ impl Queue {
             return self.commit(state);
         }
         state.gather.record(rows, ending);
-        if let Err(error) = self.remove(&mut state, rows.iter().copied(), ending) {
+        if let Err(error) = self.remove(&mut state, rows, ending) {
             fail(&mut state, &error);
             return Err(error);
         }
@@ -267,7 +267,7 @@ impl Queue {
             return Ok(());
         }
         state.gather.record(rows, self.gone());
-        self.remove(&mut state, rows.iter().copied(), self.gone())?;
+        self.remove(&mut state, rows, self.gone())?;
         self.settle_later(&mut state);
         match self.commit(state) {
             Err(Error::Disk { .. }) => Ok(()),

@@ -26,17 +26,28 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Random bytes for the incarnation of a queue, or the name of a transaction.
+/// Random bytes that nobody has had yet: asking the system for each lease would take longer than the lease.
+static SPARE: Mutex<Vec<[u8; 16]>> = Mutex::new(Vec::new());
+
+/// Random bytes for the incarnation of a queue, the name of a transaction, or the token of a lease.
 pub(crate) fn random() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    if filled != Ok(bytes.len()) {
+    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    if spare.is_empty() {
+        // As many as the system never gives in part.
+        let mut bytes = [[0; 16]; 16];
+        let filled = rustix::rand::getrandom(bytes.as_flattened_mut(), rustix::rand::GetRandomFlags::empty());
+        if filled == Ok(size_of_val(&bytes)) {
+            spare.extend(bytes);
+        }
+    }
+    spare.pop().unwrap_or_else(|| {
         // This has never been seen for so few bytes; the clock and the process id make a repeated value
         // unlikely.
+        let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&now_ms().to_le_bytes());
         bytes[8..12].copy_from_slice(&std::process::id().to_le_bytes());
-    }
-    bytes
+        bytes
+    })
 }
 
 /// Starts the engine, and opens the queues that take part in transactions, because the server then asks what
@@ -79,4 +90,15 @@ pub extern "C" fn rq_stop() -> c_int {
         drop(ENGINE.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(RQ_OK)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn random_bytes_are_given_once() {
+        let drawn: BTreeSet<[u8; 16]> = (0..1000).map(|_| super::random()).collect();
+        assert_eq!(drawn.len(), 1000);
+    }
 }

@@ -106,12 +106,18 @@ pub unsafe extern "C" fn rq_leased_json(
         // SAFETY: the caller's string.
         let table = String::from_utf8_lossy(unsafe { table.get() });
         let (schema, mut cursor) = (leased.queue().schema(), leased.cursor());
+        let mut before = String::from("{\"token\":");
+        queue::quote_json(&format!("{table}:"), &mut before);
+        // The token follows; it needs no quoting.
+        before.pop();
         out.clear();
         for row in leased.rows() {
             out.push(if out.is_empty() { '[' } else { ',' });
-            out.push_str("{\"token\":");
-            queue::quote_json(&format!("{table}:{}", row.token), out);
-            out.push_str(&format!(",\"try\":{},\"row\":", row.tries));
+            out.push_str(&before);
+            row.token.put(out);
+            out.push_str("\",\"try\":");
+            out.push_str(&row.tries.to_string());
+            out.push_str(",\"row\":");
             match cursor.advance()? {
                 Some((_, bytes)) => schema.json(bytes, &Server, out),
                 None => out.push_str("null"),

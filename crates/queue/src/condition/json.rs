@@ -43,14 +43,27 @@ impl Schema {
 /// Appends a text as a JSON string in ASCII.
 pub fn quote(text: &str, out: &mut String) {
     out.push('"');
-    for unit in text.encode_utf16() {
-        match u8::try_from(unit) {
-            Ok(byte @ (b'"' | b'\\')) => out.extend(['\\', char::from(byte)]),
-            Ok(b'\n') => out.push_str("\\n"),
-            Ok(byte @ b' '..=b'~') => out.push(char::from(byte)),
-            _ => out.push_str(&format!("\\u{unit:04x}")),
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    let mut rest = text;
+    // All bytes are looked at together, and most texts are plain.
+    let all_plain = text.bytes().fold(true, |plain, byte| plain & is_plain(byte));
+    while let Some(at) = if all_plain { None } else { rest.bytes().position(|byte| !is_plain(byte)) } {
+        let (plain, other) = rest.split_at(at);
+        out.push_str(plain);
+        let mut letters = other.chars();
+        match letters.next() {
+            Some(letter @ ('"' | '\\')) => out.extend(['\\', letter]),
+            Some('\n') => out.push_str("\\n"),
+            Some(letter) => {
+                let mut units = [0; 2];
+                let units = letter.encode_utf16(&mut units).iter();
+                units.for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            }
+            None => {}
         }
+        rest = letters.as_str();
     }
+    out.push_str(rest);
     out.push('"');
 }
 

@@ -105,6 +105,9 @@ impl Number {
 
     /// The number in decimal, with as many digits after the point as its scale says.
     pub(crate) fn text(self) -> String {
+        if let (0, Ok(whole)) = (self.scale, i64::try_from(self.digits)) {
+            return whole.to_string();
+        }
         let (sign, digits) = (if self.digits < 0 { "-" } else { "" }, self.digits.unsigned_abs());
         let scale = usize::from(self.scale);
         let all = format!("{digits:0width$}", width = scale + 1);

@@ -16,7 +16,7 @@ use crate::index::{Arrival, Doing, Index, Segment};
 use crate::queue::Queue;
 use crate::queue::commit::{fail, fail_if_lost};
 use crate::queue::state::State;
-use crate::store::file::{Location, SegmentFile, unlink};
+use crate::store::file::{Location, SegmentFile, Spot, unlink};
 use crate::store::folder::Folder;
 use crate::store::log::Log;
 use crate::sync::wait;
@@ -186,7 +186,7 @@ impl Queue {
 
 fn place_of(row: &Indexed, file: &Arc<SegmentFile>) -> Location {
     let len = usize::try_from(row.len).unwrap_or(usize::MAX);
-    Location { file: file.clone(), offset: row.offset, len, opened: None }
+    Location::new(file, Spot { offset: row.offset, len })
 }
 
 /// The next segments from `from` on that are worth rewriting and fit into one segment of `limit` bytes.

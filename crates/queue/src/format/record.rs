@@ -126,8 +126,11 @@ fn encode_reading(out: &mut Vec<u8>, kind: u8, reader: usize, (first, count): (R
     append(out, kind, &payload);
 }
 
+/// Payloads of numbers have fewer bytes.
+const PAYLOAD_ROOM: usize = 64;
+
 fn encode_run(out: &mut Vec<u8>, kind: u8, first: RowId, count: u64) {
-    let mut payload = Vec::new();
+    let mut payload = Vec::with_capacity(PAYLOAD_ROOM);
     put_varint(&mut payload, first.0);
     put_varint(&mut payload, count.saturating_sub(1));
     append(out, kind, &payload);
@@ -156,7 +159,7 @@ pub(crate) fn encode_decide(out: &mut Vec<u8>, tx: u64, commit: bool) {
 
 /// Appends what is known of the leases of a row.
 pub(crate) fn encode_lease(out: &mut Vec<u8>, lease: &Lease) {
-    let mut payload = Vec::new();
+    let mut payload = Vec::with_capacity(PAYLOAD_ROOM);
     lease.encode(&mut payload);
     append(out, LEASE, &payload);
 }

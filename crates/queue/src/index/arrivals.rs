@@ -76,6 +76,22 @@ impl Arrivals {
         self.entries.get(place).filter(|_| row >= self.first).map(|(_, time)| *time)
     }
 
+    /// Since when these rows wait: each time with how many of them that follow each other. Those of which it
+    /// is not known are left out.
+    pub(crate) fn times(&self, rows: &[RowId]) -> impl Iterator<Item = (u64, u64)> {
+        let mut rest = rows;
+        let runs = std::iter::from_fn(move || {
+            let (first, time_ms) = (*rest.first()?, self.of(*rest.first()?));
+            let place = self.entries.partition_point(|(end, _)| *end <= first);
+            let end = self.entries.get(place).filter(|_| self.late.is_empty() && first >= self.first);
+            let same = first..end.map_or(first, |(end, _)| *end);
+            let count = rest.iter().take_while(|row| same.contains(row)).count().max(1);
+            rest = &rest[count..];
+            Some((time_ms, count as u64))
+        });
+        runs.filter_map(|(time_ms, count)| Some((time_ms?, count)))
+    }
+
     /// Bytes of memory that they take, about.
     pub(crate) fn memory(&self) -> usize {
         (self.entries.capacity() + self.late.len()) * size_of::<(RowId, u64)>()
@@ -98,8 +114,13 @@ mod tests {
         assert_eq!(times, [None, old, old, old, old, new, new, None]);
         arrivals.note_late(RowId(6), 5000);
         assert_eq!((arrivals.of(RowId(6)), arrivals.of(RowId(7))), (Some(5000), old));
+        let rows: Vec<RowId> = [4, 5, 6, 7, 9, 10, 11, 8].map(RowId).into();
+        let times = |arrivals: &Arrivals| arrivals.times(&rows).collect::<Vec<_>>();
+        let one = |time| (time, 1);
+        assert_eq!(times(&arrivals), [1000, 5000, 1000, 1001, 1001, 1000].map(one), "each for itself");
         arrivals.forget(RowId(6));
         assert_eq!(arrivals.of(RowId(6)), old);
+        assert_eq!(times(&arrivals), [(1000, 3), (1001, 2), (1000, 1)]);
 
         let (mut arrivals, rows) = (Arrivals::from(RowId(0)), 3_000_000_u64);
         let note = |arrivals: &mut Arrivals, row: u64, oldest: u64| {

@@ -141,6 +141,14 @@ impl Index {
         Ok(ended)
     }
 
+    /// Ends rows, like [`Index::end`]. Returns how many were there and not kept.
+    pub(crate) fn end_all(&mut self, rows: &[RowId], now_ms: u64) -> Result<u64, Error> {
+        if !self.keeps.is_on() {
+            return self.remove_all(rows);
+        }
+        rows.iter().try_fold(0, |ended, id| Ok(ended + u64::from(self.end(*id, now_ms)?)))
+    }
+
     /// Ends those of `count` rows from `first` on that are there. For replaying.
     pub(crate) fn end_run(&mut self, first: RowId, count: u64, now_ms: u64) -> Result<(), Error> {
         self.rows_in((first.0, count), false)?.into_iter().try_for_each(|id| self.end(id, now_ms).map(drop))

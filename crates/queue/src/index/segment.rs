@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use self::entry::{Entry, lower_bound, position};
 use super::beside::Beside;
-use super::{Arrival, Doing, Location, Standing};
+use super::{Arrival, Doing, Standing};
 use crate::Error;
 use crate::format::batch::Stored;
 use crate::format::listing::{Due, Indexed, Listing, Since};
 use crate::format::record::RowId;
-use crate::store::file::SegmentFile;
+use crate::store::file::{SegmentFile, Spot};
 
 /// Rows inserted within this many milliseconds share one time.
 const SAME_TIME_MS: u64 = 1000;
@@ -36,6 +36,17 @@ enum List {
     Unread(Vec<(u64, u64)>),
 }
 
+/// How many rows there are of each kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Rows that are not gone.
+    pub(crate) live: u64,
+    pub(crate) owned: u64,
+    pub(crate) later: u64,
+    /// Those of them that were ended and are kept.
+    pub(crate) kept: u64,
+}
+
 /// The rows of one segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -44,12 +55,7 @@ pub(crate) struct Segment {
     /// One more than the last known id.
     end: u64,
     list: List,
-    /// Rows that are not gone.
-    live: u64,
-    owned: u64,
-    later: u64,
-    /// Those of them that were ended and are kept.
-    kept: u64,
+    counts: Counts,
     live_bytes: u64,
     kept_bytes: u64,
     times: Vec<Since>,
@@ -76,7 +82,8 @@ impl Segment {
         let base = runs.first().map_or(0, |(first, _)| *first);
         let end = runs.last().map_or(base, |(first, count)| first + count);
         let list = List::Unread(runs);
-        Segment { base, end, live, live_bytes, stored: Some(stored), ..Segment::empty(file, list) }
+        let counts = Counts { live, ..Counts::default() };
+        Segment { base, end, counts, live_bytes, stored: Some(stored), ..Segment::empty(file, list) }
     }
 
     fn empty(file: Arc<SegmentFile>, list: List) -> Segment {
@@ -86,10 +93,7 @@ impl Segment {
             base: 0,
             end: 0,
             list,
-            live: 0,
-            owned: 0,
-            later: 0,
-            kept: 0,
+            counts: Counts::default(),
             live_bytes: 0,
             kept_bytes: 0,
             times,
@@ -122,25 +126,29 @@ impl Segment {
         RowId(self.end)
     }
 
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
     pub(crate) fn live(&self) -> u64 {
-        self.live
+        self.counts.live
     }
 
     pub(crate) fn owned(&self) -> u64 {
-        self.owned
+        self.counts.owned
     }
 
     pub(crate) fn later(&self) -> u64 {
-        self.later
+        self.counts.later
     }
 
     pub(crate) fn waiting(&self) -> u64 {
-        self.live - self.owned - self.later - self.kept
+        self.counts.live - self.counts.owned - self.counts.later - self.counts.kept
     }
 
     /// Rows that were ended and are kept; they count as live.
     pub(crate) fn kept(&self) -> u64 {
-        self.kept
+        self.counts.kept
     }
 
     pub(crate) fn kept_bytes(&self) -> u64 {
@@ -149,12 +157,13 @@ impl Segment {
 
     /// Notes that all rows are kept, in a segment that was not read.
     pub(crate) fn with_all_kept(self) -> Segment {
-        Segment { kept: self.live, kept_bytes: self.live_bytes, ..self }
+        let counts = Counts { kept: self.counts.live, ..self.counts };
+        Segment { counts, kept_bytes: self.live_bytes, ..self }
     }
 
     /// Forgets the list of a sealed segment of which all rows are kept: it is rarely needed again.
     pub(crate) fn unload(&mut self) {
-        if self.is_sealed() && self.kept == self.live && matches!(self.list, List::Loaded(_)) {
+        if self.is_sealed() && self.counts.kept == self.counts.live && matches!(self.list, List::Loaded(_)) {
             self.list = List::Unread(self.runs());
             self.beside = Beside::default();
         }
@@ -183,7 +192,7 @@ impl Segment {
 
     /// Bytes that the rows would need in a file of their own, without its fixed parts.
     fn needed(&self) -> u64 {
-        self.live_bytes + self.live * ROW_OVERHEAD
+        self.live_bytes + self.counts.live * ROW_OVERHEAD
     }
 
     /// When a row was inserted, exact to the second.
@@ -220,7 +229,7 @@ impl Segment {
             len: small(row.len as u64),
         });
         self.end = row.id.0 + 1;
-        self.live += 1;
+        self.counts.live += 1;
         self.live_bytes += row.len as u64;
         let late = |since: &Since| row.time_ms >= since.time_ms.saturating_add(SAME_TIME_MS);
         if self.times.last().is_none_or(late) {
@@ -250,10 +259,10 @@ impl Segment {
             let listing = self.file.read_index(&stored)?;
             let (mut entries, beside) = pick(&listing, runs, self.base);
             let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
-            if entries.len() as u64 != self.live || bytes != self.live_bytes {
+            if entries.len() as u64 != self.counts.live || bytes != self.live_bytes {
                 return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
             }
-            if self.kept > 0 {
+            if self.counts.kept > 0 {
                 entries.iter_mut().for_each(|entry| entry.set(Doing::Kept));
             }
             (self.times, self.beside) = (listing.times, beside);
@@ -272,19 +281,18 @@ impl Segment {
         Ok(position(entries, base, id).map_or(Doing::Gone, |at| entries[at].doing()))
     }
 
-    pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<Location>, Error> {
+    /// Where a row is; `None` when it is gone.
+    pub(crate) fn spot(&mut self, id: RowId) -> Result<Option<(&Arc<SegmentFile>, Spot)>, Error> {
         if id.0 >= self.end {
             return Ok(None);
         }
-        let (base, file) = (self.base, self.file.clone());
+        let base = self.base;
         let entries = self.entries()?;
-        let at = position(entries, base, id).filter(|at| entries[*at].doing() != Doing::Gone);
-        Ok(at.map(|at| Location {
-            opened: None,
-            file,
-            offset: u64::from(entries[at].offset),
-            len: usize::try_from(entries[at].bytes()).unwrap_or(usize::MAX),
-        }))
+        let entry = position(entries, base, id).map(|at| entries[at]);
+        let there = entry.filter(|entry| entry.doing() != Doing::Gone);
+        let len = |entry: Entry| usize::try_from(entry.bytes()).unwrap_or(usize::MAX);
+        let spot = there.map(|entry| Spot { offset: u64::from(entry.offset), len: len(entry) });
+        Ok(spot.map(|spot| (&self.file, spot)))
     }
 
     /// Changes a row from one state to another; false when it was not in the first.
@@ -294,7 +302,21 @@ impl Segment {
 
     /// Removes a row. Returns what it did before; `None` when it was gone.
     pub(crate) fn remove(&mut self, id: RowId) -> Result<Option<Doing>, Error> {
-        self.set(id, Doing::Gone, |_| true)
+        let removed = self.set(id, Doing::Gone, |_| true)?;
+        self.trim();
+        Ok(removed)
+    }
+
+    /// Makes those of these rows owned that wait.
+    pub(crate) fn take_all(&mut self, rows: &[RowId]) -> Result<(), Error> {
+        rows.iter().try_for_each(|id| self.change(*id, Doing::Waiting, Doing::Owned).map(drop))
+    }
+
+    /// Removes rows.
+    pub(crate) fn remove_all(&mut self, rows: &[RowId]) -> Result<(), Error> {
+        rows.iter().try_for_each(|id| self.set(*id, Doing::Gone, |_| true).map(drop))?;
+        self.trim();
+        Ok(())
     }
 
     /// Sets what a row does, if `may` allows that after what it did before, which is returned.
@@ -312,26 +334,25 @@ impl Segment {
         }
         entry.set(to);
         let bytes = entry.bytes();
-        self.owned += u64::from(to == Doing::Owned);
-        self.owned -= u64::from(from == Doing::Owned);
-        self.later += u64::from(to == Doing::Later);
-        self.later -= u64::from(from == Doing::Later);
+        self.counts.owned += u64::from(to == Doing::Owned);
+        self.counts.owned -= u64::from(from == Doing::Owned);
+        self.counts.later += u64::from(to == Doing::Later);
+        self.counts.later -= u64::from(from == Doing::Later);
         if to == Doing::Kept {
-            (self.kept, self.kept_bytes) = (self.kept + 1, self.kept_bytes + bytes);
+            (self.counts.kept, self.kept_bytes) = (self.counts.kept + 1, self.kept_bytes + bytes);
         } else if from == Doing::Kept {
-            (self.kept, self.kept_bytes) = (self.kept - 1, self.kept_bytes - bytes);
+            (self.counts.kept, self.kept_bytes) = (self.counts.kept - 1, self.kept_bytes - bytes);
         }
         if to == Doing::Gone {
-            self.live -= 1;
+            self.counts.live -= 1;
             self.live_bytes -= bytes;
-            self.trim();
         }
         Ok(Some(from))
     }
 
     /// Forgets dead rows when they are more than half.
     fn trim(&mut self) {
-        let live = usize::try_from(self.live).unwrap_or(usize::MAX);
+        let live = usize::try_from(self.counts.live).unwrap_or(usize::MAX);
         if let List::Loaded(entries) = &mut self.list
             && entries.len() >= TRIM_MIN
             && entries.len() / 2 > live
@@ -342,19 +363,19 @@ impl Segment {
         }
     }
 
-    /// The first row from `from` on that does what is wanted.
-    pub(crate) fn next(
+    /// The rows from `from` on that do what is wanted.
+    pub(crate) fn rows_from(
         &mut self,
         from: RowId,
         wanted: impl Fn(Doing) -> bool,
-    ) -> Result<Option<RowId>, Error> {
+    ) -> Result<impl Iterator<Item = RowId>, Error> {
         let base = self.base;
         // The ids of a segment are never so far apart that this is inexact.
         let skip = u32::try_from(from.0.saturating_sub(base)).unwrap_or(u32::MAX);
         let entries = self.entries()?;
         let start = lower_bound(entries, skip);
-        let found = entries[start..].iter().find(|entry| wanted(entry.doing()));
-        Ok(found.map(|entry| RowId(base + u64::from(entry.delta))))
+        let found = entries[start..].iter().filter(move |entry| wanted(entry.doing()));
+        Ok(found.map(move |entry| RowId(base + u64::from(entry.delta))))
     }
 
     /// Where a row that is not gone stands.

@@ -111,7 +111,7 @@ impl Queue {
         for id in ids {
             let known = state.leases.known(id, false);
             let Some(mut place) = state.index.locate(id)? else { continue };
-            bytes += place.len;
+            bytes += place.spot.len;
             if bytes > BYTES_MAX && !rows.is_empty() {
                 break;
             }

@@ -214,8 +214,8 @@ impl Queue {
         gather.pasts.iter().for_each(|(row, past)| state.leases.set_past(*row, past.clone()));
         let mut back = self.apply_again(state, gather)?;
         for (runs, ending) in [(&gather.acknowledged, Ending::Done), (&gather.discarded, self.gone())] {
-            let gone = runs.iter().flat_map(|(first, count)| first.0..first.0 + count);
-            self.take_out(state, gone.map(RowId), ending)?;
+            let gone = runs.iter().flat_map(|(first, count)| first.0..first.0 + count).map(RowId);
+            self.take_out(state, &gone.collect::<Vec<_>>(), ending)?;
         }
         back.extend(self.apply_transactions(state, gather)?);
         state.expect_no_more(gather);
@@ -253,40 +253,33 @@ impl Queue {
     }
 
     /// Takes rows out of the index, and offers those that waited for them.
-    pub(crate) fn remove(
-        &self,
-        state: &mut State,
-        rows: impl Iterator<Item = RowId>,
-        ending: Ending,
-    ) -> Result<(), Error> {
+    pub(crate) fn remove(&self, state: &mut State, rows: &[RowId], ending: Ending) -> Result<(), Error> {
         self.take_out(state, rows, ending)?;
         offer(state, Vec::new(), self.shared.now_ms())
     }
 
     /// Takes rows out of the index; the caller offers what waited for them.
-    pub(crate) fn take_out(
-        &self,
-        state: &mut State,
-        rows: impl Iterator<Item = RowId>,
-        ending: Ending,
-    ) -> Result<(), Error> {
-        let (before, now_ms) = (state.counters.rows_removed, self.shared.now_ms());
+    pub(crate) fn take_out(&self, state: &mut State, rows: &[RowId], ending: Ending) -> Result<(), Error> {
+        let now_ms = self.shared.now_ms();
         for id in rows {
-            state.owners.remove(&id);
-            state.later.take_kept(id);
-            state.arrivals.forget(id);
+            state.owners.remove(id);
+            state.later.take_kept(*id);
+            state.arrivals.forget(*id);
             if !state.leases.is_empty() {
-                state.leases.forget(id);
+                state.leases.forget(*id);
             }
-            let gone =
-                if ending == Ending::Done { state.index.end(id, now_ms)? } else { state.index.remove(id)? };
             if !state.readers.is_empty() {
-                state.forget_reading(id);
+                state.forget_reading(*id);
             }
-            state.counters.rows_removed += u64::from(gone);
         }
+        let gone = if ending == Ending::Done {
+            state.index.end_all(rows, now_ms)?
+        } else {
+            state.index.remove_all(rows)?
+        };
+        state.counters.rows_removed += gone;
         state.later.trim(&mut state.index)?;
-        state.removed.count(now_ms, state.counters.rows_removed - before);
+        state.removed.count(now_ms, gone);
         if state.index.keeps.is_on() {
             self.schedule_due(state, self.clock().up_ms);
         }

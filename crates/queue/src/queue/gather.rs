@@ -109,14 +109,14 @@ impl Gather {
         self.origins += usize::from(origin.is_some());
     }
 
-    fn encode(&mut self, runs: &[(RowId, u64)], ending: Ending) {
+    fn encode(&mut self, runs: impl Iterator<Item = (RowId, u64)>, ending: Ending) {
         self.begin();
         self.awaited = true;
         let encode = match ending {
             Ending::Done | Ending::Gone => encode_acknowledge,
             Ending::NotKept => encode_discard,
         };
-        runs.iter().for_each(|(first, count)| encode(&mut self.bytes, *first, *count));
+        runs.for_each(|(first, count)| encode(&mut self.bytes, first, count));
     }
 
     /// Records that a transaction is prepared; the caller adds its rows next.
@@ -153,9 +153,8 @@ impl Gather {
 
     /// Records that rows are gone or kept; the caller applies it.
     pub(crate) fn record(&mut self, rows: &[RowId], ending: Ending) {
-        let runs: Vec<_> = runs(rows).collect();
         let before = self.bytes.len().max(BATCH_HEADER);
-        self.encode(&runs, ending);
+        self.encode(runs(rows), ending);
         self.settled.extend(self.bytes.get(before..).unwrap_or_default());
     }
 
@@ -197,10 +196,9 @@ impl Gather {
 
     /// Records that rows are gone or kept; this is applied when the batch is written.
     pub(crate) fn acknowledge(&mut self, rows: &[RowId], ending: Ending) {
-        let runs: Vec<_> = runs(rows).collect();
-        self.encode(&runs, ending);
+        self.encode(runs(rows), ending);
         let ended = if ending == Ending::Done { &mut self.acknowledged } else { &mut self.discarded };
-        ended.extend(runs);
+        ended.extend(runs(rows));
     }
 
     /// Records that kept rows wait again; this is applied when the batch is written.

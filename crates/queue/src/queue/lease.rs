@@ -15,6 +15,8 @@ use crate::format::record::RowId;
 /// no number is given twice, whatever a crash has lost.
 const NUMBERS: u64 = 1 << 20;
 
+const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
+
 /// What the holder of a lease shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
@@ -28,12 +30,21 @@ impl Token {
     pub(crate) fn new(number: u64, secret: u64) -> Token {
         Token { number, secret }
     }
+
+    /// Appends the text that [`Token::from_str`](std::str::FromStr::from_str) reads.
+    pub fn put(&self, out: &mut String) {
+        out.push_str(&self.number.to_string());
+        out.push('-');
+        let digits = self.secret.to_be_bytes().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        out.extend(digits.map(|digit| char::from(HEXADECIMAL[usize::from(digit)])));
+    }
 }
 
 impl fmt::Display for Token {
-    /// The text that [`Token::from_str`](std::str::FromStr::from_str) reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{:016x}", self.number, self.secret)
+        let mut text = String::new();
+        self.put(&mut text);
+        formatter.write_str(&text)
     }
 }
 

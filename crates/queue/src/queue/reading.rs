@@ -74,8 +74,8 @@ impl State {
         rows: &[RowId],
         ownership: Ownership,
     ) -> Result<(), Error> {
-        for came_ms in rows.iter().filter_map(|id| self.arrivals.of(*id)) {
-            self.counters.waited.count(ownership.since_ms.saturating_sub(came_ms));
+        for (came_ms, times) in self.arrivals.times(rows) {
+            self.counters.waited.count(ownership.since_ms.saturating_sub(came_ms), times);
         }
         let Some(reader) = reader.and_then(|reader| self.readers.get_mut(reader)) else {
             return self.own(rows, ownership);
@@ -129,7 +129,7 @@ impl State {
             let is_live = self.index.doing(*id)?.is_live();
             let Some(of) = self.readers.get_mut(reader) else { continue };
             if let Some(ownership) = of.out.remove(id) {
-                self.counters.worked.count(now_ms.saturating_sub(ownership.since_ms));
+                self.counters.worked.count(now_ms.saturating_sub(ownership.since_ms), 1);
             }
             if !is_live {
                 continue;
@@ -183,7 +183,7 @@ impl Queue {
     /// Notes that a reader has ended rows, and ends those that all have ended.
     pub(crate) fn apply_read(&self, state: &mut State, reader: usize, rows: &[RowId]) -> Result<(), Error> {
         let done = state.note_read(reader, rows, self.shared.now_ms())?;
-        if done.is_empty() { Ok(()) } else { self.take_out(state, done.into_iter(), Ending::Done) }
+        if done.is_empty() { Ok(()) } else { self.take_out(state, &done, Ending::Done) }
     }
 
     /// Gives a reader rows again that it has ended and that are still there because another one has not, with

@@ -12,7 +12,7 @@ use crate::index::later::Later;
 use crate::index::recent::RecentKeys;
 use crate::index::{Doing, Index};
 use crate::queue::copying::Copying;
-use crate::queue::gather::Gather;
+use crate::queue::gather::{Gather, runs};
 use crate::queue::lease::LeaseBook;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::progress::Conditions;
@@ -212,17 +212,16 @@ impl State {
 
     /// Gives rows to an owner who was found to have a right to them.
     pub(crate) fn own(&mut self, rows: &[RowId], ownership: Ownership) -> Result<(), Error> {
-        for id in rows {
-            self.index.take(*id)?;
-            self.owners.insert(*id, ownership);
-        }
+        self.index.take_all(rows)?;
+        self.owners.extend(rows.iter().map(|id| (*id, ownership)));
         Ok(())
     }
 
     /// Counts for how long those who end rows now have had them.
     pub(crate) fn note_worked(&mut self, rows: &[RowId], now_ms: u64) {
-        for ownership in rows.iter().filter_map(|id| self.owners.get(id)) {
-            self.counters.worked.count(now_ms.saturating_sub(ownership.since_ms));
+        let owners = runs(rows).flat_map(|(first, count)| self.owners.range(first..RowId(first.0 + count)));
+        for (_, ownership) in owners {
+            self.counters.worked.count(now_ms.saturating_sub(ownership.since_ms), 1);
         }
     }
 

@@ -61,12 +61,12 @@ impl Window {
 }
 
 impl Opened {
-    /// Calls `with` with `len` bytes at an offset, or fewer at the end of the file.
-    fn read<T>(&self, offset: u64, len: usize, with: impl FnOnce(&[u8]) -> T) -> std::io::Result<T> {
+    /// Bytes that have `len` bytes at an offset in them, or fewer at the end of the file.
+    fn read(&self, offset: u64, len: usize) -> std::io::Result<Arc<Window>> {
         let window = lock(&self.window).clone();
-        if let Some(bytes) = window.as_ref().and_then(|window| window.get(offset, len)) {
+        if let Some(window) = window.as_ref().filter(|window| window.get(offset, len).is_some()) {
             count(&self.folder.calls.read_hits);
-            return Ok(with(bytes));
+            return Ok(window.clone());
         }
         count(&self.folder.calls.reads);
         let wanted = window.map_or(len, |window| window.next_len(offset, len));
@@ -78,7 +78,7 @@ impl Opened {
         if len <= AHEAD_MAX {
             *lock(&self.window) = Some(window.clone());
         }
-        Ok(with(window.bytes.get(..len.min(read)).unwrap_or_default()))
+        Ok(window)
     }
 }
 
@@ -163,17 +163,61 @@ impl SegmentFile {
     }
 }
 
-/// Where a row is: the place of its checksum, which the row follows.
-#[derive(Clone)]
-pub(crate) struct Location {
-    pub(crate) file: Arc<SegmentFile>,
+/// Where a row is in its file: the place of its checksum, which the row follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
     pub(crate) offset: u64,
     pub(crate) len: usize,
+}
+
+/// A file that stays readable after it was closed and unlinked, and what was read of it last: whoever reads
+/// rows one after the other finds most of them there.
+pub(crate) struct Reading {
+    file: Arc<SegmentFile>,
+    opened: Arc<Opened>,
+    window: Option<Arc<Window>>,
+}
+
+impl Reading {
+    /// Opens the file.
+    pub(crate) fn of(file: &Arc<SegmentFile>) -> Result<Reading, Error> {
+        Ok(Reading { file: file.clone(), opened: file.open()?, window: None })
+    }
+
+    /// Whether it is this file.
+    pub(crate) fn is_of(&self, file: &Arc<SegmentFile>) -> bool {
+        Arc::ptr_eq(&self.file, file)
+    }
+
+    /// Reads a row.
+    pub(crate) fn row(&mut self, id: RowId, spot: Spot) -> Result<&[u8], Error> {
+        let Spot { offset, len } = spot;
+        if self.window.as_ref().is_some_and(|window| window.get(offset, len).is_some()) {
+            count(&self.opened.folder.calls.read_hits);
+        } else {
+            let read = self.opened.read(offset, len);
+            self.window = Some(read.map_err(|error| Error::disk(&self.file.path())(error))?);
+        }
+        let bytes = self.window.as_ref().and_then(|window| window.get(offset, len));
+        let bytes = bytes.ok_or_else(|| self.file.corrupt("the file ends too early", offset))?;
+        checked_row(id, bytes).ok_or_else(|| self.file.corrupt("a row with a wrong checksum", offset))
+    }
+}
+
+/// Where a row is.
+#[derive(Clone)]
+pub(crate) struct Location {
+    file: Arc<SegmentFile>,
+    pub(crate) spot: Spot,
     /// The open file, so that the row can be read after it was closed and unlinked.
-    pub(crate) opened: Option<Arc<Opened>>,
+    opened: Option<Arc<Opened>>,
 }
 
 impl Location {
+    pub(crate) fn new(file: &Arc<SegmentFile>, spot: Spot) -> Location {
+        Location { file: file.clone(), spot, opened: None }
+    }
+
     /// Opens the file, so that the row can be read without the queue's lock.
     pub(crate) fn open(&mut self) -> Result<(), Error> {
         self.opened = Some(self.file.open()?);
@@ -182,28 +226,9 @@ impl Location {
 
     /// Reads the row at this location.
     pub(crate) fn read(&self, id: RowId) -> Result<Vec<u8>, Error> {
-        let mut row = Vec::new();
-        self.read_into(id, &mut row)?;
-        Ok(row)
-    }
-
-    /// Reads the row at this location into `row`, replacing its contents.
-    pub(crate) fn read_into(&self, id: RowId, row: &mut Vec<u8>) -> Result<(), Error> {
-        let opened = match &self.opened {
-            Some(opened) => opened.clone(),
-            None => self.file.open()?,
-        };
-        row.clear();
-        let found = opened.read(self.offset, self.len, |bytes| {
-            if bytes.len() < self.len {
-                return Err(("the file ends too early", self.offset + bytes.len() as u64));
-            }
-            let whole = checked_row(id, bytes).ok_or(("a row with a wrong checksum", self.offset))?;
-            row.extend_from_slice(whole);
-            Ok(())
-        });
-        let found = found.map_err(|error| Error::disk(&self.file.path())(error))?;
-        found.map_err(|(what, place)| self.file.corrupt(what, place))
+        let opened = self.opened.clone().map_or_else(|| self.file.open(), Ok)?;
+        let mut reading = Reading { file: self.file.clone(), opened, window: None };
+        reading.row(id, self.spot).map(<[u8]>::to_vec)
     }
 }
 

@@ -9,10 +9,10 @@ use crate::index::Doing;
 use crate::queue::Queue;
 use crate::queue::lease::Known;
 use crate::queue::state::State;
-use crate::store::file::Location;
+use crate::store::file::{Reading, Spot};
 
 /// Rows that a cursor locates at once.
-const CURSOR_ROWS: usize = 64;
+const CURSOR_ROWS: usize = 128;
 
 /// A walk over the rows that a session sees. It leaves out rows that arrive later, and may show rows that go
 /// meanwhile.
@@ -24,8 +24,9 @@ pub struct Cursor {
     sees: Sees,
     /// Whether it is a lessee's.
     leased: bool,
-    ready: VecDeque<(RowId, Location)>,
-    row: Vec<u8>,
+    /// The next rows: in which of the files, and where in it.
+    ready: VecDeque<(RowId, usize, Spot)>,
+    files: Vec<Reading>,
     /// For each row in `ready`, if the queue's policy says that it is shown, and for the last row.
     noted: VecDeque<Known>,
     known: Known,
@@ -49,9 +50,9 @@ enum Sees {
 
 impl Cursor {
     fn new(queue: &Arc<Queue>, epoch: u64, next: RowId, end: RowId, sees: Sees) -> Cursor {
-        let (queue, ready, row) = (queue.clone(), VecDeque::new(), Vec::new());
+        let (queue, ready, files) = (queue.clone(), VecDeque::new(), Vec::new());
         let (leased, noted, known) = (false, VecDeque::new(), Known::default());
-        Cursor { queue, epoch, next, end, sees, leased, ready, row, noted, known }
+        Cursor { queue, epoch, next, end, sees, leased, ready, files, noted, known }
     }
 
     /// A walk over the rows that exist now.
@@ -124,12 +125,11 @@ impl Cursor {
         if self.ready.is_empty() && self.next < self.end {
             self.fill()?;
         }
-        let Some((id, place)) = self.ready.pop_front() else { return Ok(None) };
+        let Some((id, file, spot)) = self.ready.pop_front() else { return Ok(None) };
         if let Some(known) = self.noted.pop_front() {
             self.known = known;
         }
-        place.read_into(id, &mut self.row)?;
-        Ok(Some((id, &self.row)))
+        Ok(Some((id, self.files[file].row(id, spot)?)))
     }
 
     fn is_noted(&self) -> bool {
@@ -162,6 +162,10 @@ impl Cursor {
         if state.epoch != self.epoch {
             return Ok(());
         }
+        self.files.clear();
+        if let Sees::Own(rows) = &self.sees {
+            self.ready.reserve(rows.len().min(CURSOR_ROWS));
+        }
         while self.ready.len() < CURSOR_ROWS {
             let found = match &mut self.sees {
                 Sees::Own(rows) => rows.next(),
@@ -180,15 +184,16 @@ impl Cursor {
             if matches!(self.sees, Sees::Unowned) && state.index.doing(id)? == Doing::Owned {
                 continue;
             }
-            if let Some(mut place) = state.index.locate(id)? {
-                if matches!(self.sees, Sees::All(_)) {
-                    note_copied(&mut state, id)?;
-                }
-                place.open()?;
-                if noted {
-                    self.noted.push_back(state.leases.known(id, self.leased));
-                }
-                self.ready.push_back((id, place));
+            let Some((file, spot)) = state.index.spot(id)? else { continue };
+            if self.files.last().is_none_or(|last| !last.is_of(file)) {
+                self.files.push(Reading::of(file)?);
+            }
+            self.ready.push_back((id, self.files.len() - 1, spot));
+            if matches!(self.sees, Sees::All(_)) {
+                note_copied(&mut state, id)?;
+            }
+            if noted {
+                self.noted.push_back(state.leases.known(id, self.leased));
             }
         }
         Ok(())

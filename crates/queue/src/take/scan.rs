@@ -34,13 +34,22 @@ pub(crate) fn scan(
 }
 
 fn scan_all(state: &mut State, reader: Option<usize>, rows_max: usize) -> Result<Found, Error> {
+    let rows = if reader.is_none() && !state.index.has_priorities() {
+        state.index.first_waiting(rows_max)?
+    } else {
+        first_turns(state, reader, rows_max)?
+    };
+    Ok(if rows.is_empty() { Found::Nothing } else { Found::Rows(rows) })
+}
+
+fn first_turns(state: &mut State, reader: Option<usize>, rows_max: usize) -> Result<Vec<RowId>, Error> {
     let mut rows = Vec::new();
     let mut from = Turn::FIRST;
     while let Some(turn) = if rows.len() < rows_max { state.next_turn(reader, from)? } else { None } {
         rows.push(turn.id);
         from = turn.after();
     }
-    Ok(if rows.is_empty() { Found::Nothing } else { Found::Rows(rows) })
+    Ok(rows)
 }
 
 fn scan_filtered(

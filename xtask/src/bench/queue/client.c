@@ -142,6 +142,8 @@ static long round_of(MYSQL *link, const char *insert, int rows)
     return run(link, floor_select, NULL);
   if (!strcmp(mode, "function"))
     return run(link, "SELECT queue_ack('', '', '', '')", NULL);
+  if (!strcmp(mode, "answer"))
+    return run(link, "SELECT IF(queue_ack('', '', '', ''), '', @answer)", NULL);
   if (!strcmp(mode, "floor2")) {
     run(link, "SELECT queue_end()", value);
     return run(link, "SELECT * FROM memory", NULL);
@@ -180,6 +182,9 @@ static void *worker(void *unused)
   MYSQL *link = connect_to();
   const int rows = !strcmp(mode, "publish100") ? 100 : 1;
   char *insert = rows_of(rows);
+  /* As many bytes as a message that is leased. */
+  if (!strcmp(mode, "answer"))
+    run(link, "SET @answer = REPEAT('x', 162)", NULL);
   if (!strcmp(mode, "skip"))
     run(link, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL);
   pthread_barrier_wait(&start);

@@ -44,7 +44,7 @@ const fn synced(name: &'static str, mode: &'static str, options: Option<&'static
     Method { name, mode, options, snapshot: false, innodb_syncs: true }
 }
 
-pub(super) static METHODS: [Method; 27] = [
+pub(super) static METHODS: [Method; 28] = [
     method("`SELECT 1`", "select1", None),
     method("one row of InnoDB", "row", None),
     method("one row of MEMORY", "memory", None),
@@ -56,7 +56,8 @@ pub(super) static METHODS: [Method; 27] = [
     method("consume, two statements, sync always", "two", ALWAYS),
     method("consume 100 at a time, sync none", "batch", NONE),
     method("consume 100 at a time, sync always", "batch", ALWAYS),
-    method("a function that does nothing, with as many arguments: the floor of a lease", "function", None),
+    method("a function that does nothing, with as many arguments as a lease", "function", None),
+    method("the same, and as many bytes come back: the floor of a lease", "answer", None),
     method("lease as JSON, one statement, sync none", "lease", NONE),
     method("lease as JSON and ack, two statements, sync none", "leaseack", NONE),
     method("lease as JSON and ack, two statements, sync always", "leaseack", ALWAYS),
@@ -80,7 +81,7 @@ impl Method {
         match self.mode {
             "one" => Some("floor"),
             "two" => Some("floor2"),
-            "lease" => Some("function"),
+            "lease" => Some("answer"),
             "takeupdate" => Some("update"),
             _ => None,
         }

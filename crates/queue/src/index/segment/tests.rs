@@ -23,18 +23,19 @@ fn rows_keep_their_places_at_large_offsets_and_after_gaps() {
     for (id, offset, len) in rows {
         let id = RowId(base + id);
         assert!(segment.change(id, Doing::Waiting, Doing::Owned).unwrap());
-        let found = segment.locate(id).unwrap().unwrap();
+        let (_, found) = segment.spot(id).unwrap().unwrap();
         assert_eq!((found.offset, found.len), (offset, len));
-        assert_eq!(segment.next(id, Doing::is_live).unwrap(), Some(id));
+        assert_eq!(segment.rows_from(id, Doing::is_live).unwrap().next(), Some(id));
         assert_eq!(segment.doing(id).unwrap(), Doing::Owned);
     }
     for absent in [2, 6, 8, 10] {
         assert_eq!(segment.doing(RowId(base + absent)).unwrap(), Doing::Gone);
     }
-    let next = |segment: &mut Segment, from| segment.next(RowId(base + from), Doing::is_live).unwrap();
+    let next =
+        |segment: &mut Segment, from| segment.rows_from(RowId(base + from), Doing::is_live).unwrap().next();
     assert_eq!(next(&mut segment, 2), Some(RowId(base + 7)));
     assert!(segment.change(RowId(base), Doing::Owned, Doing::Kept).unwrap());
-    assert_eq!(segment.locate(RowId(base)).unwrap().unwrap().len, (1 << 29) - 1);
+    assert_eq!(segment.spot(RowId(base)).unwrap().unwrap().1.len, (1 << 29) - 1);
     assert_eq!((segment.kept_bytes(), next(&mut segment, 0)), ((1 << 29) - 1, Some(RowId(base + 1))));
     assert_eq!(segment.live_bytes(), (1 << 29) - 1 + 9 + 90 + 4);
 }
