@@ -14,7 +14,7 @@ use super::twin::Twin;
 use super::weight::{Waiting, Weigher};
 use super::{Input, Request, Rows, Take, proof};
 use crate::error::io;
-use crate::pipeline::{self, Next};
+use crate::pipeline::{self, Next, joined};
 use crate::sort::{Sorted, Sorter};
 use crate::{Error, File};
 
@@ -344,11 +344,17 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     }
     let Joiner { writer, mut pages, .. } = joiner;
     let written = writer.finish(last, &mut |number, page: &Page| pages.put(number, page))?;
-    pages.finish(written.pages)?;
+    let sync = pages.finish(written.pages)?;
     let file = File::open(disk, &path)?;
     request.progress.phase("proof of the file", Some(file.len()));
     let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
-    let held = proof::written(claim, file, request)?;
+    let (synced, held) = std::thread::scope(|scope| {
+        let synced = scope.spawn(sync);
+        let held = proof::written(claim, file, request);
+        (joined(synced), held)
+    });
+    synced?;
+    let held = held?;
     let rows = written.contents.first().map_or(0, |content| content.records);
     Ok(Filled { rows, written, shapes, held })
 }
