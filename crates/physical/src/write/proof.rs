@@ -89,7 +89,7 @@ fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool 
                 scope.spawn(move || held.iter().zip(first..).all(&mut is_as_held))
             })
             .collect();
-        parts.into_iter().map(joined).all(|is_held| is_held)
+        parts.into_iter().all(joined)
     })
 }
 
