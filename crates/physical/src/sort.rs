@@ -69,18 +69,21 @@ pub(crate) struct Sorter {
     bytes: Vec<u8>,
     places: Vec<Place>,
     pieces: Vec<Piece>,
+    /// How many records were added.
+    records: u64,
 }
 
 impl Sorter {
     /// Makes a sorter that keeps `room` bytes in memory; more go to files in `folder`.
     pub(crate) fn new(room: usize, folder: &Path) -> Sorter {
         let (bytes, places, pieces) = (Vec::new(), Vec::new(), Vec::new());
-        Sorter { room, folder: folder.to_owned(), bytes, places, pieces }
+        Sorter { room, folder: folder.to_owned(), bytes, places, pieces, records: 0 }
     }
 
     /// Adds a record with its key; `write` appends it.
     pub(crate) fn push(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         let at = self.bytes.len();
+        self.records += 1;
         self.bytes.extend_from_slice(key);
         write(&mut self.bytes);
         let too_long = || Error::Missing("a row of 4 GiB or more can't be sorted".to_owned());
@@ -293,6 +296,11 @@ impl Sorted {
             marks.into_iter().step_by((bytes / MARK_BYTES).max(1)).skip(1).map(<[u8]>::to_vec).collect();
         bounds.dedup();
         Sorted { sorters, bounds, is_empty }
+    }
+
+    /// How many records there are in all.
+    pub(crate) fn records(&self) -> u64 {
+        self.sorters.iter().map(|sorter| sorter.records).sum()
     }
 
     /// The numbers of the ranges.

@@ -275,6 +275,7 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     let mut joiner = Joiner { writer, pages, last: None };
     let sorters = request.threads.max(1) * (shapes.len() - 1 + usize::from(!is_sorted));
     let fill = Fill { request, twin, shapes: &shapes, share: request.memory / sorters.max(1) };
+    let mut given = None;
     let mut workers = if is_sorted {
         request.progress.phase("rows to pages", request.bytes);
         fill.rows(&mut numbered(&mut *input.next), input.rows, &mut joiner)?
@@ -282,6 +283,7 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
         request.progress.phase("sorting", request.bytes);
         let sorted = fill.sort(input, shape, weigher.as_ref())?;
         request.progress.phase("rows to pages", None);
+        given = Some(sorted.records());
         let mut ranges = sorted.ranges();
         let rows = |_: &Table, range: usize, _: u64, take: &mut Take<'_>| {
             let mut different = weigher.as_ref().map(|weigher| Different::new(weigher, shape));
@@ -318,6 +320,10 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     synced?;
     let held = held?;
     let rows = written.contents.first().map_or(0, |content| content.records);
+    // What is proven is that the file has what was written. Entries of keys are compared with the rows.
+    if let Some(given) = given.filter(|given| *given != rows) {
+        return Err(Error::Rejected(format!("of {given} rows there are {rows} after they were sorted")));
+    }
     Ok(Filled { rows, written, shapes, held })
 }
 
