@@ -330,7 +330,7 @@ mod tests {
             let writer = Writer::new(Vec::new(), (Codec::Plain, 0), None).unwrap();
             let mut lines = Lines { writer, adder: Adder::default(), bytes: 0 };
             text.chunks(step).for_each(|piece| lines.write_all(piece).unwrap());
-            assert_eq!((lines.sum, lines.bytes), (expected, text.len() as u64), "{step}");
+            assert_eq!((lines.adder.sum(), lines.bytes), (expected, text.len() as u64), "{step}");
             let (written, file) = lines.writer.end().unwrap();
             assert_eq!((file.as_slice(), written.bytes), (&text[..], text.len() as u64));
         }

@@ -1,8 +1,8 @@
 //! An external merge sort of records by their keys.
 //!
 //! Records that do not fit into memory are sorted in pieces, which go to unlinked temporary files and are
-//! merged when they are read. Every so many bytes a key is known, so that ranges of keys can be merged each on
-//! its own.
+//! merged when they are read. Every so many bytes a key is noted, so that ranges of keys can be merged each
+//! on its own.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -151,6 +151,31 @@ impl Fill<'_> {
         Ok(self.merged(&mut workers, 0))
     }
 
+    /// Makes the leaves of the clustered index from rows that were sorted by its key.
+    fn sorted_rows(
+        &self,
+        sorted: &Sorted,
+        weigher: Option<&Weigher<'_>>,
+        joiner: &mut Joiner<'_>,
+    ) -> Result<Vec<Worker>, Error> {
+        let mut ranges = sorted.ranges();
+        let rows = |_: &Table, range: usize, _: u64, take: &mut Take<'_>| {
+            let mut different = weigher.map(Different::new);
+            let (mut merge, mut row, mut rows) = (sorted.merge(range)?, Row::default(), 0);
+            while let Some((key, mut packed)) = merge.next()? {
+                let place = take_number(&mut packed).filter(|_| row.unpack(packed)).ok_or_else(torn)?;
+                if let Some(different) = &mut different {
+                    different.check(key, (&row, place))?;
+                }
+                take(&row, place)?;
+                rows += 1;
+            }
+            self.request.progress.done(rows, 0);
+            Ok(())
+        };
+        self.rows(&mut || Ok(ranges.next().map(|range| (0, range))), &rows, joiner)
+    }
+
     /// Makes the leaves of the clustered index, and sorts the entries of the others.
     fn rows<P: Send>(
         &self,
@@ -284,22 +309,7 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
         let sorted = fill.sort(input, shape, weigher.as_ref())?;
         request.progress.phase("rows to pages", None);
         given = Some(sorted.records());
-        let mut ranges = sorted.ranges();
-        let rows = |_: &Table, range: usize, _: u64, take: &mut Take<'_>| {
-            let mut different = weigher.as_ref().map(|weigher| Different::new(weigher, shape));
-            let (mut merge, mut row, mut rows) = (sorted.merge(range)?, Row::default(), 0);
-            while let Some((key, mut packed)) = merge.next()? {
-                let place = take_number(&mut packed).filter(|_| row.unpack(packed)).ok_or_else(torn)?;
-                if let Some(different) = &mut different {
-                    different.check(key, (&row, place))?;
-                }
-                take(&row, place)?;
-                rows += 1;
-            }
-            request.progress.done(rows, 0);
-            Ok(())
-        };
-        fill.rows(&mut || Ok(ranges.next().map(|range| (0, range))), &rows, &mut joiner)?
+        fill.sorted_rows(&sorted, weigher.as_ref(), &mut joiner)?
     };
     let last = workers.iter().map(|worker| worker.last).max().unwrap_or(0).max(next.saturating_sub(1));
     for at in 1..shapes.len() {
@@ -328,16 +338,15 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
 }
 
 /// Checks that no two rows have the same key for the server. Those with the same weights are in one range.
-struct Different<'a> {
-    weigher: &'a Weigher<'a>,
-    shape: &'a Shape,
+struct Different<'a, 'b> {
+    weigher: &'a Weigher<'b>,
     /// The last key, its row, and where that is in the input.
     last: Option<(Vec<u8>, Row, u64)>,
 }
 
-impl<'a> Different<'a> {
-    fn new(weigher: &'a Weigher<'a>, shape: &'a Shape) -> Different<'a> {
-        Different { weigher, shape, last: None }
+impl<'a, 'b> Different<'a, 'b> {
+    fn new(weigher: &'a Weigher<'b>) -> Different<'a, 'b> {
+        Different { weigher, last: None }
     }
 
     fn check(&mut self, key: &[u8], (row, place): (&Row, u64)) -> Result<(), Error> {
@@ -345,7 +354,7 @@ impl<'a> Different<'a> {
             && last == key
             && self.weigher.are_equal(earlier, row)?
         {
-            return Err(of_row(self.shape.duplicate(row), place, Some(*first)));
+            return Err(of_row(self.weigher.shape.duplicate(row), place, Some(*first)));
         }
         self.last = Some((key.to_vec(), row.clone(), place));
         Ok(())
