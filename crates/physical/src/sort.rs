@@ -391,18 +391,18 @@ mod tests {
     fn records_come_in_order_from_memory_and_from_pieces() {
         let mixed = |at: u64| at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20 << 3;
         // In the second case a key has more records than are between two marks.
-        for few in [u64::MAX, 13] {
+        for (few, most) in [(u64::MAX, 1000), (13, 14)] {
             let keys: Vec<u64> = (0..40_000).map(|at| mixed(at) / 8 % few).collect();
             let mut expected = keys.clone();
             expected.sort_unstable();
             for (room, wanted) in [(1 << 30, 0..1), (200_000, 10..30), (30_000, 50..150)] {
                 let (found, pieces, ranges) = sorted(room, &keys);
                 assert!(found == expected && wanted.contains(&pieces), "{few}, {room}: {pieces} pieces");
-                assert!(ranges > 10, "{few}, {room}: {ranges} ranges");
+                assert!((2..=most).contains(&ranges), "{few}, {room}: {ranges} ranges");
             }
         }
         assert_eq!(sorted(1 << 30, &[]), (Vec::new(), 0, 0));
-        assert_eq!(sorted(1, &[5, 4, 4]), (vec![4, 4, 5], 3, 1));
+        assert_eq!(sorted(1, &[5, 4, 4]), (vec![4, 4, 5], 3, 2));
     }
 
     /// Long records must not be in memory twice.
