@@ -1,6 +1,7 @@
 //! The proof that rows are equal, in any order.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::str::FromStr;
 
 use crc_fast::{CrcAlgorithm, Digest};
@@ -40,6 +41,50 @@ impl Sum {
     fn add_checksum(&mut self, checksum: u64) {
         self.rows += 1;
         self.hash = Hash(self.hash.0.wrapping_add(mix(checksum)));
+    }
+}
+
+/// Adds up lines that come in blocks. A block may end anywhere, even inside a line.
+#[derive(Default)]
+pub(crate) struct Adder {
+    sum: Sum,
+    /// The digest of a line whose end is in a later block.
+    begun: Option<Box<Digest>>,
+}
+
+impl Write for Adder {
+    fn write(&mut self, block: &[u8]) -> io::Result<usize> {
+        let mut rest = block;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            match self.begun.take() {
+                None => self.sum.add_line(&rest[..end]),
+                Some(mut digest) => {
+                    digest.update(&rest[..end]);
+                    self.sum.add_pieces(&digest);
+                }
+            }
+            rest = &rest[end + 1..];
+        }
+        if !rest.is_empty() {
+            self.begun.get_or_insert_with(|| Box::new(pieces())).update(rest);
+        }
+        Ok(block.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Adder {
+    /// Whether a line has begun and not ended.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// The sum of all lines that have ended.
+    pub(crate) fn sum(&self) -> Sum {
+        self.sum
     }
 }
 
@@ -110,6 +155,19 @@ mod tests {
         assert_ne!(sum(&["1\ta", "1\ta"]), sum(&[]));
         assert_ne!(sum(&["1\ta", "1\ta", "2\tb"]).hash, sum(&["2\tb"]).hash);
         assert_ne!(sum(&["\\N"]), sum(&[""]));
+    }
+
+    #[test]
+    fn lines_have_one_sum_wherever_they_are_cut() {
+        let (lines, text) = (["1\ta", "", "2\tb"], "1\ta\n\n2\tb\n");
+        for cut in 0..=text.len() {
+            let mut adder = Adder::default();
+            for block in [&text[..cut], "", &text[cut..], "3"] {
+                adder.write_all(block.as_bytes()).unwrap();
+            }
+            assert_eq!(adder.sum(), sum(&lines), "{cut}");
+            assert!(adder.is_inside());
+        }
     }
 
     #[test]

@@ -94,6 +94,9 @@ const SNAPSHOT_MAX_S: u32 = 600;
 /// The sums of the tables' chunks, by number.
 type Sums<'a> = BTreeMap<&'a TableName, BTreeMap<u32, Sum>>;
 
+/// Chunks whose rows were read after loading and were right.
+type Proven = BTreeSet<(TableName, u32)>;
+
 /// A running load.
 pub(crate) struct Load<'a> {
     pub(crate) world: &'a World,
@@ -105,8 +108,7 @@ pub(crate) struct Load<'a> {
     /// The dump, if it is still being made.
     follow: Option<Follow>,
     is_following: bool,
-    /// Chunks that were read back after loading and were right.
-    proven: BTreeSet<(TableName, u32)>,
+    proven: Proven,
 }
 
 /// Loads a dump into a server that does not have its tables.
@@ -143,7 +145,7 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     definer::tell(world, &summary.rewrites);
     summary.tables = manifest.tables.len();
     let is_following = follow.is_some();
-    let proven = BTreeSet::new();
+    let proven = Proven::new();
     let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
     load.ledger.create(&mut session)?;
     if !request.resume {

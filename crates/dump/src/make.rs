@@ -4,12 +4,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use codec::Codec;
-use crc_fast::Digest;
 use disk::{Disk, Output};
 use server::catalogue::{Object, Table};
 
 use crate::file::Writer;
-use crate::hash::{self, Sum};
+use crate::hash::{Adder, Sum};
 use crate::manifest::{self, Chunk, Manifest, Source, TableEntry};
 use crate::plan::{Literal, literal_of};
 use crate::range::Range;
@@ -160,7 +159,7 @@ impl<'a> Chunks<'a> {
             output.finish()?;
             Ok(written)
         };
-        (chunk.sum, chunk.text_bytes) = (lines.sum, lines.bytes);
+        (chunk.sum, chunk.text_bytes) = (lines.adder.sum(), lines.bytes);
         let written = end(lines).map_err(Error::file(&path))?;
         (chunk.file_bytes, chunk.blake3) = (written.bytes, written.blake3);
         let after = std::mem::replace(&mut self.after, upto.clone());
@@ -187,7 +186,7 @@ impl Write for Chunks<'_> {
             self.close(Some(upto)).and_then(|()| self.open()).map_err(io::Error::other)?;
         }
         let Some(lines) = &mut self.lines else { return Err(io::ErrorKind::WriteZero.into()) };
-        let is_begun = lines.open;
+        let is_begun = lines.adder.is_inside();
         lines.write_all(text)?;
         if let (true, Some(rows)) = (lines.bytes >= self.maker.chunk_bytes, text.strip_suffix(b"\n")) {
             let start = rows.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
@@ -205,17 +204,13 @@ impl Write for Chunks<'_> {
 /// Lines on their way into a data file.
 struct Lines<W: Write> {
     writer: Writer<W>,
-    /// The digest of the current line so far.
-    line: Digest,
-    /// Whether the current line has begun.
-    open: bool,
-    sum: Sum,
+    adder: Adder,
     bytes: u64,
 }
 
 impl<W: Write> Lines<W> {
     fn new(writer: Writer<W>) -> Lines<W> {
-        Lines { writer, line: hash::pieces(), open: false, sum: Sum::default(), bytes: 0 }
+        Lines { writer, adder: Adder::default(), bytes: 0 }
     }
 }
 
@@ -223,20 +218,7 @@ impl<W: Write> Write for Lines<W> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.writer.lines(text)?;
         self.bytes += text.len() as u64;
-        for line in text.split_inclusive(|byte| *byte == b'\n') {
-            match (line.strip_suffix(b"\n"), self.open) {
-                (Some(line), false) => self.sum.add_line(line),
-                (Some(rest), true) => {
-                    self.line.update(rest);
-                    self.sum.add_pieces(&self.line);
-                    (self.line, self.open) = (hash::pieces(), false);
-                }
-                (None, _) => {
-                    self.line.update(line);
-                    self.open = true;
-                }
-            }
-        }
+        self.adder.write_all(text)?;
         Ok(text.len())
     }
 
@@ -346,10 +328,9 @@ mod tests {
             .for_each(|line| expected.add_line(&line[..line.len() - 1]));
         for step in 1..=text.len() {
             let writer = Writer::new(Vec::new(), (Codec::Plain, 0), None).unwrap();
-            let mut lines =
-                Lines { writer, line: hash::pieces(), open: false, sum: Sum::default(), bytes: 0 };
+            let mut lines = Lines { writer, adder: Adder::default(), bytes: 0 };
             text.chunks(step).for_each(|piece| lines.write_all(piece).unwrap());
-            assert_eq!((lines.sum, lines.bytes), (expected, text.len() as u64), "{step}");
+            assert_eq!((lines.adder.sum(), lines.bytes), (expected, text.len() as u64), "{step}");
             let (written, file) = lines.writer.end().unwrap();
             assert_eq!((file.as_slice(), written.bytes), (&text[..], text.len() as u64));
         }

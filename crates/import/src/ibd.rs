@@ -197,7 +197,7 @@ impl Fill<'_> {
             }
             self.rows(plan, (table, &chunk, before), take)
         };
-        let input = Input { next: &mut next, rows: &rows };
+        let input = Input { next: &mut next, rows: &rows, back: None };
         let outcome = physical::write::write(session, &RealDisk, &request, input)?;
         Ok((outcome, bytes))
     }

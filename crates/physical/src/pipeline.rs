@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
@@ -55,11 +56,14 @@ pub(crate) fn run<S: Send, P: Send, R: Send>(
             }
         }
         drop((give_piece, give));
-        let states: Result<Vec<S>, _> =
-            workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        let states = states.unwrap_or_else(|panic| resume_unwind(panic));
-        taker.join().unwrap_or_else(|panic| resume_unwind(panic)).map(|()| states)
+        let states = workers.into_iter().map(joined).collect();
+        joined(taker).map(|()| states)
     })
+}
+
+/// The result of a thread. Its panic goes on here.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 fn keep_working<S, P, R>(

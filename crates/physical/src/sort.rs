@@ -1,13 +1,16 @@
 //! An external merge sort of records by their keys.
 //!
 //! Records that do not fit into memory are sorted in pieces, which go to unlinked temporary files and are
-//! merged when they are read.
+//! merged when they are read. Every so many bytes a key is noted, so that ranges of keys can be merged each
+//! on its own.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -15,8 +18,13 @@ use crate::error::io;
 
 /// The overhead of a record in bytes.
 const PLACE_BYTES: usize = size_of::<Place>();
-/// The least and the most bytes of a piece that are read at once.
-const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
+/// How many bytes of a piece are read at once, and written.
+const READ_BYTES: usize = 64 << 10;
+const WRITE_BYTES: usize = 1 << 20;
+/// After so many bytes a key is noted.
+const MARK_BYTES: usize = 32 << 10;
+/// In a file a record follows the lengths of its key and of itself.
+const HEAD_BYTES: usize = 8;
 /// So many bytes of records are brought together at once. The processor waits for many of them at a time
 /// then, and for one after the other while it merges.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -31,6 +39,28 @@ pub(crate) struct Place {
     len: u32,
 }
 
+impl Place {
+    fn record<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes.get(self.at..self.at + self.len as usize).unwrap_or_default()
+    }
+
+    fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes.get(self.at..self.at + self.key as usize).unwrap_or_default()
+    }
+}
+
+/// The key of a record, and where the record is in its file.
+struct Mark {
+    key: Vec<u8>,
+    at: u64,
+}
+
+/// Sorted records in a file.
+struct Piece {
+    file: File,
+    marks: Vec<Mark>,
+}
+
 /// Collects records in any order.
 pub(crate) struct Sorter {
     /// How many bytes may be in memory.
@@ -38,19 +68,22 @@ pub(crate) struct Sorter {
     folder: PathBuf,
     bytes: Vec<u8>,
     places: Vec<Place>,
-    pieces: Vec<File>,
+    pieces: Vec<Piece>,
+    /// How many records were added.
+    records: u64,
 }
 
 impl Sorter {
     /// Makes a sorter that keeps `room` bytes in memory; more go to files in `folder`.
     pub(crate) fn new(room: usize, folder: &Path) -> Sorter {
         let (bytes, places, pieces) = (Vec::new(), Vec::new(), Vec::new());
-        Sorter { room, folder: folder.to_owned(), bytes, places, pieces }
+        Sorter { room, folder: folder.to_owned(), bytes, places, pieces, records: 0 }
     }
 
     /// Adds a record with its key; `write` appends it.
     pub(crate) fn push(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         let at = self.bytes.len();
+        self.records += 1;
         self.bytes.extend_from_slice(key);
         write(&mut self.bytes);
         let too_long = || Error::Missing("a row of 4 GiB or more can't be sorted".to_owned());
@@ -68,24 +101,49 @@ impl Sorter {
 
     /// Sorts what is in memory. Call it after the last record.
     pub(crate) fn sort(&mut self) {
-        let key = |place: &Place| self.bytes.get(place.at..place.at + place.key as usize);
-        self.places.sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| key(a).cmp(&key(b))));
+        let bytes = &self.bytes;
+        self.places
+            .sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| a.key(bytes).cmp(b.key(bytes))));
+    }
+
+    /// Every so many bytes a key of what is in memory, which was sorted.
+    fn marks(&self) -> impl Iterator<Item = &[u8]> {
+        let mut left = 0;
+        let is_mark = move |place: &&Place| {
+            let is_mark = left == 0;
+            left = if is_mark { MARK_BYTES } else { left }.saturating_sub(place.len as usize);
+            is_mark
+        };
+        self.places.iter().filter(is_mark).map(|place| place.key(&self.bytes))
+    }
+
+    /// The places of the records in memory with such keys.
+    fn between(&self, least: Option<&[u8]>, until: Option<&[u8]>) -> &[Place] {
+        let at = |bound: &[u8]| self.places.partition_point(|place| place.key(&self.bytes) < bound);
+        let range = least.map_or(0, at)..until.map_or(self.places.len(), at);
+        self.places.get(range).unwrap_or_default()
     }
 
     fn spill(&mut self) -> Result<(), Error> {
         self.sort();
         let file = tempfile::tempfile_in(&self.folder).map_err(io(&self.folder))?;
-        let mut out = BufWriter::with_capacity(READ_BYTES.1, file);
+        let mut out = BufWriter::with_capacity(WRITE_BYTES, file);
+        let (mut marks, mut at) = (Vec::<Mark>::new(), 0);
         let mut write = || {
             for place in &self.places {
+                if marks.last().is_none_or(|mark| at - mark.at >= MARK_BYTES as u64) {
+                    marks.push(Mark { key: place.key(&self.bytes).to_vec(), at });
+                }
                 out.write_all(&place.key.to_le_bytes())?;
                 out.write_all(&place.len.to_le_bytes())?;
-                out.write_all(self.bytes.get(place.at..place.at + place.len as usize).unwrap_or_default())?;
+                out.write_all(place.record(&self.bytes))?;
+                at += (HEAD_BYTES + place.len as usize) as u64;
             }
             out.flush()
         };
         write().map_err(io(&self.folder))?;
-        self.pieces.push(out.into_inner().map_err(|error| io(&self.folder)(error.into_error()))?);
+        let file = out.into_inner().map_err(|error| io(&self.folder)(error.into_error()))?;
+        self.pieces.push(Piece { file, marks });
         self.bytes.clear();
         self.places.clear();
         Ok(())
@@ -101,12 +159,29 @@ fn start(key: &[u8]) -> u128 {
 }
 
 /// Where sorted records come from.
-enum Origin {
-    Memory(std::vec::IntoIter<Place>, Vec<u8>),
-    File(BufReader<File>),
+enum Origin<'a> {
+    Memory(std::slice::Iter<'a, Place>, &'a [u8]),
+    File(BufReader<Tail<'a>>, Bounds<'a>),
 }
 
-impl Origin {
+/// The least key, and the key before which it ends.
+type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
+/// The rest of a file, which others read too.
+struct Tail<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for Tail<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Origin<'_> {
     /// Brings the next records together in `out`, and tells where they are there.
     fn gather(&mut self, out: &mut Vec<u8>) -> std::io::Result<Vec<Place>> {
         out.clear();
@@ -116,21 +191,30 @@ impl Origin {
             let place = match self {
                 Origin::Memory(places, bytes) => {
                     let Some(place) = places.next() else { break };
-                    let record = bytes.get(place.at..place.at + place.len as usize);
-                    out.extend_from_slice(record.unwrap_or_default());
-                    Place { at, ..place }
+                    out.extend_from_slice(place.record(bytes));
+                    Place { at, ..*place }
                 }
-                Origin::File(from) => {
+                Origin::File(from, (least, until)) => {
                     if from.fill_buf()?.is_empty() {
                         break;
                     }
-                    let mut lens = [0; 8];
+                    let mut lens = [0; HEAD_BYTES];
                     from.read_exact(&mut lens)?;
                     let [a, b, c, d, rest @ ..] = lens;
                     let (key, len) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(rest));
                     out.resize(at + len as usize, 0);
                     from.read_exact(&mut out[at..])?;
-                    Place { start: start(&out[at..at + key.min(len) as usize]), at, key, len }
+                    let place = Place { start: 0, at, key, len };
+                    let key = place.key(out);
+                    if until.is_some_and(|until| key >= until) {
+                        out.truncate(at);
+                        break;
+                    }
+                    if least.is_some_and(|least| key < least) {
+                        out.truncate(at);
+                        continue;
+                    }
+                    Place { start: start(key), ..place }
                 }
             };
             gathered.push(place);
@@ -140,8 +224,8 @@ impl Origin {
 }
 
 /// Sorted records, one after the other.
-pub(crate) struct Head {
-    origin: Origin,
+struct Head<'a> {
+    origin: Origin<'a>,
     /// Records that were brought together, and the places of those that come next.
     bytes: Vec<u8>,
     gathered: std::vec::IntoIter<Place>,
@@ -149,20 +233,12 @@ pub(crate) struct Head {
     place: Place,
 }
 
-impl Head {
+impl<'a> Head<'a> {
     /// The first of the records; `None` if there are none.
-    fn new(origin: Origin) -> std::io::Result<Option<Head>> {
+    fn new(origin: Origin<'a>) -> std::io::Result<Option<Head<'a>>> {
         let (bytes, gathered) = (Vec::new(), Vec::new().into_iter());
         let mut head = Head { origin, bytes, gathered, place: Place::default() };
         Ok(head.advance()?.then_some(head))
-    }
-
-    fn record(&self) -> &[u8] {
-        self.bytes.get(self.place.at..self.place.at + self.place.len as usize).unwrap_or_default()
-    }
-
-    fn key(&self) -> &[u8] {
-        self.record().get(..self.place.key as usize).unwrap_or_default()
     }
 
     /// Goes on to the next record; says whether there is one.
@@ -176,55 +252,96 @@ impl Head {
     }
 }
 
-impl PartialEq for Head {
-    fn eq(&self, other: &Head) -> bool {
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Head {}
+impl Eq for Head<'_> {}
 
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Head) -> Option<Ordering> {
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Head {
-    fn cmp(&self, other: &Head) -> Ordering {
-        self.place.start.cmp(&other.place.start).then_with(|| self.key().cmp(other.key()))
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |head: &Self| head.place.start;
+        key(self)
+            .cmp(&key(other))
+            .then_with(|| self.place.key(&self.bytes).cmp(other.place.key(&other.bytes)))
+    }
+}
+
+/// The records of several sorters, in ranges of keys, one after the other. Several threads merge them, each
+/// another range.
+pub(crate) struct Sorted {
+    sorters: Vec<Sorter>,
+    /// The keys at which ranges begin, but for the first.
+    bounds: Vec<Vec<u8>>,
+    is_empty: bool,
+}
+
+impl Sorted {
+    /// Takes sorters, each of which was sorted. A range has about `bytes` bytes, unless more have one key.
+    pub(crate) fn new(sorters: Vec<Sorter>, bytes: usize) -> Sorted {
+        let in_memory = sorters.iter().flat_map(Sorter::marks);
+        let in_files = sorters.iter().flat_map(|sorter| &sorter.pieces).flat_map(|piece| &piece.marks);
+        let mut marks: Vec<&[u8]> = in_memory.chain(in_files.map(|mark| &*mark.key)).collect();
+        marks.sort_unstable();
+        let is_empty = marks.is_empty();
+        let mut bounds: Vec<Vec<u8>> =
+            marks.into_iter().step_by((bytes / MARK_BYTES).max(1)).skip(1).map(<[u8]>::to_vec).collect();
+        bounds.dedup();
+        Sorted { sorters, bounds, is_empty }
+    }
+
+    /// How many records there are in all.
+    pub(crate) fn records(&self) -> u64 {
+        self.sorters.iter().map(|sorter| sorter.records).sum()
+    }
+
+    /// The numbers of the ranges.
+    pub(crate) fn ranges(&self) -> Range<usize> {
+        0..if self.is_empty { 0 } else { self.bounds.len() + 1 }
+    }
+
+    /// Gives the records of a range in the order of their keys.
+    pub(crate) fn merge(&self, range: usize) -> Result<Merge<'_>, Error> {
+        let bound = |at: usize| self.bounds.get(at).map(Vec::as_slice);
+        let (least, until) = (range.checked_sub(1).and_then(bound), bound(range));
+        let mut merge = Merge { heap: BinaryHeap::new(), folder: PathBuf::new(), is_begun: false };
+        for sorter in &self.sorters {
+            merge.folder.clone_from(&sorter.folder);
+            let mut origins = vec![Origin::Memory(sorter.between(least, until).iter(), &sorter.bytes)];
+            for Piece { file, marks } in &sorter.pieces {
+                // Records before a mark may have its key.
+                let before = marks.partition_point(|mark| least.is_some_and(|least| *mark.key < *least));
+                let at = before.checked_sub(1).and_then(|before| marks.get(before)).map_or(0, |mark| mark.at);
+                let from = BufReader::with_capacity(READ_BYTES, Tail { file, at });
+                origins.push(Origin::File(from, (least, until)));
+            }
+            for origin in origins {
+                merge.heap.extend(Head::new(origin).map_err(io(&sorter.folder))?.map(Reverse));
+            }
+        }
+        Ok(merge)
     }
 }
 
 /// A key and its record.
 pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// Gives the records of several sorters in the order of their keys.
-pub(crate) struct Sorted {
-    heap: BinaryHeap<Reverse<Head>>,
+/// Gives records in the order of their keys.
+pub(crate) struct Merge<'a> {
+    heap: BinaryHeap<Reverse<Head<'a>>>,
     folder: PathBuf,
     is_begun: bool,
 }
 
-impl Sorted {
-    /// Takes sorters, each of which was sorted, with `room` bytes of memory for reading.
-    pub(crate) fn merge(sorters: Vec<Sorter>, room: usize, folder: &Path) -> Result<Sorted, Error> {
-        let pieces: usize = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
-        let room = (room / pieces.max(1)).clamp(READ_BYTES.0, READ_BYTES.1);
-        let mut heap = BinaryHeap::new();
-        for Sorter { bytes, places, pieces, .. } in sorters {
-            let mut origins = vec![Origin::Memory(places.into_iter(), bytes)];
-            for mut file in pieces {
-                file.seek(SeekFrom::Start(0)).map_err(io(folder))?;
-                origins.push(Origin::File(BufReader::with_capacity(room, file)));
-            }
-            for origin in origins {
-                heap.extend(Head::new(origin).map_err(io(folder))?.map(Reverse));
-            }
-        }
-        Ok(Sorted { heap, folder: folder.to_owned(), is_begun: false })
-    }
-
+impl Merge<'_> {
     /// The next record.
     pub(crate) fn next(&mut self) -> Result<Option<Pair<'_>>, Error> {
         if self.is_begun
@@ -234,7 +351,8 @@ impl Sorted {
             PeekMut::pop(top);
         }
         self.is_begun = true;
-        Ok(self.heap.peek().and_then(|top| top.0.record().split_at_checked(top.0.place.key as usize)))
+        let top = self.heap.peek().map(|top| &top.0);
+        Ok(top.and_then(|top| top.place.record(&top.bytes).split_at_checked(top.place.key as usize)))
     }
 }
 
@@ -242,7 +360,8 @@ impl Sorted {
 mod tests {
     use super::*;
 
-    fn sorted(room: usize, keys: &[u64]) -> (Vec<u64>, usize) {
+    /// The sorted keys, and the numbers of pieces and of ranges.
+    fn sorted(room: usize, keys: &[u64]) -> (Vec<u64>, usize, usize) {
         let folder = tempfile::tempdir().unwrap();
         let mut sorters: Vec<Sorter> = (0..3).map(|_| Sorter::new(room, folder.path())).collect();
         for (at, key) in keys.iter().enumerate() {
@@ -253,27 +372,37 @@ mod tests {
         }
         let pieces = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
         sorters.iter_mut().for_each(Sorter::sort);
-        let (mut all, mut sorted) = (Vec::new(), Sorted::merge(sorters, room, folder.path()).unwrap());
-        while let Some((key, record)) = sorted.next().unwrap() {
-            let number = u64::from_le_bytes(record.try_into().unwrap());
-            assert_eq!(key, format!("same start {number:020}").as_bytes());
-            all.push(number);
+        let (mut all, sorted) = (Vec::new(), Sorted::new(sorters, 2 * MARK_BYTES));
+        for range in sorted.ranges() {
+            let mut merge = sorted.merge(range).unwrap();
+            let before: Option<u64> = all.last().copied();
+            while let Some((key, record)) = merge.next().unwrap() {
+                let number = u64::from_le_bytes(record.try_into().unwrap());
+                assert_eq!(key, format!("same start {number:020}").as_bytes());
+                assert!(before.is_none_or(|before| before < number), "all of one key are in one range");
+                all.push(number);
+            }
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file has a name");
-        (all, pieces)
+        (all, pieces, sorted.ranges().len())
     }
 
     #[test]
     fn records_come_in_order_from_memory_and_from_pieces() {
-        let keys: Vec<u64> =
-            (0..5000_u64).map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20 << 3).collect();
-        let mut expected = keys.clone();
-        expected.sort_unstable();
-        assert_eq!(sorted(1 << 30, &keys), (expected.clone(), 0));
-        let (found, pieces) = sorted(20_000, &keys);
-        assert!(found == expected && pieces > 10, "{pieces} pieces");
-        assert_eq!(sorted(1 << 30, &[]), (Vec::new(), 0));
-        assert_eq!(sorted(1, &[5, 4, 4]).0, [4, 4, 5]);
+        let mixed = |at: u64| at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20 << 3;
+        // In the second case a key has more records than are between two marks.
+        for (few, most) in [(u64::MAX, 1000), (13, 14)] {
+            let keys: Vec<u64> = (0..40_000).map(|at| mixed(at) / 8 % few).collect();
+            let mut expected = keys.clone();
+            expected.sort_unstable();
+            for (room, wanted) in [(1 << 30, 0..1), (200_000, 10..30), (30_000, 50..150)] {
+                let (found, pieces, ranges) = sorted(room, &keys);
+                assert!(found == expected && wanted.contains(&pieces), "{few}, {room}: {pieces} pieces");
+                assert!((2..=most).contains(&ranges), "{few}, {room}: {ranges} ranges");
+            }
+        }
+        assert_eq!(sorted(1 << 30, &[]), (Vec::new(), 0, 0));
+        assert_eq!(sorted(1, &[5, 4, 4]), (vec![4, 4, 5], 3, 2));
     }
 
     /// Long records must not be in memory twice.
@@ -285,11 +414,9 @@ mod tests {
             for key in 0..4_u8 {
                 sorter.push(&[key], |out| out.resize(out.len() + GATHERED_BYTES / 2, key)).unwrap();
             }
-            let Sorter { bytes, places, pieces, .. } = sorter;
-            let mut origins = vec![Origin::Memory(places.into_iter(), bytes)];
-            for mut file in pieces {
-                file.seek(SeekFrom::Start(0)).unwrap();
-                origins.push(Origin::File(BufReader::new(file)));
+            let mut origins = vec![Origin::Memory(sorter.places.iter(), &sorter.bytes)];
+            for Piece { file, .. } in &sorter.pieces {
+                origins.push(Origin::File(BufReader::new(Tail { file, at: 0 }), (None, None)));
             }
             let mut out = Vec::new();
             let counts = origins.iter_mut().map(|origin| origin.gather(&mut out).unwrap().len());

@@ -16,6 +16,7 @@ mod trial;
 mod twin;
 mod weight;
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -77,12 +78,15 @@ pub type Take<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
 /// threads call it.
 pub type Rows<'a, P> = dyn Fn(&Table, P, u64, &mut Take<'_>) -> Result<(), Error> + Sync + 'a;
 
-/// Where the rows come from.
+/// Where the rows come from, and who compares them.
 pub struct Input<'a, P> {
     /// Gives the next piece of the input, and how many rows it has at most.
     pub next: &'a mut Next<'a, (P, u64)>,
     /// Turns it into rows.
     pub rows: &'a Rows<'a, P>,
+    /// Takes the rows as lines of [`Format::Tsv`](crate::Format::Tsv), as they are read back from the file
+    /// that the server has imported; none if nobody compares them.
+    pub back: Option<&'a mut (dyn Write + Send)>,
 }
 
 /// A definition that SHOW CREATE TABLE of this server prints, as a table.

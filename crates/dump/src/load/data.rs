@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Session, Source, TableName};
+use server::{Session, Source};
 
 use super::ledger::WHOLE;
-use super::{Load, Verify, connect};
+use super::{Load, Proven, Verify, connect};
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::parallel::Failure;
 use crate::tally::Tally;
@@ -38,7 +38,7 @@ struct Shared<'a> {
     local_infile: bool,
     rows: AtomicU64,
     tallies: Vec<Arc<Tally>>,
-    proven: Mutex<BTreeSet<(TableName, u32)>>,
+    proven: Mutex<Proven>,
     failure: Failure,
 }
 
@@ -94,7 +94,7 @@ impl Load<'_> {
         if let Some(follow) = follow {
             follow.finish(self.world, &mut self.manifest)?;
         }
-        self.proven = proven;
+        self.proven.extend(proven);
         self.summary.text_bytes = self.manifest.tables.iter().map(TableEntry::text_bytes).sum();
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The steps with the server.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use disk::{Disk, Tree};
@@ -13,6 +14,10 @@ use super::twin::{self, Names, Twin};
 use super::{Input, Outcome, Request, barrier, fill, proof};
 use crate::Error;
 use crate::error::io;
+use crate::pipeline::joined;
+
+/// Takes the rows that are read back.
+type Back<'a> = dyn Write + Send + 'a;
 
 /// A table that is being filled.
 pub(super) struct Attach<'a, D> {
@@ -70,7 +75,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         )?;
         let last = filled.written.last_auto_increment;
         self.import(&twin, last.saturating_add(1))?;
-        self.check(&twin, &filled)?;
+        self.check(&twin, &filled, input.back.as_deref_mut())?;
         self.add_keys(&added)?;
         self.constraints()?;
         let made = self.ground.session.definition(&name)?;
@@ -131,7 +136,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
     }
 
     /// Lets the server check the table and count its rows, and reads the file that it has meanwhile.
-    fn check(&mut self, twin: &Twin, filled: &Filled) -> Result<(), Error> {
+    fn check(&mut self, twin: &Twin, filled: &Filled, back: Option<&mut Back<'_>>) -> Result<(), Error> {
         self.request.progress.phase("check", None);
         let name = self.ground.names.twin.clone();
         self.ground.session.execute(&format!("FLUSH TABLES {name} FOR EXPORT"))?;
@@ -139,7 +144,10 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         let count = format!("SELECT COUNT(*) FROM {name}");
         let (checked, unlocked, counted, proven) = std::thread::scope(|scope| {
             let what = (&*filled.shapes, &filled.written, &*filled.held);
-            let proof = scope.spawn(move || proof::imported(disk, twin, what, request));
+            let proof = scope.spawn(move || {
+                proof::imported(disk, twin, what, request)?;
+                back.map_or(Ok(()), |back| proof::read_back(disk, twin, back, request))
+            });
             // The server takes one processor for each.
             let counted = scope.spawn(|| (request.connect)().and_then(|mut session| session.value(&count)));
             let (checked, proven) = (self.checked(filled), joined(proof));
@@ -235,9 +243,4 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
     pub(super) fn end<T>(self, made: Result<T, Error>) -> Result<T, Error> {
         self.ground.end(made)
     }
-}
-
-/// The result of a thread.
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

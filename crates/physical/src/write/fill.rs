@@ -14,12 +14,12 @@ use super::twin::Twin;
 use super::weight::{Waiting, Weigher};
 use super::{Input, Request, Rows, Take, proof};
 use crate::error::io;
-use crate::pipeline::{self, Next};
+use crate::pipeline::{self, Next, joined};
 use crate::sort::{Sorted, Sorter};
 use crate::{Error, File};
 
 /// Bytes of sorted records that a thread gets at once.
-const BATCH_BYTES: usize = 1 << 20;
+const RANGE_BYTES: usize = 4 << 20;
 
 /// What was written.
 pub(super) struct Filled {
@@ -78,46 +78,6 @@ struct Worker {
     last: u64,
 }
 
-/// Sorted records: each with its length before it.
-#[derive(Default)]
-struct Batch(Vec<u8>);
-
-impl Batch {
-    /// The next records; `None` after the last one.
-    fn next(sorted: &mut Sorted) -> Result<Option<Batch>, Error> {
-        let mut bytes = Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8);
-        while bytes.len() < BATCH_BYTES
-            && let Some((key, record)) = sorted.next()?
-        {
-            for part in [key, record] {
-                append_number(part.len() as u64, &mut bytes);
-                bytes.extend_from_slice(part);
-            }
-        }
-        Ok((!bytes.is_empty()).then_some(Batch(bytes)))
-    }
-
-    /// Calls `each` with each key and record.
-    fn each<'a>(
-        &'a self,
-        mut each: impl FnMut(&'a [u8], &'a [u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut rest = self.0.as_slice();
-        while !rest.is_empty() {
-            let (Some(key), Some(record)) = (part(&mut rest), part(&mut rest)) else { return Err(torn()) };
-            each(key, record)?;
-        }
-        Ok(())
-    }
-}
-
-fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(take_number(rest)?).ok()?;
-    let (part, behind) = rest.split_at_checked(length)?;
-    *rest = behind;
-    Some(part)
-}
-
 fn torn() -> Error {
     Error::Rejected("a record is not what it was before it was sorted".to_owned())
 }
@@ -145,7 +105,7 @@ impl Fill<'_> {
     }
 
     /// Takes the records that the workers' sorters with this number have, in order.
-    fn merged(&self, workers: &mut [Worker], number: usize) -> Result<Sorted, Error> {
+    fn merged(&self, workers: &mut [Worker], number: usize) -> Sorted {
         let taken = workers.iter_mut().filter_map(|worker| {
             let sorter = worker.sorters.get_mut(number)?;
             Some(std::mem::replace(sorter, Sorter::new(0, self.request.folder)))
@@ -156,7 +116,7 @@ impl Fill<'_> {
                 scope.spawn(|| sorter.sort());
             }
         });
-        Sorted::merge(sorters, self.share, self.request.folder)
+        Sorted::new(sorters, RANGE_BYTES)
     }
 
     /// Sorts rows by the primary key.
@@ -188,7 +148,32 @@ impl Fill<'_> {
         };
         let mut workers =
             pipeline::run(self.workers(1), &mut numbered(&mut *input.next), &work, &mut |()| Ok(()))?;
-        self.merged(&mut workers, 0)
+        Ok(self.merged(&mut workers, 0))
+    }
+
+    /// Makes the leaves of the clustered index from rows that were sorted by its key.
+    fn sorted_rows(
+        &self,
+        sorted: &Sorted,
+        weigher: Option<&Weigher<'_>>,
+        joiner: &mut Joiner<'_>,
+    ) -> Result<Vec<Worker>, Error> {
+        let mut ranges = sorted.ranges();
+        let rows = |_: &Table, range: usize, _: u64, take: &mut Take<'_>| {
+            let mut different = weigher.map(Different::new);
+            let (mut merge, mut row, mut rows) = (sorted.merge(range)?, Row::default(), 0);
+            while let Some((key, mut packed)) = merge.next()? {
+                let place = take_number(&mut packed).filter(|_| row.unpack(packed)).ok_or_else(torn)?;
+                if let Some(different) = &mut different {
+                    different.check(key, (&row, place))?;
+                }
+                take(&row, place)?;
+                rows += 1;
+            }
+            self.request.progress.done(rows, 0);
+            Ok(())
+        };
+        self.rows(&mut || Ok(ranges.next().map(|range| (0, range))), &rows, joiner)
     }
 
     /// Makes the leaves of the clustered index, and sorts the entries of the others.
@@ -237,16 +222,17 @@ impl Fill<'_> {
     }
 
     /// Makes the leaves of another index.
-    fn entries(&self, at: usize, sorted: &mut Sorted, joiner: &mut Joiner<'_>) -> Result<(), Error> {
+    fn entries(&self, at: usize, sorted: &Sorted, joiner: &mut Joiner<'_>) -> Result<(), Error> {
         let (Some(shape), Some(root)) = (self.shapes.get(at), self.twin.plan.roots.get(at)) else {
             return Ok(());
         };
         joiner.last = None;
-        let work = |worker: &mut Worker, batch: Batch| {
+        let work = |worker: &mut Worker, range: usize| {
             self.go_on()?;
             let mut leaves = Leaves::new(shape, root.index_id);
             let mut ends = None;
-            batch.each(|key, mut entry| {
+            let mut merge = sorted.merge(range)?;
+            while let Some((key, mut entry)) = merge.next()? {
                 let (Some(place), Some(unique), Some(origin)) =
                     (take_number(&mut entry), take_number(&mut entry), take_number(&mut entry))
                 else {
@@ -262,11 +248,11 @@ impl Fill<'_> {
                 let last = ends.map(|ends: (u64, u64)| ends.1);
                 leaves.push_record(record).map_err(|source| of_row(source, place, last))?;
                 ends = Some((ends.map_or(place, |ends| ends.0), place));
-                Ok(())
-            })?;
+            }
             Ok(Part { run: leaves.finish(), ends })
         };
-        let mut next = || Batch::next(sorted);
+        let mut ranges = sorted.ranges();
+        let mut next = || Ok(ranges.next());
         pipeline::run(self.workers(0), &mut next, &work, &mut |part| joiner.join(at, part)).map(drop)
     }
 }
@@ -314,86 +300,65 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     let mut joiner = Joiner { writer, pages, last: None };
     let sorters = request.threads.max(1) * (shapes.len() - 1 + usize::from(!is_sorted));
     let fill = Fill { request, twin, shapes: &shapes, share: request.memory / sorters.max(1) };
+    let mut given = None;
     let mut workers = if is_sorted {
         request.progress.phase("rows to pages", request.bytes);
         fill.rows(&mut numbered(&mut *input.next), input.rows, &mut joiner)?
     } else {
         request.progress.phase("sorting", request.bytes);
-        let mut sorted = fill.sort(input, shape, weigher.as_ref())?;
+        let sorted = fill.sort(input, shape, weigher.as_ref())?;
         request.progress.phase("rows to pages", None);
-        let mut last = None;
-        let mut batches = || {
-            let batch = Batch::next(&mut sorted)?;
-            if let (Some(weigher), Some(batch)) = (&weigher, &batch) {
-                different(batch, &mut last, shape, weigher)?;
-            }
-            Ok(batch.map(|batch| (0, batch)))
-        };
-        let rows = |_: &Table, batch: Batch, _: u64, take: &mut Take<'_>| {
-            let rows = unpacked(&batch, take)?;
-            request.progress.done(rows, 0);
-            Ok(())
-        };
-        fill.rows(&mut batches, &rows, &mut joiner)?
+        given = Some(sorted.records());
+        fill.sorted_rows(&sorted, weigher.as_ref(), &mut joiner)?
     };
     let last = workers.iter().map(|worker| worker.last).max().unwrap_or(0).max(next.saturating_sub(1));
     for at in 1..shapes.len() {
         request.progress.phase("entries of keys to pages", None);
-        let mut sorted = fill.merged(&mut workers, at - 1)?;
-        fill.entries(at, &mut sorted, &mut joiner)?;
+        fill.entries(at, &fill.merged(&mut workers, at - 1), &mut joiner)?;
     }
     let Joiner { writer, mut pages, .. } = joiner;
     let written = writer.finish(last, &mut |number, page: &Page| pages.put(number, page))?;
-    pages.finish(written.pages)?;
+    let sync = pages.finish(written.pages)?;
     let file = File::open(disk, &path)?;
     request.progress.phase("proof of the file", Some(file.len()));
     let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
-    let held = proof::written(claim, file, request)?;
+    let (synced, held) = std::thread::scope(|scope| {
+        let synced = scope.spawn(sync);
+        let held = proof::written(claim, file, request);
+        (joined(synced), held)
+    });
+    synced?;
+    let held = held?;
     let rows = written.contents.first().map_or(0, |content| content.records);
+    // What is proven is that the file has what was written. Entries of keys are compared with the rows.
+    if let Some(given) = given.filter(|given| *given != rows) {
+        return Err(Error::Rejected(format!("of {given} rows there are {rows} after they were sorted")));
+    }
     Ok(Filled { rows, written, shapes, held })
 }
 
-/// Checks that no two rows have the same key by the server's weights. `last` is the key and the record before
-/// the batch.
-fn different(
-    batch: &Batch,
-    last: &mut Option<(Vec<u8>, Vec<u8>)>,
-    shape: &Shape,
-    weigher: &Weigher<'_>,
-) -> Result<(), Error> {
-    let first = last.take();
-    let mut before = first.as_ref().map(|(key, record)| (&**key, &**record));
-    batch.each(|key, record| {
-        let earlier = before.filter(|before| before.0 == key).map(|before| before.1);
-        before = Some((key, record));
-        let Some(mut earlier) = earlier else { return Ok(()) };
-        let (mut one, mut other, mut record) = (Row::default(), Row::default(), record);
-        let (Some(first), Some(second)) = (take_number(&mut earlier), take_number(&mut record)) else {
-            return Err(torn());
-        };
-        if !one.unpack(earlier) || !other.unpack(record) {
-            return Err(torn());
-        }
-        if weigher.are_equal(&one, &other)? {
-            return Err(of_row(shape.duplicate(&other), second, Some(first)));
-        }
-        Ok(())
-    })?;
-    *last = before.map(|(key, record)| (key.to_vec(), record.to_vec()));
-    Ok(())
+/// Checks that no two rows have the same key for the server. Those with the same weights are in one range.
+struct Different<'a, 'b> {
+    weigher: &'a Weigher<'b>,
+    /// The last key, its row, and where that is in the input.
+    last: Option<(Vec<u8>, Row, u64)>,
 }
 
-/// Gives the rows of a sorted batch; returns how many.
-fn unpacked(batch: &Batch, take: &mut Take<'_>) -> Result<u64, Error> {
-    let (mut row, mut rows) = (Row::default(), 0);
-    batch.each(|_, mut packed| match take_number(&mut packed) {
-        Some(place) if row.unpack(packed) => {
-            rows += 1;
-            take(&row, place)
+impl<'a, 'b> Different<'a, 'b> {
+    fn new(weigher: &'a Weigher<'b>) -> Different<'a, 'b> {
+        Different { weigher, last: None }
+    }
+
+    fn check(&mut self, key: &[u8], (row, place): (&Row, u64)) -> Result<(), Error> {
+        if let Some((last, earlier, first)) = &self.last
+            && last == key
+            && self.weigher.are_equal(earlier, row)?
+        {
+            return Err(of_row(self.weigher.shape.duplicate(row), place, Some(*first)));
         }
-        _ => Err(torn()),
-    })?;
-    Ok(rows)
+        self.last = Some((key.to_vec(), row.clone(), place));
+        Ok(())
+    }
 }
 
 /// The value of the AUTO_INCREMENT column; 0 for a negative one.

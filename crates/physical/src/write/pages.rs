@@ -62,11 +62,16 @@ impl<'a> Pages<'a> {
         Ok(())
     }
 
-    /// Ends the file with this many pages, and makes it durable.
-    pub(super) fn finish(mut self, pages: u32) -> Result<(), Error> {
+    /// Ends the file with this many pages. What it returns makes the file durable, which others need not wait
+    /// for.
+    pub(super) fn finish(
+        mut self,
+        pages: u32,
+    ) -> Result<impl FnOnce() -> Result<(), Error> + Send + 'a, Error> {
         self.flush()?;
-        let len = u64::from(pages) * PAGE_BYTES as u64;
-        self.volume.set_len(len).and_then(|()| self.volume.sync()).map_err(at(self.path))
+        let Pages { path, volume, .. } = self;
+        volume.set_len(u64::from(pages) * PAGE_BYTES as u64).map_err(at(path))?;
+        Ok(move || volume.sync().map_err(at(path)))
     }
 }
 

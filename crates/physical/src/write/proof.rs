@@ -1,5 +1,6 @@
 //! The proof of a finished file: before the server sees it, and when the server has it.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::Disk;
@@ -13,7 +14,8 @@ use super::Request;
 use super::twin::Twin;
 
 use crate::file::RUN_PAGES;
-use crate::{Error, File};
+use crate::pipeline::joined;
+use crate::{Error, File, Format, Rows};
 
 /// Proves that a file is what was written. Returns what each page holds, by [`prove::digest`]; 0 for a page
 /// that is free.
@@ -49,6 +51,24 @@ pub(super) fn imported(
     written(Claim { table: &twin.table, shapes, plan: &plan, written: filled }, file, request).map(drop)
 }
 
+/// Reads the rows of the file that the server has imported, as its readers find them.
+pub(super) fn read_back(
+    disk: &dyn Disk,
+    twin: &Twin,
+    back: &mut dyn Write,
+    request: &Request<'_>,
+) -> Result<(), Error> {
+    let rows = Rows {
+        table: &twin.table,
+        format: Format::Tsv,
+        threads: request.threads,
+        lenient: false,
+        stop: request.stop,
+        progress: request.progress,
+    };
+    rows.write(&File::open(disk, &twin.ibd)?, back).map(drop)
+}
+
 /// Whether each page of a file holds what it held when it was proven. A page that can't be read does not.
 fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool {
     if file.count() as usize != held.len() {
@@ -69,9 +89,7 @@ fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool 
                 scope.spawn(move || held.iter().zip(first..).all(&mut is_as_held))
             })
             .collect();
-        let all = parts.into_iter().map(std::thread::ScopedJoinHandle::join);
-        let mut all = all.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        all.all(|is_held| is_held)
+        parts.into_iter().all(joined)
     })
 }
 

@@ -101,7 +101,7 @@ fn compare<D: Disk + Tree>(
         }
         Ok(())
     };
-    write(session, disk, &small, Input { next: &mut next, rows: &rows })?;
+    write(session, disk, &small, Input { next: &mut next, rows: &rows, back: None })?;
     let mut sums = Vec::new();
     for table in [filled, inserted] {
         let sum = session.strings(&format!("CHECKSUM TABLE {table} EXTENDED"))?;

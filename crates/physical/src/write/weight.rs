@@ -17,7 +17,7 @@ const BYTES: usize = 256 << 10;
 /// Asks for weights; several threads use it.
 pub(super) struct Weigher<'a> {
     session: Mutex<&'a mut Session>,
-    shape: &'a Shape,
+    pub(super) shape: &'a Shape,
     order: Order,
     /// The fields of the key that are compared by weights.
     texts: Vec<Text>,

@@ -216,8 +216,17 @@ impl<'a> Copy<'a> {
             }
             Ok(())
         };
-        let input = Input { next: &mut next, rows: &rows };
-        physical::write::write(session, &RealDisk, &request, input)
+        let mut back = Vec::new();
+        let input = Input { next: &mut next, rows: &rows, back: Some(&mut back) };
+        let outcome = physical::write::write(session, &RealDisk, &request, input)?;
+        // Each row is a line, and what is in it is escaped.
+        assert_eq!(
+            back.iter().filter(|byte| **byte == b'\n').count() as u64,
+            outcome.rows,
+            "{}",
+            self.target
+        );
+        Ok(outcome)
     }
 }
 

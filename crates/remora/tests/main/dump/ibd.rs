@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{Pair, assert_equal};
+use server::Session;
+
+use super::{Pair, assert_equal, seal};
 use crate::support::{on_products, products, until};
 
 /// Tables of which some are large, with values that need escapes, off-page values and several keys.
@@ -129,6 +131,60 @@ fn a_table_whose_file_was_begun_is_emptied_even_when_no_more_files_are_written()
     let loaded = pair.load(&["far.dump", "--resume", "--physical"]).exits(0);
     loaded.says(&["all rows go to the server", "binary log"]);
     assert_equal(&pair, "far");
+}
+
+/// How many rows the server has sent.
+fn sent(session: &mut Session) -> u64 {
+    let found = session.strings("SHOW GLOBAL STATUS LIKE 'Rows_sent'").unwrap();
+    found[0][1].as_ref().unwrap().parse().unwrap()
+}
+
+#[test]
+fn of_rows_that_were_read_in_the_file_the_server_tells_a_part() {
+    on_products(&products(), |product| {
+        if product.family() == sandbox::Family::MySql {
+            return;
+        }
+        let pair = Pair::new(product, product, &[]);
+        make(&pair);
+        let mut target = pair.target();
+        let rows =
+            pair.source().value("SELECT COUNT(*) FROM far.plain").unwrap().unwrap().parse::<u64>().unwrap();
+        for (more, parts) in [(["--physical"].as_slice(), (20, 2)), (&[], (1, 1))] {
+            target.execute("DROP DATABASE IF EXISTS far").unwrap();
+            let before = sent(&mut target);
+            pair.load(&[["far.dump", "--only", "far.plain"].as_slice(), more].concat()).exits(0);
+            let sent = sent(&mut target) - before;
+            assert!((rows / parts.0..rows / parts.1 + 5000).contains(&sent), "{sent} of {rows}, {more:?}");
+        }
+    });
+}
+
+#[test]
+fn a_row_in_the_file_that_is_not_the_dumps_is_noticed() {
+    on_products(&products(), |product| {
+        if product.family() == sandbox::Family::MySql {
+            return;
+        }
+        let pair = Pair::new(product, product, &[]);
+        make(&pair);
+        pair.dump(&["far", "-o", "plain.dump", "--chunk", "4M", "--compress", "none"]).exits(0);
+        // Not in the chunk that is read back through the server, which is the one in the middle.
+        let file = pair.path("plain.dump/far.plain/00000.tsv");
+        let mut text = std::fs::read(&file).unwrap();
+        let old = blake3::hash(&text).to_hex();
+        let at = text.windows(4).position(|part| part == b"w1-y").unwrap();
+        text[at + 1] = b'9';
+        std::fs::write(&file, &text).unwrap();
+        let path = pair.path("plain.dump/manifest.json");
+        let manifest = std::fs::read_to_string(&path).unwrap();
+        assert!(manifest.contains(old.as_str()));
+        let manifest = manifest.replace(old.as_str(), &blake3::hash(&text).to_hex());
+        std::fs::write(&path, seal(&manifest)).unwrap();
+        let ended = pair.load(&["plain.dump", "--physical", "--only", "far.plain"]).exits(4);
+        let ended = ended.says(&["table `far`.`plain` has other values, chunk 0"]);
+        assert!(!ended.err.contains("go to the server"), "{}", ended.err);
+    });
 }
 
 #[test]
