@@ -23,6 +23,8 @@ pub(crate) const WHOLE: i64 = -1;
 pub(crate) const ACCOUNTS: usize = 0xffff_ffff;
 /// The same in a line that marks a table which is to be loaded; its number stands in place of the chunk's.
 const WANTED: usize = 0xffff_fffe;
+/// The same for one that is loaded.
+const COMPLETE: usize = 0xffff_fffd;
 
 impl Ledger {
     pub(crate) fn new(id: &str) -> Ledger {
@@ -101,23 +103,27 @@ impl Ledger {
 
     /// Notes which tables are to be loaded.
     pub(crate) fn want(&self, session: &mut Session, tables: &[usize]) -> Result<(), Error> {
-        let lines: Vec<_> =
-            tables.iter().filter_map(|&table| Some((WANTED, i64::try_from(table).ok()?))).collect();
-        if lines.is_empty() { Ok(()) } else { Ok(self.add_all(session, &lines)?) }
+        self.mark(session, WANTED, tables)
     }
 
     /// Notes that these tables are complete. Returns those that are not yet.
     pub(crate) fn rest(&self, session: &mut Session, complete: &[usize]) -> Result<Vec<usize>, Error> {
-        let complete: Vec<String> = complete.iter().map(ToString::to_string).collect();
-        if !complete.is_empty() {
-            let complete = complete.join(", ");
-            session.execute(&format!(
-                "DELETE FROM {} WHERE `table` = {WANTED} AND chunk IN ({complete})",
-                self.table
-            ))?;
-        }
-        let wanted = self.read(session)?.into_iter().filter(|(table, _)| *table == WANTED);
-        Ok(wanted.filter_map(|(_, table)| usize::try_from(table).ok()).collect())
+        let lines = self.read(session)?;
+        let of = |kind: usize| {
+            let tables = lines.iter().filter(move |(table, _)| *table == kind);
+            tables.filter_map(|(_, table)| usize::try_from(*table).ok())
+        };
+        let before: BTreeSet<usize> = of(COMPLETE).collect();
+        let now = complete.iter().filter(|table| !before.contains(table));
+        self.mark(session, COMPLETE, &now.copied().collect::<Vec<_>>())?;
+        Ok(of(WANTED).filter(|table| !before.contains(table) && !complete.contains(table)).collect())
+    }
+
+    /// Adds a line for each of these tables.
+    fn mark(&self, session: &mut Session, kind: usize, tables: &[usize]) -> Result<(), Error> {
+        let lines: Vec<_> =
+            tables.iter().filter_map(|table| Some((kind, i64::try_from(*table).ok()?))).collect();
+        if lines.is_empty() { Ok(()) } else { Ok(self.add_all(session, &lines)?) }
     }
 
     /// Removes the ledger, and the database of ledgers if none is left in it.
