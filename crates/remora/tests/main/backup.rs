@@ -298,6 +298,23 @@ fn wrong_lines_say_what_to_type() {
         .exits(3)
         .says(&["file:none"]);
     place.run(&["restore", "repo", "--to", "x"]).exits(2).says(&["disk.img, other.img", "say which"]);
+    for command in ["list", "verify"] {
+        let told = place.run(&[command, "repo/disk.img@1"]).exits(2);
+        told.says(&["here no generation can be chosen: write repo/disk.img;"]);
+    }
+    place
+        .run(&["restore", "repo/disk.img@x", "--to", "x"])
+        .exits(2)
+        .says(&["'x' is no number of a generation"]);
+    let told = place.run(&["restore", "repo/disk.img@9", "--to", "x"]).exits(1);
+    told.says(&["there is no generation 9 in repo/disk.img", "; there is only 1"]);
+    place
+        .run(&["restore", "repo/disk.img", "--to", "folder"])
+        .exits(2)
+        .says(&["folder is a folder; a volume"]);
+    // Who names no log.
+    let told = place.run(&["log", "repo"]).exits(2);
+    told.says(&["repo holds backups of disk.img, other.img; say which: repo/disk.img"]);
 }
 
 #[test]

@@ -207,9 +207,10 @@ fn reverse_cascade() {
         // The second row was changed by the first.
         let last = scene.done(&["DELETE FROM app.staff WHERE id < 3"]);
         let after = scene.now();
-        for table in
-            ["c", "g", "nulled", "line", "part", "tree", "staff", "by code", "a_late", "z_pinned", "x", "y", "nul"]
-        {
+        for table in [
+            "c", "g", "nulled", "line", "part", "tree", "staff", "by code", "a_late", "z_pinned", "x", "y",
+            "nul",
+        ] {
             assert_ne!(after[table], before[table], "{table}");
         }
         let script = scene.back(&["--gtid", &format!("{first}-{last}")]);
@@ -397,8 +398,8 @@ fn what_nobody_knows_exactly_is_refused() {
     ]);
     let gtid = scene.done(&["DELETE FROM app.`left`"]);
     scene.refused(&["--gtid", &gtid], &["`app`.`left` has other columns in the log", "restore --tables"]);
-    scene.refused(&["--gtid", &early], &["behind the generation"]);
-    scene.refused(&["--gtid", "9-9-9"], &["nothing to take back"]);
+    scene.refused(&["--gtid", &early], &["in the log after the generation"]);
+    scene.refused(&["--gtid", "9-9-9"], &["there is no transaction 9-9-9 in this log"]);
     let wrong = |paths: &[&str], code: i32, why: &str| {
         let line = [&["reverse"], paths, &["--gtid", &gtid, "--children", "--to", "undo.sql"]].concat();
         scene.run(&line).exits(code).says(&[why]);

@@ -224,6 +224,16 @@ fn filters_find_what_they_are_asked_for() {
     assert_eq!(shown(&["--gtid", &range]).len(), 2);
     assert_eq!(shown(&["--gtid", &gtids[3]]).len(), 1);
     log(folder.path(), &server, &["--gtid", "0-1"]).exits(2).says(&["0-1-42"]);
+    let absent = format!("{},0-1-99999", gtids[3]);
+    let ended = log(folder.path(), &server, &["--gtid", &absent]).exits(3);
+    assert_eq!(ended.out.lines().count(), 1);
+    ended.says(&["there is no transaction 0-1-99999 in this log"]);
+    log(folder.path(), &server, &["--where", "nix=1", "--schema", "t.sql"])
+        .exits(3)
+        .says(&["no table of these transactions has the columns that --where names"]);
+    log(folder.path(), &server, &["--since", "-1h", "--until", "-2h"])
+        .exits(2)
+        .says(&["--since is not before"]);
 }
 
 #[test]
