@@ -114,8 +114,10 @@ impl Exit {
             _ => (&[], false),
         };
         let all = [&[Exit::Done, Exit::Failed, Exit::Usage], further].concat();
+        // What ran for the user says whether it is done.
+        let has_own = |exit: &Exit| *exit != Exit::Done || !further.contains(&Command(0));
         let stopped = [Exit::HungUp, Exit::Interrupted, Exit::Terminated].into_iter().filter(|_| is_stopped);
-        all.into_iter().chain(stopped).collect()
+        all.into_iter().filter(has_own).chain(stopped).collect()
     }
 
     /// The exit code for this error.
