@@ -128,7 +128,9 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
         assert!(place.bytes("back") == disk);
         std::fs::remove_file(place.path("back")).unwrap();
     }
-    place.run(&["verify", "repo"]).exits(4);
+    let told =
+        place.run(&["verify", "repo"]).exits(4).says(&["every generation can still be restored whole"]);
+    assert!(told.out.contains("it costs nothing") && !told.err.contains("next backup"), "{}", told.err);
     // The file itself is damaged: backups build on what is left, and report the damage each time until it is
     // gone.
     place.change("repo/disk.img/000003.blk", 0, b"!");

@@ -141,9 +141,11 @@ fn an_empty_file_makes_no_table() {
         let file = place.file("p.csv", "");
         place.import(&[&file, "--into", "t", "--create"]).exits(1).says(&["p.csv"]);
         assert_eq!(place.leftovers(), Vec::<String>::new());
-        let file = place.file("p.csv", "id,name\n");
-        place.import(&[&file, "--into", "t", "--create"]).exits(0);
+        let heading = place.file("h.csv", "id,name\n");
+        place.import(&[&heading, "--into", "t", "--create"]).exits(0);
         assert_eq!(place.count("t"), 0);
+        let told = place.import(&[&file, "--into", "t"]).exits(0).says(&["p.csv is empty"]);
+        assert!(!told.err.contains("separated"), "{}", told.err);
     });
 }
 
