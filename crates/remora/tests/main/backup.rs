@@ -273,6 +273,17 @@ fn age(file: &Path, seconds: i64) {
 }
 
 #[test]
+fn a_repository_with_several_names_is_no_log() {
+    let place = Place::new();
+    for name in ["disk.img", "other.img"] {
+        place.volume(name, 1);
+        place.run(&["backup", &format!("file:{name}"), "--to", "repo"]).exits(0);
+    }
+    let told = place.run(&["log", "repo"]).exits(2);
+    told.says(&["repo holds backups of disk.img, other.img; say which: repo/disk.img"]);
+}
+
+#[test]
 fn wrong_lines_say_what_to_type() {
     let place = Place::new();
     place.volume("disk.img", 1);
@@ -308,15 +319,12 @@ fn wrong_lines_say_what_to_type() {
         .run(&["restore", "repo/disk.img@x", "--to", "x"])
         .exits(2)
         .says(&["'x' is no number of a generation"]);
-    let told = place.run(&["restore", "repo/disk.img@9", "--to", "x"]).exits(1);
-    told.says(&["there is no generation 9 in repo/disk.img", "; there is only 1"]);
     place
         .run(&["restore", "repo/disk.img", "--to", "folder"])
         .exits(2)
         .says(&["folder is a folder; a volume"]);
-    // Who names no log.
-    let told = place.run(&["log", "repo"]).exits(2);
-    told.says(&["repo holds backups of disk.img, other.img; say which: repo/disk.img"]);
+    let told = place.run(&["restore", "repo/disk.img@9", "--to", "x"]).exits(1);
+    told.says(&["there is no generation 9 in repo/disk.img", "; there is only 1"]);
 }
 
 #[test]
