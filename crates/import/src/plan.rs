@@ -87,10 +87,7 @@ pub(crate) fn make(
     if request.create && first.empty {
         return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
     }
-    match first.empty {
-        true => world.progress.note(&format!("{} is empty", files.name(0))),
-        false => world.progress.note(&first.findings.to_string()),
-    }
+    world.progress.note(&form(&first, files.name(0)));
     let way = way(request, table.as_ref(), world.progress)?;
     if let (Some(session), Some(names)) = (session.as_deref_mut(), names) {
         rights::check(session, request, (names, way, table.is_some()), world.progress)?;
@@ -263,6 +260,11 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
             Ok(Way::OneTransaction)
         }
     }
+}
+
+/// The form of the first file, for people.
+fn form(first: &Sample, name: &str) -> String {
+    if first.empty { format!("{name} is empty") } else { first.findings.to_string() }
 }
 
 /// Recognises the form of the first file, and checks that the others have the same header.
