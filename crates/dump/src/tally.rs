@@ -28,8 +28,8 @@ impl Tally {
         }
     }
 
-    /// Adds work that was done: rows, their bytes in the measure of the total, and those of their text. Returns
-    /// the number of rows done so far.
+    /// Adds work that was done: rows, their bytes in the measure of the total, and those of their text.
+    /// Returns the number of rows done so far.
     pub(crate) fn add(&self, progress: &dyn Progress, rows: u64, bytes: u64, text_bytes: u64) -> u64 {
         let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Decodes names of databases and tables from names of files.
 
 /// The letters that have a short code: a digit and one of `g` to `z`, or one of `g` to `z` and a digit or
-/// letter. For each digit, and then for each second character, there is a line: twenty small letters, the twenty
-/// capitals of the same codes in capitals, and a point where there is none. This is what servers answer.
+/// letter. For each digit, and then for each second character, there is a line: twenty small letters, then
+/// the twenty of the same codes in capitals, and a point where there is none. This is what servers answer.
 const LETTERS: &str = include_str!("name/letters.txt");
 /// Small letters of each line.
 const SMALL: usize = 20;

@@ -135,8 +135,8 @@ fn completed(command: clap::Command, path: &str, above: &str, status: &str) -> c
     command.after_help(format!("{examples}\n\n{status}").trim_start().to_owned())
 }
 
-/// The examples of a command among those of the one above it. Each begins with two spaces, and more lines of it
-/// with more.
+/// The examples of a command among those of the one above it. Each begins with two spaces, and more lines of
+/// it with more.
 fn examples(path: &str, above: &str) -> String {
     let is_of = |line: &str| {
         let rest = line.trim_start().strip_prefix(path);
