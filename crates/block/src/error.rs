@@ -76,8 +76,8 @@ pub enum Error {
     #[error("{0}")]
     Key(String),
 
-    /// The user stopped it.
-    #[error("stopped by a signal; earlier generations are unchanged")]
+    /// The user stopped it. No generation has changed.
+    #[error("stopped by a signal")]
     Stopped,
 
     /// One of our threads ended unexpectedly.

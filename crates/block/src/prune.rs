@@ -76,7 +76,7 @@ pub fn prune(
     let loaded = repository.load()?;
     let missing = keep.iter().find(|number| !loaded.generations.contains_key(number));
     if let Some(number) = missing {
-        return Err(Error::Missing(format!("there is no generation {number}")));
+        return Err(repository.no_generation(&loaded, *number));
     }
     // Files from which nothing can be copied, because a needed part is damaged.
     let mut fixed = BTreeSet::new();

@@ -195,7 +195,7 @@ impl Repository {
     pub fn note_boot(&self, generation: u64, is_sound: bool) -> Result<(), Error> {
         let _alone = self.writing()?;
         let loaded = self.load()?;
-        let missing = || Error::Missing(format!("there is no generation {generation}"));
+        let missing = || self.no_generation(&loaded, generation);
         let file = loaded.generations.get(&generation).ok_or_else(missing)?;
         let mut booted = Booted::read(self.store())?;
         booted.add(generation, &file.trailer.content, is_sound);
@@ -294,6 +294,18 @@ impl Repository {
         Ok((noted, missed))
     }
 
+    /// The error for a generation that is not there.
+    pub(crate) fn no_generation(&self, loaded: &Loaded, number: u64) -> Error {
+        let mut text = format!("there is no generation {number} in {}", self.store.shown(""));
+        let mut numbers = loaded.generations.keys();
+        match (numbers.next(), numbers.next_back()) {
+            (Some(oldest), Some(newest)) => text += &format!("; the oldest is {oldest}, the newest {newest}"),
+            (Some(only), None) => text += &format!("; there is only {only}"),
+            (None, _) => {}
+        }
+        Error::Missing(text)
+    }
+
     /// The chain of a generation, or of the newest one.
     pub(crate) fn chain(&self, loaded: &Loaded, generation: Option<u64>) -> Result<Chain, Error> {
         let newest = loaded.generations.keys().next_back().copied();
@@ -311,6 +323,9 @@ impl Repository {
                     "there is no generation {number}, but this file may be it; --keep-going brings back what is proven good"
                 );
                 Err(Error::corrupt(damage.to_string(), text))
+            }
+            (Some(number), Some(_), None) if !loaded.generations.contains_key(&number) => {
+                Err(self.no_generation(loaded, number))
             }
             (None, Some(number), None) | (Some(number), ..) => Chain::new(&loaded.generations, number),
         }

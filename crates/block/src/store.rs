@@ -230,6 +230,9 @@ impl Store for Folder {
     }
 
     fn shown(&self, name: &str) -> String {
-        self.path.join(name).display().to_string()
+        match name {
+            "" => self.path.display().to_string(),
+            name => self.path.join(name).display().to_string(),
+        }
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn login_and_places(rest: &str) -> Result<(Option<&str>, &str), Error
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains(['/', '?', '#']) {
         return Err(Error::BadUrl(
-            "nothing comes behind host and port; the subject or topic is an argument of its own",
+            "nothing comes after host and port; the subject or topic is an argument of its own",
         ));
     }
     Ok(rest.rsplit_once('@').map_or((None, rest), |(login, places)| (Some(login), places)))

@@ -168,7 +168,7 @@ fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.create_folder(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::Mismatch(format!(
-            "{}: it is there already; name a folder that is not, remove it, or go on with a stopped dump by --resume",
+            "{}: it is there already; name a new folder, or remove this one, or go on with a stopped dump by --resume",
             folder.display()
         ))),
         other => other.map_err(Error::file(folder)),

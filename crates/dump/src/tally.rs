@@ -10,6 +10,7 @@ pub(crate) struct Tally {
     name: String,
     bytes_total: u64,
     bytes: AtomicU64,
+    text_bytes: AtomicU64,
     rows: AtomicU64,
 }
 
@@ -18,13 +19,21 @@ impl Tally {
     pub(crate) fn new(name: &TableName, bytes_total: u64) -> Tally {
         // As people write it, without the quotes of SQL.
         let name = format!("{}.{}", name.schema, name.table);
-        Tally { name, bytes_total, bytes: AtomicU64::new(0), rows: AtomicU64::new(0) }
+        Tally {
+            name,
+            bytes_total,
+            bytes: AtomicU64::new(0),
+            text_bytes: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+        }
     }
 
-    /// Adds work that was done. Returns the number of rows done so far.
-    pub(crate) fn add(&self, progress: &dyn Progress, rows: u64, bytes: u64) -> u64 {
+    /// Adds work that was done: rows, their bytes in the measure of the total, and those of their text.
+    /// Returns the number of rows done so far.
+    pub(crate) fn add(&self, progress: &dyn Progress, rows: u64, bytes: u64, text_bytes: u64) -> u64 {
         let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.text_bytes.fetch_add(text_bytes, Ordering::Relaxed);
         self.tell(progress, false);
         rows
     }
@@ -38,7 +47,7 @@ impl Tally {
         progress.part(&Part {
             name: &self.name,
             rows: self.rows.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
+            bytes: if is_whole { &self.text_bytes } else { &self.bytes }.load(Ordering::Relaxed),
             bytes_total: self.bytes_total,
             is_whole,
         });

@@ -71,7 +71,7 @@ pub(crate) fn sums(
         let (tally, left) = &tables[&part.entry.table.name];
         let sum = sum(world, session, part, &mut |rows, estimate, bytes| {
             world.progress.done(rows, bytes);
-            tally.add(&*world.progress, rows, estimate);
+            tally.add(&*world.progress, rows, estimate, bytes);
         })?;
         if left.fetch_sub(1, Ordering::Relaxed) == 1 {
             tally.end(&*world.progress);

@@ -93,6 +93,13 @@ pub enum Error {
         limit: u64,
     },
 
+    /// Bad rows, where the server does not see them.
+    #[error("{}\nnothing was imported; with --physical=auto the server judges such rows", named(rejects))]
+    Unjudged {
+        /// The first ones.
+        rejects: Vec<Reject>,
+    },
+
     /// The user stopped the import.
     #[error("stopped by a signal; --resume goes on where it stopped, --restart begins anew")]
     Stopped,
@@ -133,6 +140,9 @@ pub enum Error {
     },
 }
 
+/// How servers begin to say that a key is there already, in English.
+const DUPLICATE: &str = "Duplicate entry";
+
 /// How many bad rows are listed; the others are only counted.
 const NAMED_MAX: usize = 20;
 
@@ -147,9 +157,12 @@ fn too_many(rejects: &[Reject], limit: u64) -> String {
     }
 }
 
-/// A hint about the first bad row, judged by where it is and how it begins.
+/// A hint about the first bad row, judged by what is wrong with it, where it is and how it begins.
 fn hint(rejects: &[Reject]) -> &'static str {
     match rejects.iter().find(|reject| reject.column.is_none()) {
+        Some(reject) if reject.reason.starts_with(DUPLICATE) => {
+            ", --on-duplicate says what else becomes of a row whose key is there"
+        }
         Some(reject) if reject.record.starts_with(b"#") => {
             ", --comment '#' leaves lines out that begin with #"
         }

@@ -115,12 +115,7 @@ impl Fill<'_> {
         };
         match filled {
             Ok((Outcome { rows, bytes: size, added }, bytes)) => {
-                let size = if size < 10 << 20 {
-                    format!("{} KiB", size >> 10)
-                } else {
-                    format!("{} MiB", size >> 20)
-                };
-                let mut note = format!("the table's file was written directly: {size}");
+                let mut note = format!("the table's file was written directly: {}", progress::size(size));
                 if !added.is_empty() {
                     note += &format!("; the server built {}", added.join(", "));
                 }
@@ -298,13 +293,17 @@ impl Fill<'_> {
                 if may_go_on && !(is_duplicate && self.request.rejects_max == 0) {
                     return Ok(Filled::Refused(reject.to_string()));
                 }
-                Error::Rejects { rejects: vec![reject], limit: 0 }
+                match may_go_on {
+                    true => Error::Rejects { rejects: vec![reject], limit: 0 },
+                    false => Error::Unjudged { rejects: vec![reject] },
+                }
             }
             physical::Error::Input(source) => match source.downcast::<Error>().map(|error| *error) {
                 Ok(Error::Rejects { rejects, .. }) if may_go_on => {
                     let first = rejects.first().map(ToString::to_string).unwrap_or_default();
                     return Ok(Filled::Refused(first));
                 }
+                Ok(Error::Rejects { rejects, .. }) => Error::Unjudged { rejects },
                 Ok(error) => error,
                 Err(other) => Error::Target(other.to_string()),
             },
@@ -400,7 +399,7 @@ impl Plan {
                     Some(stored) => Source::Constant(stored),
                     None => {
                         return Ok(Err(format!(
-                            "`{}` is not in the files, and has no default that is known here",
+                            "`{}` is not in the files, and its default is not constant",
                             column.name
                         )));
                     }

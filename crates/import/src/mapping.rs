@@ -263,7 +263,7 @@ fn by_header(request: &Request, findings: &Findings, table: &Table) -> Result<Ve
     let list: Vec<_> =
         findings.names.iter().map(|name| if known(name).is_some() { name } else { "-" }).collect();
     Err(Error::Mismatch(format!(
-        "the header names {} which the table has not; say where each field goes, \
+        "the header names {}, which the table does not have; say where each field goes, \
          for example --columns '{}' to leave them out, or --no-header if this is a row",
         unknown.join(", "),
         list.join(",")

@@ -87,7 +87,7 @@ pub(crate) fn make(
     if request.create && first.empty {
         return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
     }
-    world.progress.note(&first.findings.to_string());
+    world.progress.note(&form(&first, files.name(0)));
     let way = way(request, table.as_ref(), world.progress)?;
     if let (Some(session), Some(names)) = (session.as_deref_mut(), names) {
         rights::check(session, request, (names, way, table.is_some()), world.progress)?;
@@ -205,9 +205,9 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     let ties: Vec<String> = [
         table.versioned.then(|| "a history of its rows".to_owned()),
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
-        table
-            .triggers_hidden
-            .then(|| "triggers, perhaps: this account lacks TRIGGER and can't see them".to_owned()),
+        table.triggers_hidden.then(|| {
+            "perhaps triggers, which this account can't see: it lacks the privilege TRIGGER".to_owned()
+        }),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
         (!table.referenced_by.is_empty())
             .then(|| format!("foreign keys of {} pointing at it", table.referenced_by.join(", "))),
@@ -260,6 +260,11 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
             Ok(Way::OneTransaction)
         }
     }
+}
+
+/// The form of the first file, for people.
+fn form(first: &Sample, name: &str) -> String {
+    if first.empty { format!("{name} is empty") } else { first.findings.to_string() }
 }
 
 /// Recognises the form of the first file, and checks that the others have the same header.

@@ -244,7 +244,8 @@ fn once(name: &str, mut reader: Box<dyn Read + Send>, spool: Option<&Path>) -> R
         return Ok(Body::Once(Box::new(Mutex::new(Some(Raw::new(name, reader)?)))));
     };
     let name = folder.display().to_string();
-    let failed = |source| Error::Write { name: format!("spool file in {name}"), source };
+    let failed =
+        |source| Error::Write { name: format!("spool file in {name} (TMPDIR names another folder)"), source };
     let mut spool = tempfile::tempfile_in(folder).map_err(failed)?;
     let bytes = io::copy(&mut reader, &mut spool).map_err(failed)?;
     spool.flush().map_err(failed)?;

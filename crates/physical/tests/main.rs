@@ -7,6 +7,8 @@ mod beside;
 mod follow;
 #[path = "main/intact.rs"]
 mod intact;
+#[path = "main/name.rs"]
+mod name;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/redo.rs"]

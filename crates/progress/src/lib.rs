@@ -22,6 +22,34 @@ pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String
     format!("{number} {noun}{end}")
 }
 
+/// A number as people read it.
+///
+/// ```
+/// assert_eq!([950.0, 12_345.0, 4.56e6, 7.89e9].map(progress::short), ["950", "12.3 k", "4.56 M", "7.89 G"]);
+/// ```
+#[must_use]
+pub fn short(number: f64) -> String {
+    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if number >= unit {
+            let digits = if number / unit < 10.0 { 2 } else { 1 };
+            return format!("{:.digits$} {name}", number / unit);
+        }
+    }
+    format!("{number:.0}")
+}
+
+/// A number of bytes.
+///
+/// ```
+/// assert_eq!([0, 950, 12_345].map(progress::size), ["0 B", "950 B", "12.3 kB"]);
+/// ```
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    let number = short(bytes as f64);
+    if number.contains(' ') { format!("{number}B") } else { format!("{number} B") }
+}
+
 /// How far a part of a phase is: a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
@@ -29,7 +57,7 @@ pub struct Part<'a> {
     pub name: &'a str,
     /// Rows that are done.
     pub rows: u64,
-    /// Bytes that are done.
+    /// Bytes that are done, in the measure of the total; when it is whole, those of its rows as text.
     pub bytes: u64,
     /// Bytes there are; an estimate maybe, 0 where nobody knows.
     pub bytes_total: u64,

@@ -213,8 +213,10 @@ impl Mounted {
         let file =
             fs::OpenOptions::new().read(true).write(true).open(image).context("the restored volume")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        let kind = command("blkid", &["-p", "-o", "value", "-s", "TYPE", &path])
-            .context("what is in the volume is no file system that is known here")?;
+        let ran = Command::new("blkid").args(["-p", "-o", "value", "-s", "TYPE", &path]).output();
+        let ran = ran.context("blkid can't be started")?;
+        let kind = String::from_utf8_lossy(&ran.stdout).into_owned();
+        ensure!(ran.status.success(), "there is no file system in the volume that blkid knows");
         let options = match kind.trim() {
             // The original may be mounted too.
             "xfs" => "loop,nouuid",

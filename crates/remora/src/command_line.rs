@@ -106,18 +106,51 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     }
 }
 
-/// Adds the exit codes to the end of every command's help.
+/// Adds exit codes to the end of every command's help, and examples to those of commands below another.
 pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
-    let lines: String =
-        Exit::ALL.iter().map(|exit| format!("  {:>3}  {}\n", exit.code(), exit.meaning())).collect();
-    let status = format!("EXIT STATUS\n{lines}");
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    names.into_iter().fold(command.after_help(status.clone()), |command, name| {
-        command.mut_subcommand(name, |sub| {
-            let examples = sub.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
-            sub.after_help(format!("{examples}{status}"))
-        })
+    names.into_iter().fold(command.after_help(status(&Exit::ALL)), |command, name| {
+        let status = status(&Exit::of_command(&name));
+        command.mut_subcommand(&name, |sub| completed(sub, &format!("remora {name}"), "", &status))
     })
+}
+
+fn status(exits: &[Exit]) -> String {
+    let line = |exit: &Exit| match exit {
+        Exit::Command(_) => format!("  or {}\n", exit.meaning()),
+        exit => format!("  {:>3}  {}\n", exit.code(), exit.meaning()),
+    };
+    format!("EXIT STATUS\n{}", exits.iter().map(line).collect::<String>())
+}
+
+/// A command, and those below it. Without examples of its own it has those that the one above has of it.
+fn completed(command: clap::Command, path: &str, above: &str, status: &str) -> clap::Command {
+    let own = command.get_after_help().map(ToString::to_string);
+    let examples = own.unwrap_or_else(|| examples(path, above));
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let command = names.into_iter().fold(command, |command, name| {
+        let path = format!("{path} {name}");
+        command.mut_subcommand(name, |sub| completed(sub, &path, &examples, status))
+    });
+    command.after_help(format!("{examples}\n\n{status}").trim_start().to_owned())
+}
+
+/// The examples of a command among those of the one above it. Each begins with two spaces, and more lines of
+/// it with more.
+fn examples(path: &str, above: &str) -> String {
+    let is_of = |line: &str| {
+        let rest = line.trim_start().strip_prefix(path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let mut is_its = false;
+    let lines = above.lines().filter(|line| {
+        if !line.starts_with("   ") {
+            is_its = is_of(line);
+        }
+        is_its
+    });
+    let lines: Vec<&str> = lines.collect();
+    if lines.is_empty() { String::new() } else { format!("EXAMPLES\n{}", lines.join("\n")) }
 }
 
 /// Diagnostics go to stderr, at the level given by `-v`.
@@ -132,6 +165,8 @@ pub(crate) fn log(verbose: u8) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -141,13 +176,42 @@ mod tests {
         with_exit_status(Cli::command()).debug_assert();
     }
 
+    fn check(command: &clap::Command, path: &str) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.contains("EXIT STATUS"), "{path}: {help}");
+        assert!(help.contains(&format!("  {path}")) && help.contains("EXAMPLES"), "{path}: {help}");
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            check(sub, &format!("{path} {}", sub.get_name()));
+        }
+    }
+
     #[test]
-    fn every_command_tells_its_exit_status() {
+    fn every_command_has_examples_and_tells_its_exit_status() {
         let mut command = with_exit_status(Cli::command());
         command.build();
         for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("EXIT STATUS"), "{}", sub.get_name());
+            check(sub, &format!("remora {}", sub.get_name()));
+        }
+    }
+
+    /// The help has the codes of the manual page.
+    #[test]
+    fn exit_codes_are_those_of_the_manual() {
+        for sub in Cli::command().get_subcommands() {
+            let name = sub.get_name();
+            let page = if name == "unpack" { "pack" } else { name };
+            let path = format!("{}/../../docs/manual/{page}.md", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            let (_, section) = text.split_once("\n## Exit status\n").unwrap();
+            let section = section.split("\n## ").next().unwrap();
+            let words: BTreeSet<&str> = section.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+            let told: Vec<Exit> = Exit::ALL
+                .into_iter()
+                .filter(|exit| words.contains(exit.code().to_string().as_str()))
+                .collect();
+            let mut known = Exit::of_command(name);
+            known.retain(|exit| !matches!(exit, Exit::Command(_)));
+            assert_eq!(told, known, "{name}");
         }
     }
 }

@@ -51,9 +51,9 @@ pub(crate) fn table_name(argument: &str, text: &str, target: &Target) -> anyhow:
         return Ok(name);
     }
     let schema = target.database.clone();
-    let schema = schema
-        .filter(|_| !text.is_empty() && !text.contains('.'))
-        .ok_or_else(|| usage(format!("{argument} {text}: write db.table, or give the database with -D")))?;
+    let schema = schema.filter(|_| !text.is_empty() && !text.contains('.')).ok_or_else(|| {
+        usage(format!("{argument} is '{text}': write db.table, or give the database with -D"))
+    })?;
     Ok(TableName { schema, table: unquoted(text) })
 }
 

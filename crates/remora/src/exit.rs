@@ -87,6 +87,39 @@ impl Exit {
         }
     }
 
+    /// What a command can end with, in the order of the codes, as its manual page has it.
+    pub(crate) fn of_command(name: &str) -> Vec<Exit> {
+        use Exit::{Broken, Busy, Command, Damaged, Partial, Server};
+        // Whether it says so when a signal stops it.
+        let (further, is_stopped): (&[Exit], bool) = match name {
+            "backup" | "dump" | "load" => (&[Partial, Damaged, Server, Busy], true),
+            "binlog" => (&[Damaged, Server, Busy, Broken], true),
+            "cron" => (&[Busy, Command(0)], false),
+            "diff" => (&[Damaged, Server], true),
+            "extract" | "mirror" | "restore" => (&[Partial, Damaged, Busy], true),
+            "import" | "stat" => (&[Partial, Server, Busy], true),
+            "list" | "log" => (&[Partial, Damaged], false),
+            "lock" => (&[Server, Busy, Command(0)], false),
+            "mount" | "url" => (&[Damaged, Busy], false),
+            "pack" | "unpack" => (&[Partial, Damaged], true),
+            "poke" => (&[Partial, Server], false),
+            "prune" | "verify" => (&[Damaged, Busy], true),
+            "queue" => (&[Server], true),
+            "rekey" => (&[Partial, Damaged, Busy], false),
+            "reverse" => (&[Damaged], true),
+            "routines" => (&[Server], false),
+            "uncache" => (&[Partial], false),
+            "undo" => (&[Server, Busy], false),
+            "vars" => (&[Partial, Damaged, Server], false),
+            _ => (&[], false),
+        };
+        let all = [&[Exit::Done, Exit::Failed, Exit::Usage], further].concat();
+        // What ran for the user says whether it is done.
+        let has_own = |exit: &Exit| *exit != Exit::Done || !further.contains(&Command(0));
+        let stopped = [Exit::HungUp, Exit::Interrupted, Exit::Terminated].into_iter().filter(|_| is_stopped);
+        all.into_iter().filter(has_own).chain(stopped).collect()
+    }
+
     /// The exit code for this error.
     pub(crate) fn of(error: &anyhow::Error) -> Exit {
         for cause in error.chain() {
@@ -119,6 +152,10 @@ impl Exit {
                     block::Error::Key(_) => Exit::Usage,
                     block::Error::Busy(_) => Exit::Busy,
                     block::Error::Source { source, .. } if is_held(source) => Exit::Busy,
+                    block::Error::Source { source, .. } => {
+                        let inner = source.get_ref().and_then(|inner| inner.downcast_ref::<server::Error>());
+                        inner.map_or(Exit::Failed, of_server)
+                    }
                     block::Error::Store { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
                         Exit::Busy
                     }
@@ -138,6 +175,9 @@ impl Exit {
             }
             if let Some(error) = cause.downcast_ref::<server::Error>() {
                 return of_server(error);
+            }
+            if let Some(error) = cause.downcast_ref::<broker::Error>() {
+                return of_broker(error);
             }
         }
         Exit::Failed
@@ -164,6 +204,15 @@ fn of_server(error: &server::Error) -> Exit {
     match error {
         E::OptionFile { .. } | E::BadUrl { .. } | E::BadOption { .. } => Exit::Usage,
         E::Unreachable { .. } | E::Refused { .. } | E::Privilege { .. } | E::Tls { .. } => Exit::Server,
+        _ => Exit::Failed,
+    }
+}
+
+fn of_broker(error: &broker::Error) -> Exit {
+    use broker::Error as E;
+    match error {
+        E::BadUrl(_) => Exit::Usage,
+        E::Io { .. } | E::Refused { .. } | E::Tls { .. } => Exit::Server,
         _ => Exit::Failed,
     }
 }

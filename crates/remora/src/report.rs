@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::{Part, Progress, count};
+pub(crate) use progress::{short, size};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
@@ -52,12 +53,22 @@ struct Phase {
     /// Running parts with their progress, and how many are complete.
     parts: Vec<(String, Option<f64>)>,
     whole: u64,
+    /// Whether it goes on until it is stopped, so that a log would fill with its lines.
+    is_endless: bool,
 }
 
 impl Phase {
     fn new(name: &str, total: Option<u64>) -> Phase {
         let now = Instant::now();
-        Phase { name: name.to_owned(), total, began: now, drawn: now, parts: Vec::new(), whole: 0 }
+        Phase {
+            name: name.to_owned(),
+            total,
+            began: now,
+            drawn: now,
+            parts: Vec::new(),
+            whole: 0,
+            is_endless: false,
+        }
     }
 
     /// `3 done, shop.orders 45 %`; nothing when there are no parts.
@@ -154,6 +165,13 @@ impl Report {
         }
     }
 
+    /// Begins a phase that goes on until it is stopped: its line is shown on a terminal, and when it is asked
+    /// for.
+    pub(crate) fn endless(&self, name: &str) {
+        self.phase(name, None);
+        self.phase_now().is_endless = true;
+    }
+
     /// Prints the progress line at once, for SIGUSR1.
     pub(crate) fn print_line(&self) {
         let line = self.line(&self.phase_now());
@@ -174,7 +192,7 @@ impl Report {
         }
         if rows > 0 {
             parts.push(self::rows(rows));
-            parts.push(format!("{} rows/s", short(as_f64(rows) / seconds)));
+            parts.push(rate(as_f64(rows) / seconds));
             parts.push(format!("{:.0} MB/s", as_f64(bytes) / 1e6 / seconds));
         } else if read > 0 {
             parts.push(format!("{:.0} MB/s", as_f64(read) / 1e6 / seconds));
@@ -216,6 +234,7 @@ impl Report {
                 });
                 self.message(&line).ok();
             }
+            Style::Lines if phase.is_endless => {}
             _ => self.say(&self.line(&phase)),
         }
     }
@@ -305,26 +324,16 @@ pub(crate) fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// `950`, `12.3 k`, `4.56 M`, `7.89 G`
-pub(crate) fn short(number: f64) -> String {
-    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if number >= unit {
-            let digits = if number / unit < 10.0 { 2 } else { 1 };
-            return format!("{:.digits$} {name}", number / unit);
-        }
-    }
-    format!("{number:.0}")
-}
-
 /// `1 row`, `12.3 k rows`
 pub(crate) fn rows(number: u64) -> String {
     if number < 1000 { count(number, "row") } else { format!("{} rows", short(as_f64(number))) }
 }
 
-/// `950 B`, `12.3 kB`: a number of bytes.
-pub(crate) fn size(bytes: u64) -> String {
-    let number = short(as_f64(bytes));
-    if number.contains(' ') { format!("{number}B") } else { format!("{number} B") }
+/// `1 row/s`, `412 k rows/s`
+pub(crate) fn rate(rows_a_second: f64) -> String {
+    let number = short(rows_a_second);
+    let noun = if number == "1" { "row" } else { "rows" };
+    format!("{number} {noun}/s")
 }
 
 /// An error with its causes. One whose text its parent repeats is left out.
@@ -351,12 +360,6 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!(
-            [short(0.0), short(999.0), short(1234.0), short(45_600.0)],
-            ["0", "999", "1.23 k", "45.6 k"]
-        );
-        assert_eq!([short(5.4e6), short(1.2e10)], ["5.40 M", "12.0 G"]);
-        assert_eq!([size(471), size(1000)], ["471 B", "1.00 kB"]);
         assert_eq!([rows(1), rows(999), rows(1200)], ["1 row", "999 rows", "1.20 k rows"]);
         assert_eq!(
             [clock(7.6), clock(61.0), clock(3723.0), clock(-1.0)],
@@ -373,7 +376,7 @@ mod tests {
         report.phase_now().began = Instant::now() - Duration::from_secs(10);
         assert_eq!(
             report.line(&report.phase_now()),
-            "loading   25 %   10 rows   1 rows/s   0 MB/s   0:30 left"
+            "loading   25 %   10 rows   1 row/s   0 MB/s   0:30 left"
         );
         let part =
             |name, bytes, is_whole| report.part(&Part { name, rows: 1, bytes, bytes_total: 8, is_whole });

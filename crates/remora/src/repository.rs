@@ -88,7 +88,7 @@ pub(crate) fn at(home: &Home, key: Option<&Key>) -> Result<Repository, Error> {
         Some(key) => Ok(Repository::new(Box::new(Sealed::open(store, key)?))),
         None if block::is_sealed(&*store)? => Err(Error::Key(format!(
             "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
-            store.shown("")
+            home.shown()
         ))),
         None => Ok(Repository::new(store)),
     }
@@ -244,7 +244,18 @@ fn missing(root: &Path) -> anyhow::Error {
         return anyhow::anyhow!("{}: there is no such folder", root.display());
     };
     let names: Vec<&str> = names.iter().map(|(name, _)| &**name).collect();
-    let (name, above) = (name.display(), above.unwrap_or(root).display());
+    let (name, above) = (name.to_string_lossy(), above.unwrap_or(root).display());
+    if let Some((start, number)) = name.rsplit_once('@').filter(|(start, _)| names.contains(start)) {
+        return exit::usage(match number.parse::<u64>() {
+            Ok(_) => format!(
+                "here no generation can be chosen: write {above}/{start}; @{number} is for commands that read one, \
+                 such as restore, list --files and verify --boot"
+            ),
+            Err(_) => {
+                format!("'{number}' is no number of a generation: 'remora list {above}/{start}' shows them")
+            }
+        });
+    }
     anyhow::anyhow!("{above} has no backups called {name}; it has those of {}", names.join(", "))
 }
 
@@ -270,6 +281,11 @@ fn split(argument: &str) -> (&str, Option<u64>) {
         Some((path, Ok(number))) => (path, Some(number)),
         _ => (argument, None),
     }
+}
+
+/// `REPO/NAME@GENERATION`, of an argument that may say another generation or none.
+pub(crate) fn at_generation(argument: &str, generation: u64) -> String {
+    format!("{}@{generation}", split(argument).0)
 }
 
 /// Whether an argument that may also be the path of something else names backups.

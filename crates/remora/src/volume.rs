@@ -251,7 +251,8 @@ impl Source {
 
     /// The error that says why it can't be backed up.
     pub(crate) fn failed(&self, source: io::Error) -> block::Error {
-        block::Error::Source { name: self.to_string(), source }
+        // The usual server is written mysql: with nothing after it.
+        block::Error::Source { name: self.to_string().trim_end_matches(':').to_owned(), source }
     }
 }
 

@@ -236,7 +236,7 @@ impl Target {
             1045 if said.message.contains("using password: NO") => {
                 "no password was given: put it under [client] in ~/.my.cnf or in MYSQL_PWD".into()
             }
-            1045 => "check user and password; an account holds for one host only".into(),
+            1045 => "check user and password; an account is valid only from the hosts that it names".into(),
             1698 if self.socket.is_some() => {
                 format!("this account logs in as the system user of its name: run as {}", self.user)
             }

@@ -30,7 +30,9 @@ pub(crate) fn select(manifest: &mut Manifest, selection: &dyn Wanted) -> Result<
         .objects
         .retain(|object| wanted(object) || (object.kind == Kind::Database && used.contains(&object.name)));
     if count > 0 && manifest.tables.is_empty() && manifest.objects.is_empty() {
-        return Err(Error::Mismatch("nothing in the dump is what was asked for".to_owned()));
+        return Err(Error::Mismatch(
+            "nothing that was asked for is in the dump; 'remora dump --list' shows what is".to_owned(),
+        ));
     }
     Ok(())
 }

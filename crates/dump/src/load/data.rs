@@ -282,7 +282,7 @@ impl Shared<'_> {
         let rows = chunk.sum.rows;
         self.rows.fetch_add(rows, Ordering::Relaxed);
         let progress = &*self.load.world.progress;
-        if self.tallies[table].add(progress, rows, 0) == self.load.manifest.tables[table].sum.rows {
+        if self.tallies[table].add(progress, rows, 0, 0) == self.load.manifest.tables[table].sum.rows {
             self.tallies[table].end(progress);
         }
     }
@@ -342,7 +342,8 @@ impl Shared<'_> {
                 }
                 progress.read(piece.len() as u64);
                 progress.done(piece.len() as u64 / each_row, piece.len() as u64);
-                tally.add(&*progress, 0, piece.len() as u64);
+                let bytes = piece.len() as u64;
+                tally.add(&*progress, 0, bytes, bytes);
                 to.write_all(piece)
             })
         })

@@ -241,8 +241,9 @@ impl Load<'_> {
             let rows = |table: &Table, text: Vec<u8>, before: u64, take: &mut Take<'_>| {
                 lines(entry, table, (&text, before), take)?;
                 let rows = newlines(&text);
-                self.world.progress.done(rows, text.len() as u64);
-                tally.add(&*self.world.progress, rows, text.len() as u64);
+                let bytes = text.len() as u64;
+                self.world.progress.done(rows, bytes);
+                tally.add(&*self.world.progress, rows, bytes, bytes);
                 Ok(())
             };
             let mut next = next(pieces);

@@ -394,7 +394,7 @@ impl<'a> Shared<'a> {
             self.throttle.pass(lines.len() as u64, &|| self.must_end());
             self.world.progress.read(rows * estimate);
             self.world.progress.done(rows, lines.len() as u64);
-            self.tallies[at].add(&*self.world.progress, rows, rows * estimate);
+            self.tallies[at].add(&*self.world.progress, rows, rows * estimate, lines.len() as u64);
             writer.lines(lines).map_err(|error| {
                 failed = Some(error);
                 io::Error::other("the file can't be written")

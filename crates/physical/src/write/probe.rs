@@ -67,7 +67,7 @@ fn server(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
     }
     if about.log_bin && !request.unlogged {
         return refused(
-            "the rows would not be in the binary log: neither replicas nor a recovery would get them",
+            "the rows would not be in the binary log, and neither replicas nor a recovery would get them; --no-binlog accepts that",
         );
     }
     let way = Way::of(session);

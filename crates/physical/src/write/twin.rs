@@ -54,9 +54,7 @@ fn hash(target: &TableName) -> u64 {
 pub(super) fn files(disk: &impl Disk, data: &Path, table: &TableName) -> Result<Vec<PathBuf>, Error> {
     let schema = table.schema.to_lowercase();
     let is_its = |folder: &OsString| {
-        let name = folder.to_str().map(name::decode).unwrap_or_default();
-        // Some letters have codes that are not known here.
-        name.to_lowercase() == schema || name.contains('@')
+        folder.to_str().is_some_and(|folder| name::decode(folder).to_lowercase() == schema)
     };
     let folders = disk.list(data).map_err(io(data))?.into_iter().filter(is_its);
     let paths =

@@ -139,13 +139,13 @@ pub(crate) struct Arguments {
     prove_for: u64,
 
     #[command(flatten)]
-    server: ServerArgs,
-
-    #[command(flatten)]
     retain: RetainArguments,
 
     #[command(flatten)]
     key: KeyArguments,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 impl Arguments {
@@ -219,21 +219,33 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Ok(Exit::Done) => {}
             Ok(Exit::Partial) if worst == Exit::Damaged => {}
             Ok(exit) => worst = exit,
-            Err(error @ block::Error::Stopped) => return Err(error.into()),
+            Err(error @ block::Error::Stopped) => return Err(told(source, error)),
             Err(error) => failures.push((source, error)),
         }
     }
     report.end();
     if failures.len() == arguments.sources.len()
-        && let Some((_, error)) = failures.pop()
+        && let Some((source, error)) = failures.pop()
     {
         failures
             .iter()
             .for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
-        return Err(error.into());
+        return Err(told(source, error));
     }
     failures.iter().for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
     Ok(if worst == Exit::Done && !failures.is_empty() { Exit::Partial } else { worst })
+}
+
+/// An error that may not say by itself that there is no new generation.
+fn told(source: &Source, error: block::Error) -> anyhow::Error {
+    let says_nothing = matches!(error, block::Error::Store { .. } | block::Error::Stopped);
+    let error = anyhow::Error::from(error);
+    if !says_nothing {
+        return error;
+    }
+    error.context(format!(
+        "no backup was made of {source}; earlier generations are unchanged, and the next run goes on with what this one stored"
+    ))
 }
 
 /// How to reach the server of a source.

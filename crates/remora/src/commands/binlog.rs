@@ -228,7 +228,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         silent: Cell::new(None),
         report,
     };
-    report.phase("archiving", None);
+    match run.once {
+        true => report.phase("archiving", None),
+        false => report.endless("archiving"),
+    }
     let mut is_broken = false;
     let mut pause = PAUSE;
     let mut has_connected = false;

@@ -210,14 +210,14 @@ fn summarise(
         return Ok(());
     }
     report.note(&format!(
-        "{} and {} in {}: {}, {}B of text in {}B, {seconds:.1} s, {} rows/s",
+        "{} and {} in {}: {}, {} of text in {}, {seconds:.1} s, {}",
         count(manifest.tables.len(), "table"),
         count(manifest.objects.len(), "other object"),
         request.folder.display(),
         count(summary.rows, "row"),
-        report::short(report::as_f64(summary.text_bytes)),
-        report::short(report::as_f64(summary.file_bytes)),
-        report::short(rate),
+        report::size(summary.text_bytes),
+        report::size(summary.file_bytes),
+        report::rate(rate),
     ));
     Ok(())
 }

@@ -212,7 +212,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
             Err(error) if wishes.len() == 1 || stop.load(Ordering::Relaxed) || !is_of_table(&error) => {
                 return Err(error);
             }
-            Err(error) => left_out.push((format!("{}: {error:#}", wish.name), Exit::of(&error))),
+            Err(error) => {
+                left_out.push((format!("{}: {}", wish.name, report::told(&error)), Exit::of(&error)))
+            }
         }
     }
     report.end();
@@ -299,7 +301,7 @@ fn wishes(
             Err(error) if chosen.len() == 1 => return Err(error.into()),
             Err(error) => {
                 let error = anyhow::Error::from(error);
-                left_out.push((format!("{name}: {error:#}"), Exit::of(&error)));
+                left_out.push((format!("{name}: {}", report::told(&error)), Exit::of(&error)));
             }
         }
     }
@@ -386,11 +388,11 @@ fn summarise(arguments: &Arguments, outcome: &Outcome, seconds: f64, report: &Re
         return Ok(());
     }
     report.note(&format!(
-        "{} of {}, {}B of text in {seconds:.1} s, {} rows/s",
+        "{} of {}, {} of text in {seconds:.1} s, {}",
         count(sum.rows, "row"),
         count(*tables, "table"),
-        report::short(report::as_f64(sum.bytes)),
-        report::short(rate),
+        report::size(sum.bytes),
+        report::rate(rate),
     ));
     Ok(())
 }

@@ -116,7 +116,7 @@ struct TableArgs {
     by_chunk: bool,
 
     /// What becomes of a row whose key is there already: error (a bad row), ignore (it is left out), replace
-    /// (it takes the place of the row that is there) or update (that row gets its values)
+    /// (it takes the place of the row that is there) or update (that row gets its values) [default: error]
     #[arg(long, value_name = "WHAT", default_value = "error", value_parser = word::on_duplicate, hide_default_value = true)]
     on_duplicate: OnDuplicate,
 
@@ -157,7 +157,8 @@ struct RunArgs {
     chunk: Option<usize>,
 
     /// Write the table's file and let the server import it, instead of sending rows to the server: about
-    /// twice as fast. For MariaDB on this machine; auto uses it where it can be, and says why where it can't
+    /// twice as fast. For MariaDB on this machine. Where it can't be done, it says why: with only the import
+    /// ends there, with auto the rows are sent [without WHEN: only]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "only", value_parser = word::physical)]
     physical: Option<Physical>,
 
@@ -270,15 +271,15 @@ fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report
         rows => format!(" ({rows} of them by the run before)"),
     };
     report.note(&format!(
-        "{} in {}.{}{resumed}{}, {} rejected, {:.1} s, {} rows/s, {}B of text",
+        "{} into {}.{}{resumed}{}, {} rejected, {:.1} s, {}, {} of text",
         count(summary.rows, "row"),
         request.table.schema,
         request.table.table,
         duplicates(request.on_duplicate, &summary.duplicates),
         summary.rejects.len(),
         seconds,
-        report::short(rate),
-        report::short(report::as_f64(summary.bytes)),
+        report::rate(rate),
+        report::size(summary.bytes),
     ));
     for file in &summary.reject_files {
         report.note(&format!("rejected rows are in {0}, the reasons in {0}.why", file.display()));

@@ -17,6 +17,7 @@ use crate::report::Report;
 const EXAMPLES: &str = "EXAMPLES
   remora key new backup.key                        keep copies of it, none of them with the backups
   remora key put backup.key db1.put                for the host db1, which adds backups and reads none
+  remora key list *.key *.put                      which keys are in these files
   remora backup mysql: --to /backup --key db1.put
   remora restore /backup/db1 --to d --key backup.key";
 

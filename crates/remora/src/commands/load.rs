@@ -132,12 +132,12 @@ fn summarise(
         return Ok(());
     }
     report.note(&format!(
-        "{} and {}: {}, {}B of text, {seconds:.1} s, {} rows/s; {}",
+        "{} and {}: {}, {} of text, {seconds:.1} s, {}; {}",
         count(summary.tables, "table"),
         count(summary.objects, "other object"),
         count(summary.rows, "row"),
-        report::short(report::as_f64(summary.text_bytes)),
-        report::short(rate),
+        report::size(summary.text_bytes),
+        report::rate(rate),
         if proven { "all rows read back and equal" } else { "counts equal, rows not read back" },
     ));
     Ok(())

@@ -104,7 +104,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let again = Again::new(&found.files, &filter, &known);
     let looks_at_values = filter.looks_at_values();
     let mut lines = Lines { files: &found.files, again, show, untold: 0, looks_at_values };
-    let walked = Walk::new(&found.files, &filter, &known, &mut lines, report).all()?;
+    let mut walk = Walk::new(&found.files, &filter, &known, &mut lines, report);
+    let walked = walk.all()?;
+    for line in walk.missing() {
+        report.warn(&line);
+        exit = if exit == Exit::Done { Exit::Partial } else { exit };
+    }
     if lines.untold > 0 {
         report.note(&format!(
             "{} left out: which tables they change is not in the log; --statement looks into them",

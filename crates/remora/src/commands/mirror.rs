@@ -95,7 +95,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     for name in &names.archives {
-        report.warn(&format!("{name}: the archive of the binary log is not copied"));
+        report.warn(&format!(
+            "{name}: the archive of the binary log is not copied, because its files still grow; let another 'remora binlog' archive \
+             into the copy, or copy {name}/log with a tool that updates files"
+        ));
     }
     report.end();
     Ok(if names.archives.is_empty() { Exit::Done } else { Exit::Partial })

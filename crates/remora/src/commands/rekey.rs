@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
         // A run that was killed has done some names already.
         if block::Sealed::opens(store, &Key::Full(new.clone()))? {
-            report.note(&format!("{name} opens with the key {id} already"));
+            report.note(&format!("{name} opens with the key {id} already: --key was not tried"));
             continue;
         }
         let number = block::rekey(store, &old, &new)?;

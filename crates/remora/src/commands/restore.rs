@@ -93,10 +93,10 @@ pub(crate) struct Arguments {
     jobs: Option<usize>,
 
     #[command(flatten)]
-    until: until::Moment,
+    key: KeyArguments,
 
     #[command(flatten)]
-    key: KeyArguments,
+    until: until::Moment,
 }
 
 fn target(text: &str) -> Result<Place, String> {
@@ -139,6 +139,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             )));
         }
         tree::restore(&named.repository, (&disk, &*machine.tree()), path, request, world)
+    } else if there && disk.list(path).is_ok() {
+        return Err(exit::usage(format!("{target} is a folder; a volume needs a file or a block device")));
     } else if !there {
         to_new_file(&named.repository, &*disk, path, request, world)
     } else if arguments.overwrite || arguments.delta {

@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     report.phase("reading", Some(found.bytes()?));
     let mut walk = Walk::new(&found.files, &filter, &known, &mut undo, report);
     let walked = walk.all();
-    let is_nameless = walk.is_nameless();
+    let (is_nameless, missing) = (walk.is_nameless(), walk.missing());
     let walked = match undo.children.take() {
         Some(children) => {
             undo.sums.by_statement = children.by_statement();
@@ -117,6 +117,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         Exit::Done => {}
         Exit::Damaged => return Err(exit::damage("the log can't be read whole, so nothing is written")),
         _ => return Err(anyhow!("the log can't be read whole, so nothing is written")),
+    }
+    if !missing.is_empty() {
+        return Err(anyhow!("{}; nothing is written", missing.join(", and ")));
     }
     if is_nameless {
         return Err(anyhow!(

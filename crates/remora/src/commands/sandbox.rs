@@ -22,6 +22,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora sandbox start old --server mysql-5.6 --port 0 --option --max-allowed-packet=64M
   remora sandbox start urls --plugins     with url_pack() and its companions
   remora sandbox start many --galera      a cluster: many-1, many-2 and many-3
+  remora sandbox list                     which there are, and which run
   remora sandbox stop old                 its data stays, and 'start old' finds it again
   remora sandbox stop --all --remove      no trace";
 

@@ -7,6 +7,10 @@ use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
 use crate::report::Report;
 
+const EXAMPLES: &str = "EXAMPLES
+  remora undo                  after an import with --relax-durability was killed
+  remora undo -h db1 -u root   the same on another machine";
+
 /// Put back server settings that a killed run had changed
 ///
 /// `remora import --relax-durability` changes server-wide settings. It writes the old values into the
@@ -14,6 +18,7 @@ use crate::report::Report;
 /// this command does, from any machine. With nothing to put back it does nothing. While an import is running
 /// that needs the settings as they are, they stay so, and the exit code is 11.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     server: ServerArgs,

@@ -23,9 +23,12 @@ const EXAMPLES: &str = "EXAMPLES
                                                   for few URLs: on top of the built-in model
   remora url model add site.urlmodel --folder /usr/lib/mysql/plugin/urlpack
                                                   gives it to a server, under a number of its own
+  remora url model list --folder /usr/lib/mysql/plugin/urlpack
+  remora url model remove site --folder /usr/lib/mysql/plugin/urlpack
   remora url compare urls.txt                     compared with zstd with a dictionary, and others
   remora url pack --text < names.txt              other short strings: words, names, titles, paths
   remora url pack < urls.txt > packed.hex         one value a line, for UNHEX() in SQL
+  remora url unpack < packed.hex                  the URLs again
   remora url pack --column url < hits.csv |
     remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
       pack one column of a CSV file on its way into a table";

@@ -37,7 +37,7 @@ const EXAMPLES: &str = "EXAMPLES
 ///
 /// With --boot a generation is restored into a file and mounted, a private server on this machine recovers
 /// the data, and every table is checked. That needs root, and room for what the volume holds. Nothing of it
-/// stays.
+/// stays, unless remora is killed with SIGKILL: then remove its folder remora-boot-*.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -171,10 +171,12 @@ fn cost_json(cost: &Cost) -> serde_json::Value {
 
 /// What to do about damage.
 fn advice(verified: &Verified) -> &'static str {
-    if verified.is_noted {
-        "the next backup stores again what is still the same in the source; 'remora restore --keep-going' brings back the rest"
-    } else {
+    if !verified.is_noted {
         "the damage could not be noted, so the next backup does not store it again; begin a new chain with --full"
+    } else if verified.damages.iter().all(|damage| damage.costs.is_empty()) {
+        "every generation can still be restored whole"
+    } else {
+        "the next backup stores again what is still the same in the source; 'remora restore --keep-going' brings back the rest"
     }
 }
 

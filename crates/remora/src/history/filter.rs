@@ -1,6 +1,7 @@
 //! Which transactions and rows are shown.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 use std::str::FromStr;
 
@@ -53,6 +54,17 @@ impl FromStr for Range {
             return Err(format!("{first} and {last} are of two domains, which have no common order"));
         }
         Ok(Range::Domain(first.domain, first.sequence, last.sequence))
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Range::One(number) => number.fmt(f),
+            Range::Domain(domain, first, last) => write!(f, "{first} to {last} of domain {domain}"),
+            Range::MySql(server, first, last) if first == last => write!(f, "{server}:{first}"),
+            Range::MySql(server, first, last) => write!(f, "{server}:{first}-{last}"),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     since: Option<i64>,
 
-    /// Transactions that ended before that
+    /// Transactions that ended before that ('restore --until' has those of that second too)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     until: Option<i64>,
 
@@ -65,6 +65,11 @@ impl Request {
 
     /// The files. `shows_times`: it is told when transactions can't have ended when they say.
     pub(crate) fn files(&self, shows_times: bool) -> Result<Found> {
+        if let (Some(since), Some(until)) = (self.since, self.until)
+            && since >= until
+        {
+            return Err(usage("--since is not before --until, so there can be no transaction"));
+        }
         let needs_notes = shows_times || self.since.is_some() || self.until.is_some();
         find::files(&self.paths, &self.key, if needs_notes { Times::Noted } else { Times::Said })
     }

@@ -20,7 +20,7 @@ use progress::Progress;
 use super::ended::{Ended, Judged};
 use super::feed::{Feed, PIECE_BYTES};
 use super::file::LogFile;
-use super::filter::{Choice, Choices, Filter};
+use super::filter::{Choice, Choices, Filter, Range};
 use super::known::Known;
 use super::names;
 use super::transaction::{Place, Statement, Transaction, Xa, XaName};
@@ -71,6 +71,12 @@ pub(crate) struct Walk<'a, T> {
     told: BTreeSet<String>,
     /// Whether a condition names a column that a table has not.
     is_nameless: bool,
+    /// Whether the log has the names of columns of such a table.
+    knows_names: bool,
+    /// Whether a table has all columns that the conditions name.
+    has_columns: bool,
+    /// The transactions that are asked for by name and have not come yet.
+    unseen: Vec<&'a Range>,
     /// What is in time or not, and says otherwise.
     judged: Judged,
 }
@@ -97,6 +103,9 @@ impl<'a, T: Take> Walk<'a, T> {
             exit: Exit::Done,
             told: BTreeSet::new(),
             is_nameless: false,
+            knows_names: false,
+            has_columns: false,
+            unseen: filter.gtid.iter().collect(),
             judged: Judged::default(),
         }
     }
@@ -116,10 +125,18 @@ impl<'a, T: Take> Walk<'a, T> {
         self.is_nameless
     }
 
+    /// What is asked for and is nowhere in the log, a line for each.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let unseen = self.unseen.iter().map(|range| format!("there is no transaction {range} in this log"));
+        let columns = (self.knows_names && !self.has_columns)
+            .then(|| "no table of these transactions has the columns that --where names".to_owned());
+        unseen.chain(columns).collect()
+    }
+
     fn file(&mut self, number: usize, path: &LogFile) -> Result<()> {
         let mut reader = match Reader::open(Feed::open(path, 0)?) {
             Err(Error::Foreign(what)) => {
-                return Err(crate::exit::usage(format!("{}: {what}", path.display())));
+                return Err(crate::exit::usage(what));
             }
             reader => reader?,
         };
@@ -336,6 +353,7 @@ impl<'a, T: Take> Walk<'a, T> {
                 Choice::Not => open.leave_out(&table),
                 Choice::Nameless => self.tell_nameless(&table),
                 Choice::Columns(columns) => {
+                    self.has_columns = true;
                     let count = self.count(rows, &table, &columns, event)?;
                     if count > 0 {
                         open.add(&table, rows, count);
@@ -362,7 +380,9 @@ impl<'a, T: Take> Walk<'a, T> {
     fn tell_nameless(&mut self, table: &Table) {
         self.is_nameless = true;
         let is_new = self.told.insert(format!("{}.{}", table.schema, table.name));
-        if is_new && table.columns.iter().all(|column| column.name.is_none()) {
+        if table.columns.iter().any(|column| column.name.is_some()) {
+            self.knows_names = true;
+        } else if is_new {
             self.report.warn(&format!(
                 "{}.{}: the names of its columns are not in the log: write @N=VALUE with the number of the column, or give its \
                  CREATE TABLE with --schema",
@@ -374,6 +394,7 @@ impl<'a, T: Take> Walk<'a, T> {
     /// A transaction is whole.
     fn finish(&mut self, whole: &Transaction) -> Result<()> {
         let filter = self.filter;
+        self.unseen.retain(|range| !range.has(whole.name));
         let is_in_time = filter.has_time(whole.ended);
         if is_in_time != filter.has_time(Ended::Then(whole.time)) {
             let name = names::gtid(whole.name).unwrap_or_else(|| self.place(whole.start));

@@ -12,7 +12,7 @@ use super::goal::Goal;
 use crate::calendar;
 use crate::exit::Exit;
 use crate::history::{
-    Asked, Filter, Judged, Known, LogFile, Place, TOLERANCE_S, Take, Transaction, Walk, names,
+    Asked, Filter, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, names,
 };
 use crate::report::Report;
 
@@ -96,11 +96,11 @@ pub(crate) struct Found {
 
 /// The goal is not behind the generation.
 #[derive(Debug)]
-pub(crate) struct NoWay(&'static str);
+pub(crate) struct NoWay(String);
 
 impl fmt::Display for NoWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(&self.0)
     }
 }
 
@@ -132,8 +132,8 @@ struct Scan<'a> {
     doubt: Option<String>,
     judged: Judged,
     servers: BTreeSet<u32>,
-    /// How many of the named transactions came.
-    seen: usize,
+    /// The named transactions that have not come yet.
+    unseen: Vec<&'a Range>,
     /// How many transactions have the text that is looked for.
     matches: u64,
 }
@@ -159,7 +159,7 @@ pub(crate) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -
         doubt: None,
         judged: Judged::default(),
         servers: BTreeSet::new(),
-        seen: 0,
+        unseen: if let Goal::After(names) = goal { names.iter().collect() } else { Vec::new() },
         matches: 0,
     };
     let known = Known::default();
@@ -196,12 +196,17 @@ impl Scan<'_> {
         let end = self.now.end.unwrap_or(self.start);
         Err(NoWay(match self.goal {
             Goal::End | Goal::Time(_) => return Ok(self.now),
-            Goal::After(names) if self.seen == names.len() => return Ok(self.now),
+            Goal::After(_) if self.unseen.is_empty() => return Ok(self.now),
             Goal::Position(file, at) if self.place(file, *at) == Some(end) => return Ok(self.now),
-            Goal::After(_) => "not all of these transactions are in the log behind the generation",
-            Goal::Position(..) => "this position is not in the log behind the generation",
-            Goal::Before(_) => "this transaction is not in the log behind the generation",
-            Goal::BeforeStatement(_) => "no statement in the log behind the generation has this text",
+            Goal::After(_) => {
+                let names: Vec<String> = self.unseen.iter().map(ToString::to_string).collect();
+                format!("there is no transaction {} in the log after the generation", names.join(" and no "))
+            }
+            Goal::Position(file, at) => format!("{file}:{at} is not in the log after the generation"),
+            Goal::Before(name) => format!("there is no transaction {name} in the log after the generation"),
+            Goal::BeforeStatement(_) => {
+                "no statement in the log after the generation has this text".to_owned()
+            }
         }))
     }
 
@@ -242,7 +247,7 @@ impl Scan<'_> {
         match self.goal {
             Goal::End => Ok(false),
             Goal::Time(until) => self.time(whole, *until).map(|()| false),
-            Goal::After(names) => Ok(self.seen == names.len()),
+            Goal::After(_) => Ok(self.unseen.is_empty()),
             Goal::Before(name) => Ok(name.has(whole.name)),
             Goal::BeforeStatement(_) => {
                 if whole.has_text {
@@ -295,9 +300,7 @@ impl Scan<'_> {
 
     /// Counts a transaction.
     fn count(&mut self, whole: &Transaction) {
-        if let Goal::After(names) = self.goal {
-            self.seen += names.iter().filter(|name| name.has(whole.name)).count();
-        }
+        self.unseen.retain(|name| !name.has(whole.name));
         self.now.count(whole);
     }
 }

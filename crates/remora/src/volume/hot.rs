@@ -408,6 +408,7 @@ impl HotFeed<'_> {
 
     fn tell(&self, position: &Value, ddl_s: f64, commits_s: f64) {
         let (report, source) = (&self.login.report, self.note["source"].as_str().unwrap_or_default());
+        let source = source.trim_end_matches(':');
         report.note(&format!(
             "{source}: commits waited for {commits_s:.3} s, DDL and tables without transactions for {ddl_s:.3} s"
         ));

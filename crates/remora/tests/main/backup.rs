@@ -128,7 +128,9 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
         assert!(place.bytes("back") == disk);
         std::fs::remove_file(place.path("back")).unwrap();
     }
-    place.run(&["verify", "repo"]).exits(4);
+    let told =
+        place.run(&["verify", "repo"]).exits(4).says(&["every generation can still be restored whole"]);
+    assert!(told.out.contains("it costs nothing") && !told.err.contains("next backup"), "{}", told.err);
     // The file itself is damaged: backups build on what is left, and report the damage each time until it is
     // gone.
     place.change("repo/disk.img/000003.blk", 0, b"!");
@@ -300,6 +302,17 @@ fn age(file: &Path, seconds: i64) {
 }
 
 #[test]
+fn a_repository_with_several_names_is_no_log() {
+    let place = Place::new();
+    for name in ["disk.img", "other.img"] {
+        place.volume(name, 1);
+        place.run(&["backup", &format!("file:{name}"), "--to", "repo"]).exits(0);
+    }
+    let told = place.run(&["log", "repo"]).exits(2);
+    told.says(&["repo holds backups of disk.img, other.img; say which: repo/disk.img"]);
+}
+
+#[test]
 fn wrong_lines_say_what_to_type() {
     let place = Place::new();
     place.volume("disk.img", 1);
@@ -327,6 +340,20 @@ fn wrong_lines_say_what_to_type() {
         .exits(3)
         .says(&["file:none"]);
     place.run(&["restore", "repo", "--to", "x"]).exits(2).says(&["disk.img, other.img", "say which"]);
+    for command in ["list", "verify"] {
+        let told = place.run(&[command, "repo/disk.img@1"]).exits(2);
+        told.says(&["here no generation can be chosen: write repo/disk.img;"]);
+    }
+    place
+        .run(&["restore", "repo/disk.img@x", "--to", "x"])
+        .exits(2)
+        .says(&["'x' is no number of a generation"]);
+    place
+        .run(&["restore", "repo/disk.img", "--to", "folder"])
+        .exits(2)
+        .says(&["folder is a folder; a volume"]);
+    let told = place.run(&["restore", "repo/disk.img@9", "--to", "x"]).exits(1);
+    told.says(&["there is no generation 9 in repo/disk.img", "; there is only 1"]);
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Children for Scene {
 }
 
 /// Tables below `p` and `c`, in every way in which foreign keys hang together.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "CREATE TABLE app.g (id INT PRIMARY KEY, c INT, FOREIGN KEY (c) REFERENCES app.c (id) ON DELETE CASCADE)",
     "CREATE TABLE app.nulled (id INT PRIMARY KEY, p INT, g INT, t TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE \
      CURRENT_TIMESTAMP, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE SET NULL ON UPDATE CASCADE, FOREIGN KEY (g) REFERENCES \
@@ -130,9 +130,11 @@ const TABLES: [&str; 12] = [
     // Deleted before what it refers to, though nothing says so: the names of keys decide.
     "CREATE TABLE app.z_pinned (id INT PRIMARY KEY, p INT, c INT, CONSTRAINT a1 FOREIGN KEY (p) REFERENCES app.p (id) \
      ON DELETE CASCADE ON UPDATE CASCADE, CONSTRAINT a2 FOREIGN KEY (c) REFERENCES app.c (id))",
+    // Its file is called nul@@@.
+    "CREATE TABLE app.nul (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES app.p (id) ON DELETE CASCADE ON UPDATE CASCADE)",
 ];
 
-const ROWS_BELOW: [&str; 14] = [
+const ROWS_BELOW: [&str; 15] = [
     "INSERT INTO app.g VALUES (100, 10), (101, 10), (200, 20), (300, 30), (301, 30), (500, 50), (999, NULL)",
     "INSERT INTO app.nulled (id, p, g, t) VALUES (1, 1, 500, '2001-01-01'), (2, 1, 100, '2002-01-01'), (3, 5, 200, '2003-01-01'), \
      (4, 4, 500, '2004-01-01'), (5, NULL, NULL, '2005-01-01'), (6, 3, 301, '2006-01-01')",
@@ -148,6 +150,7 @@ const ROWS_BELOW: [&str; 14] = [
     "UPDATE app.x SET y = 1 WHERE id = 1",
     "ALTER TABLE app.x ADD FOREIGN KEY (y) REFERENCES app.y (id)",
     "INSERT INTO app.z_pinned VALUES (1, 1, 10), (2, 5, 50)",
+    "INSERT INTO app.nul VALUES (1, 1)",
 ];
 
 /// The tables and rows, with two rows of each type among what goes along.
@@ -204,9 +207,10 @@ fn reverse_cascade() {
         // The second row was changed by the first.
         let last = scene.done(&["DELETE FROM app.staff WHERE id < 3"]);
         let after = scene.now();
-        for table in
-            ["c", "g", "nulled", "line", "part", "tree", "staff", "by code", "a_late", "z_pinned", "x", "y"]
-        {
+        for table in [
+            "c", "g", "nulled", "line", "part", "tree", "staff", "by code", "a_late", "z_pinned", "x", "y",
+            "nul",
+        ] {
             assert_ne!(after[table], before[table], "{table}");
         }
         let script = scene.back(&["--gtid", &format!("{first}-{last}")]);
@@ -394,8 +398,8 @@ fn what_nobody_knows_exactly_is_refused() {
     ]);
     let gtid = scene.done(&["DELETE FROM app.`left`"]);
     scene.refused(&["--gtid", &gtid], &["`app`.`left` has other columns in the log", "restore --tables"]);
-    scene.refused(&["--gtid", &early], &["behind the generation"]);
-    scene.refused(&["--gtid", "9-9-9"], &["nothing to take back"]);
+    scene.refused(&["--gtid", &early], &["in the log after the generation"]);
+    scene.refused(&["--gtid", "9-9-9"], &["there is no transaction 9-9-9 in this log"]);
     let wrong = |paths: &[&str], code: i32, why: &str| {
         let line = [&["reverse"], paths, &["--gtid", &gtid, "--children", "--to", "undo.sql"]].concat();
         scene.run(&line).exits(code).says(&[why]);

@@ -137,12 +137,12 @@ fn a_key_that_is_there_does_what_was_asked_for() {
         let text = format!("id,name\n{}5,five\n{}900,later\n", rows(0, 5), rows(6, 1000));
         let file = place.file("p.csv", text);
         for (on, sums, said) in [
-            ("ignore", "1000|2|3|0", "997 rows in {}.t, 4 ignored because their key was there, 0 rejected"),
-            ("replace", "1000|0|0|1", "1001 rows in {}.t, in place of 4 that had their keys, 0 rejected"),
+            ("ignore", "1000|2|3|0", "997 rows into {}.t, 4 ignored because their key was there, 0 rejected"),
+            ("replace", "1000|0|0|1", "1001 rows into {}.t, in place of 4 that had their keys, 0 rejected"),
             (
                 "update",
                 "1000|0|3|1",
-                "1001 rows in {}.t, of which 3 updated the row with their key and 1 found it just so, 0 rejected",
+                "1001 rows into {}.t, of which 3 updated the row with their key and 1 found it just so, 0 rejected",
             ),
         ] {
             for mode in [&["--append"][..], &["--append", "--by-chunk"]] {

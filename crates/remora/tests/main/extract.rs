@@ -185,7 +185,10 @@ fn a_damaged_page_is_named_and_left_out_by_force() {
         bytes[20 * PAGE_BYTES + 5000] ^= 4;
         std::fs::write(&file, &bytes).unwrap();
         let ended = run(folder.path(), &["extract", &data(&server), "-o", "rows"]).exits(4);
+        assert_eq!(ended.err.matches("wrong checksum").count(), 1, "{}", ended.err);
         ended.says(&["t.ibd", "page 20", "wrong checksum"]);
+        run(folder.path(), &["extract", &data(&server), "app.t", "-o", "alone"]).exits(4);
+        assert!(!folder.path().join("alone").exists(), "nothing came");
         assert_eq!(text(&folder.path().join("rows")), "7\n", "the other table is there, and only that");
         let forced = run(
             folder.path(),

@@ -224,6 +224,13 @@ fn filters_find_what_they_are_asked_for() {
     assert_eq!(shown(&["--gtid", &range]).len(), 2);
     assert_eq!(shown(&["--gtid", &gtids[3]]).len(), 1);
     log(folder.path(), &server, &["--gtid", "0-1"]).exits(2).says(&["0-1-42"]);
+    let absent = format!("{},0-1-99999", gtids[3]);
+    let ended = log(folder.path(), &server, &["--gtid", &absent]).exits(3);
+    assert_eq!(ended.out.lines().count(), 1);
+    ended.says(&["there is no transaction 0-1-99999 in this log"]);
+    log(folder.path(), &server, &["--where", "nix=1", "--schema", "t.sql"])
+        .exits(3)
+        .says(&["no table of these transactions has the columns that --where names"]);
 }
 
 #[test]
@@ -434,6 +441,8 @@ fn the_exit_code_says_what_was_left_out() {
     run(path, &["log", "absent"]).exits(1).says(&["absent"]);
     run(path, &["log", "binlog.000001", "--where", "v"]).exits(2).says(&["COLUMN=VALUE"]);
     run(path, &["log", "binlog.000001", "--since", "yesterday"]).exits(2).says(&["-10m"]);
+    let contrary = ["log", "binlog.000001", "--since", "-1h", "--until", "-2h"];
+    run(path, &contrary).exits(2).says(&["--since is not before --until"]);
     // It was closed, and ends behind an event and within a transaction.
     let [_, at, ..] = events.iter().find(|event| event[2] == "Delete_rows_v1").unwrap();
     let bytes = std::fs::read(path.join("binlog.000001")).unwrap();

@@ -327,7 +327,7 @@ fn wrong_names_are_explained() {
         (&["mount", "repo", "nowhere"], 2, "mount on an empty folder"),
         (&["mount", "repo", "data"], 2, "data is not empty"),
         (&["mount", "repo", "mnt", "--scratch", "."], 2, "--writable"),
-        (&["list", "repo/data@7", "--files"], 1, "no generation 7"),
+        (&["list", "repo/data@7", "--files"], 1, "no generation 7 in repo/data; there is only 1"),
         (&["list", "repo", "--files", "none.ibd"], 2, "there is no none.ibd"),
         (&["restore", "repo", "--path", "table.ibd", "--to", "x"], 2, "there is app/table.ibd"),
         (&["restore", "repo", "--path", "../etc", "--to", "x"], 2, "begins at the top"),

@@ -339,6 +339,9 @@ fn a_relay_goes_from_a_queue_to_another_queue_alone() {
     ended("shop.plain").exits(1).says(&["`shop`.`plain`", "ENGINE=InnoDB", "make it with ENGINE=QUEUE"]);
     ended("shop.nosuch").exits(1).says(&["is not there", "ENGINE=QUEUE"]);
     ended("shop.jobs").exits(1).says(&["source and destination"]);
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.lacks (w INT) ENGINE=QUEUE");
+    ended("shop.lacks").exits(1).says(&["`shop`.`lacks` has no column v", "ADD `v` int"]);
     assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.plain")), (2, 0));
     ended("shop.other").exits(0).says(&["2 rows forwarded"]);
     assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.other")), (0, 2));

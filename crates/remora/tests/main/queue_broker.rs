@@ -379,7 +379,7 @@ fn what_cannot_be_sent_or_received_is_named() {
         let ended = ended(forward(places).args(["--once"]).args(more)).exits(code).says(words);
         assert!(!ended.err.contains("s3"), "{}", ended.err);
     };
-    says(&[&here, "shop.jobs", &login("app:s3"), "orders.new"], &[], 1, &["Authorization Violation"]);
+    says(&[&here, "shop.jobs", &login("app:s3"), "orders.new"], &[], 10, &["Authorization Violation"]);
     says(
         &[&here, "shop.jobs", &right, "orders.new"],
         &[],
@@ -401,7 +401,7 @@ fn what_cannot_be_sent_or_received_is_named() {
         1,
         &["--consumer is for messages that come"],
     );
-    says(&[&here, "shop.jobs", "tls://127.0.0.1:1", "a"], &[], 1, &["nats://127.0.0.1:1", "refused"]);
+    says(&[&here, "shop.jobs", "tls://127.0.0.1:1", "a"], &[], 10, &["nats://127.0.0.1:1", "refused"]);
     assert_eq!(count(&server, "shop.jobs"), 1);
     drop(broker);
 
@@ -409,7 +409,7 @@ fn what_cannot_be_sent_or_received_is_named() {
     broker.stream("orders", 120_000);
     let there = broker.url();
     let secure = there.replace("nats:", "tls:");
-    says(&[&here, "shop.jobs", &secure, "orders.new"], &[], 1, &["TLS: the server offers none"]);
+    says(&[&here, "shop.jobs", &secure, "orders.new"], &[], 10, &["TLS: the server offers none"]);
     says(&[&here, "shop.jobs", &there, "orders.new"], &["--body", "w"], 1, &["no column w; it has v, body"]);
     does(&server, &["INSERT INTO shop.jobs VALUES (2, REPEAT('x', 2000000))"]);
     let long = ["1048576 (max_payload)", ":2"];

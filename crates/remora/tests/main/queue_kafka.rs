@@ -167,16 +167,17 @@ fn what_kafka_refuses_is_named() {
     let (server, kafka) = (start(), Kafka::shared());
     let (here, there) = (url(&server), kafka.url());
     does(&server, &[ORDERS, "INSERT INTO shop.jobs VALUES (1, 'a')"]);
-    let says = |places: &[&str], more: &[&str], words: &[&str]| {
-        let ended = ended(forward(places).args(["--once"]).args(more)).exits(1).says(words);
+    let ends = |code: i32, places: &[&str], more: &[&str], words: &[&str]| {
+        let ended = ended(forward(places).args(["--once"]).args(more)).exits(code).says(words);
         assert!(!ended.err.contains("s3"), "{}", ended.err);
     };
+    let says = |places: &[&str], more: &[&str], words: &[&str]| ends(1, places, more, words);
     says(&[&here, "shop.jobs", &there, "none"], &[], &["no topic none", "kafka-topics.sh"]);
     says(&[&there, "none", &here, "shop.jobs"], &[], &["no topic none"]);
     says(&[&here, "shop.jobs", &there, "a b"], &[], &["\"a b\" is no topic"]);
     says(&[&here, "shop.jobs", &there], &[], &["kafka://host TOPIC"]);
-    says(&[&here, "shop.jobs", "kafka://127.0.0.1:1", "a"], &[], &["kafka://127.0.0.1:1", "refused"]);
-    says(&[&here, "shop.jobs", &format!("{there}/a")], &[], &["topic is an argument of its own"]);
+    ends(10, &[&here, "shop.jobs", "kafka://127.0.0.1:1", "a"], &[], &["kafka://127.0.0.1:1", "refused"]);
+    ends(2, &[&here, "shop.jobs", &format!("{there}/a")], &[], &["topic is an argument of its own"]);
     says(
         &[&here, "shop.jobs", "nats://b", "a"],
         &["--key", "v"],
@@ -187,18 +188,19 @@ fn what_kafka_refuses_is_named() {
     let at = |scheme: &str, login: &str, port: usize| {
         to(&format!("{scheme}://{login}127.0.0.1:{}", kafka.ports[port]))
     };
-    let tells =
-        |places: [String; 4], words: &[&str]| says(&places.each_ref().map(String::as_str), &[], words);
+    let tells = |code: i32, places: [String; 4], words: &[&str]| {
+        ends(code, &places.each_ref().map(String::as_str), &[], words);
+    };
     says(&to(&there).each_ref().map(String::as_str), &["--key", "w"], &["--key: the queue has no column w"]);
-    tells(at("kafka", "", 1), &["it hung up"]);
-    tells(at("kafka", "plain:s3@", 0), &["leave out user:password@"]);
-    tells(at("kafka", "plain:s3@", 1), &["Authentication failed"]);
-    tells(at("kafka", "scram:s3@", 1), &["Authentication failed"]);
-    tells(at("kafka", "other:s3%3Acret@", 1), &["TOPIC_AUTHORIZATION_FAILED", "needs READ on the topic"]);
-    tells(at("kafka", "plain:s3%3Acret@", 2), &["(kafka+tls://)"]);
-    tells(at("kafka+tls", "plain:s3%3Acret@", 2), &["TLS", "UnknownIssuer"]);
+    tells(10, at("kafka", "", 1), &["it hung up"]);
+    tells(10, at("kafka", "plain:s3@", 0), &["leave out user:password@"]);
+    tells(10, at("kafka", "plain:s3@", 1), &["Authentication failed"]);
+    tells(10, at("kafka", "scram:s3@", 1), &["Authentication failed"]);
+    tells(1, at("kafka", "other:s3%3Acret@", 1), &["TOPIC_AUTHORIZATION_FAILED", "needs READ on the topic"]);
+    tells(10, at("kafka", "plain:s3%3Acret@", 2), &["(kafka+tls://)"]);
+    tells(10, at("kafka+tls", "plain:s3%3Acret@", 2), &["TLS", "UnknownIssuer"]);
     does(&server, &["DELETE FROM shop.jobs", "INSERT INTO shop.jobs VALUES (2, REPEAT('x', 2000000))"]);
-    tells(to(&there), &["MESSAGE_TOO_LARGE", "max.message.bytes", ":2"]);
+    tells(1, to(&there), &["MESSAGE_TOO_LARGE", "max.message.bytes", ":2"]);
     assert_eq!((count(&server, "shop.jobs"), kafka.sum("refused")), (1, 0));
     // A message stays, and what is wrong with it is told, until somebody makes it fit.
     does(&server, &["CREATE TABLE shop.in (v INT NOT NULL) ENGINE=QUEUE"]);

@@ -163,12 +163,19 @@ fn a_replay_gives_rows_again_that_were_ended() {
     replay(&["--first", "2", "--last", "3"]).exits(0).says(&["2 rows of `shop`.`t` given again"]);
     replay(&["--since", "2001-01-01", "--until", "2001-01-02"]).exits(0).says(&["0 rows"]);
     replay(&["--since", "yesterday"])
-        .exits(1)
+        .exits(2)
         .says(&["'yesterday' is neither the number of a row nor a time"]);
     replay(&["--since", "2001-01-01"]).exits(0).says(&["4 rows of `shop`.`t` given again"]);
     assert_eq!(peek(&[]).lines().count(), 10);
     assert_eq!(lines(&server, &["replay", "shop.t", "--all"])[0]["rows"], 0);
-    ended(&server, &["replay", "shop.plain", "--all"]).exits(1).says(&["created without KEEP"]);
+    let told = ended(&server, &["replay", "shop.plain", "--all"]).exits(1).says(&["created without KEEP"]);
+    assert!(!told.err.contains("queue.sql"), "{}", told.err);
+    let told = ended(&server, &["peek", "shop.t", "--where", "nosuch = 1"]).exits(2);
+    assert!(
+        told.err.contains("--where: Unknown column 'nosuch'") && !told.err.contains("SELECT"),
+        "{}",
+        told.err
+    );
 }
 
 /// Two queues on a server, one with many rows.

@@ -83,7 +83,8 @@ fn a_bad_row_in_a_quoted_file_is_named_by_its_first_line() {
 
 #[test]
 fn a_duplicate_key_is_named() {
-    refused("2,bob,17,\n1,eve,18,\n", &["p.csv:4: Duplicate entry '1' for key"]);
+    let told = ["p.csv:4: Duplicate entry '1' for key", "--max-rejects N", "--on-duplicate says"];
+    refused("2,bob,17,\n1,eve,18,\n", &told);
 }
 
 #[test]
@@ -140,9 +141,11 @@ fn an_empty_file_makes_no_table() {
         let file = place.file("p.csv", "");
         place.import(&[&file, "--into", "t", "--create"]).exits(1).says(&["p.csv"]);
         assert_eq!(place.leftovers(), Vec::<String>::new());
-        let file = place.file("p.csv", "id,name\n");
-        place.import(&[&file, "--into", "t", "--create"]).exits(0);
+        let heading = place.file("h.csv", "id,name\n");
+        place.import(&[&heading, "--into", "t", "--create"]).exits(0);
         assert_eq!(place.count("t"), 0);
+        let told = place.import(&[&file, "--into", "t"]).exits(0).says(&["p.csv is empty"]);
+        assert!(!told.err.contains("separated"), "{}", told.err);
     });
 }
 

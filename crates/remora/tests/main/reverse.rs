@@ -401,7 +401,7 @@ fn only_what_is_asked_for_is_taken_back_and_the_rest_is_told() {
     run(play.path(), &["reverse", &log, "--table", "app.t"]).exits(2).says(&["--gtid", "--since"]);
     let ended = run(play.path(), &["reverse", &log, "--gtid", &gtid, "--json"]).exits(2);
     assert!(ended.out.contains("--json needs --to"), "{}", ended.out);
-    play.refused(&["--gtid", "9-9-9"], &["nothing to take back"]);
+    play.refused(&["--gtid", "9-9-9"], &["there is no transaction 9-9-9 in this log"]);
     play.refused(&["--gtid", &gtid, "--where", "wrong=1"], &["--where"]);
     let ended = run(play.path(), &["reverse", &log, "--gtid", &gtid, "--table", "app.t"]).exits(0);
     assert!(

@@ -250,7 +250,7 @@ fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one(
     );
     assert!(!scene.folder.path().join("back").exists());
     scene.refused(&["--before-statement", "nowhere"], 1, "no statement");
-    scene.refused(&["--until", "0-7-99"], 1, "not all of these transactions");
+    scene.refused(&["--until", "0-7-99"], 1, "there is no transaction 0-7-99 in the log after");
     scene.refused(&["--until", "2001-01-01"], 1, "no generation of db is before that moment");
     let (file, at) = early.position.split_once(':').unwrap();
     let within = format!("{file}:{}", at.parse::<u64>().unwrap() - 1);
@@ -298,7 +298,7 @@ fn what_a_replay_would_do_wrong_is_refused() {
     scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
     scene.archive();
     let (_, ended) = scene.restored(&["--until", "end"]);
-    assert!(ended.err.contains("1 of them are logged as statements"), "{}", ended.err);
+    assert!(ended.err.contains("1 of them is logged as statements"), "{}", ended.err);
     // The server's number in the log: it would skip everything.
     scene.refused(&["--until", "end", "--server-option=--server-id=7"], 1, "it would skip those events");
     scene.does(&["INSERT INTO app.t SELECT a, 'of x' FROM app.x"]);

@@ -28,8 +28,7 @@ pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
         }
         let rows = if entry.data { count(entry.sum.rows, "row") } else { "no rows".to_owned() };
         let condition = entry.condition.as_ref().map(|sql| format!(", where {sql}")).unwrap_or_default();
-        report
-            .data(&format!("table {name}: {rows}, {}B{condition}", report::short(report::as_f64(bytes))))?;
+        report.data(&format!("table {name}: {rows}, {}{condition}", report::size(bytes)))?;
     }
     for object in &manifest.objects {
         if report.is_json() {
@@ -52,12 +51,15 @@ pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
     let position = source.position.as_ref().map_or_else(String::new, |position| {
         format!(", at {}:{} {}", position.file, position.offset, position.gtid).trim_end().to_owned()
     });
+    // Rows out of files came from no server.
+    let server = match source.host.as_str() {
+        "" => String::new(),
+        host => format!(" of {host} ({})", source.server_version),
+    };
     report.note(&format!(
-        "{} and {} of {} ({}){position}",
+        "{} and {}{server}{position}",
         count(manifest.tables.len(), "table"),
         count(manifest.objects.len(), "other object"),
-        source.host,
-        source.server_version
     ));
     Ok(Exit::Done)
 }
@@ -81,9 +83,9 @@ pub(super) fn check(folder: &Path, threads: usize, report: &Report) -> anyhow::R
             report.data(line)?;
         }
         report.note(&format!(
-            "{} in {}B read, {} damaged, {:.1} s",
+            "{} in {} read, {} damaged, {:.1} s",
             count(found.chunks, "chunk"),
-            report::short(report::as_f64(found.file_bytes)),
+            report::size(found.file_bytes),
             found.damaged.len(),
             began.elapsed().as_secs_f64()
         ));

@@ -14,6 +14,8 @@ use crate::exit::{self, usage};
 pub(super) struct Output {
     place: Place,
     extension: &'static str,
+    /// Whether the folder was made here.
+    is_new: bool,
 }
 
 enum Place {
@@ -52,12 +54,13 @@ impl Output {
             Place::File(name) => refuse(name)?,
             Place::Stdout => {}
         }
-        Ok(Output { place, extension })
+        Ok(Output { place, extension, is_new: false })
     }
 
     /// Creates the folder.
-    pub(super) fn prepare(self) -> anyhow::Result<Output> {
+    pub(super) fn prepare(mut self) -> anyhow::Result<Output> {
         if let Place::Folder(folder) = &self.place {
+            self.is_new = RealDisk.stat(folder).is_err();
             RealDisk.make_folder(folder).with_context(|| folder.display().to_string())?;
         }
         Ok(self)
@@ -92,8 +95,22 @@ impl Output {
         };
         refuse(&name)?;
         let mut out = disk::Output::create(&RealDisk, &name).with_context(|| name.display().to_string())?;
-        rows(&mut out)?;
+        rows(&mut out).map_err(|error| match error {
+            physical::Error::Output(source) => {
+                anyhow::Error::from(source).context(name.display().to_string())
+            }
+            other => other.into(),
+        })?;
         out.finish().with_context(|| name.display().to_string())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let (Place::Folder(folder), true) = (&self.place, self.is_new) {
+            // It fails if there is anything in it.
+            RealDisk.remove_folder(folder).ok();
+        }
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn list(argument: &str, chosen: &Chosen, key: Option<&Key>, report: &
     let name = named.name;
     let files = Files::open(named.repository, generation, Path::new(""))?;
     let generation = files.generation();
-    chosen.must_be_in(&files, &format!("{argument}@{generation}"))?;
+    chosen.must_be_in(&files, &repository::at_generation(argument, generation))?;
     for node in files.nodes().filter(|node| chosen.is(&node.path)) {
         // A hard link has no length of its own.
         let real = node.same_as.as_ref().and_then(|first| files.nodes().find(|real| real.path == *first));

@@ -84,7 +84,13 @@ impl Sums {
         }
         for large in &self.largest {
             let time = calendar::shown(large.time);
-            lines.push(format!("{:>12} {:>12} rows  {time}  {}", size(large.bytes), large.rows, large.name));
+            let noun = if large.rows == 1 { "row " } else { "rows" };
+            lines.push(format!(
+                "{:>12} {:>12} {noun}  {time}  {}",
+                size(large.bytes),
+                large.rows,
+                large.name
+            ));
         }
         lines
     }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use server::{Session, TableName, Target, quote_name};
 
-use super::column::Column;
+use super::column::{self, Column};
 use super::rows::table_engine;
 
 /// A connection to the server whose queue gets rows. The queue notes where a row is from in the same record
@@ -15,7 +15,8 @@ pub(crate) struct Inserts {
 }
 
 impl Inserts {
-    /// Connects, and refuses a table that is no queue, or the very queue that rows come from.
+    /// Connects, and refuses a table that is no queue or lacks a column, and the very queue that rows come
+    /// from.
     pub(crate) fn connect(
         target: &Target,
         source: &mut Session,
@@ -27,6 +28,19 @@ impl Inserts {
         let like = format!("the columns of {queue}");
         must_be_destination(&mut session, into, &like)?;
         must_be_another(source, &mut session, [queue, into])?;
+        let there = column::columns(&mut session, into)?;
+        let is_there = |column: &Column| {
+            let name = column.name.to_lowercase();
+            there.iter().any(|other| other.name.to_lowercase() == name)
+        };
+        if let Some(column) = columns.iter().find(|column| !is_there(column)) {
+            bail!(
+                "{into} has no column {} as {queue} has: add it with ALTER TABLE {into} ADD {} {}",
+                column.name,
+                quote_name(&column.name),
+                column.written
+            );
+        }
         let names: Vec<String> = columns.iter().map(|column| quote_name(&column.name)).collect();
         let insert = format!("INSERT INTO {into} ({}) VALUES ", names.join(", "));
         Ok(Inserts { session, columns, insert })

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         if first.or(*last).is_some() { (number(*first), number(*last)) } else { (time(since), time(until)) };
     let name = session.quote(&format!("{}.{}", queue.schema, queue.table));
     let asked = format!("SELECT queue_replay({name}, {from}, {to})");
-    let replayed = session.value(&asked).context("is sql/queue.sql of this version installed there?")?;
+    let replayed = rows::ask(&mut session, &asked)?;
     let Some(replayed) = replayed else {
         let why = session.warnings()?.into_iter().next().map(|warning| warning.message);
         bail!("{queue}: {}", why.unwrap_or_else(|| "queue_replay() gave NULL".to_owned()));

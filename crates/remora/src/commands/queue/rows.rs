@@ -2,12 +2,17 @@
 
 use std::borrow::Cow;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 use server::{Session, TableName};
 
 use super::column::Column;
+use crate::exit::usage;
 use crate::report::Report;
+
+/// Error codes of servers.
+const NO_FUNCTION: u16 = 1305;
+const WRONG_ARGUMENTS: u16 = 1210;
 
 /// The engine of a table; the inner `None` is for a view, or for a table that the server can't open.
 pub(crate) fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<Option<String>>> {
@@ -43,7 +48,11 @@ pub(crate) fn see_hidden(session: &mut Session, hidden: bool) -> Result<()> {
 /// How many rows a SELECT would show.
 pub(crate) fn count(session: &mut Session, table: &TableName, condition: Option<&str>) -> Result<u64> {
     // COUNT(*) without WHERE also counts what the session does not see.
-    let counted = session.value(&format!("SELECT COALESCE(SUM(1), 0) FROM {table}{}", only(condition)))?;
+    let counted = session.value(&format!("SELECT COALESCE(SUM(1), 0) FROM {table}{}", only(condition)));
+    let counted = counted.map_err(|error| match error {
+        server::Error::Sql { message, .. } if condition.is_some() => usage(format!("--where: {message}")),
+        other => other.into(),
+    })?;
     Ok(counted.unwrap_or_default().parse()?)
 }
 
@@ -65,10 +74,21 @@ pub(crate) fn peek(session: &Session, queue: &TableName, from: i64) -> String {
     format!("queue_peek({}, {from})", session.quote(&format!("{}.{}", queue.schema, queue.table)))
 }
 
+/// Asks a function of sql/queue.sql.
+pub(crate) fn ask(session: &mut Session, asked: &str) -> Result<Option<String>> {
+    session.value(asked).map_err(|error| match error {
+        server::Error::Sql { code: NO_FUNCTION, message, .. } => {
+            anyhow!("{message}: install sql/queue.sql of this version there")
+        }
+        server::Error::Sql { code: WRONG_ARGUMENTS, message, .. } => usage(message),
+        other => other.into(),
+    })
+}
+
 /// The number that the next new row will have.
 pub(crate) fn end(session: &mut Session, queue: &TableName) -> Result<i64> {
     let asked = format!("SELECT {}", peek(session, queue, i64::MAX));
-    match session.value(&asked).context("is sql/queue.sql of this version installed there?")? {
+    match ask(session, &asked)? {
         Some(number) => number.parse().context("no number"),
         None => {
             let why = session.warnings()?.into_iter().next().map(|warning| warning.message);

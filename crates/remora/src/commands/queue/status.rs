@@ -18,17 +18,17 @@ use crate::exit::{Exit, stopped, usage};
 use crate::report::{self, Report};
 use crate::stop::pause;
 
-/// The columns after the name, and how wide they are.
+/// The columns after the name, and how wide they are: with a short name all fit into 80 columns.
 const COLUMNS: [(&str, usize); 9] = [
-    ("waiting", 9),
-    ("owned", 7),
-    ("later", 7),
-    ("dead", 7),
+    ("waiting", 8),
+    ("owned", 6),
+    ("later", 6),
+    ("dead", 5),
     ("waiters", 7),
-    ("oldest", 9),
-    ("bytes", 9),
-    ("in/s", 7),
-    ("out/s", 7),
+    ("oldest", 8),
+    ("bytes", 8),
+    ("in/s", 6),
+    ("out/s", 6),
 ];
 
 /// A column that is shown when a queue has something there.

@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let files = tree::Files::open(named.repository, generation, &PathBuf::from(&name))?;
     let generation = files.generation();
     for chosen in &arguments.path {
-        chosen.must_be_in(&files, &format!("{name}@{generation}"))?;
+        chosen.must_be_in(&files, &repository::at_generation(&arguments.from, generation))?;
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };

@@ -24,31 +24,32 @@ use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::{calendar, commands, shown};
 
+/// Over the options that only mean something with a moment.
+const HEADING: &str = "To a moment between or after backups, with the log that 'remora binlog' archived";
+
 /// To which moment.
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "To a moment between or after backups, with the log that 'remora binlog' archived"
-)]
 pub(super) struct Moment {
     /// Replay the archived log until a TIME, a GTID (or one of each domain, separated by commas),
     /// FILE:POSITION, or 'end'. Transactions that ended at TIME or before are in
-    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true, conflicts_with_all = ["before", "before_statement"])]
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true, help_heading = HEADING,
+        conflicts_with_all = ["before", "before_statement"])]
     until: Option<Goal>,
 
     /// Replay it until just before this transaction
-    #[arg(long, value_name = "GTID", value_parser = single, conflicts_with = "before_statement")]
+    #[arg(long, value_name = "GTID", help_heading = HEADING, value_parser = single, conflicts_with = "before_statement")]
     before: Option<Range>,
 
     /// Replay it until just before the newest transaction with this text in a statement
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = HEADING)]
     before_statement: Option<String>,
 
     /// Which line of the archive [default: the newest]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(super) line: Option<u32>,
 
     /// Say what would be done and what would come next, and do nothing
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub(super) plan: bool,
 
     /// Which server of this machine replays, or reads for --tables, named as in 'sandbox start' [default: the
@@ -89,7 +90,8 @@ pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) ->
     let (named, wanted) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     if arguments.delta || arguments.overwrite || arguments.keep_going || !arguments.path.is_empty() {
         return Err(usage(
-            "--until, --before and --before-statement restore all files into a new folder, and only what is sound",
+            "--until, --before and --before-statement restore all files into a new folder, and only what is sound: leave out \
+             --path, --delta, --overwrite and --keep-going",
         ));
     }
     if arguments.to.host.is_some() {
@@ -249,8 +251,12 @@ impl Told {
         }
         if way.by_statement > 0 {
             report.note(&format!(
-                "{} of them are logged as statements, as DDL always is: what a statement takes from elsewhere may differ",
-                way.by_statement
+                "{} as statements, as DDL always is: what a statement takes from elsewhere may differ",
+                if way.by_statement == 1 {
+                    "1 of them is logged".to_owned()
+                } else {
+                    format!("{} of them are logged", way.by_statement)
+                }
             ));
         }
         Ok(())

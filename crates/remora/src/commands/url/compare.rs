@@ -112,7 +112,7 @@ fn tell(outcomes: &[Outcome], report: &Report) -> anyhow::Result<()> {
             ratio * 100.0,
             outcome.compress_ns,
             outcome.decompress_ns,
-            format!("{}B", report::short(report::as_f64(outcome.size as u64))),
+            report::size(outcome.size as u64),
             if outcome.ordered { "kept" } else { "lost" },
         ))?;
     }

@@ -75,14 +75,7 @@ fn table(
     let timed = |ns: f64| format!("{ns:.0} ns a URL, {}/s on one core", report::short(1e9 / ns));
     let lines = [
         ("list", list::shown(&arguments.files)),
-        (
-            "model",
-            format!(
-                "{}, {}B",
-                arguments.model.name(),
-                report::short(report::as_f64(model.info().size as u64))
-            ),
-        ),
+        ("model", format!("{}, {}", arguments.model.name(), report::size(model.info().size as u64))),
         (
             "URLs",
             format!(

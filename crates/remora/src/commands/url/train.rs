@@ -147,12 +147,12 @@ fn tell_done(
         return Ok(Exit::Done);
     }
     report.note(&format!(
-        "{}: {}B, number {}, trained on {} ({}B) of {} in {seconds:.0} s",
+        "{}: {}, number {}, trained on {} ({}) of {} in {seconds:.0} s",
         path.display(),
-        report::short(report::as_f64(info.size as u64)),
+        report::size(info.size as u64),
         info.number,
         count(info.strings, "URL"),
-        report::short(report::as_f64(info.bytes)),
+        report::size(info.bytes),
         list::shown(&arguments.corpora),
     ));
     if let Some(ratio) = estimate {
@@ -199,10 +199,7 @@ fn tell(phase: &str, progress: Progress, report: &Report) {
             );
         }
         Progress::Selected { size } => {
-            report.phase(
-                &format!("{phase}: a selection of {}B", report::short(report::as_f64(size as u64))),
-                None,
-            );
+            report.phase(&format!("{phase}: a selection of {}", report::size(size as u64)), None);
         }
         _ => {}
     }

@@ -236,3 +236,25 @@ fn what_a_dump_left_out_is_no_difference() {
     assert!(said.contains("`d`.`three`: only in"), "{said}");
     diff("dotted").exits(0);
 }
+
+/// The server's estimate of a small table is a page of 16 KiB.
+#[test]
+fn a_table_that_is_done_is_told_with_the_bytes_of_its_text() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    for sql in
+        ["CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1), (23)"]
+    {
+        pair.source().execute(sql).unwrap();
+    }
+    let parts = |ended: Ended| {
+        let lines = ended.exits(0).out;
+        let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines
+            .filter(|line| line["message_type"] == "part")
+            .map(|line| line["bytes"].as_u64())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(parts(pair.dump(&["d", "-o", "dump", "--json"])), [Some(5)]);
+    assert_eq!(parts(pair.load(&["dump", "--json"])), [Some(5)]);
+    assert_eq!(parts(pair.diff("dump", &["--json"])), [Some(5)]);
+}

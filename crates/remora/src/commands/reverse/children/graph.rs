@@ -52,25 +52,17 @@ pub(super) struct Graph(Vec<ForeignKey>);
 impl Graph {
     /// Asks for them.
     pub(super) fn read(session: &mut Session) -> Result<Graph> {
-        // InnoDB calls tables as their files are called.
-        let part = |name: &str, at: i32| {
-            format!(
-                "CONVERT(CAST(CAST(SUBSTRING_INDEX({name}, '/', {at}) AS BINARY) AS CHAR CHARACTER SET filename) USING utf8mb4)"
-            )
-        };
-        let names = ["f.FOR_NAME", "f.REF_NAME"].map(|name| [part(name, 1), part(name, -1)].join(", "));
-        let rows = session.strings(&format!(
-            "SELECT f.ID, {}, f.TYPE, c.FOR_COL_NAME, c.REF_COL_NAME FROM information_schema.INNODB_SYS_FOREIGN f \
+        let rows = session.strings(
+            "SELECT f.ID, f.FOR_NAME, f.REF_NAME, f.TYPE, c.FOR_COL_NAME, c.REF_COL_NAME \
+             FROM information_schema.INNODB_SYS_FOREIGN f \
              JOIN information_schema.INNODB_SYS_FOREIGN_COLS c ON c.ID = f.ID ORDER BY f.ID, c.POS",
-            names.join(", ")
-        ))?;
+        )?;
         let mut keys: Vec<(String, ForeignKey)> = Vec::new();
         for row in rows {
             let mut cells = row.into_iter().map(Option::unwrap_or_default);
             let mut next = || cells.next().unwrap_or_default();
             let id = next();
-            let child = TableName { schema: next(), table: next() };
-            let parent = TableName { schema: next(), table: next() };
+            let (child, parent) = (table(&next()), table(&next()));
             let actions = next().parse()?;
             let columns = (next(), next());
             match keys.last_mut() {
@@ -104,4 +96,10 @@ impl Graph {
         }
         found
     }
+}
+
+/// The table of a name of InnoDB's, which calls tables as their files are called.
+fn table(name: &str) -> TableName {
+    let (schema, table) = name.split_once('/').unwrap_or_default();
+    TableName { schema: physical::table_name(schema), table: physical::table_name(table) }
 }
