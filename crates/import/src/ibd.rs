@@ -399,7 +399,7 @@ impl Plan {
                     Some(stored) => Source::Constant(stored),
                     None => {
                         return Ok(Err(format!(
-                            "`{}` is not in the files, and its default is not constant",
+                            "`{}` is not in the files, and has no constant default",
                             column.name
                         )));
                     }

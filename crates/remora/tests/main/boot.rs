@@ -148,5 +148,5 @@ fn what_is_no_server_is_told() {
     run(&folder, &["backup", "file:nothing", "file:text", "file:link", "--to", "repo"]).exits(0);
     run(&folder, &["verify", "repo/nothing", "--boot"]).exits(1).says(&["no ibdata1", "--data-folder"]);
     run(&folder, &["verify", "repo/link", "--boot"]).exits(1).says(&["app leads out of the volume"]);
-    run(&folder, &["verify", "repo/text", "--boot"]).exits(1).says(&["no file system that is known"]);
+    run(&folder, &["verify", "repo/text", "--boot"]).exits(1).says(&["no file system in the volume"]);
 }

@@ -307,7 +307,7 @@ fn values_are_as_the_server_wants_them() {
         place.import(&[&file, "--into", "raw", "--physical=auto"]).exits(0);
         assert_eq!(place.value("SELECT DISTINCT HEX(b) FROM raw"), "FF0041");
         for table in ["none", "now"] {
-            let why = "is not in the files, and has no default that is known here";
+            let why = "is not in the files, and has no constant default";
             place.import(&[&file, "--into", table, "--physical"]).exits(1).says(&[why]);
         }
         // A BINARY is filled up with zeros.
