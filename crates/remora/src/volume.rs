@@ -251,8 +251,12 @@ impl Source {
 
     /// The error that says why it can't be backed up.
     pub(crate) fn failed(&self, source: io::Error) -> block::Error {
-        // The usual server is written mysql: with nothing after it.
-        block::Error::Source { name: self.to_string().trim_end_matches(':').to_owned(), source }
+        block::Error::Source { name: self.name(), source }
+    }
+
+    /// It in messages: the usual server is written mysql: with nothing after it.
+    pub(crate) fn name(&self) -> String {
+        self.to_string().trim_end_matches(':').to_owned()
     }
 }
 

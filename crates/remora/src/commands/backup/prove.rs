@@ -72,7 +72,7 @@ impl Run<'_> {
             }
             Err(Unknown::Because(why)) => why,
         };
-        let line = format!("{}: not proven: {why}", self.source);
+        let line = format!("{}: not proven: {why}", self.source.name());
         if self.arguments.prove {
             *clean = false;
             self.report.warn(&line);
@@ -154,7 +154,7 @@ impl Run<'_> {
             self.report.note(&format!(
                 "{}: a server ({version}) has started on a copy, {all} of {} checked in {seconds:.1} s, \
                  all sound",
-                self.source,
+                self.source.name(),
                 count(tables, "table"),
             ));
             let known =
@@ -162,7 +162,7 @@ impl Run<'_> {
             return Proof { note: ("proven", known), damages: Vec::new() };
         }
         for damage in &checked.damages {
-            self.report.warn(&format!("{}: {damage}", self.source));
+            self.report.warn(&format!("{}: {damage}", self.source.name()));
         }
         let noted: Vec<&String> = checked.damages.iter().take(NOTED_MAX).collect();
         Proof { note: ("unsound", json!(noted)), damages: checked.damages }

@@ -110,7 +110,7 @@ impl Run<'_> {
             done = self.reach().map_err(io::Error::other).and_then(|anew| act(&anew));
         }
         if let Err(error) = &done {
-            self.report.warn(&format!("{}: {}: {error}", self.source, what(error)));
+            self.report.warn(&format!("{}: {}: {error}", self.source.name(), what(error)));
         }
         done.is_ok()
     }
@@ -212,7 +212,7 @@ impl Run<'_> {
         });
         let tracks = self.arguments.track && known.is_some();
         if self.arguments.track && known.is_none() && newest.is_some() {
-            let source = self.source;
+            let source = self.source.name();
             self.report
                 .note(&format!("{source}: everything is read: the list of files of {shown} can't be read"));
         }
@@ -238,8 +238,8 @@ impl Run<'_> {
         tracks: bool,
     ) -> Result<Made, Error> {
         let failed = |error| self.source.failed(error);
-        let shown = self.source.to_string();
-        let note = json!({"source": shown, "host": machine.name(), "tree": true});
+        let shown = self.source.name();
+        let note = json!({"source": self.source.to_string(), "host": machine.name(), "tree": true});
         // What is put aside is not encrypted, so it must not be where encrypted backups are.
         let is_here = self.key.is_none() && !address::is_in_store(&self.arguments.to);
         let aside = if is_here { self.arguments.to.clone() } else { std::env::temp_dir() };
@@ -284,7 +284,8 @@ impl Run<'_> {
         let Some(layout) = layout else { return };
         if let Err(error) = note_places(repository, made.generation, layout) {
             let what = "a backup with the put key will store more than what changed";
-            self.report.warn(&format!("{}: {what}, because this could not be noted: {error}", self.source));
+            self.report
+                .warn(&format!("{}: {what}, because this could not be noted: {error}", self.source.name()));
         }
     }
 
@@ -305,7 +306,7 @@ impl Run<'_> {
             self.report.warn(&format!(
                 "{}: {}, at page {}, is not what it was in {}@{}, but by its LSN nobody has written to it since: the disk \
                  has lost a write, or a read has returned something old; CHECK TABLE, and 'remora verify --boot' for both",
-                self.source,
+                self.source.name(),
                 shown::path(path),
                 offset / page_bytes as u64,
                 self.name,
@@ -322,18 +323,19 @@ impl Run<'_> {
         if let Some(position) = snapshot.noted() {
             let held = position.get("seconds_held").and_then(Value::as_f64).unwrap_or(seconds);
             let lock = position.get("lock").and_then(Value::as_str).unwrap_or_default();
-            self.report.note(&format!("{}: the lock ({lock}) was held for {held:.2} s", self.source));
+            self.report.note(&format!("{}: the lock ({lock}) was held for {held:.2} s", self.source.name()));
             if let (Some(still), Some(files)) = (position.get("seconds_still"), position.get("files")) {
                 let (still, files) = (still.as_f64().unwrap_or(0.0), files.as_u64().unwrap_or(0));
                 let line =
                     format!("the server stood still for {still:.3} s, to clone {}", count(files, "file"));
-                self.report.note(&format!("{}: {line}", self.source));
+                self.report.note(&format!("{}: {line}", self.source.name()));
             }
             if let Some(text) = hold::shown(position) {
-                self.report.note(&format!("{}: {text}", self.source));
+                self.report.note(&format!("{}: {text}", self.source.name()));
             }
         } else if self.arguments.lock.is_some() {
-            self.report.note(&format!("{}: the snapshot took {seconds:.2} s under its lock", self.source));
+            self.report
+                .note(&format!("{}: the snapshot took {seconds:.2} s under its lock", self.source.name()));
         }
         Ok(())
     }
@@ -359,7 +361,7 @@ impl Run<'_> {
         for left in &opened.left {
             self.report.warn(&format!(
                 "{}: {} is left out: {}",
-                self.source,
+                self.source.name(),
                 shown::path(&left.path),
                 left.what
             ));
@@ -367,7 +369,7 @@ impl Run<'_> {
         let whole = opened.left.iter().all(|left| left.of_no_use);
         let changed = std::mem::replace(&mut opened.changed, Err(String::new()));
         if let (Err(why), true, Some(_)) = (&changed, self.arguments.track, newest) {
-            self.report.note(&format!("{}: everything is read: {why}", self.source));
+            self.report.note(&format!("{}: everything is read: {why}", self.source.name()));
         }
         let mut made = self.read(repository, held, (opened, changed.ok()), machine);
         if let Err(error @ Error::Untracked { .. }) = &made {
@@ -385,8 +387,8 @@ impl Run<'_> {
         (opened, changed): (Opened, Option<Changed>),
         machine: &Machine,
     ) -> Result<Summary, Error> {
-        let shown = self.source.to_string();
-        let mut note = json!({"source": shown, "host": machine.name()});
+        let shown = self.source.name();
+        let mut note = json!({"source": self.source.to_string(), "host": machine.name()});
         if opened.is_tree {
             note["tree"] = json!(true);
         }
