@@ -319,14 +319,15 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
         Some(log) => fitting.extend([format!("--log-bin={}", log.name), "--server-id=1".to_owned()]),
         None => fitting.push("--skip-log-bin".to_owned()),
     }
-    let plugins = match has_queues(data) || wanted.options.iter().any(|option| option == QUEUES) {
-        true if !wanted.options.iter().any(|option| option.starts_with("--plugin-dir")) => {
-            fitting.push(QUEUES.to_owned());
-            plugin::engine(&installation)?.into_iter().collect()
-        }
-        _ => Vec::new(),
-    };
+    let given = |what: &str| wanted.options.iter().any(|option| option.starts_with(what));
+    let mut plugins = None;
+    if has_queues(data) || given(QUEUES) {
+        fitting.extend((!given(QUEUES)).then(|| QUEUES.to_owned()));
+        // The server looks for it where the user says.
+        plugins = if given("--plugin-dir") { None } else { plugin::engine(&installation)? };
+    }
     fitting.extend(wanted.options.iter().cloned());
+    let plugins = plugins.into_iter().collect();
     let settings = Settings { data: Some(data.to_owned()), options: fitting, plugins, ..Settings::default() };
     let started = Sandbox::start(&installation, &places, &settings).map_err(Into::into);
     match log {
