@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use server::catalogue::Kind;
+use server::catalogue::{Kind, Object};
 use server::{Session, TableName, Target, snapshot};
 
 use crate::definer::{self, Definer};
@@ -123,9 +123,11 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     } else {
         (Manifest::read(&*world.disk, &request.folder)?, None)
     };
-    let names: Vec<String> = manifest.tables.iter().map(|entry| entry.table.name.to_string()).collect();
+    let all = names(&manifest);
     select(&mut manifest, &request.selection)?;
-    let places: Vec<usize> = manifest.tables.iter().map(|entry| entry.place).collect();
+    let chosen: BTreeSet<String> = names(&manifest).into_iter().collect();
+    let chosen: Vec<usize> =
+        (0..).zip(&all).filter(|(_, name)| chosen.contains(*name)).map(|(at, _)| at).collect();
     let mut session = connect(target, request)?;
     let rewrites = rewrite::apply(&mut session, &mut manifest)?;
     let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
@@ -149,7 +151,7 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
     load.ledger.create(&mut session)?;
     if !request.resume {
-        load.ledger.want(&mut session, &places)?;
+        load.ledger.want(&mut session, &chosen)?;
     }
     load.run(&mut session).map_err(|error| match error {
         Error::Stopped(_) => Error::Stopped(AGAIN),
@@ -158,10 +160,9 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
         }
         error => error,
     })?;
-    let rest = load.ledger.rest(&mut session, &places)?;
+    let rest = load.ledger.rest(&mut session, &chosen)?;
     if !rest.is_empty() {
-        let names: Vec<&str> =
-            rest.iter().filter_map(|place| names.get(*place).map(String::as_str)).collect();
+        let names: Vec<&str> = rest.iter().filter_map(|at| all.get(*at).map(String::as_str)).collect();
         load.summary.omitted.push(format!(
             "the load that was stopped is not complete without {}: --resume goes on with what it was begun with",
             names.join(", ")
@@ -178,6 +179,12 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
         removed => removed?,
     }
     Ok(load.summary)
+}
+
+/// What a dump has: tables, and other objects.
+fn names(manifest: &Manifest) -> Vec<String> {
+    let tables = manifest.tables.iter().map(|entry| format!("table {}", entry.table.name));
+    tables.chain(manifest.objects.iter().map(Object::title)).collect()
 }
 
 impl Load<'_> {

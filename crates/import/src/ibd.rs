@@ -412,7 +412,7 @@ impl Plan {
 
 /// Whether TIMESTAMP values of the files are in UTC.
 fn is_utc(fill: &Fill<'_>, session: &mut Session) -> Result<bool, Error> {
-    let zone = match fill.job.time_zone.clone().or(fill.request.time_zone.clone()) {
+    let zone = match fill.job.time_zone.clone() {
         Some(zone) => Some(zone),
         None => session
             .value("SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)")?,

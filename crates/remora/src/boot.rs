@@ -322,7 +322,9 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
     let given = |what: &str| wanted.options.iter().any(|option| option.starts_with(what));
     let mut plugins = None;
     if has_queues(data) || given(QUEUES) {
-        fitting.extend((!given(QUEUES)).then(|| QUEUES.to_owned()));
+        if !given(QUEUES) {
+            fitting.push(QUEUES.to_owned());
+        }
         // The server looks for it where the user says.
         plugins = if given("--plugin-dir") { None } else { plugin::engine(&installation)? };
     }
@@ -338,9 +340,9 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
 
 /// Whether there are tables of ENGINE=QUEUE.
 fn has_queues(data: &Path) -> bool {
-    let folders = |of: &Path| fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_queue = |path: PathBuf| path.extension().is_some_and(|end| end == "queue") && path.is_dir();
-    folders(data).filter(|schema| schema.is_dir()).any(|schema| folders(&schema).any(is_queue))
+    let entries = |of: &Path| fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_queue = |path: PathBuf| path.strip_prefix(data).is_ok_and(plugin::is_queue) && path.is_dir();
+    entries(data).any(|schema| entries(&schema).any(is_queue))
 }
 
 /// The size of the redo log with which a server recovers the data.

@@ -289,8 +289,8 @@ impl<'a> Past<'a> {
             count(prepared, "transaction")
         );
         let innodb = binary_log::innodb_position(&server.error_log())?;
-        // It is the greatest name that any rollback segment has, and after RESET MASTER, or in data that were
-        // restored, there are greater ones from before for some time.
+        // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and in
+        // restored data, that may be one of an older log for some time, beyond where the generation is.
         let noted = self.known.as_ref().map(|known| &known.position);
         let innodb = innodb.filter(|innodb| noted.is_none_or(|noted| innodb <= noted));
         let last = innodb.clone();

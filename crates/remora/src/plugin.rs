@@ -95,6 +95,11 @@ pub(crate) fn engine(installation: &Installation) -> anyhow::Result<Option<PathB
     })
 }
 
+/// Whether a path in a data folder is that of the folder of a queue.
+pub(crate) fn is_queue(path: &Path) -> bool {
+    path.components().count() == 2 && path.extension().is_some_and(|end| end == "queue")
+}
+
 /// Whether ENGINE=QUEUE is among these libraries.
 pub(crate) fn has_engine(libraries: &[PathBuf]) -> bool {
     libraries.iter().any(|library| library.ends_with(ENGINE))

@@ -254,10 +254,15 @@ impl Source {
         block::Error::Source { name: self.name(), source }
     }
 
-    /// It in messages: the usual server is written mysql: with nothing after it.
+    /// It in messages.
     pub(crate) fn name(&self) -> String {
-        self.to_string().trim_end_matches(':').to_owned()
+        in_messages(&self.to_string()).to_owned()
     }
+}
+
+/// A source in messages, where a colon follows it: the usual server is written mysql: with nothing after it.
+fn in_messages(source: &str) -> &str {
+    source.trim_end_matches(':')
 }
 
 /// The server, on this machine unless another is named: the default one, or that of a socket, or a sandbox by

@@ -21,9 +21,9 @@ pub(crate) const WHOLE: i64 = -1;
 
 /// Replaces the table's number in a line that marks an account which this load has created.
 pub(crate) const ACCOUNTS: usize = 0xffff_ffff;
-/// The same in a line that marks a table which is to be loaded; its number stands in place of the chunk's.
+/// The same in a line that marks what is to be loaded; its number stands in place of the chunk's.
 const WANTED: usize = 0xffff_fffe;
-/// The same for one that is loaded.
+/// The same for what is loaded.
 const COMPLETE: usize = 0xffff_fffd;
 
 impl Ledger {
@@ -101,28 +101,32 @@ impl Ledger {
             .collect()
     }
 
-    /// Notes which tables are to be loaded.
-    pub(crate) fn want(&self, session: &mut Session, tables: &[usize]) -> Result<(), Error> {
-        self.mark(session, WANTED, tables)
+    /// Notes what is to be loaded.
+    pub(crate) fn want(&self, session: &mut Session, wanted: &[usize]) -> Result<(), Error> {
+        self.mark(session, WANTED, wanted)
     }
 
-    /// Notes that these tables are complete. Returns those that are not yet.
-    pub(crate) fn rest(&self, session: &mut Session, complete: &[usize]) -> Result<Vec<usize>, Error> {
+    /// What is to be loaded and was not, when this is loaded. If there is any, that is noted.
+    pub(crate) fn rest(&self, session: &mut Session, loaded: &[usize]) -> Result<Vec<usize>, Error> {
         let lines = self.read(session)?;
         let of = |kind: usize| {
-            let tables = lines.iter().filter(move |(table, _)| *table == kind);
-            tables.filter_map(|(_, table)| usize::try_from(*table).ok())
+            let lines = lines.iter().filter(move |(table, _)| *table == kind);
+            lines.filter_map(|(_, number)| usize::try_from(*number).ok())
         };
         let before: BTreeSet<usize> = of(COMPLETE).collect();
-        let now = complete.iter().filter(|table| !before.contains(table));
-        self.mark(session, COMPLETE, &now.copied().collect::<Vec<_>>())?;
-        Ok(of(WANTED).filter(|table| !before.contains(table) && !complete.contains(table)).collect())
+        let rest: Vec<usize> =
+            of(WANTED).filter(|number| !before.contains(number) && !loaded.contains(number)).collect();
+        if !rest.is_empty() {
+            let now: Vec<usize> = loaded.iter().copied().filter(|number| !before.contains(number)).collect();
+            self.mark(session, COMPLETE, &now)?;
+        }
+        Ok(rest)
     }
 
-    /// Adds a line for each of these tables.
-    fn mark(&self, session: &mut Session, kind: usize, tables: &[usize]) -> Result<(), Error> {
+    /// Adds a line for each of these.
+    fn mark(&self, session: &mut Session, kind: usize, numbers: &[usize]) -> Result<(), Error> {
         let lines: Vec<_> =
-            tables.iter().filter_map(|table| Some((kind, i64::try_from(*table).ok()?))).collect();
+            numbers.iter().filter_map(|number| Some((kind, i64::try_from(*number).ok()?))).collect();
         if lines.is_empty() { Ok(()) } else { Ok(self.add_all(session, &lines)?) }
     }
 

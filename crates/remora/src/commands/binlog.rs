@@ -279,8 +279,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     }
     run.compare_clocks(&mut session)?;
     run.retain()?;
-    let Beginning { line, tail, first } = begin::begin(run, &mut session, is_broken)?;
-    let end = begin::end(&mut session)?;
+    let Beginning { line, tail, first, end } = begin::begin(run, &mut session, is_broken)?;
     *has_connected = true;
     Follow::new(run, &line, tail, (first, end))?.all()
 }

@@ -155,20 +155,15 @@ fn index(folder: &Path) -> Result<PathBuf> {
     };
     let (relay, binary): (Vec<PathBuf>, Vec<PathBuf>) = all.into_iter().partition(is_relay);
     let chosen = if binary.is_empty() { relay } else { binary };
-    let below = repository::names(folder).unwrap_or_default();
-    let is_below = |(_, home): &(String, Home)| home.folder() != Some(folder);
-    let below: Vec<String> = below.into_iter().filter(is_below).map(|(name, _)| name).collect();
     match chosen.as_slice() {
         [one] => Ok(one.clone()),
-        [] if !below.is_empty() => {
-            let first = below.first().map(|name| folder.join(name)).unwrap_or_default();
-            let (here, names, first) = (shown::path(folder), below.join(", "), shown::path(&first));
-            Err(usage(format!("{here} holds backups of {names}; say which: {first}")))
+        [] => {
+            repository::must_be_of_one(folder, &Home::Folder(folder.to_owned()))?;
+            bail!(
+                "{}: there is no binary log here: no file ends with .index. Was log_bin on? Name the files of the log",
+                shown::path(folder)
+            )
         }
-        [] => bail!(
-            "{}: there is no binary log here: no file ends with .index. Was log_bin on? Name the files of the log",
-            shown::path(folder)
-        ),
         several => {
             let names: Vec<String> = several.iter().map(|path| shown::path(path)).collect();
             Err(usage(format!("there are several logs; name one: {}", names.join(", "))))

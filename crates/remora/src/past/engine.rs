@@ -15,6 +15,10 @@ const ALIASES: [&str; 4] = ["INNOBASE", "HEAP", "MERGE", "MARIA"];
 
 /// The engine that a statement names which makes or alters a table, in capitals.
 pub(super) fn named(sql: &str) -> Option<String> {
+    // Behind CREATE OR REPLACE TEMPORARY. Other statements may be long.
+    if !sql.split_whitespace().take(5).any(|word| word.eq_ignore_ascii_case("TABLE")) {
+        return None;
+    }
     let mut plain = String::new();
     let mut quote = None;
     let mut chars = sql.chars();
@@ -26,8 +30,7 @@ pub(super) fn named(sql: &str) -> Option<String> {
             None => plain.push(c.to_ascii_uppercase()),
         }
     }
-    let is_of_table = plain.split_whitespace().take(4).any(|word| word == "TABLE");
-    let (_, rest) = plain.rsplit_once("ENGINE").filter(|_| is_of_table)?;
+    let (_, rest) = plain.rsplit_once("ENGINE")?;
     let name = rest.trim_start().strip_prefix('=')?.trim_start();
     let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
     name.get(..end).filter(|name| !name.is_empty()).map(str::to_owned)

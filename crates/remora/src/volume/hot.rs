@@ -50,12 +50,11 @@ use super::belongs::{self, Reach};
 use super::server::Login;
 use crate::hold;
 use crate::host::Machine;
+use crate::plugin;
 use crate::stop;
 
 /// Blanks in place of a note that is known later.
 const NOTE_ROOM: usize = 16 << 10;
-/// What `innodb_data_file_path` is if nobody has set it.
-const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";
 /// How long pages wait for the log before they look again.
 const WAIT_FOR_LOG: Duration = Duration::from_millis(20);
 
@@ -96,9 +95,7 @@ impl<'a> HotCopy<'a> {
 
     /// Whether a place is in the data folder, or will be once it is made.
     pub(crate) fn has(&self, place: &Path) -> bool {
-        let place = std::path::absolute(place).unwrap_or_default();
-        let nearest = place.ancestors().find_map(|above| above.canonicalize().ok());
-        nearest.is_some_and(|nearest| nearest.starts_with(&self.places.data))
+        self.places.has(place)
     }
 
     /// The paths that the files that there are now have in a copy.
@@ -262,7 +259,7 @@ impl HotFeed<'_> {
         let mut anew = Vec::new();
         for mut node in nodes {
             if node.kind != Kind::File {
-                self.queues.extend(file::is_queue(&node.path).then(|| node.path.clone()));
+                self.queues.extend(plugin::is_queue(&node.path).then(|| node.path.clone()));
                 self.kept.push(node);
                 continue;
             }
@@ -339,26 +336,9 @@ impl HotFeed<'_> {
         self.note["log"]["to"] = log.end.into();
         self.note["log"]["size"] = log.log_size().into();
         self.note["log"]["mark"] = log.mark.clone().into();
-        self.note_places()?;
+        self.places.note(self.machine, &mut self.note)?;
         if self.note.to_string().len() > NOTE_ROOM {
             return Err(io::Error::other("the server's position is too long to be noted"));
-        }
-        Ok(())
-    }
-
-    /// Notes what was outside of the data folder, for who restores it.
-    fn note_places(&mut self) -> io::Result<()> {
-        let log_folder = self.places.log.parent().filter(|folder| *folder != self.places.data);
-        if let Some(folder) = log_folder {
-            self.note["log"]["folder"] = folder.display().to_string().into();
-        }
-        let folders = self.places.noted(self.machine)?;
-        if !folders.is_empty() {
-            self.note["outside"] = json!({"folders": folders, "tables": self.places.tables()});
-        }
-        let system = self.places.system_setting();
-        if system != USUAL_SYSTEM {
-            self.note["system"] = system.into();
         }
         Ok(())
     }
@@ -408,7 +388,7 @@ impl HotFeed<'_> {
 
     fn tell(&self, position: &Value, ddl_s: f64, commits_s: f64) {
         let (report, source) = (&self.login.report, self.note["source"].as_str().unwrap_or_default());
-        let source = source.trim_end_matches(':');
+        let source = super::in_messages(source);
         report.note(&format!(
             "{source}: commits waited for {commits_s:.3} s, DDL and tables without transactions for {ddl_s:.3} s"
         ));

@@ -471,6 +471,27 @@ fn an_archive_outlives_an_orderly_restart_of_the_server() {
     assert!(!play.line(2).exists());
 }
 
+/// A server that shuts down ends its log as one does that has sent everything.
+#[test]
+fn what_is_archived_at_once_is_whole_or_it_fails() {
+    let mut play = Play::new(mariadb().next().unwrap(), &["--max-allowed-packet=64M"]);
+    play.does(&[TABLE]);
+    for _ in 0..8 {
+        play.does(&["INSERT INTO t (v) VALUES (REPEAT('a', 30000000))"]);
+    }
+    let running = play.follow(&["--once"]);
+    until("something is archived", || play.archived(1) > 1 << 20);
+    play.server.stop().unwrap();
+    let ended = running.end();
+    play.server.restart().unwrap();
+    play.session = session(&play.server);
+    let len = std::fs::metadata(play.server.data().join("binlog.000001")).unwrap().len();
+    let archived = std::fs::metadata(play.line(1).join("binlog.000001")).unwrap().len();
+    assert!(ended.code != 0 || archived > 240_000_000, "{archived} of {len}: {}", ended.err);
+    play.once().exits(0);
+    play.is_archived(1);
+}
+
 #[test]
 fn a_repository_is_no_name() {
     let play = Play::new(mariadb().next().unwrap(), &[]);

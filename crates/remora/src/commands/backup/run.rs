@@ -180,7 +180,7 @@ impl Run<'_> {
         let mut found = self.found(machine)?;
         if matches!(machine, Machine::Here) && found.has(&self.arguments.to) {
             return Err(Error::Unfit(format!(
-                "--to {}: the repository is inside of the server's data, and would be copied with them each time; \
+                "--to {}: the repository is inside the server's data folder, and each backup would copy it, too; \
                  choose a folder outside",
                 self.arguments.to.display()
             )));

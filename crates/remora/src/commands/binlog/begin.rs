@@ -23,6 +23,8 @@ pub(super) struct Beginning<'a> {
     pub(super) tail: Option<Tail>,
     /// The file from which on the server is asked.
     pub(super) first: String,
+    /// Where the server's log ends: the newest file, and its length.
+    pub(super) end: (String, u64),
 }
 
 /// Finds out where to go on. A new line begins if the server has purged what comes next.
@@ -32,30 +34,32 @@ pub(super) fn begin<'a>(
     is_broken: &mut bool,
 ) -> Result<Beginning<'a>> {
     let files = files(session)?;
-    let Some(oldest) = files.first().cloned() else { bail!("the server has no binary log (log_bin is off)") };
+    let (Some((oldest, _)), Some(end)) = (files.first().cloned(), files.last().cloned()) else {
+        bail!("the server has no binary log (log_bin is off)")
+    };
     let Some(line) = run.kept.newest()? else {
         let line =
             begin_line(run, session, &oldest, Reason { why: Why::First, what: String::new(), before: None })?;
-        return Ok(Beginning { line, tail: None, first: oldest });
+        return Ok(Beginning { line, tail: None, first: oldest, end });
     };
     let Some(tail) = line.tail()? else {
         // It was begun, and no file of it is there.
         let first =
-            if files.iter().any(|file| file == line.first()) { line.first().to_owned() } else { oldest };
-        return Ok(Beginning { line, tail: None, first });
+            if files.iter().any(|(file, _)| file == line.first()) { line.first().to_owned() } else { oldest };
+        return Ok(Beginning { line, tail: None, first, end });
     };
     if let Some(damage) = &tail.damage {
         run.report.warn(&format!("{}: {damage}; what follows is fetched again", tail.file));
     }
-    if files.contains(&tail.file) {
+    if files.iter().any(|(file, _)| *file == tail.file) {
         let first = tail.file.clone();
-        return Ok(Beginning { line, tail: Some(tail), first });
+        return Ok(Beginning { line, tail: Some(tail), first, end });
     }
     if follows(run, &tail, &oldest)? {
-        return Ok(Beginning { line, tail: None, first: oldest });
+        return Ok(Beginning { line, tail: None, first: oldest, end });
     }
     *is_broken = true;
-    let (why, what) = match files.last().is_some_and(|newest| number(newest) < number(&tail.file)) {
+    let (why, what) = match number(&end.0) < number(&tail.file) {
         true => (Why::Fork, format!("the server has begun its log anew: it has no {} any more", tail.file)),
         false => (
             Why::Gap,
@@ -66,14 +70,15 @@ pub(super) fn begin<'a>(
         ),
     };
     let line = begin_line(run, session, &oldest, Reason { why, what, before: Some(&tail) })?;
-    Ok(Beginning { line, tail: None, first: oldest })
+    Ok(Beginning { line, tail: None, first: oldest, end })
 }
 
 /// Begins a line because the server's history is another than the one archived.
 pub(super) fn fork(run: &Run<'_>, what: &str) -> Result<()> {
     let tail = run.kept.newest()?.map_or(Ok(None), |line| line.tail())?;
     let mut session = run.target.connect()?;
-    let oldest = files(&mut session)?.into_iter().next().context("the server has no binary log any more")?;
+    let (oldest, _) =
+        files(&mut session)?.into_iter().next().context("the server has no binary log any more")?;
     let reason = Reason { why: Why::Fork, what: what.to_owned(), before: tail.as_ref() };
     begin_line(run, &mut session, &oldest, reason)?;
     Ok(())
@@ -107,21 +112,17 @@ fn begin_line<'a>(
     Ok(line)
 }
 
-/// The server's files, the oldest first.
-fn files(session: &mut Session) -> Result<Vec<String>> {
-    match session.strings("SHOW BINARY LOGS") {
-        Ok(rows) => Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()),
+/// The server's files, the oldest first, and their lengths.
+fn files(session: &mut Session) -> Result<Vec<(String, u64)>> {
+    let rows = match session.strings("SHOW BINARY LOGS") {
         Err(Error::Sql { code: 1381, .. }) => bail!("the server has no binary log: log_bin is off"),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Where the server's log ends: the newest file, and its length.
-pub(super) fn end(session: &mut Session) -> Result<(String, u64)> {
-    let newest = session.strings("SHOW BINARY LOGS")?.pop().unwrap_or_default();
-    let mut cells = newest.into_iter().flatten();
-    let (file, len) = cells.next().zip(cells.next()).context("the server has no binary log any more")?;
-    Ok((file, len.parse()?))
+        rows => rows?,
+    };
+    let of = |row: Vec<Option<String>>| {
+        let mut cells = row.into_iter().flatten();
+        Some((cells.next()?, cells.next()?.parse().ok()?))
+    };
+    Ok(rows.into_iter().filter_map(of).collect())
 }
 
 /// Whether a file goes on exactly where the archive ends: it begins with a list of all transactions before

@@ -9,6 +9,7 @@ use block::tree::Node;
 use server::Session;
 
 use crate::host::Machine;
+use crate::plugin;
 use crate::volume::belongs::{self, setting};
 
 /// The redo log.
@@ -115,7 +116,7 @@ impl Names {
         if of_binary_log && end != "index" && end != "state" {
             return When::Closed;
         }
-        if path.parent().is_some_and(is_queue) {
+        if path.parent().is_some_and(plugin::is_queue) {
             return if is_queue_part(path) { When::Closed } else { When::Never };
         }
         // Tables with statistics and logs may change until nobody commits, and what is altered may go.
@@ -127,11 +128,6 @@ impl Names {
     pub(super) fn binary_log(&self, name: &str) -> Option<PathBuf> {
         self.binary_log.as_ref().map(|base| base.with_file_name(name))
     }
-}
-
-/// Whether this is the folder of a queue (`ENGINE=QUEUE`).
-pub(super) fn is_queue(path: &Path) -> bool {
-    path.components().count() == 2 && path.extension().is_some_and(|end| end == "queue")
 }
 
 /// Whether a file in such a folder has rows of the queue. Such a file does not change any more when there is

@@ -21,6 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use block::tree::{self, Left, Node};
 use disk::{Attributes, Entry, Extended, Kind};
 use innodb::redo::path_in_copy;
+use serde_json::{Value, json};
 use server::Session;
 
 use super::early::Early;
@@ -29,6 +30,9 @@ use super::named;
 use crate::host::Machine;
 use crate::volume::belongs::{resolve, setting};
 use crate::volume::server::data_folder;
+
+/// What `innodb_data_file_path` is if nobody has set it.
+const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";
 
 /// The longest file that says where a table is.
 const PATH_MAX: u64 = 4096;
@@ -141,7 +145,7 @@ impl Places {
     }
 
     /// The `innodb_data_file_path` of a server on the copy.
-    pub(super) fn system_setting(&self) -> String {
+    fn system_setting(&self) -> String {
         let files = self.system.iter().map(|(path, _, sizes)| format!("{}:{sizes}", path.display()));
         files.collect::<Vec<_>>().join(";")
     }
@@ -186,12 +190,12 @@ impl Places {
     }
 
     /// How many tablespaces link files lead to.
-    pub(super) fn tables(&self) -> usize {
+    fn tables(&self) -> usize {
         self.led.keys().filter(|path| path.parent().is_some_and(|above| self.led.contains_key(above))).count()
     }
 
     /// The same as [`Places::outside`], as far as there is room to note it.
-    pub(super) fn noted(&self, machine: &Machine) -> io::Result<Vec<String>> {
+    fn noted(&self, machine: &Machine) -> io::Result<Vec<String>> {
         let mut room = NOTED_MAX;
         let all = self.outside(machine)?.into_iter().map(|path| path.display().to_string());
         Ok(all
@@ -201,6 +205,29 @@ impl Places {
                 fits
             })
             .collect())
+    }
+
+    /// Notes what was outside of the data folder, for who restores it.
+    pub(super) fn note(&self, machine: &Machine, note: &mut Value) -> io::Result<()> {
+        if let Some(folder) = self.log.parent().filter(|folder| *folder != self.data) {
+            note["log"]["folder"] = folder.display().to_string().into();
+        }
+        let folders = self.noted(machine)?;
+        if !folders.is_empty() {
+            note["outside"] = json!({"folders": folders, "tables": self.tables()});
+        }
+        let system = self.system_setting();
+        if system != USUAL_SYSTEM {
+            note["system"] = system.into();
+        }
+        Ok(())
+    }
+
+    /// Whether a place is in the data folder, or will be once it is made.
+    pub(super) fn has(&self, place: &Path) -> bool {
+        let place = std::path::absolute(place).unwrap_or_default();
+        let nearest = place.ancestors().find_map(|above| above.canonicalize().ok());
+        nearest.is_some_and(|nearest| nearest.starts_with(&self.data))
     }
 
     /// Entries of a folder of the copy, with their paths in it. Links are followed. Link files are left out:

@@ -44,6 +44,17 @@ fn make(pair: &Pair) {
     pair.dump(&["far", "-o", "far.dump", "--chunk", "4M"]).exits(0);
 }
 
+/// Servers that import files, with the tables and their dump.
+fn on_mariadb(test: impl Fn(Pair)) {
+    on_products(&products(), |product| {
+        if product.family() == sandbox::Family::MariaDb {
+            let pair = Pair::new(product, product, &[]);
+            make(&pair);
+            test(pair);
+        }
+    });
+}
+
 /// The lengths of the files that a load has begun in the folder of a database.
 fn begun(folder: &Path) -> Vec<u64> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
@@ -84,12 +95,7 @@ fn large_tables_are_loaded_by_their_files_several_at_once() {
 
 #[test]
 fn a_load_by_files_that_was_killed_goes_on_in_any_way() {
-    on_products(&products(), |product| {
-        if product.family() == sandbox::Family::MySql {
-            return;
-        }
-        let pair = Pair::new(product, product, &[]);
-        make(&pair);
+    on_mariadb(|pair| {
         for more in [["--physical"].as_slice(), &[]] {
             let mut target = pair.target();
             target.execute("DROP DATABASE IF EXISTS far").unwrap();
@@ -141,12 +147,7 @@ fn sent(session: &mut Session) -> u64 {
 
 #[test]
 fn of_rows_that_were_read_in_the_file_the_server_tells_a_part() {
-    on_products(&products(), |product| {
-        if product.family() == sandbox::Family::MySql {
-            return;
-        }
-        let pair = Pair::new(product, product, &[]);
-        make(&pair);
+    on_mariadb(|pair| {
         let mut target = pair.target();
         let rows =
             pair.source().value("SELECT COUNT(*) FROM far.plain").unwrap().unwrap().parse::<u64>().unwrap();
@@ -162,12 +163,7 @@ fn of_rows_that_were_read_in_the_file_the_server_tells_a_part() {
 
 #[test]
 fn a_row_in_the_file_that_is_not_the_dumps_is_noticed() {
-    on_products(&products(), |product| {
-        if product.family() == sandbox::Family::MySql {
-            return;
-        }
-        let pair = Pair::new(product, product, &[]);
-        make(&pair);
+    on_mariadb(|pair| {
         pair.dump(&["far", "-o", "plain.dump", "--chunk", "4M", "--compress", "none"]).exits(0);
         // Not in the chunk that is read back through the server, which is the one in the middle.
         let file = pair.path("plain.dump/far.plain/00000.tsv");
@@ -189,12 +185,7 @@ fn a_row_in_the_file_that_is_not_the_dumps_is_noticed() {
 
 #[test]
 fn a_damaged_file_of_a_dump_leaves_no_row() {
-    on_products(&products(), |product| {
-        if product.family() == sandbox::Family::MySql {
-            return;
-        }
-        let pair = Pair::new(product, product, &[]);
-        make(&pair);
+    on_mariadb(|pair| {
         // In the last file of a table, so that all of its other rows were read before.
         let folder = pair.path("far.dump/far.plain");
         let mut files: Vec<_> =

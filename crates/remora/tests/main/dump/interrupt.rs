@@ -118,11 +118,14 @@ fn a_load_that_is_resumed_in_part_is_not_over() {
     source.execute("CREATE DATABASE other").unwrap();
     source.execute("CREATE TABLE other.t (id INT PRIMARY KEY)").unwrap();
     source.execute("INSERT INTO other.t VALUES (1), (2)").unwrap();
+    source.execute("CREATE VIEW other.v AS SELECT 1 AS one").unwrap();
     pair.dump(&["keys", "other", "-o", "both.dump", "--chunk", "64K"]).exits(0);
     halfway(&pair, "both.dump", 3).kill();
-    let rest = pair.load(&["both.dump", "--resume", "--only", "other.*"]).exits(3);
-    rest.says(&["is not complete without `keys`.", "--resume goes on"]);
-    pair.load(&["both.dump", "--resume", "--exclude", "other.*"]).exits(0);
+    let rest = pair.load(&["both.dump", "--resume", "--only", "other.t"]).exits(3);
+    rest.says(&["is not complete without table `keys`.", "view `other`.`v`", "--resume goes on"]);
+    let rest = pair.load(&["both.dump", "--resume", "--exclude", "other.v"]).exits(3);
+    rest.says(&["is not complete without view `other`.`v`: --resume"]);
+    pair.load(&["both.dump", "--resume"]).exits(0);
     assert_equal(&pair, "keys");
     assert_equal(&pair, "other");
     pair.load(&["both.dump", "--resume"]).exits(1).says(&["no load of this dump was stopped"]);

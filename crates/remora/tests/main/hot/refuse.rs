@@ -208,7 +208,7 @@ fn a_repository_among_the_data_is_refused() {
         scene
             .run(&[&line[..], &[to.to_str().unwrap()]].concat())
             .exits(1)
-            .says(&["is inside of the server's data"]);
+            .says(&["is inside the server's data folder"]);
         assert!(!to.exists());
     }
 }
