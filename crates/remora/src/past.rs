@@ -289,8 +289,8 @@ impl<'a> Past<'a> {
             count(prepared, "transaction")
         );
         let innodb = binary_log::innodb_position(&server.error_log())?;
-        // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and in
-        // restored data, that may be one of an older log for some time, beyond where the generation is.
+        // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and
+        // in restored data, that may for some time be one of an older log, beyond where the generation is.
         let noted = self.known.as_ref().map(|known| &known.position);
         let innodb = innodb.filter(|innodb| noted.is_none_or(|noted| innodb <= noted));
         let last = innodb.clone();
