@@ -55,6 +55,7 @@ pub(crate) fn duration_s(text: &str) -> Result<u64> {
         "h" => 3600,
         "d" => 86_400,
         "w" => 7 * 86_400,
+        "" => bail!("{text} has no unit; units are s, m, h, d and w, as in 26h"),
         _ => bail!("{text} is not a length of time; units are s, m, h, d and w, as in 26h"),
     };
     // The clock library can compute a time this far away, but not much further.
