@@ -40,7 +40,7 @@ struct RealSink {
 
 /// A folder on the file system to sync.
 struct RealBatch(File);
-struct RealGuard(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
+struct RealGuard(File);
 
 impl RealFile {
     fn new(mut file: File) -> io::Result<RealFile> {
@@ -182,6 +182,13 @@ impl Volume for RealFile {
 
 impl Guard for RealGuard {}
 
+impl Drop for RealGuard {
+    /// To close the file is not enough: a program that is being started has it open too, until it is loaded.
+    fn drop(&mut self) {
+        flock(&self.0, FlockOperation::Unlock).ok();
+    }
+}
+
 impl Batch for RealBatch {
     fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
@@ -322,5 +329,27 @@ impl Disk for RealDisk {
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_while_a_program_that_is_being_started_has_its_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let lock = || {
+            let file = File::create(&path).unwrap();
+            let is_free = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+            (is_free, RealGuard(file))
+        };
+        let (is_free, guard) = lock();
+        let inherited = guard.0.try_clone().unwrap();
+        assert!(is_free && !lock().0);
+        drop(guard);
+        assert!(lock().0);
+        drop(inherited);
     }
 }

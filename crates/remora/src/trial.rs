@@ -24,6 +24,22 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// must be.
 const FOLDER: &str = "umask 077; mktemp -d -p /tmp";
 
+/// `is STATES PROCESS FOLDER`: whether the process is in one of the states. It `runs` as the server of the
+/// folder, is an `other` program, has `ended`, or `loads` a program: then it has no command line, as a zombie
+/// has none.
+const IS: &str = r#"is() {
+    case $(tr '\0' ' ' <"/proc/$2/cmdline") in
+    *"$3/socket"*) set -- "$1" runs ;;
+    ?*) set -- "$1" other ;;
+    *) case $(sed 's/.*) //' "/proc/$2/stat") in
+        [!ZX]*) set -- "$1" loads ;;
+        *) set -- "$1" ended ;;
+        esac ;;
+    esac
+    case $1 in *"$2"*) ;; *) return 1 ;; esac
+} 2>/dev/null
+"#;
+
 /// Starts the program of process $1 as the owner of the data $2, with the folder $3 and the options after it.
 /// It ends when the folder or the caller is gone. Settings that tell a replica where its source is would lead
 /// it to files of the original.
@@ -42,21 +58,21 @@ exec </dev/null
     trap '' HUP
     nice "/proc/$pid/exe" "$@" >"$folder/log" 2>&1 &
     server=$!
+    # Until its program is loaded, it looks like this shell.
+    while is "other loads" "$server" "$folder"; do sleep 0.02; done
     echo "$server" >"$folder/server"
     while kill -0 "$parent" && [ -e "$folder/server" ]; do sleep 0.2; done
-    case $(tr '\0' ' ' <"/proc/$server/cmdline") in *"$folder/socket"*) kill -9 "$server";; esac
+    ! is "runs loads" "$server" "$folder" || kill -9 "$server"
     rm -rf "$folder"
 ) >/dev/null 2>&1 &
 while ! [ -s "$folder/server" ]; do sleep 0.02; done"#;
 
-/// Whether it is running: a zombie has no command line.
-const RUNS: &str =
-    r#"case $(tr '\0' ' ' <"/proc/$(cat "$1/server")/cmdline") in *"$1/socket"*) ;; *) exit 1;; esac"#;
+/// Whether it is running.
+const RUNS: &str = r#"is "runs loads" "$(cat "$1/server")" "$1""#;
 
 /// Ends it, and waits until nobody writes to its data any more. Removes the folder if $2 says so.
 const END: &str = r#"server=$(cat "$1/server") || server=none
-runs() { case $(tr '\0' ' ' <"/proc/$server/cmdline") in *"$1/socket"*) ;; *) return 1;; esac; }
-while runs "$1"; do kill -9 "$server"; sleep 0.02; done 2>/dev/null
+while is "runs loads" "$server" "$1"; do kill -9 "$server"; sleep 0.02; done 2>/dev/null
 [ "$2" != too ] || rm -rf "$1""#;
 
 /// The result of a trial.
@@ -188,7 +204,8 @@ impl Trial<'_> {
     }
 
     fn script(&self, script: &str, words: &[&OsStr]) -> io::Result<()> {
-        let shell = ["sh", "-c", script, "sh"].map(OsStr::new);
+        let script = [IS, script].concat();
+        let shell = ["sh", "-c", &script, "sh"].map(OsStr::new);
         self.machine.run(&[&shell, words].concat()).map(drop)
     }
 }
@@ -196,4 +213,52 @@ impl Trial<'_> {
 fn has_room(log: &str) -> Result<()> {
     ensure!(!sound::lacks_room(log), "there is not enough room for a server to recover in");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::IS;
+
+    /// The states of a process, of those that are asked for.
+    fn states(process: u32) -> String {
+        let script =
+            [IS, r#"for state in runs other loads ended; do ! is "$state" "$1" /f/1 || echo "$state"; done"#];
+        let words = ["-c", &script.concat(), "sh", &process.to_string()];
+        String::from_utf8(Command::new("sh").args(words).output().unwrap().stdout).unwrap()
+    }
+
+    fn started(words: &[&str]) -> Child {
+        let mut child =
+            Command::new("sh").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // A program that has said something is loaded.
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        child
+    }
+
+    fn ended(mut child: Child) {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_socket() {
+        let (ours, other) =
+            (["-c", "echo; read line", "--socket=/f/1/socket"], ["-c", "echo; read line", "/f/2/socket"]);
+        let (ours, other) = (started(&ours), started(&other));
+        assert_eq!(states(ours.id()), "runs\n");
+        assert_eq!(states(other.id()), "other\n");
+        ended(other);
+        ended(ours);
+        // A thread of the kernel has no command line either, and is no zombie. A container has none.
+        if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+            assert_eq!(states(2), "loads\n");
+        }
+        let mut zombie = started(&["-c", "echo"]);
+        let until = |text: &str| while states(zombie.id()) != text {};
+        until("ended\n");
+        zombie.wait().unwrap();
+        assert_eq!(states(zombie.id()), "ended\n");
+    }
 }

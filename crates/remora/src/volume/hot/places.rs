@@ -285,7 +285,7 @@ impl Places {
         self.leads.clear();
         self.links.clear();
         for (path, entry) in self.by_setting(machine)? {
-            found.add(path, entry)?;
+            found.add(path, entry, |path| self.who(machine, path))?;
         }
         let by_setting: BTreeMap<Identity, PathBuf> = found.files.clone();
         // From the folders above, everything would be found again.
@@ -324,7 +324,7 @@ impl Places {
                         }
                         Ok(entry) if entry.kind == Kind::File => {
                             self.links.push((at, false));
-                            found.add(path, entry)?;
+                            found.add(path, entry, |path| self.who(machine, path))?;
                         }
                         Err(error) if !is_gone(machine, &at, &error) => return Err(named(&at, error)),
                         _ => {}
@@ -333,7 +333,7 @@ impl Places {
                         self.lead(machine, (Node { path, ..node }, &at), &mut found)?;
                     }
                     Kind::File if self.real(&path) != at || by_setting.contains_key(&identity(&entry)) => {}
-                    Kind::File => found.add(path, entry)?,
+                    Kind::File => found.add(path, entry, |path| self.who(machine, path))?,
                     _ => drop(found.nodes.insert(path.clone(), Node { path, ..node })),
                 }
             }
@@ -380,26 +380,57 @@ impl Places {
             self.led.insert(above.to_owned(), real.to_owned());
         }
         self.led.insert(in_copy.clone(), real);
-        found.add(in_copy, entry)
+        found.add(in_copy, entry, |path| self.who(machine, path))
+    }
+
+    /// The file that a path of the copy leads to now.
+    fn who(&self, machine: &Machine, path: &Path) -> io::Result<Option<Identity>> {
+        let real = self.real(path);
+        match machine.tree().entry(&real) {
+            Ok(entry) => Ok(Some(identity(&entry))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(named(&real, error)),
+        }
     }
 }
 
 impl Found {
-    /// Adds a file.
-    fn add(&mut self, path: PathBuf, entry: Entry) -> io::Result<()> {
-        let other = self.files.insert(identity(&entry), path.clone());
-        let taken = self.nodes.contains_key(&path).then(|| path.clone());
-        if let Some(other) = other.or(taken) {
-            return Err(io::Error::other(format!(
-                "{} is in the copy already, as {}: a file that has two names can't be copied while it is written",
-                path.display(),
-                other.display()
-            )));
+    /// Adds a file. `who` says which file a path leads to now: while folders are listed, a table that is
+    /// altered takes another name, and a new file the number of one that is gone.
+    fn add(
+        &mut self,
+        path: PathBuf,
+        entry: Entry,
+        who: impl Fn(&Path) -> io::Result<Option<Identity>>,
+    ) -> io::Result<()> {
+        let file = identity(&entry);
+        if let Some(other) = self.files.get(&file) {
+            let leads = |path| who(path).map(|now| now == Some(file));
+            if !leads(&path)? {
+                return Ok(());
+            }
+            if leads(other)? {
+                return Err(has_two_names(&path, other));
+            }
+            self.nodes.remove(other);
+            self.seen.remove(other);
         }
+        if self.nodes.contains_key(&path) {
+            return Err(has_two_names(&path, &path));
+        }
+        self.files.insert(file, path.clone());
         self.seen.insert(path.clone(), Early::of(&entry));
         self.nodes.insert(path.clone(), Node::of(path, entry));
         Ok(())
     }
+}
+
+fn has_two_names(path: &Path, other: &Path) -> io::Error {
+    io::Error::other(format!(
+        "{} is in the copy already, as {}: a file that has two names can't be copied while it is written",
+        path.display(),
+        other.display()
+    ))
 }
 
 fn identity(entry: &Entry) -> Identity {
@@ -434,4 +465,55 @@ fn is_gone(machine: &Machine, link: &Path, error: &io::Error) -> bool {
 /// Whether a file at the top is of Aria's log.
 fn is_aria_log(path: &Path) -> bool {
     file::is_aria_log(path) || path == Path::new(file::ARIA_CONTROL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file's entry under a name.
+    fn entry(name: &str, inode: u64) -> Entry {
+        Entry {
+            name: name.into(),
+            kind: Kind::File,
+            len: 1,
+            device: 1,
+            inode,
+            born_ns: 0,
+            links: 1,
+            attributes: Attributes::default(),
+            extended: Extended::default(),
+        }
+    }
+
+    /// Adds files; `now` is what their names lead to afterwards.
+    fn added(files: &[(&str, u64)], now: &[(&str, u64)]) -> Result<Vec<String>, String> {
+        let mut found = Found::default();
+        let who = |path: &Path| {
+            Ok(now.iter().find(|(name, _)| path == Path::new(name)).map(|(_, inode)| (1, *inode)))
+        };
+        for (name, inode) in files {
+            found.add(name.into(), entry(name, *inode), who).map_err(|error| error.to_string())?;
+        }
+        assert!(found.nodes.keys().eq(found.seen.keys()), "both know the same files");
+        Ok(found.nodes.keys().map(|path| path.display().to_string()).collect())
+    }
+
+    #[test]
+    fn a_file_that_is_renamed_while_folders_are_listed_is_in_the_copy_once() {
+        let seen = [("#sql-1.ibd", 7), ("t.ibd", 7)];
+        assert_eq!(added(&seen, &[("t.ibd", 7)]).unwrap(), ["t.ibd"]);
+        assert_eq!(added(&seen, &[("#sql-1.ibd", 7)]).unwrap(), ["#sql-1.ibd"]);
+        // The old name is another file's by now, which is found when DDL waits.
+        assert_eq!(added(&seen, &[("t.ibd", 7), ("#sql-1.ibd", 8)]).unwrap(), ["t.ibd"]);
+        // It was removed after that.
+        assert_eq!(added(&seen, &[]).unwrap(), ["#sql-1.ibd"]);
+    }
+
+    #[test]
+    fn a_file_with_two_names_is_refused() {
+        let both = [("a.ibd", 7), ("b.ibd", 7)];
+        let error = added(&both, &both).unwrap_err();
+        assert!(error.starts_with("b.ibd is in the copy already, as a.ibd: "), "{error}");
+    }
 }
