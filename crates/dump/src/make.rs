@@ -187,7 +187,11 @@ impl Write for Chunks<'_> {
         }
         let Some(lines) = &mut self.lines else { return Err(io::ErrorKind::WriteZero.into()) };
         let is_begun = lines.adder.is_inside();
-        lines.write_all(text)?;
+        lines.write_all(text).map_err(|error| {
+            let path = self.maker.manifest.path(&self.maker.folder, self.entry, &self.chunk());
+            io::Error::new(error.kind(), Error::file(&path)(error))
+        })?;
+        let Some(lines) = &self.lines else { return Ok(text.len()) };
         if let (true, Some(rows)) = (lines.bytes >= self.maker.chunk_bytes, text.strip_suffix(b"\n")) {
             let start = rows.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
             let last = start.or((!is_begun).then_some(0)).and_then(|start| rows.get(start..));
@@ -318,6 +322,24 @@ mod tests {
         // Nothing follows, so there is no other chunk.
         assert_eq!(made(true, &pieces[..1]), [(None, pieces[0].to_owned())]);
         assert_eq!(made(true, &[]), [(None, String::new())]);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_the_file() {
+        let disk = disk::faults::FaultDisk::default();
+        let about = ("0a".to_owned(), Source::of_files("10.11.19-MariaDB".to_owned()), Selection::default());
+        let mut maker = Maker::begin(&disk, Path::new("/dump"), about, (Codec::Plain, 0)).unwrap();
+        disk.limit(1000);
+        let mut said = None;
+        maker
+            .table::<Error>(table(), false, |out| {
+                said = (0..1000).find_map(|_| out.write_all(&[b'x'; 1000]).err());
+                Err(Error::Stopped("here"))
+            })
+            .unwrap_err();
+        let error = said.unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().starts_with("/dump/d.t/"), "{error}");
     }
 
     #[test]

@@ -118,6 +118,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     manifest.set_earlier(earlier);
     manifest.objects = before.objects.clone();
     definer::tell(world, &definer::apply(&mut manifest, &request.definer));
+    before.own.iter().for_each(|line| world.progress.note(line));
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
         make_folders(disk, folder, &manifest)?;

@@ -214,6 +214,8 @@ pub struct Catalogue {
     pub tables: Vec<Table>,
     /// What exists but can't be given as statements, a line for each.
     pub omitted: Vec<String>,
+    /// What remora itself has added to the server, and how it comes to another one, a line for each library.
+    pub own: Vec<String>,
 }
 
 /// How much to ask about tables.

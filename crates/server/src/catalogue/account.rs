@@ -79,17 +79,16 @@ fn others(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error>
         libraries.entry(text(&row, 0)).or_default().push(text(&row, 1));
     }
     for (library, names) in libraries {
-        let own = REMORAS.iter().find(|(own, _)| *own == library);
-        let how = own.map_or_else(
-            || "make them on the target yourself, by CREATE FUNCTION ... SONAME".to_owned(),
-            |(_, file)| {
-                format!(
-                    "they are remora's; put this library into the folder that SELECT @@plugin_dir names on the target, \
-                     then run {file} of remora there"
-                )
-            },
-        );
-        catalogue.omitted.push(format!("functions {} of library {library}: {how}", names.join(", ")));
+        let what = format!("functions {} of library {library}", names.join(", "));
+        match REMORAS.iter().find(|(own, _)| *own == library) {
+            Some((_, file)) => catalogue.own.push(format!(
+                "{what}: they are remora's, and no part of the dump; where they are used, put this library into the \
+                 folder that SELECT @@plugin_dir names on the target, then run {file} of remora there"
+            )),
+            None => catalogue
+                .omitted
+                .push(format!("{what}: make them on the target yourself, by CREATE FUNCTION ... SONAME")),
+        }
     }
     for row in seen(session, "SELECT Server_name FROM mysql.servers")? {
         catalogue.omitted.push(format!("server {}: make it on the target yourself", text(&row, 0)));

@@ -157,21 +157,23 @@ fn all_missing_rights_are_told_before_the_work() {
     });
 }
 
-/// Functions in libraries can't be dumped: one line for each library says how to install them.
+/// Functions in libraries can't be dumped: one line for each library says how to install them. remora's own
+/// are no part of a server's data.
 #[test]
 fn functions_of_libraries_are_named_together() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut source = pair.source();
     run(
-        &mut pair.source(),
+        &mut source,
         &["INSERT INTO mysql.func VALUES ('url_pack', 0, 'liburlpack_udf.so', 'function'), \
-         ('url_unpack', 0, 'liburlpack_udf.so', 'function'), ('other', 0, 'libother.so', 'function')"],
+         ('url_unpack', 0, 'liburlpack_udf.so', 'function')"],
     );
-    let ended = pair.dump(&["-o", "all"]).exits(3).says(&[
-        "functions url_pack, url_unpack of library liburlpack_udf.so",
-        "sql/urlpack.sql",
-        "functions other of library libother.so: make them",
-    ]);
-    assert_eq!(ended.err.matches("not in the dump").count(), 2, "{}", ended.err);
+    let own = ["functions url_pack, url_unpack of library liburlpack_udf.so", "sql/urlpack.sql"];
+    let ended = pair.dump(&["-o", "own"]).exits(0).says(&own);
+    assert!(!ended.err.contains("not in the dump"), "{}", ended.err);
+    run(&mut source, &["INSERT INTO mysql.func VALUES ('other', 0, 'libother.so', 'function')"]);
+    let other = "not in the dump: functions other of library libother.so: make them";
+    pair.dump(&["-o", "all"]).exits(3).says(&own).says(&[other]);
 }
 
 /// An object that differs on the target is reported before rows are loaded.
