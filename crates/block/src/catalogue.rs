@@ -1,5 +1,6 @@
 //! Records which files are generations, once some have been pruned.
 
+use crate::format::NUMBER_MAX;
 use crate::store::Store;
 use crate::{Error, numbers};
 
@@ -30,6 +31,7 @@ impl Catalogue {
         let mut numbered: Vec<(u64, &String)> = names
             .iter()
             .filter_map(|name| Some((name.strip_suffix(".catalogue")?.parse().ok()?, name)))
+            .filter(|(through, name)| *through <= NUMBER_MAX && Catalogue::name(*through) == **name)
             .collect();
         numbered.sort();
         let Some((through, name)) = numbered.pop() else { return Ok((Catalogue::default(), Vec::new())) };

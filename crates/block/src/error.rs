@@ -52,7 +52,7 @@ pub enum Error {
     },
 
     /// A file of the repository can't be reached.
-    #[error("{name}: {source}")]
+    #[error("{}", with_name(name, source))]
     Store {
         /// The file.
         name: String,
@@ -92,9 +92,10 @@ impl Error {
         matches!(self, Error::Corrupt { .. } | Error::Store { .. }) && !self.is_away()
     }
 
-    /// Whether the store does not answer: then nothing is known about what it has.
+    /// Whether a file can't be looked at: the store does not answer, or does not let us. Then nothing is
+    /// known about what it has.
     pub(crate) fn is_away(&self) -> bool {
-        matches!(self, Error::Store { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+        matches!(self, Error::Store { source, .. } if !tells_of_damage(source))
     }
 
     pub(crate) fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Error {
@@ -105,4 +106,16 @@ impl Error {
         let name = name.into();
         |source| Error::Store { name, source }
     }
+}
+
+/// An error of a store with the file's name. Some stores name it themselves.
+fn with_name(name: &str, error: &io::Error) -> String {
+    let text = error.to_string();
+    if text.starts_with(name) { text } else { format!("{name}: {text}") }
+}
+
+/// Whether an error says something about the bytes of a file, and not about us, our rights or the way there.
+fn tells_of_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | InvalidData | UnexpectedEof) || disk::is_lost(error)
 }

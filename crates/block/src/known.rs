@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::format::{Group, Place};
+use crate::format::{Group, NUMBER_MAX, Place};
 use crate::store::Store;
 use crate::{Error, numbers};
 
@@ -38,7 +38,9 @@ impl Newest {
     pub(crate) fn read(store: &dyn Store) -> Result<Option<Newest>, Error> {
         let Some(numbers) = numbers::read(store, NEWEST, &NEWEST_MAGIC)? else { return Ok(None) };
         match numbers.as_deref() {
-            Some([generation, file]) => Ok(Some(Newest { generation: *generation, file: *file })),
+            Some([generation, file]) if *generation.max(file) <= NUMBER_MAX => {
+                Ok(Some(Newest { generation: *generation, file: *file }))
+            }
             _ => Err(Error::corrupt(
                 store.shown(NEWEST),
                 "the note of the newest generation is damaged; the next backup writes it anew",

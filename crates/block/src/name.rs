@@ -1,5 +1,7 @@
 //! What the names of files say of them.
 
+use crate::format::NUMBER_MAX;
+
 /// Kinds of files, in the order in which a mirror copies them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -37,7 +39,8 @@ pub fn is_lasting(name: &str) -> bool {
 
 /// Whether it is a number from 1 on, as these names have it.
 fn is_number(text: &str, digits: usize) -> bool {
-    text.parse::<u64>().is_ok_and(|number| number > 0 && format!("{number:0digits$}") == text)
+    let is_whole = |number| number > 0 && number <= NUMBER_MAX && format!("{number:0digits$}") == text;
+    text.parse::<u64>().is_ok_and(is_whole)
 }
 
 /// Whether a file is numbered, and so has the same content for ever.

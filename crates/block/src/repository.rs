@@ -10,6 +10,7 @@ use crate::Error;
 use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
+use crate::format::NUMBER_MAX;
 use crate::known::{Booted, Damage, NEWEST, Newest};
 use crate::store::{self, Store};
 
@@ -81,6 +82,8 @@ pub(crate) struct Loaded {
     pub(crate) broken: BTreeMap<u64, Error>,
     /// The newest generation that ever existed, if that was noted.
     pub(crate) noted: Option<Newest>,
+    /// Generations that build on one that is gone.
+    pub(crate) cut: Vec<Error>,
     /// Says that the newest generation and its file are missing.
     pub(crate) missed: Option<Error>,
     /// The damage that the last verification has found.
@@ -95,18 +98,18 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Number for the next file, never used before.
-    pub(crate) fn next_file(&self) -> u64 {
+    pub(crate) fn next_file(&self) -> Result<u64, Error> {
         let known = self.files.keys().chain(self.broken.keys()).copied();
         let noted = self.noted.map(|noted| noted.file);
-        known.chain(noted).max().unwrap_or(0).max(self.through) + 1
+        after(known.chain(noted).max().unwrap_or(0).max(self.through))
     }
 
     /// Number for the next generation, never used before. A file that can't be read may have been a
     /// generation.
-    pub(crate) fn next_generation(&self) -> u64 {
+    pub(crate) fn next_generation(&self) -> Result<u64, Error> {
         let known = self.files.values().map(|file| file.header.generation);
         let noted = self.noted.map(|noted| noted.generation);
-        known.chain(self.broken.keys().copied()).chain(noted).max().unwrap_or(0) + 1
+        after(known.chain(self.broken.keys().copied()).chain(noted).max().unwrap_or(0))
     }
 
     /// Whether a file contains a generation.
@@ -128,7 +131,7 @@ impl Loaded {
 
     /// The defects of the repository, as far as they show without reading all of it.
     pub(crate) fn damages(&self) -> impl Iterator<Item = &Error> {
-        self.broken.values().chain(&self.missed)
+        self.broken.values().chain(&self.cut).chain(&self.missed)
     }
 
     /// The generation that the next one builds on: the newest complete one.
@@ -153,8 +156,18 @@ impl Loaded {
 
     /// A listed file that can't be used, or a noted generation that is gone.
     pub(crate) fn first_damage(&self) -> Option<&Error> {
-        self.damages().next()
+        self.broken.values().chain(&self.missed).next()
     }
+}
+
+/// The number after another one.
+fn after(number: u64) -> Result<u64, Error> {
+    if number < NUMBER_MAX {
+        return Ok(number + 1);
+    }
+    let text = "there is no higher number, so there can be no other backup; remora made no file of this number: \
+                remove it";
+    Err(Error::corrupt(file::name(number), text))
 }
 
 impl Repository {
@@ -265,10 +278,17 @@ impl Repository {
                 Error::corrupt(self.store.shown(&file::name(number)), "the file is missing")
             });
         }
+        let is_cut = |file: &&Arc<File>| {
+            let parent = file.header.parent;
+            parent != 0 && !generations.contains_key(&parent) && !broken.contains_key(&parent)
+        };
+        let numbers: Vec<u64> =
+            generations.values().filter(is_cut).map(|file| file.header.generation).collect();
+        let cut = numbers.iter().filter_map(|number| Chain::new(&generations, *number).err()).collect();
         let (noted, missed) = self.newest(&generations, &broken)?;
         let damage = Damage::read(&*self.store)?;
         let through = catalogue.through;
-        Ok(Loaded { generations, files, broken, noted, missed, damage, through, listed, old_catalogues })
+        Ok(Loaded { generations, files, broken, noted, cut, missed, damage, through, listed, old_catalogues })
     }
 
     /// The noted newest generation, and whether it is missing.
@@ -355,7 +375,7 @@ impl Repository {
         };
         Ok(Listing {
             generations: loaded.generations.values().map(tell).collect(),
-            broken: loaded.broken.into_values().chain(loaded.missed).collect(),
+            broken: loaded.broken.into_values().chain(loaded.cut).chain(loaded.missed).collect(),
             file_bytes: loaded.files.values().map(|file| file.len).sum(),
         })
     }

@@ -210,6 +210,9 @@ impl Bucket {
                 "; check AWS_ACCESS_KEY_ID, and AWS_ENDPOINT_URL for another store than AWS"
             }
             (403, "RequestTimeTooSkewed") => "; set this machine's clock",
+            (403, "InvalidObjectState") => {
+                "; the store has put it into an archive: restore the object there, and change the rule that moved it"
+            }
             (403, _) => "; the key in AWS_ACCESS_KEY_ID has no right to do this",
             (301 | 307, _) => "; the bucket is in another region: set AWS_REGION",
             _ => "",

@@ -109,7 +109,11 @@ impl Bucket {
         let query = [("uploads", "")];
         let mut answer = self.ask(&Ask { query: &query, headers: &headers, ..Ask::about("POST", name) })?;
         if answer.status() != 200 {
-            return Err(self.refused("begin an upload", name, answer));
+            return Err(self.refused(
+                "begin an upload (s3:PutObject, with --retain also s3:PutObjectRetention)",
+                name,
+                answer,
+            ));
         }
         let text = answer.text()?;
         let upload = xml::first(&text, "UploadId")
@@ -153,7 +157,11 @@ impl Bucket {
         let ask = Ask { method: "GET", name: None, query: &query, headers: &[], body: b"" };
         let (answer, text) = self.ask_text(&ask)?;
         if answer.status() != 200 {
-            return Err(self.refused("list unfinished uploads", begin, answer));
+            return Err(self.refused(
+                "list unfinished uploads (s3:ListBucketMultipartUploads)",
+                begin,
+                answer,
+            ));
         }
         let found = xml::all(&text, "Upload").into_iter().filter_map(|upload| {
             let name = xml::first(upload, "Key")?.strip_prefix(&self.settings.prefix)?.to_owned();
@@ -194,7 +202,7 @@ impl Bucket {
         let answer = self.ask(&Ask { query: &[("uploadId", upload)], ..Ask::about("DELETE", name) })?;
         match answer.status() {
             200 | 204 | 404 => Ok(()),
-            _ => Err(self.refused("remove the parts of an upload", name, answer)),
+            _ => Err(self.refused("remove the parts of an upload (s3:AbortMultipartUpload)", name, answer)),
         }
     }
 

@@ -91,7 +91,11 @@ impl Bucket {
         }
         // No store makes it shorter, and which error it gives for that differs.
         let refused = self.refused("retain (s3:PutObjectRetention)", name, answer);
-        let asked = self.ask_retention(name).unwrap_or_default();
+        let asked = match self.ask_retention(name) {
+            // It was not refused because of what is there: a right is missing to know that.
+            Err(error) if refused.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            asked => asked.unwrap_or_default(),
+        };
         let is_later = |(mode, until_s): &(String, i64)| mode == MODE && *until_s >= until.as_second();
         if asked.as_ref().is_some_and(is_later) { Ok(()) } else { Err(refused) }
     }

@@ -6,7 +6,7 @@
 
 mod handle;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,7 @@ struct State {
     capacity: Option<u64>,
     stopped: bool,
     unreadable: BTreeMap<PathBuf, u64>,
+    denied: BTreeSet<PathBuf>,
     /// The holders of each lock: 0 for an exclusive one, else how many share it.
     locks: BTreeMap<PathBuf, u32>,
 }
@@ -135,6 +136,11 @@ impl FaultDisk {
         self.state().unreadable.insert(path.to_owned(), at);
     }
 
+    /// Makes every attempt to open a file fail, as for somebody who has no right to read it.
+    pub fn deny(&self, path: &Path) {
+        self.state().denied.insert(path.to_owned());
+    }
+
     /// Stores a file, synced and readable, and replaces an existing one.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.state();
@@ -143,6 +149,7 @@ impl FaultDisk {
         state.names.insert(path.to_owned(), node);
         state.synced_names.insert(path.to_owned(), node);
         state.unreadable.remove(path);
+        state.denied.remove(path);
     }
 
     /// A file's current bytes, synced or not.
@@ -284,7 +291,11 @@ impl State {
 
 impl Disk for FaultDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
-        let node = self.running()?.find(path)?;
+        let state = self.running()?;
+        if state.denied.contains(path) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let node = state.find(path)?;
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
 

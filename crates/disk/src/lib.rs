@@ -38,7 +38,7 @@ pub use extended::Extended;
 pub use extent::Extent;
 pub use mount::leave_mounts;
 pub use output::Output;
-pub use real::RealDisk;
+pub use real::{RealDisk, is_lost};
 pub use reflink::{Own, Reflink, Vanish};
 pub use residency::{Resident, page_size};
 pub use tree::{Attributes, Entry, Kind, Tree};

@@ -195,6 +195,13 @@ impl Batch for RealBatch {
     }
 }
 
+/// Whether the device, or the file system, says that it can't give back what was written. Other errors say
+/// nothing about the bytes of a file.
+#[must_use]
+pub fn is_lost(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::UCLEAN | Errno::BADMSG))
+}
+
 /// Whether the kernel has at least this version.
 fn is_linux_from(least: (u32, u32)) -> bool {
     let name = rustix::system::uname();

@@ -1,7 +1,7 @@
 //! The frame of a file: header, index entries, trailer.
 
 use super::wire::Fields;
-use super::{BLOCK, Corrupt, Hash};
+use super::{BLOCK, Corrupt, Hash, NUMBER_MAX};
 
 const MAGIC: [u8; 8] = *b"remoblk\n";
 const END_MAGIC: [u8; 8] = *b"remoend\n";
@@ -86,7 +86,7 @@ impl Header {
         let mut fields = Fields::new(bytes);
         fields.bytes(16)?;
         let (generation, parent) = (fields.u64()?, fields.u64()?);
-        if generation == 0 || parent >= generation {
+        if generation == 0 || generation > NUMBER_MAX || parent >= generation {
             return Err(fields.wrong("generations out of order"));
         }
         let parent_content = fields.array()?;
@@ -122,7 +122,8 @@ impl Header {
         fields.bytes(8).ok()?;
         let note_bytes = (fields.u32().ok()? as usize).min(NOTE_MAX);
         let header = Header { generation, parent, parent_content, len, taken_s, note: String::new() };
-        (generation > 0 && parent < generation).then_some(FixedHeader { header, note_bytes })
+        (generation > 0 && generation <= NUMBER_MAX && parent < generation)
+            .then_some(FixedHeader { header, note_bytes })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Damage costs only what is damaged: what comes back, what is lost, and what the next backup repairs.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -291,6 +292,81 @@ fn what_can_not_be_read_costs_no_more_either() {
     assert_eq!(back_up(&disk, false).unwrap().healed, 16);
     assert!(restored(&disk, None).unwrap() == states[2]);
     assert!(disk.bytes(Path::new(VOLUME)).is_some());
+}
+
+/// Somebody without the right to read a file, or whose store does not answer, learns nothing about it: he must
+/// not take it for damaged, build past it, or remove it.
+#[test]
+fn what_we_may_not_read_is_no_damage() {
+    let (disk, states) = three();
+    disk.deny(&file(1));
+    let is_denied =
+        |error| matches!(error, Error::Store { source, .. } if source.kind() == ErrorKind::PermissionDenied);
+    assert!(is_denied(keep(&disk, &[3]).unwrap_err()));
+    assert!(is_denied(back_up(&disk, false).unwrap_err()));
+    assert!(is_denied(back_up(&disk, true).unwrap_err()));
+    assert!(is_denied(verify(&repository(&disk), 2, None, world()).unwrap_err()));
+    assert!(is_denied(restored(&disk, None).unwrap_err()));
+    assert!(is_denied(kept_going(&disk, None).unwrap_err()));
+    let bytes = disk.bytes(&file(1)).unwrap();
+    disk.put(&file(1), &bytes);
+    sound(&disk);
+    assert!(restored(&disk, None).unwrap() == states[2]);
+}
+
+/// What a bad sector hides may come back: a disk may be read again, or a network be mended.
+#[test]
+fn a_prune_removes_no_file_that_could_not_be_read() {
+    let (disk, _) = three();
+    back_up(&disk, true).unwrap();
+    let len = disk.bytes(&file(1)).unwrap().len();
+    disk.damage(&file(1), len as u64 - 1);
+    let summary = keep(&disk, &[4]).unwrap();
+    assert!(summary.unused.iter().any(|name| name.contains("000001.blk")), "{summary:?}");
+    assert!(disk.bytes(&file(1)).is_some());
+    // Of this one it is known that its bytes are wrong.
+    let bytes = disk.bytes(&file(1)).unwrap();
+    disk.put(&file(1), &bytes[..len - 1]);
+    keep(&disk, &[4]).unwrap();
+    assert!(disk.bytes(&file(1)).is_none());
+}
+
+#[test]
+fn a_generation_whose_parent_is_gone_is_told_by_everybody() {
+    let (disk, states) = three();
+    disk.remove(&file(2)).unwrap();
+    let told =
+        |found: String| assert!(found.contains("000003.blk") && found.contains("generation 2"), "{found}");
+    told(format!("{:?}", repository(&disk).list().unwrap().broken));
+    told(format!("{:?}", damages(&disk)));
+    let made = back_up(&disk, false).unwrap();
+    assert_eq!(made.parent, 1);
+    told(format!("{:?}", made.damages));
+    assert!(restored(&disk, None).unwrap() == states[2]);
+}
+
+/// Whoever can add files must not be able to break those of others by a name.
+#[test]
+fn a_number_beyond_all_others_is_not_ours() {
+    let (disk, states) = three();
+    let put = |name: &str| {
+        let path = Path::new(REPO).join(name);
+        disk.put(&path, b"garbage");
+        path
+    };
+    let too_high = [u64::MAX, u64::MAX - 1, (1 << 53) + 1];
+    let names = too_high.map(|number| [format!("{number}.blk"), format!("{number}.catalogue")]);
+    names.iter().flatten().for_each(|name| drop(put(name)));
+    sound(&disk);
+    assert_eq!(back_up(&disk, false).unwrap().generation, 4);
+    keep(&disk, &[2, 4]).unwrap();
+    assert_eq!(generations(&disk), [2, 4]);
+    let last = put(&format!("{}.blk", 1_u64 << 53));
+    let error = back_up(&disk, false).unwrap_err().to_string();
+    assert!(error.contains("9007199254740992.blk") && error.contains("remove it"), "{error}");
+    disk.remove(&last).unwrap();
+    assert_eq!(back_up(&disk, false).unwrap().generation, 5);
+    assert!(restored(&disk, None).unwrap() == states[2]);
 }
 
 #[test]

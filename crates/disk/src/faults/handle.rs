@@ -63,7 +63,7 @@ impl Source for Handle {
             .unreadable
             .iter()
             .any(|(path, bad)| state.names.get(path) == Some(&self.node) && touched(bad));
-        if damaged { Err(io::Error::other("input/output error")) } else { Ok(count) }
+        if damaged { Err(rustix::io::Errno::IO.into()) } else { Ok(count) }
     }
 
     fn absent(&self, _: u64, _: usize) -> io::Result<Vec<Range<u64>>> {

@@ -244,7 +244,7 @@ fn told(source: &Source, error: block::Error) -> anyhow::Error {
         return error;
     }
     error.context(format!(
-        "no backup was made of {source}; earlier generations are unchanged, and the next run goes on with what this one stored"
+        "no backup was made of {source}; earlier generations are unchanged, and in a folder the next run goes on with what this one stored"
     ))
 }
 

@@ -176,7 +176,7 @@ fn advice(verified: &Verified) -> &'static str {
     } else if verified.damages.iter().all(|damage| damage.costs.is_empty()) {
         "every generation can still be restored whole"
     } else {
-        "the next backup stores again what is still the same in the source; 'remora restore --keep-going' brings back the rest"
+        "the next backup stores again what is still the same in the source, or asks for --full; 'remora restore --keep-going' brings back the rest"
     }
 }
 
