@@ -162,7 +162,7 @@ impl Loaded {
 
 /// The number after another one.
 fn after(number: u64) -> Result<u64, Error> {
-    if number < NUMBER_MAX {
+    if number + 1 < NUMBER_MAX {
         return Ok(number + 1);
     }
     let text = "there is no higher number, so there can be no other backup; remora made no file of this number: \

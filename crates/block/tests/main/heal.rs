@@ -354,16 +354,16 @@ fn a_number_beyond_all_others_is_not_ours() {
         disk.put(&path, b"garbage");
         path
     };
-    let too_high = [u64::MAX, u64::MAX - 1, (1 << 53) + 1];
+    let too_high = [u64::MAX, u64::MAX - 1, 1 << 53];
     let names = too_high.map(|number| [format!("{number}.blk"), format!("{number}.catalogue")]);
     names.iter().flatten().for_each(|name| drop(put(name)));
     sound(&disk);
     assert_eq!(back_up(&disk, false).unwrap().generation, 4);
     keep(&disk, &[2, 4]).unwrap();
     assert_eq!(generations(&disk), [2, 4]);
-    let last = put(&format!("{}.blk", 1_u64 << 53));
+    let last = put(&format!("{}.blk", (1_u64 << 53) - 1));
     let error = back_up(&disk, false).unwrap_err().to_string();
-    assert!(error.contains("9007199254740992.blk") && error.contains("remove it"), "{error}");
+    assert!(error.contains("9007199254740991.blk") && error.contains("remove it"), "{error}");
     disk.remove(&last).unwrap();
     assert_eq!(back_up(&disk, false).unwrap().generation, 5);
     assert!(restored(&disk, None).unwrap() == states[2]);
