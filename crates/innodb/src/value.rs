@@ -178,7 +178,12 @@ fn two_digits(tens: u8, ones: u8) -> Option<u64> {
 
 /// A number from up to eight bytes, big-endian.
 pub(crate) fn number(stored: &[u8]) -> u64 {
-    stored.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    // Most integers have one of these two lengths.
+    match *stored {
+        [a, b, c, d] => u32::from_be_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        _ => stored.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    }
 }
 
 /// The lowest bytes of a number, up to eight, big-endian.
@@ -192,16 +197,37 @@ fn put(number: u64, bytes: usize, out: &mut Vec<u8>) {
 }
 
 /// Writes a number with at least `width` digits, up to twenty.
+#[inline]
 fn print_digits(out: &mut Vec<u8>, number: u64, width: usize) {
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    let mut rest = number;
-    while at > 0 && (rest > 0 || digits.len() - at < width) {
-        at -= 1;
-        digits[at] += u8::try_from(rest % 10).unwrap_or_default();
-        rest /= 10;
+    const EIGHT: u64 = 100_000_000;
+    let mut width = width.min(20);
+    if number >= EIGHT || width > 8 {
+        print_digits(out, number / EIGHT, width.saturating_sub(8));
+        width = 8;
     }
-    out.extend_from_slice(&digits[at..]);
+    let digits = eight_values(number % EIGHT);
+    // The first digit is the lowest byte.
+    let zeros = (digits.trailing_zeros() as usize / 8).min(8 - width);
+    if zeros == 8 {
+        return;
+    }
+    let text = (digits | 0x3030_3030_3030_3030) >> (8 * zeros);
+    // Always eight bytes are appended: that needs no loop.
+    let end = out.len() + 8 - zeros;
+    out.extend_from_slice(&text.to_le_bytes());
+    out.truncate(end);
+}
+
+/// The digits of a number of up to eight, a byte each, the first one in the lowest: fours are parted into
+/// pairs, then into digits.
+#[inline]
+fn eight_values(number: u64) -> u64 {
+    let fours = (number / 10_000) | (number % 10_000) << 32;
+    // The quotients by 100 and by 10, as products that are exact for as many digits.
+    let hundreds = ((fours * 10_486) >> 20) & 0x7F_0000_007F;
+    let pairs = hundreds | (fours - hundreds * 100) << 16;
+    let tens = ((pairs * 103) >> 10) & 0x000F_000F_000F_000F;
+    tens | (pairs - tens * 10) << 8
 }
 
 /// Writes formatted text.
@@ -229,6 +255,32 @@ mod tests {
                         assert_eq!(digits(&broken), None, "{text}, {other} at {at}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_printed_as_the_library_prints_them() {
+        let mut numbers: Vec<u64> = (0..20_000).chain([u64::MAX, u64::MAX / 2]).collect();
+        for power in 0..20 {
+            let power = 10_u64.pow(power);
+            numbers.extend((1..10).flat_map(|times| {
+                let number = power.saturating_mul(times);
+                [number - 1, number, number - number / 7]
+            }));
+        }
+        // All that four digits can be, in both halves of eight.
+        numbers.extend((0..10_000).map(|four| four * 10_000 + 9_999 - four));
+        for number in numbers {
+            for width in [0, 1, 2, 4, 7, 8, 9, 16, 20, 30] {
+                let mut out = b"-".to_vec();
+                print_digits(&mut out, number, width);
+                let wanted = if (number, width) == (0, 0) {
+                    String::new()
+                } else {
+                    format!("{number:0w$}", w = width.min(20))
+                };
+                assert_eq!(out, format!("-{wanted}").into_bytes(), "{number}, {width}");
             }
         }
     }

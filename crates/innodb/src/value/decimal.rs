@@ -2,12 +2,15 @@
 //! bits are inverted when it is negative; then the first bit is inverted.
 
 use super::integer::sign;
-use super::{Fault, digits, print_digits, put};
+use super::{Fault, digits, number, print_digits, put};
 
 const GROUP: usize = 9;
 /// Powers of ten.
 const POWERS: [u64; GROUP + 1] =
     [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+const EARLY: Fault = "a DECIMAL that ends early";
+const TOO_LARGE: Fault = "a DECIMAL with more digits than its bytes can have";
 
 /// How many digits are before and after the point.
 #[derive(Clone, Copy)]
@@ -34,9 +37,38 @@ fn bytes(digits: usize) -> usize {
     digits.div_ceil(2).min(4)
 }
 
+/// A value with at most a group of digits on both sides of the point, and at least one before it. Most have.
+#[inline]
+fn decode_short(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (before, behind) = stored.split_at_checked(bytes(shape.whole)).ok_or(EARLY)?;
+    let behind = behind.get(..bytes(shape.scale)).ok_or(EARLY)?;
+    let negative = before.first().is_some_and(|byte| byte & 0x80 == 0);
+    let part = |part: &[u8], first: u64| {
+        let bits = 8 * part.len();
+        let flip = if negative { (1 << bits) - 1 } else { 0 };
+        number(part) ^ flip ^ (first << bits >> 1)
+    };
+    let (whole, fraction) = (part(before, 1), part(behind, 0));
+    if whole >= POWERS[shape.whole] || fraction >= POWERS[shape.scale] {
+        return Err(TOO_LARGE);
+    }
+    if negative {
+        out.push(b'-');
+    }
+    print_digits(out, whole, if zerofill { shape.whole } else { 1 });
+    if shape.scale > 0 {
+        out.push(b'.');
+        print_digits(out, fraction, shape.scale);
+    }
+    Ok(())
+}
+
 pub(super) fn decode(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if (1..=GROUP).contains(&shape.whole) && shape.scale <= GROUP {
+        return decode_short(stored, shape, zerofill, out);
+    }
     if stored.len() < shape.groups().map(bytes).sum() {
-        return Err("a DECIMAL that ends early");
+        return Err(EARLY);
     }
     let begin = out.len();
     let negative = stored.first().is_some_and(|byte| byte & 0x80 == 0);
@@ -54,7 +86,7 @@ pub(super) fn decode(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<
             .fold(0, |value, byte| value << 8 | u64::from(byte ^ flip ^ std::mem::take(&mut first)));
         if value >= POWERS[group] {
             out.truncate(begin);
-            return Err("a DECIMAL with more digits than its bytes can have");
+            return Err(TOO_LARGE);
         }
         if before == shape.whole {
             point(start, out);
