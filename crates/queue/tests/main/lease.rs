@@ -65,7 +65,7 @@ fn a_leased_row_is_nobodys_until_its_token_ends_it_or_gives_it_back() {
     let mut session = session(1);
     session.wait(&[all(&queue)], &mut poll(1)).unwrap();
     let (waited, leased) = session.lease(&[all(&queue)], &mut poll(2), SECOND).unwrap();
-    let leased = leased.unwrap();
+    let mut leased = leased.unwrap();
     assert_eq!(waited, Waited::Taken(0));
     assert_eq!(leased.rows().iter().map(|leased| leased.row).collect::<Vec<_>>(), [RowId(2), RowId(3)]);
     assert_eq!(session.held().unwrap().1, [RowId(1)], "what it owned stays its own");
