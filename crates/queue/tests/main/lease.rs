@@ -317,9 +317,18 @@ fn truncate_ends_all_leases_and_no_token_fits_later() {
     let disk = FaultDisk::default();
     let mut both = fresh(&disk);
     put(&both.1, "a");
-    let old = tokens(&lease(&both.1, 1));
+    let (_, leased) = session(9).lease(&[all(&both.1)], &mut poll(1), SECOND).unwrap();
+    let mut leased = leased.unwrap();
+    let old = tokens(leased.rows());
     both.1.truncate().unwrap();
     assert_eq!(counts(&both.1), (0, 0, 0));
+    assert_eq!(
+        leased.cursor().advance().unwrap().unwrap().1,
+        b"a",
+        "where it was is known since it was leased"
+    );
+    assert_eq!(leased.cursor().advance().unwrap(), None);
+    drop(leased);
     both = reopened(&disk, both);
     put(&both.1, "b");
     let new = tokens(&lease(&both.1, 1));
