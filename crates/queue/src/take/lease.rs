@@ -202,11 +202,7 @@ impl Queue {
             drop(state);
             held.end()
         } else {
-            match self.end(state, &held.rows, Ending::Done) {
-                // The queue may have been replaced while it was unlocked.
-                Err(Error::Dropped) => held.end(),
-                other => other.map_err(|error| (held, error)),
-            }
+            self.end(state, &held.rows, Ending::Done).map_err(|error| (held, error))
         };
         ended.map(|()| good).map_err(|(held, error)| {
             held.queue.fail_to_end(held.epoch, &held.rows);
