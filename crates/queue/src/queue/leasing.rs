@@ -41,7 +41,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases rows that leases own since `clock`; there must be numbers for them.
+    /// Leases rows, which are owned by leases since `clock`. There must be numbers for them.
     pub(crate) fn lease(
         &self,
         state: &mut State,

@@ -100,7 +100,7 @@ impl Session {
     }
 }
 
-/// Rows that were taken to be leased.
+/// What a session has of rows that it wants to lease.
 enum Got {
     /// They are leased.
     Leased(Leased),
@@ -119,8 +119,8 @@ fn walk_over(queue: &Arc<Queue>, epoch: u64, rows: &[LeasedRow]) -> Cursor {
     Cursor::of_own(queue, epoch, rows).for_lessee()
 }
 
-/// Leases rows that leases own since `clock`, and looks up where they are, so that their queue is locked
-/// only once; there must be numbers for them.
+/// Leases rows, which are owned by leases since `clock`, and looks up where they are: whoever reads them need
+/// not lock the queue again. There must be numbers for them.
 fn lease(
     queue: &Arc<Queue>,
     mut state: MutexGuard<'_, State>,
