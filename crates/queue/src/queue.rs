@@ -240,17 +240,10 @@ impl Queue {
     /// Ends owned rows: they are gone or kept when that is written, if the queue's definition wants it on the
     /// disk, else at once.
     pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId], ending: Ending) -> Result<(), Error> {
-        let state = self.room_to_end(epoch, rows)?;
-        if state.epoch == epoch { self.end(state, rows, ending) } else { Ok(()) }
-    }
-
-    /// Like [`Queue::acknowledge`], for rows of this state, in which the next batch has room.
-    pub(crate) fn end(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        rows: &[RowId],
-        ending: Ending,
-    ) -> Result<(), Error> {
+        let mut state = self.room_to_end(epoch, rows)?;
+        if state.epoch != epoch {
+            return Ok(());
+        }
         if ending == Ending::Done {
             state.note_worked(rows, self.shared.now_ms());
         }

@@ -219,7 +219,16 @@ impl Queue {
         Ok(good)
     }
 
-    /// Undoes [`State::begin_to_end`] for rows that could not be ended.
+    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended. Returns their
+    /// epoch and the rows in order.
+    pub(crate) fn begin_to_end(&self, tokens: &[Token]) -> Result<(u64, Vec<RowId>), Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let rows = state.begin_to_end(tokens, self.clock())?;
+        Ok((state.epoch, rows))
+    }
+
+    /// Undoes [`Queue::begin_to_end`] for rows that could not be ended.
     pub(crate) fn fail_to_end(&self, epoch: u64, rows: &[RowId]) {
         let mut state = self.lock();
         if state.epoch != epoch {
@@ -378,9 +387,7 @@ impl State {
         if entry.doing == Doing::Dead { self.index.let_pass(row) } else { Ok(()) }
     }
 
-    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended. Returns them
-    /// in order.
-    pub(crate) fn begin_to_end(&mut self, tokens: &[Token], clock: Clock) -> Result<Vec<RowId>, Error> {
+    fn begin_to_end(&mut self, tokens: &[Token], clock: Clock) -> Result<Vec<RowId>, Error> {
         let mut rows = Vec::new();
         for token in tokens {
             let Some((row, entry)) = self.leases.find(*token) else { continue };

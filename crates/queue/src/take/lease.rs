@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::Error;
 use crate::format::record::RowId;
 use crate::queue::Queue;
-use crate::queue::gather::Ending;
 use crate::queue::lease::{Clock, LeasedRow, Token};
 use crate::queue::leasing::Terms;
 use crate::queue::owner::{OwnerId, Ownership};
@@ -187,24 +186,19 @@ impl Queue {
     /// # Errors
     /// Those of [`Queue::publish`]; the rows are then still leased.
     pub fn ack(self: &Arc<Queue>, tokens: &[Token]) -> Result<u64, Error> {
-        let mut state = match (self.room(), self.successor.get()) {
-            (Err(Error::Dropped), Some(successor)) => return successor.queue.ack(tokens),
-            (state, _) => state?,
+        let mut queue = self.clone();
+        let (epoch, rows) = loop {
+            match (queue.begin_to_end(tokens), queue.successor.get()) {
+                (Err(Error::Dropped), Some(successor)) => queue = successor.queue.clone(),
+                (begun, _) => break begun?,
+            }
         };
-        let rows = state.begin_to_end(tokens, self.clock())?;
         let good = rows.len() as u64;
         if rows.is_empty() {
             return Ok(0);
         }
-        let held = Held { queue: self.clone(), epoch: state.epoch, rows, reader: None };
-        let ended = if state.copying.is_some() {
-            // They are ended in the copy first, for which this queue is unlocked.
-            drop(state);
-            held.end()
-        } else {
-            self.end(state, &held.rows, Ending::Done).map_err(|error| (held, error))
-        };
-        ended.map(|()| good).map_err(|(held, error)| {
+        let held = Held { queue, epoch, rows, reader: None };
+        held.end().map(|()| good).map_err(|(held, error)| {
             held.queue.fail_to_end(held.epoch, &held.rows);
             error
         })
