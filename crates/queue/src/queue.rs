@@ -7,7 +7,7 @@ mod doubles;
 pub(crate) mod gather;
 pub(crate) mod keep;
 pub(crate) mod lease;
-mod leasing;
+pub(crate) mod leasing;
 pub(crate) mod offer;
 pub(crate) mod owner;
 mod progress;

@@ -31,22 +31,23 @@ static SPARE: Mutex<Vec<[u8; 16]>> = Mutex::new(Vec::new());
 
 /// Random bytes for the incarnation of a queue, the name of a transaction, or the token of a lease.
 pub(crate) fn random() -> [u8; 16] {
-    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-    if spare.is_empty() {
+    let spare = || SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    // The lock is let go before the system is asked.
+    let one = spare().pop();
+    one.unwrap_or_else(|| {
         // As many as the system never gives in part.
         let mut bytes = [[0; 16]; 16];
         let filled = rustix::rand::getrandom(bytes.as_flattened_mut(), rustix::rand::GetRandomFlags::empty());
+        let [mut first, rest @ ..] = bytes;
         if filled == Ok(size_of_val(&bytes)) {
-            spare.extend(bytes);
+            spare().extend(rest);
+        } else {
+            // This has never been seen for so few bytes; the clock and the process id make a repeated value
+            // unlikely.
+            first[..8].copy_from_slice(&now_ms().to_le_bytes());
+            first[8..12].copy_from_slice(&std::process::id().to_le_bytes());
         }
-    }
-    spare.pop().unwrap_or_else(|| {
-        // This has never been seen for so few bytes; the clock and the process id make a repeated value
-        // unlikely.
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&now_ms().to_le_bytes());
-        bytes[8..12].copy_from_slice(&std::process::id().to_le_bytes());
-        bytes
+        first
     })
 }
 

@@ -102,10 +102,11 @@ pub unsafe extern "C" fn rq_leased_json(
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let Leases { all, text: out } = unsafe { &mut (*session).leases };
-        let Some(leased) = all.last() else { return Ok(RQ_END) };
+        let Some(leased) = all.last_mut() else { return Ok(RQ_END) };
         // SAFETY: the caller's string.
         let table = String::from_utf8_lossy(unsafe { table.get() });
-        let (schema, mut cursor) = (leased.queue().schema(), leased.cursor());
+        let mut cursor = leased.cursor();
+        let schema = leased.queue().schema();
         let mut before = String::from("{\"token\":");
         queue::quote_json(&format!("{table}:"), &mut before);
         // The token follows; it needs no quoting.

@@ -174,8 +174,8 @@ pub unsafe extern "C" fn rq_scan(
         let session = unsafe { &mut *session };
         let peek = session.peek.take_if(|peek| Arc::ptr_eq(peek.queue(), &queue));
         let sees = if session.session.is_owner() { RQ_WAITING } else { sees };
-        let leased = session.leases.all.iter().rev().find(|leased| Arc::ptr_eq(leased.queue(), &queue));
-        let walk = peek.or(leased.map(Leased::cursor)).unwrap_or_else(|| match sees {
+        let leased = session.leases.all.iter_mut().rev().find(|leased| Arc::ptr_eq(leased.queue(), &queue));
+        let walk = peek.or_else(|| leased.map(Leased::cursor)).unwrap_or_else(|| match sees {
             RQ_ALL => Cursor::starting_at(&queue, RowId(0)),
             RQ_UNOWNED => Cursor::of_unowned(&queue),
             RQ_KEPT => Cursor::of_kept(&queue),

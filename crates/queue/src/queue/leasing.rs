@@ -16,6 +16,15 @@ use crate::sync::MutexGuard;
 /// Rows whose leases end in one turn, before others get the queue.
 const DUE_MAX: usize = 512;
 
+/// What leases of a statement have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    /// How long they last.
+    pub(crate) length: Duration,
+    /// What is random in their tokens.
+    pub(crate) secret: u64,
+}
+
 impl Queue {
     pub(crate) fn clock(&self) -> Clock {
         self.shared.clock()
@@ -32,33 +41,26 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases rows that this owner owns, for this time and with this secret. `None` when there are no numbers
-    /// for them.
+    /// Leases rows, which are owned by leases since `clock`. There must be numbers for them.
     pub(crate) fn lease(
         &self,
         state: &mut State,
         rows: &[RowId],
-        owner: OwnerId,
-        (length, secret): (Duration, u64),
-    ) -> Option<Vec<LeasedRow>> {
-        if state.leases.want(rows.len() as u64) {
-            return None;
-        }
-        let clock = self.clock();
-        let (until, since_ms) = (clock.up_ms.saturating_add(millis(length)), clock.wall_ms);
-        // The number makes the token different from others of the same statement.
+        terms: Terms,
+        clock: Clock,
+    ) -> Vec<LeasedRow> {
+        let until = clock.up_ms.saturating_add(millis(terms.length));
         let mut leased = Vec::with_capacity(rows.len());
         for row in rows.iter().copied() {
-            let Some(ownership) = state.owners.get_mut(&row).filter(|of| of.owner == owner) else { continue };
-            *ownership = Ownership { owner: OwnerId::LEASE, since_ms };
             let failed = state.leases.get(row).map_or(0, |entry| entry.failed);
-            let token = Token::new(state.leases.take_number(), secret);
+            // The number makes the token different from others of the same statement.
+            let token = Token::new(state.leases.take_number(), terms.secret);
             state.note_lease(row, Some(Entry { token, failed, doing: Doing::Leased(until) }), clock);
             leased.push(LeasedRow { row, token, tries: failed + 1 });
         }
         state.counters.leases += leased.len() as u64;
         self.schedule_due(state, clock.up_ms);
-        Some(leased)
+        leased
     }
 
     /// Sees to it that what is in effect already is written: now if it is much, else later.
@@ -360,6 +362,17 @@ impl Queue {
 }
 
 impl State {
+    /// Has leases own the rows that this owner owns. Returns these.
+    pub(crate) fn hand_to_leases(&mut self, rows: &[RowId], owner: OwnerId, clock: Clock) -> Vec<RowId> {
+        let mut handed = rows.to_vec();
+        handed.retain(|row| {
+            let ownership = self.owners.get_mut(row).filter(|of| of.owner == owner);
+            let leased = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
+            ownership.map(|ownership| *ownership = leased).is_some()
+        });
+        handed
+    }
+
     /// Replaces what is known of the leases of a row; it is written with the next batch.
     fn note_lease(&mut self, row: RowId, entry: Option<Entry>, clock: Clock) {
         self.leases.set(row, entry);

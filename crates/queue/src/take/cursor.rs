@@ -155,13 +155,16 @@ impl Cursor {
     }
 
     fn fill(&mut self) -> Result<(), Error> {
-        let mut state = self.queue.lock();
+        let queue = self.queue.clone();
+        let mut state = queue.lock();
         state.usable()?;
-        self.queue.touch(&mut state);
+        queue.touch(&mut state);
+        if state.epoch == self.epoch { self.locate(&mut state) } else { Ok(()) }
+    }
+
+    /// Looks up where the next rows are, in the state of its queue and epoch.
+    pub(super) fn locate(&mut self, state: &mut State) -> Result<(), Error> {
         let noted = self.is_noted();
-        if state.epoch != self.epoch {
-            return Ok(());
-        }
         self.files.clear();
         if let Sees::Own(rows) = &self.sees {
             self.ready.reserve(rows.len().min(CURSOR_ROWS));
@@ -190,7 +193,7 @@ impl Cursor {
             }
             self.ready.push_back((id, self.files.len() - 1, spot));
             if matches!(self.sees, Sees::All(_)) {
-                note_copied(&mut state, id)?;
+                note_copied(state, id)?;
             }
             if noted {
                 self.noted.push_back(state.leases.known(id, self.leased));

@@ -4,20 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Error;
+use crate::format::record::RowId;
 use crate::queue::Queue;
-use crate::queue::lease::{LeasedRow, Token};
-use crate::queue::owner::OwnerId;
+use crate::queue::lease::{Clock, LeasedRow, Token};
+use crate::queue::leasing::Terms;
+use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::state::State;
+use crate::sync::MutexGuard;
 use crate::take::cursor::Cursor;
 use crate::take::held::Held;
 use crate::take::session::Session;
 use crate::take::transaction::Transaction;
-use crate::take::wait::{Patience, Target, Waited};
+use crate::take::wait::{Finding, Patience, Target, Waited};
 
 /// Rows that were leased together.
 pub struct Leased {
     queue: Arc<Queue>,
     epoch: u64,
     rows: Vec<LeasedRow>,
+    /// The first walk over them. It knows where the first rows are, so it need not lock the queue for them.
+    walk: Option<Cursor>,
 }
 
 impl Leased {
@@ -35,9 +41,8 @@ impl Leased {
 
     /// A walk over them.
     #[must_use]
-    pub fn cursor(&self) -> Cursor {
-        let rows = self.rows.iter().map(|leased| leased.row).collect();
-        Cursor::of_own(&self.queue, self.epoch, rows).for_lessee()
+    pub fn cursor(&mut self) -> Cursor {
+        self.walk.take().unwrap_or_else(|| walk_over(&self.queue, self.epoch, &self.rows))
     }
 
     /// Gives them back, because nobody was told of them.
@@ -68,10 +73,17 @@ impl Session {
         if targets.iter().any(|target| target.reader.is_some()) {
             return Err(Error::ReaderLease);
         }
-        match self.take(targets, patience)? {
-            (Waited::Taken(at), Some(held)) => Ok((Waited::Taken(at), held.lease(self.owner, length)?)),
-            (waited, _) => Ok((waited, None)),
-        }
+        // Before a queue is locked: the system is asked for it.
+        let random = targets.first().map(|target| (target.queue.shared.options.random)());
+        let secret = u64::try_from(u128::from_le_bytes(random.unwrap_or_default()) >> 64).unwrap_or_default();
+        let (owner, terms) = (self.owner, Terms { length, secret });
+        let (waited, got) = self.take(targets, patience, |finding| finding.lease(owner, terms))?;
+        let leased = match got {
+            Some(Got::Leased(leased)) => Some(leased),
+            Some(Got::Held(held)) => held.lease(owner, terms)?,
+            None => None,
+        };
+        Ok((waited, leased))
     }
 
     /// Like [`Queue::ack`], for tokens of the transaction's queue: the rows are gone when it is committed.
@@ -87,12 +99,59 @@ impl Session {
     }
 }
 
+/// What a session has of rows that it wants to lease.
+enum Got {
+    /// They are leased.
+    Leased(Leased),
+    /// The session owns them so far.
+    Held(Held),
+}
+
+impl From<Held> for Got {
+    fn from(held: Held) -> Got {
+        Got::Held(held)
+    }
+}
+
+fn walk_over(queue: &Arc<Queue>, epoch: u64, rows: &[LeasedRow]) -> Cursor {
+    let rows = rows.iter().map(|leased| leased.row).collect();
+    Cursor::of_own(queue, epoch, rows).for_lessee()
+}
+
+/// Leases rows, which are owned by leases since `clock`, and looks up where they are: whoever reads them need
+/// not lock the queue again. There must be numbers for them.
+fn lease(
+    queue: &Arc<Queue>,
+    mut state: MutexGuard<'_, State>,
+    rows: &[RowId],
+    (terms, clock): (Terms, Clock),
+) -> Result<Leased, Error> {
+    let epoch = state.epoch;
+    let rows = queue.lease(&mut state, rows, terms, clock);
+    let mut walk = walk_over(queue, epoch, &rows);
+    // After an error the next walk has the same error.
+    let located = walk.locate(&mut state).is_ok();
+    queue.write_leases(state)?;
+    Ok(Leased { queue: queue.clone(), epoch, rows, walk: located.then_some(walk) })
+}
+
+impl Finding<'_> {
+    /// Leases them, or has the session own them if numbers must be set aside before.
+    fn lease(mut self, owner: OwnerId, terms: Terms) -> Result<Got, Error> {
+        if self.state.leases.want(self.rows.len() as u64) {
+            return self.own(owner).map(Got::Held);
+        }
+        let queue = &self.target.queue;
+        let clock = queue.clock();
+        let ownership = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
+        self.state.give(None, &self.rows, ownership)?;
+        lease(queue, self.state, &self.rows, (terms, clock)).map(Got::Leased)
+    }
+}
+
 impl Held {
     /// Leases the rows, in the queue in which they are now. `None` when they are gone with it.
-    fn lease(mut self, owner: OwnerId, length: Duration) -> Result<Option<Leased>, Error> {
-        // Before the queue is locked: the system is asked for it.
-        let random = u128::from_le_bytes((self.queue.shared.options.random)());
-        let secret = u64::try_from(random >> 64).unwrap_or_default();
+    fn lease(mut self, owner: OwnerId, terms: Terms) -> Result<Option<Leased>, Error> {
         loop {
             while let Some(moved) = self.moved() {
                 self = moved;
@@ -106,9 +165,10 @@ impl Held {
                 self = moved;
                 continue;
             }
-            if let Some(rows) = queue.lease(&mut state, &self.rows, owner, (length, secret)) {
-                queue.write_leases(state)?;
-                return Ok(Some(Leased { queue, epoch: self.epoch, rows }));
+            if !state.leases.want(self.rows.len() as u64) {
+                let clock = queue.clock();
+                let rows = state.hand_to_leases(&self.rows, owner, clock);
+                return lease(&queue, state, &rows, (terms, clock)).map(Some);
             }
             drop(state);
             if let Err(error) = queue.set_numbers_aside(self.rows.len()) {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::format::record::RowId;
 use crate::queue::Queue;
-use crate::queue::owner::Ownership;
+use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
 use crate::queue::waiter::{Alternative, Given, News, Registration};
 use crate::sync::{MutexGuard, pass};
@@ -80,20 +81,28 @@ impl Session {
     /// Those of [`Queue::publish`] and those of reading rows; the session then owns nothing.
     pub fn wait(&mut self, targets: &[Target], patience: &mut Patience<'_>) -> Result<Waited, Error> {
         self.end()?;
-        let (waited, held) = self.take(targets, patience)?;
+        let owner = self.owner;
+        let (waited, held) = self.take(targets, patience, |finding| finding.own(owner))?;
         self.owning = waited != Waited::Interrupted;
         self.held = held;
         Ok(waited)
     }
 
-    /// Takes rows of the first target that has any, or waits until one has. The session owns what is
-    /// returned.
-    pub(super) fn take(&mut self, targets: &[Target], patience: &mut Patience<'_>) -> Result<Taken, Error> {
+    /// Takes rows of the first target that has any, or waits until one has. `keep` says what becomes of rows
+    /// that are there at once; the session owns those that came later.
+    pub(super) fn take<T: From<Held>>(
+        &mut self,
+        targets: &[Target],
+        patience: &mut Patience<'_>,
+        keep: impl Fn(Finding<'_>) -> Result<T, Error>,
+    ) -> Result<Taken<T>, Error> {
         let until = patience.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let now = patience.timeout.is_some_and(|timeout| timeout.is_zero());
         loop {
             let tickets = match self.look(targets, patience, !now) {
-                Ok(Looked::Taken(target, held)) => return Ok((Waited::Taken(target), Some(held))),
+                Ok(Looked::Found(target, finding)) => {
+                    return Ok((Waited::Taken(target), Some(keep(finding)?)));
+                }
                 Ok(Looked::Registered(tickets)) => tickets,
                 Ok(Looked::Interrupted) => return heard(targets, Some(News::Interrupted)),
                 Err(Error::Dropped) => return heard(targets, Some(News::Dropped)),
@@ -135,7 +144,12 @@ impl Session {
 
     /// Looks at all targets. When none has anything, registers in all of them before anybody can add a row to
     /// one.
-    fn look(&self, targets: &[Target], patience: &mut Patience<'_>, register: bool) -> Result<Looked, Error> {
+    fn look<'targets>(
+        &self,
+        targets: &'targets [Target],
+        patience: &mut Patience<'_>,
+        register: bool,
+    ) -> Result<Looked<'targets>, Error> {
         let rows_max = patience.rows_max;
         loop {
             let mut locked = lock_all(targets);
@@ -154,12 +168,9 @@ impl Session {
                 }
                 match scan(state, (target.filter.as_deref(), target.reader), rows_max, &mut budget)? {
                     Found::Rows(rows) => {
-                        let since_ms = target.queue.shared.now_ms();
-                        state.give(target.reader, &rows, Ownership { owner: self.owner, since_ms })?;
                         state.counters.wait_immediate += 1;
-                        let (queue, reader, epoch) = (target.queue.clone(), target.reader, state.epoch);
-                        let held = Held { queue, epoch, rows, reader };
-                        return Ok(Looked::Taken(at, held));
+                        let Some(state) = locked.take(&target.queue) else { continue };
+                        return Ok(Looked::Found(at, Finding { target, state, rows }));
                     }
                     Found::Nothing => {}
                     Found::More => {
@@ -199,14 +210,31 @@ impl Session {
     }
 }
 
+/// Rows that a session has found and nobody owns, in the state of their queue.
+pub(super) struct Finding<'targets> {
+    pub(super) target: &'targets Target,
+    pub(super) state: MutexGuard<'targets, State>,
+    pub(super) rows: Vec<RowId>,
+}
+
+impl Finding<'_> {
+    /// Has a session own them.
+    pub(super) fn own(mut self, owner: OwnerId) -> Result<Held, Error> {
+        let (queue, reader) = (self.target.queue.clone(), self.target.reader);
+        let since_ms = queue.shared.now_ms();
+        self.state.give(reader, &self.rows, Ownership { owner, since_ms })?;
+        Ok(Held { queue, epoch: self.state.epoch, rows: self.rows, reader })
+    }
+}
+
 /// How a wait has ended, by the last news.
-fn heard(targets: &[Target], news: Option<News>) -> Result<Taken, Error> {
+fn heard<T: From<Held>>(targets: &[Target], news: Option<News>) -> Result<Taken<T>, Error> {
     match news {
         Some(News::Rows(given)) => {
             let target = given.target;
             let held = held(given, targets);
             held.queue.lock().counters.wait_delayed += 1;
-            Ok((Waited::Taken(target), Some(held)))
+            Ok((Waited::Taken(target), Some(held.into())))
         }
         // `take` has already handled Again, by looking again.
         Some(News::Interrupted | News::Again) => Ok((Waited::Interrupted, None)),
@@ -226,10 +254,11 @@ fn held(given: Given, targets: &[Target]) -> Held {
 }
 
 /// How a wait ended, and the rows that it took.
-pub(super) type Taken = (Waited, Option<Held>);
+pub(super) type Taken<T> = (Waited, Option<T>);
 
-enum Looked {
-    Taken(usize, Held),
+enum Looked<'targets> {
+    /// Rows of the target with this index.
+    Found(usize, Finding<'targets>),
     /// `(number of the queue, ticket in it)`.
     Registered(Vec<(u64, u64)>),
     Interrupted,
@@ -240,10 +269,16 @@ struct Locked<'queue> {
     states: Vec<(u64, MutexGuard<'queue, State>)>,
 }
 
-impl Locked<'_> {
+impl<'queue> Locked<'queue> {
     fn state(&mut self, queue: &Queue) -> Option<&mut State> {
         let state = self.states.iter_mut().find(|(number, _)| *number == queue.number);
         state.map(|(_, state)| &mut **state)
+    }
+
+    /// One of them, which stays locked for longer than the others.
+    fn take(&mut self, queue: &Queue) -> Option<MutexGuard<'queue, State>> {
+        let at = self.states.iter().position(|(number, _)| *number == queue.number)?;
+        Some(self.states.swap_remove(at).1)
     }
 }
 

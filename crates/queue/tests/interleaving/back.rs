@@ -75,6 +75,31 @@ fn a_token_ends_its_row_once() {
     }
 }
 
+/// A token ends its row while the queue is replaced by a copy: the row is gone from that too.
+#[test]
+fn a_token_ends_its_row_while_the_queue_is_replaced() {
+    for sync in [Sync::Always, Sync::Never] {
+        let scenario = move || {
+            let (_engine, queues) = queues(2, sync);
+            let [old, new] = [queues[0].clone(), queues[1].clone()];
+            old.publish(&[b"a", b"b"], None).unwrap();
+            let token = leased(&old, Duration::from_secs(1_000_000));
+            old.hold_back().unwrap();
+            let ended = old.clone();
+            let ending = thread::spawn(move || assert_eq!(ended.ack(&[token]).unwrap(), 1));
+            let mut cursor = old.copy_cursor(true);
+            while let Some((_, row)) = cursor.advance().unwrap() {
+                put(&new, row);
+            }
+            old.replaced_by(&new, || Ok(())).unwrap();
+            ending.join().unwrap();
+            old.let_go();
+            assert_eq!((new.status().waiting, new.status().leased), (1, 0));
+        };
+        check(scenario);
+    }
+}
+
 /// Two rows fail for the last time at once; who waits where they go gets both, and each is there once.
 #[test]
 fn rows_without_tries_left_reach_who_waits_for_them() {

@@ -107,7 +107,7 @@ fn lease_two(session: &mut Session, target: &Target, key: &Key) {
     for back in [true, false, false] {
         let hours = Duration::from_secs(1_000_000);
         let (_, leased) = session.lease(targets, &mut Patience::forever(), hours).unwrap();
-        let leased = leased.unwrap();
+        let mut leased = leased.unwrap();
         let number = leased.cursor().advance().unwrap().unwrap().1[1];
         key.begin(number);
         let token = [leased.rows()[0].token];

@@ -43,7 +43,7 @@ fn take(taker: &mut Session, queue: &Arc<Queue>, rows_max: usize) -> Vec<String>
 /// Leases up to so many rows.
 fn lease(queue: &Arc<Queue>, rows_max: usize) -> Vec<(String, Token)> {
     let (_, leased) = session(9).lease(&[all(queue)], &mut poll(rows_max), 10 * SECOND).unwrap();
-    let Some(leased) = leased else { return Vec::new() };
+    let Some(mut leased) = leased else { return Vec::new() };
     let mut cursor = leased.cursor();
     let next = || cursor.advance().unwrap().map(|(_, row)| text_of(row));
     std::iter::from_fn(next).zip(leased.rows().iter().map(|leased| leased.token)).collect()

@@ -65,7 +65,7 @@ fn a_leased_row_is_nobodys_until_its_token_ends_it_or_gives_it_back() {
     let mut session = session(1);
     session.wait(&[all(&queue)], &mut poll(1)).unwrap();
     let (waited, leased) = session.lease(&[all(&queue)], &mut poll(2), SECOND).unwrap();
-    let leased = leased.unwrap();
+    let mut leased = leased.unwrap();
     assert_eq!(waited, Waited::Taken(0));
     assert_eq!(leased.rows().iter().map(|leased| leased.row).collect::<Vec<_>>(), [RowId(2), RowId(3)]);
     assert_eq!(session.held().unwrap().1, [RowId(1)], "what it owned stays its own");
@@ -317,9 +317,18 @@ fn truncate_ends_all_leases_and_no_token_fits_later() {
     let disk = FaultDisk::default();
     let mut both = fresh(&disk);
     put(&both.1, "a");
-    let old = tokens(&lease(&both.1, 1));
+    let (_, leased) = session(9).lease(&[all(&both.1)], &mut poll(1), SECOND).unwrap();
+    let mut leased = leased.unwrap();
+    let old = tokens(leased.rows());
     both.1.truncate().unwrap();
     assert_eq!(counts(&both.1), (0, 0, 0));
+    assert_eq!(
+        leased.cursor().advance().unwrap().unwrap().1,
+        b"a",
+        "where it was is known since it was leased"
+    );
+    assert_eq!(leased.cursor().advance().unwrap(), None);
+    drop(leased);
     both = reopened(&disk, both);
     put(&both.1, "b");
     let new = tokens(&lease(&both.1, 1));

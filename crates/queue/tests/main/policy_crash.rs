@@ -57,7 +57,7 @@ fn run(both: &Both, known: &mut Known) -> Result<(), Error> {
     for round in 0..6 {
         publish(queue, known, round * 3, 3)?;
         let (_, leased) = session(1).lease(&[all(queue)], &mut poll(3), Duration::from_secs(5))?;
-        let Some(leased) = leased else { continue };
+        let Some(mut leased) = leased else { continue };
         let tokens: Vec<Token> = leased.rows().iter().map(|row| row.token).collect();
         match round % 3 {
             0 => drop(queue.nack(&tokens, Some(Duration::ZERO), "because")?),

@@ -80,7 +80,7 @@ fn priority_after_abort() {
     // A lease that is given back, and one of which the work failed.
     let second = Duration::from_secs(1);
     let (_, leased) = two.lease(&[all(&place.queue)], &mut poll(3), second).unwrap();
-    let leased = leased.unwrap();
+    let mut leased = leased.unwrap();
     let mut cursor = leased.cursor();
     let mut shown = Vec::new();
     while let Some((id, row)) = cursor.advance().unwrap() {
