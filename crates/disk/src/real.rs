@@ -348,7 +348,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let lock = || {
-            let file = File::create(&path).unwrap();
+            let file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
             let is_free = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
             (is_free, RealGuard(file))
         };

@@ -294,8 +294,8 @@ fn what_can_not_be_read_costs_no_more_either() {
     assert!(disk.bytes(Path::new(VOLUME)).is_some());
 }
 
-/// Somebody without the right to read a file, or whose store does not answer, learns nothing about it: he must
-/// not take it for damaged, build past it, or remove it.
+/// Somebody without the right to read a file, or whose store does not answer, learns nothing about it: he
+/// must not take it for damaged, build past it, or remove it.
 #[test]
 fn what_we_may_not_read_is_no_damage() {
     let (disk, states) = three();
