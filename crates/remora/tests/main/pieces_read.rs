@@ -158,16 +158,17 @@ fn a_mirror_takes_the_pieces_along_and_a_new_key_opens_them() {
     play.run("log repo/db", "full.key").exits(2).says(&["is for the key"]);
 }
 
+fn back_up(play: &Play) {
+    let line = "backup mysql: --way copy --no-prove --name db --to s3://b/p";
+    Ended::of(&play.with_server(line, play.kind.put).output().unwrap()).exits(0);
+}
+
 /// A key needs no more than docs/manual/store.md says: nothing to remove with, and who reads nothing to write
 /// with.
 #[test]
 fn a_key_with_few_rights_is_enough() {
     for kind in [STORE, SEALED_STORE] {
         let mut play = Play::new(kind, &[]);
-        let back_up = |play: &Play| {
-            let line = "backup mysql: --way copy --no-prove --name db --to s3://b/p";
-            Ended::of(&play.with_server(line, kind.put).output().unwrap()).exits(0);
-        };
         play.store.set(|state| state.retains = true);
         play.does(&[TABLE]);
         back_up(&play);
@@ -210,5 +211,42 @@ fn a_key_with_few_rights_is_enough() {
         let pruned = play.run("prune s3://b/p --keep-last 1", kind.put).exits(0);
         let pruned = pruned.says(&["retained: ", " of the archived log"]);
         assert!(!pruned.err.contains("freed in the archived log"), "{}", pruned.err);
+    }
+}
+
+/// What a host leaves that may not remove: locks, and pieces that were folded.
+#[test]
+fn a_prune_removes_what_the_archiver_may_not() {
+    for kind in [STORE, SEALED_STORE] {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE]);
+        back_up(&play);
+        play.store.set(|state| state.retains = true);
+        for row in ["one", "two"] {
+            play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{row}')")]);
+            play.once().exits(0);
+            play.reads("log NAME").exits(0);
+        }
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        let locks = |play: &Play| {
+            let state = play.store.state.lock().unwrap();
+            state.files.keys().filter(|name| name.starts_with("p/db/log/lease.")).count()
+        };
+        let (stored, before) = (play.stored().len(), locks(&play));
+        assert!(before > 4, "{before} locks");
+        play.store.set(|state| state.retains = false);
+        play.run("prune s3://b/p --keep-last 1 --dry-run", kind.put).exits(0);
+        assert_eq!((play.stored().len(), locks(&play)), (stored, before));
+        play.run("prune s3://b/p --keep-last 1", kind.put).exits(0).says(&["pieces that were folded"]);
+        assert!(play.stored().len() < stored);
+        assert_eq!(locks(&play), 2, "one of those that write, and one of those that read");
+        play.is_archived();
+        // A number that no archive reaches.
+        play.put("p/db/log/18446744073709551615.log", Some(b"nothing".to_vec()));
+        play.reads("verify NAME").exits(4).says(&["18446744073709551615.log", "does not belong here"]);
+        play.reads("list NAME").exits(4).says(&["does not belong here"]);
+        play.does(&["INSERT INTO app.t (v) VALUES ('three')"]);
+        play.once().exits(0).says(&["does not belong here"]);
     }
 }
