@@ -1,5 +1,6 @@
 //! What reads an archive in pieces.
 
+use crate::extract::{execute, session};
 use crate::pieces::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
 use crate::support::Ended;
 
@@ -244,9 +245,31 @@ fn a_prune_removes_what_the_archiver_may_not() {
         play.is_archived();
         // A number that no archive reaches.
         play.put("p/db/log/18446744073709551615.log", Some(b"nothing".to_vec()));
-        play.reads("verify NAME").exits(4).says(&["18446744073709551615.log", "does not belong here"]);
+        let found = play.reads("verify NAME").exits(4).out;
+        assert!(found.contains("18446744073709551615.log: this name is none"), "{found}");
         play.reads("list NAME").exits(4).says(&["does not belong here"]);
         play.does(&["INSERT INTO app.t (v) VALUES ('three')"]);
         play.once().exits(0).says(&["does not belong here"]);
     }
+}
+
+#[test]
+fn a_list_says_until_when_a_log_is_retained() {
+    let mut play = Play::new(SEALED_STORE, &[]);
+    play.store.set(|state| state.has_lock = true);
+    play.does(&[TABLE]);
+    let line = format!("binlog {} --once --retain 1h", play.kind.name);
+    Ended::of(&play.with_server(&line, play.kind.put).output().unwrap()).exits(0);
+    let listed = |more: &str| play.reads(&format!("list NAME {more}")).exits(0).out;
+    assert!(listed("--retained").contains("  retained until "));
+    assert!(!listed("").contains("retained"));
+    let until =
+        |listed: &str| serde_json::from_str::<serde_json::Value>(listed).unwrap()["retained_until"].clone();
+    assert!(until(&listed("--retained --json")).is_string());
+    // One that is not retained is enough for a thief.
+    execute(&mut session(&play.server), &["INSERT INTO app.t (v) VALUES ('one')"]);
+    play.once().exits(0);
+    assert!(listed("--retained").contains("  not retained"));
+    let shown = listed("--retained --json");
+    assert!(until(&shown).is_null() && shown.contains("retained_until"));
 }

@@ -230,6 +230,17 @@ impl Pieces {
         self.caught_up
     }
 
+    /// Until when nobody can remove any piece of a line, in seconds since 1970. `None`: nothing keeps some of
+    /// them.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn retained(&self, line: &LineFiles) -> io::Result<Option<i64>> {
+        let own = self.entries.iter().filter(|entry| entry.front.piece.line == line.number);
+        own.map(|entry| self.store.retained_until(&entry.name()))
+            .try_fold(Some(i64::MAX), |earliest, until_s| Ok(earliest.min(until_s?)))
+    }
+
     /// In messages.
     #[must_use]
     pub fn shown(&self) -> String {
