@@ -260,16 +260,16 @@ fn a_list_says_until_when_a_log_is_retained() {
     play.does(&[TABLE]);
     let line = format!("binlog {} --once --retain 1h", play.kind.name);
     Ended::of(&play.with_server(&line, play.kind.put).output().unwrap()).exits(0);
-    let listed = |more: &str| play.reads(&format!("list NAME {more}")).exits(0).out;
-    assert!(listed("--retained").contains("  retained until "));
+    let listed = |more: &str| play.reads(&format!("list NAME{more}")).exits(0).out;
+    assert!(listed(" --retained").contains("  retained until "));
     assert!(!listed("").contains("retained"));
     let until =
         |listed: &str| serde_json::from_str::<serde_json::Value>(listed).unwrap()["retained_until"].clone();
-    assert!(until(&listed("--retained --json")).is_string());
+    assert!(until(&listed(" --retained --json")).is_string());
     // One that is not retained is enough for a thief.
     execute(&mut session(&play.server), &["INSERT INTO app.t (v) VALUES ('one')"]);
     play.once().exits(0);
-    assert!(listed("--retained").contains("  not retained"));
-    let shown = listed("--retained --json");
+    assert!(listed(" --retained").contains("  not retained"));
+    let shown = listed(" --retained --json");
     assert!(until(&shown).is_null() && shown.contains("retained_until"));
 }
