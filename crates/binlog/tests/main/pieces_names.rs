@@ -1,4 +1,5 @@
-//! Files that somebody has put beside the pieces: a name proves nothing, and nothing is removed because of one.
+//! Files that somebody has put beside the pieces: a name proves nothing, and nothing is removed because of
+//! one.
 
 use std::path::{Path, PathBuf};
 

@@ -121,11 +121,12 @@ fn known<T>(read: Result<T, Error>) -> io::Result<Option<T>> {
 }
 
 /// Whether a piece has all of another one: the same chunks, in the same places of the same file. The end of a
-/// file may be one of no bytes.
+/// file may be a piece of no bytes; the beginning of a line is never in another one.
 fn has(by: &Entry, part: &Entry) -> bool {
     let (whole, own) = (&by.front.piece, &part.front.piece);
     let mut all = chunks(by).skip_while(|(start, ..)| *start < own.start);
     (whole.line, &whole.file) == (own.line, &own.file)
+        && own.end > 0
         && whole.start <= own.start
         && own.end <= whole.end
         && chunks(part)

@@ -24,7 +24,8 @@ impl Keeper {
         let mut has_folded = false;
         while let Some(from) = self.foldable(whole) {
             match self.fold_from(from) {
-                // What is damaged or gone stays so, and is told by who reads it. So is what has the name already.
+                // What is damaged or gone stays so, and is told by who reads it. So is what has the name
+                // already.
                 Err(error) if PASSED.contains(&error.kind()) => {
                     self.entries.drain(..self.entries.len() - 1);
                 }

@@ -19,8 +19,8 @@ use crate::{Corrupt, Error};
 /// Only what is before the first piece that is needed goes: what follows it in a line between stays.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Corrupt`], and nothing is removed, if what is noted as the first piece is behind one
-/// that is needed.
+/// [`Error::Io`]; [`Error::Corrupt`], and nothing is removed, if what is noted as the first piece is behind
+/// one that is needed.
 pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Option<Forgotten>, Error> {
     let rests = rests(&pieces, needed)?;
     let keeps = pieces.lines().iter().flat_map(|line| &line.files).find(|file| needed.contains(&file.name));

@@ -121,8 +121,8 @@ impl Keeper {
         self.damages.extend(chosen.strange);
         self.load(&chosen.kept)?;
         let newest = self.entries.last().map_or(0, |newest| newest.front.piece.last);
-        // A number that was given away is not used again, whatever became of the piece. But a number far ahead
-        // is nobody's, and nothing is built on it.
+        // A number that was given away is not used again, whatever became of the piece. But a number far
+        // ahead is nobody's, and nothing is built on it.
         let is_used = |number: u64| chosen.kept.binary_search(&(number, number)).is_ok();
         let unused = |number: u64| (number..).find(|number| !is_used(*number)).unwrap_or(number);
         self.next = unused(self.next.max(first).max(newest + 1));
