@@ -18,6 +18,8 @@ mod forget;
 mod pieces;
 #[path = "main/pieces_damage.rs"]
 mod pieces_damage;
+#[path = "main/pieces_names.rs"]
+mod pieces_names;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/written.rs"]

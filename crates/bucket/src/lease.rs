@@ -28,6 +28,8 @@ use crate::random;
 pub(crate) const BEGIN: &str = "lease.";
 /// A lock that was not renewed for so long is free.
 const SECONDS: i64 = 120;
+/// No lock gets so far: a file with a higher number is none.
+const NUMBER_MAX: u64 = 1 << 53;
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_secs(30);
 /// How often it is tried to take a lock while others take it and give it back.
@@ -57,7 +59,8 @@ impl Seen {
         let value = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         Some(Seen {
             is_free: value("state")? == "free",
-            seconds: value("seconds")?.parse().ok()?,
+            // Nobody keeps others out for longer, whoever has written it.
+            seconds: value("seconds")?.parse::<i64>().ok()?.min(SECONDS),
             holder: value("holder")?.to_owned(),
             id: value("id")?.to_owned(),
             age,
@@ -83,6 +86,17 @@ impl Guard for Lease {}
 /// `lease.writer.000042`
 fn file(lock: &str, number: u64) -> String {
     format!("{BEGIN}{lock}.{number:06}")
+}
+
+/// The number in a name from [`file`].
+fn number_of(lock: &str, name: &str) -> Option<u64> {
+    let number = name.strip_prefix(BEGIN)?.strip_prefix(lock)?.strip_prefix('.')?.parse().ok()?;
+    ((1..=NUMBER_MAX).contains(&number) && file(lock, number) == name).then_some(number)
+}
+
+/// Whether this is the file of one of several that hold a lock together.
+fn is_shared(name: &str) -> bool {
+    name.contains(".with-")
 }
 
 /// The seconds between a file's last change and the answer that tells of it, both by the store's clock.
@@ -144,6 +158,11 @@ impl Bucket {
                 return Ok(None);
             }
             let number = newest + 1;
+            if number > NUMBER_MAX {
+                let text =
+                    format!("{}: no lock can follow this one; remove it", self.shown(&file(lock, newest)));
+                return Err(io::Error::other(text));
+            }
             let answer = self.put(&file(lock, number), self.text("held", &id).as_bytes(), true)?;
             match answer.status() {
                 200 => {}
@@ -186,9 +205,15 @@ impl Bucket {
         if is_writer {
             self.sweep_all()?;
         }
-        let older = |name: &String| *name < lease.file && !name.contains("with-");
-        let all = self.files(&format!("{BEGIN}{lock}."))?;
-        all.into_keys().filter(older).for_each(|name| self.try_remove(&name));
+        for name in self.files(&format!("{BEGIN}{lock}."))?.into_keys() {
+            match number_of(lock, &name) {
+                Some(older) if older < number => self.try_remove(&name),
+                None if !is_shared(&name) => {
+                    tracing::warn!("{}: this is no lock; remove it", self.shown(&name))
+                }
+                _ => {}
+            }
+        }
         Ok(Some(lease))
     }
 
@@ -223,9 +248,8 @@ impl Bucket {
     fn leases(&self, lock: &str) -> io::Result<(Option<u64>, Vec<String>)> {
         let begin = format!("{BEGIN}{lock}.");
         let names: Vec<String> = self.files(&begin)?.into_keys().collect();
-        let numbers = names.iter().filter_map(|name| name.strip_prefix(&begin)?.parse().ok());
-        let newest = numbers.max();
-        Ok((newest, names.into_iter().filter(|name| name.contains(".with-")).collect()))
+        let newest = names.iter().filter_map(|name| number_of(lock, name)).max();
+        Ok((newest, names.into_iter().filter(|name| is_shared(name)).collect()))
     }
 
     /// What such a file says; None if it is gone.

@@ -90,12 +90,20 @@ fn is_clear(log: &dyn Store) -> Result<bool> {
 /// The archive of a name, for who reads it or removes from it. None if it has none.
 pub(crate) fn find(home: &Home, key: Option<&Key>) -> Result<Option<Archive>> {
     if has_pieces(home)? {
-        // A key may be given for other names.
-        let key = key.filter(|_| block::is_sealed(&*home.store()).unwrap_or(true));
-        return Ok(Some(Archive::Pieces(open(home, key)?)));
+        return Ok(Some(Archive::Pieces(open(home, own(home, key))?)));
     }
     let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
     Ok(folder.filter(|_| has_files(home)).map(Archive::Files))
+}
+
+/// The place of the pieces of a name, for who removes some.
+pub(crate) fn keyed(home: &Home, key: Option<&Key>) -> Result<Box<dyn Store>> {
+    Ok(place(home, own(home, key))?.store)
+}
+
+/// The key, if it is that of this name: it may be given for other ones.
+fn own<'k>(home: &Home, key: Option<&'k Key>) -> Option<&'k Key> {
+    key.filter(|_| block::is_sealed(&*home.store()).unwrap_or(true))
 }
 
 /// The pieces of a name.

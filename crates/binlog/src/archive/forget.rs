@@ -23,6 +23,14 @@ pub struct Forgotten {
     pub retained_until_s: Option<i64>,
 }
 
+impl Forgotten {
+    /// Notes what a store keeps, and until when.
+    pub(super) fn keep(&mut self, shown: String, until_s: Option<i64>) {
+        self.retained.push(shown);
+        self.retained_until_s = self.retained_until_s.max(until_s);
+    }
+}
+
 /// Removes the files that are older than all backups. `needed` has the file of the log in which each backup
 /// is, as the server called it. Returns none, and removes nothing, if no file of the archive is among them.
 /// With `is_tried` everything stays.

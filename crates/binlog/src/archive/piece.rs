@@ -20,6 +20,14 @@ const ROOT_BYTES: usize = 32;
 const TEXT_MAX: u32 = 1 << 24;
 const CHUNKS_MAX: u32 = 1 << 22;
 
+/// What the names of pieces end with.
+pub(super) const END: &str = ".log";
+/// No archive gets so far: a higher number is none of a piece, and none that a note has.
+pub const NUMBER_MAX: u64 = 1 << 53;
+
+/// The numbers of the first and of the last piece that are in one.
+pub type Numbers = (u64, u64);
+
 /// A BLAKE3 hash as text, in a description.
 pub type Sum = String;
 
@@ -97,17 +105,18 @@ fn root(front: &[u8]) -> blake3::Hash {
 
 /// `0000000017.log`, or `0000000001-0000000064.log`.
 #[must_use]
-pub fn name(first: u64, last: u64) -> String {
-    if first == last { format!("{first:010}.log") } else { format!("{first:010}-{last:010}.log") }
+pub fn name((first, last): Numbers) -> String {
+    if first == last { format!("{first:010}{END}") } else { format!("{first:010}-{last:010}{END}") }
 }
 
-/// The numbers in a name from [`name`].
+/// The numbers in a name from [`name`], which are at most [`NUMBER_MAX`].
 #[must_use]
-pub fn numbers(of: &str) -> Option<(u64, u64)> {
-    let numbers = of.strip_suffix(".log")?;
+pub fn numbers(of: &str) -> Option<Numbers> {
+    let numbers = of.strip_suffix(END)?;
     let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (first > 0 && first <= last && name(first, last) == of).then_some((first, last))
+    let is_one = first > 0 && first <= last && last <= NUMBER_MAX && name((first, last)) == of;
+    is_one.then_some((first, last))
 }
 
 /// How long the front is that begins with these bytes.
@@ -156,11 +165,11 @@ impl Front {
     ///
     /// # Errors
     /// [`Corrupt`](crate::Corrupt) if it is none, or the piece of another name.
-    pub fn decode(front: &[u8], numbers: (u64, u64), len: u64) -> Result<(Front, Sum), crate::Corrupt> {
-        Front::parse(front, numbers, len).map_err(|flaw| flaw.at(name(numbers.0, numbers.1)))
+    pub fn decode(front: &[u8], numbers: Numbers, len: u64) -> Result<(Front, Sum), crate::Corrupt> {
+        Front::parse(front, numbers, len).map_err(|flaw| flaw.at(name(numbers)))
     }
 
-    fn parse(front: &[u8], numbers: (u64, u64), len: u64) -> Result<(Front, Sum), Flaw> {
+    fn parse(front: &[u8], numbers: Numbers, len: u64) -> Result<(Front, Sum), Flaw> {
         const CUT: Flaw = Flaw("the front of a piece is cut");
         let head = front.first_chunk::<HEAD_BYTES>().ok_or(CUT)?;
         if front.len() != front_bytes(head)? {

@@ -8,6 +8,7 @@
 //! docs/decisions/0520-a-log-in-pieces.md gives the reasons.
 
 mod chain;
+mod cover;
 mod file;
 mod fold;
 mod forget;
@@ -18,12 +19,12 @@ use std::io::{self, Read, Write as _};
 
 use block::Store;
 
-use super::piece::{self, Front, HEAD_BYTES, Sum, front_bytes};
+use super::piece::{self, Front, HEAD_BYTES, NUMBER_MAX, Numbers, Sum, front_bytes};
 use crate::{Corrupt, Error};
 
 pub use chain::{LineFiles, LogFile, Pieces};
 pub use file::Stored;
-pub use forget::forget;
+pub use forget::{clear, forget};
 pub use keep::{Compared, Keeper, Newest};
 pub use verify::{Verified, verify};
 
@@ -47,13 +48,17 @@ struct Entry {
 }
 
 impl Entry {
+    fn numbers(&self) -> Numbers {
+        (self.front.piece.first, self.front.piece.last)
+    }
+
     fn name(&self) -> String {
-        piece::name(self.front.piece.first, self.front.piece.last)
+        piece::name(self.numbers())
     }
 
     /// Reads the front of a piece.
-    fn read(store: &dyn Store, (first, last): (u64, u64)) -> Result<Entry, Error> {
-        let name = piece::name(first, last);
+    fn read(store: &dyn Store, numbers: Numbers) -> Result<Entry, Error> {
+        let name = piece::name(numbers);
         let corrupt = |what: String| Error::Corrupt(Corrupt { what, place: store.shown(&name) });
         let damaged = |error: io::Error| match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => corrupt(error.to_string()),
@@ -72,27 +77,10 @@ impl Entry {
         let mut front = vec![0; len];
         let count = source.read_full_at(0, &mut front).map_err(damaged)?;
         front.truncate(count);
-        let decoded = Front::decode(&front, (first, last), bytes);
+        let decoded = Front::decode(&front, numbers, bytes);
         let (front, root) = decoded.map_err(|wrong| corrupt(wrong.what))?;
         Ok(Entry { front, root, at: len as u64, bytes })
     }
-}
-
-/// The numbers of the pieces that count, in order, and the names of those that are in others.
-fn chosen(names: &[String], first: u64) -> (Vec<(u64, u64)>, Vec<String>) {
-    let mut all: Vec<(u64, u64)> = names.iter().filter_map(|name| piece::numbers(name)).collect();
-    // Of those that begin with the same number, the longest is the first.
-    all.sort_by_key(|(first, last)| (*first, u64::MAX - last));
-    let (mut kept, mut stale): (Vec<(u64, u64)>, Vec<String>) = (Vec::new(), Vec::new());
-    for numbers in all {
-        let is_in = |other: &(u64, u64)| numbers.1 <= other.1;
-        if numbers.1 < first || kept.last().is_some_and(is_in) {
-            stale.push(piece::name(numbers.0, numbers.1));
-        } else {
-            kept.push(numbers);
-        }
-    }
-    (kept, stale)
 }
 
 /// A note; none if there is none.
@@ -110,17 +98,18 @@ fn note(store: &dyn Store, name: &str) -> Result<Option<String>, Error> {
 }
 
 /// The numbers in a note.
-fn numbers(store: &dyn Store, name: &str) -> Result<Option<Vec<i64>>, Error> {
+fn numbers(store: &dyn Store, name: &str) -> Result<Option<Vec<u64>>, Error> {
     let Some(text) = note(store, name)? else { return Ok(None) };
-    let parsed: Result<Vec<i64>, _> = text.split_whitespace().map(str::parse).collect();
-    let wrong = |_| Corrupt { what: "it is no note of an archive".to_owned(), place: store.shown(name) };
-    Ok(Some(parsed.map_err(wrong)?))
+    let number = |word: &str| word.parse().ok().filter(|number| *number <= NUMBER_MAX);
+    let wrong = || Corrupt { what: "it is no note of an archive".to_owned(), place: store.shown(name) };
+    let parsed: Option<Vec<u64>> = text.split_whitespace().map(number).collect();
+    Ok(Some(parsed.ok_or_else(wrong)?))
 }
 
 /// The number of the first piece that is kept.
 fn first(store: &dyn Store) -> Result<u64, Error> {
     let noted = numbers(store, FIRST)?.and_then(|all| all.first().copied());
-    Ok(noted.and_then(|number| u64::try_from(number).ok()).unwrap_or(1).max(1))
+    Ok(noted.unwrap_or(1).max(1))
 }
 
 /// When an archive last had everything that the server had, in seconds since 1970, and the number of its
@@ -130,12 +119,12 @@ fn first(store: &dyn Store) -> Result<u64, Error> {
 /// [`Error::Io`]; [`Error::Corrupt`] if the note is not one.
 pub fn caught_up(store: &dyn Store) -> Result<Option<(i64, u64)>, Error> {
     let Some(noted) = numbers(store, CAUGHT_UP)? else { return Ok(None) };
-    let number = noted.get(1).and_then(|number| u64::try_from(*number).ok()).unwrap_or(0);
-    Ok(noted.first().map(|when| (*when, number)))
+    let when = noted.first().and_then(|when| i64::try_from(*when).ok());
+    Ok(when.map(|when| (when, noted.get(1).copied().unwrap_or(0))))
 }
 
 /// Writes a note.
-fn put_note(store: &dyn Store, name: &str, numbers: &[i64]) -> io::Result<()> {
+fn put_note(store: &dyn Store, name: &str, numbers: &[u64]) -> io::Result<()> {
     let mut text = Vec::new();
     for number in numbers {
         write!(text, "{number} ")?;

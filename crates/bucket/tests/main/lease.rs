@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::sync::Barrier;
 
-use block::{Error, Library, Store, Upload, WRITER};
+use block::{Error, Library, READER, Store, Upload, WRITER};
 use disk::Share;
 
 use crate::fake::{Fake, State};
@@ -178,4 +178,51 @@ fn a_short_file_is_put_once_and_counts_only_for_who_still_has_the_lock() {
     assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
     other.put("0000000004.log", b"its successor").unwrap();
     drop((held, taken));
+}
+
+/// The text of a lock that is held.
+fn held(seconds: &str) -> Vec<u8> {
+    format!("remora lease\nstate held\nseconds {seconds}\nholder x\nid y\n").into()
+}
+
+#[test]
+fn a_number_that_no_lock_reaches_is_none() {
+    let fake = Fake::start();
+    let put = |name: &str| {
+        let key = format!("p q/{name}");
+        fake.set(|state| drop(state.files.insert(key, held("120"))));
+    };
+    put("lease.writer.18446744073709551615");
+    put("lease.writer.9007199254740993");
+    let (slow, other) = (fake.bucket(), fake.bucket());
+    let first = writing(&slow).unwrap().unwrap();
+    assert!(writing(&other).unwrap().is_none());
+    slow.put("000001.blk", b"mine").unwrap();
+    fake.set(|state| state.now = DEAD);
+    let second = writing(&other).unwrap().unwrap();
+    assert_eq!(slow.put("000002.blk", b"late").unwrap_err().kind(), ErrorKind::ResourceBusy);
+    drop((first, second));
+    // The highest of all is one, and none can follow it.
+    put("lease.writer.9007199254740992");
+    fake.set(|state| state.now += 2 * DEAD);
+    let error = writing(&other).map(drop).unwrap_err().to_string();
+    assert!(
+        error.contains("no lock can follow") && error.contains("lease.writer.9007199254740992"),
+        "{error}"
+    );
+}
+
+#[test]
+fn nobody_is_kept_out_for_longer_than_a_lock_is_believed() {
+    let fake = Fake::start();
+    let bucket = fake.bucket();
+    for (lock, name) in [(WRITER, "lease.writer.000007"), (READER, "lease.reader.with-y")] {
+        fake.set(|state| {
+            state.now = 100;
+            state.files.insert(format!("p q/{name}"), held("9223372036854775807"));
+        });
+        assert!(bucket.lock(lock, Share::Exclusive).unwrap().is_none(), "{name}");
+        fake.set(|state| state.now = DEAD);
+        assert!(bucket.lock(lock, Share::Exclusive).unwrap().is_some(), "{name}");
+    }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", value_parser = metrics::textfile)]
     textfile: Option<PathBuf>,
 
-    /// Also ask the object store until when nobody can remove what a generation needs
+    /// Also ask the object store until when nobody can remove what a generation needs, or an archived log
     #[arg(long)]
     retained: bool,
 
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let mut has_log = false;
     for (name, home) in repository::places(root)? {
-        let Some(log) = Log::find(&name, &home, key.as_ref())? else { continue };
+        let Some(log) = Log::find(&name, &home, key.as_ref(), arguments.retained)? else { continue };
         has_log = true;
         without_log.remove(&name);
         log.show(report)?;
@@ -204,7 +204,7 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
     Ok(())
 }
 
-/// The end of a generation's line that says until when nobody can remove what it needs.
+/// The end of the line of a generation, or an archived log, that says until when nobody can remove it.
 fn shown_until(until_s: Option<i64>) -> String {
     until_s.map_or("  not retained".to_owned(), |until_s| {
         format!("  retained until {}", calendar::shown(until_s))

@@ -1,5 +1,6 @@
 //! What reads an archive in pieces.
 
+use crate::extract::{execute, session};
 use crate::pieces::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
 use crate::support::Ended;
 
@@ -158,16 +159,17 @@ fn a_mirror_takes_the_pieces_along_and_a_new_key_opens_them() {
     play.run("log repo/db", "full.key").exits(2).says(&["is for the key"]);
 }
 
+fn back_up(play: &Play) {
+    let line = "backup mysql: --way copy --no-prove --name db --to s3://b/p";
+    Ended::of(&play.with_server(line, play.kind.put).output().unwrap()).exits(0);
+}
+
 /// A key needs no more than docs/manual/store.md says: nothing to remove with, and who reads nothing to write
 /// with.
 #[test]
 fn a_key_with_few_rights_is_enough() {
     for kind in [STORE, SEALED_STORE] {
         let mut play = Play::new(kind, &[]);
-        let back_up = |play: &Play| {
-            let line = "backup mysql: --way copy --no-prove --name db --to s3://b/p";
-            Ended::of(&play.with_server(line, kind.put).output().unwrap()).exits(0);
-        };
         play.store.set(|state| state.retains = true);
         play.does(&[TABLE]);
         back_up(&play);
@@ -211,4 +213,63 @@ fn a_key_with_few_rights_is_enough() {
         let pruned = pruned.says(&["retained: ", " of the archived log"]);
         assert!(!pruned.err.contains("freed in the archived log"), "{}", pruned.err);
     }
+}
+
+/// What a host leaves that may not remove: locks, and pieces that were folded.
+#[test]
+fn a_prune_removes_what_the_archiver_may_not() {
+    for kind in [STORE, SEALED_STORE] {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE]);
+        back_up(&play);
+        play.store.set(|state| state.retains = true);
+        for row in ["one", "two"] {
+            play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{row}')")]);
+            play.once().exits(0);
+            play.reads("log NAME").exits(0);
+        }
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        let locks = |play: &Play| {
+            let state = play.store.state.lock().unwrap();
+            state.files.keys().filter(|name| name.starts_with("p/db/log/lease.")).count()
+        };
+        let (stored, before) = (play.stored().len(), locks(&play));
+        assert!(before > 4, "{before} locks");
+        play.store.set(|state| state.retains = false);
+        play.run("prune s3://b/p --keep-last 1 --dry-run", kind.put).exits(0);
+        assert_eq!((play.stored().len(), locks(&play)), (stored, before));
+        play.run("prune s3://b/p --keep-last 1", kind.put).exits(0).says(&["pieces that were folded"]);
+        assert!(play.stored().len() < stored);
+        assert_eq!(locks(&play), 2, "one of those that write, and one of those that read");
+        play.is_archived();
+        // A number that no archive reaches.
+        play.put("p/db/log/18446744073709551615.log", Some(b"nothing".to_vec()));
+        let found = play.reads("verify NAME").exits(4).out;
+        assert!(found.contains("18446744073709551615.log: this name is none"), "{found}");
+        play.reads("list NAME").exits(4).says(&["does not belong here"]);
+        play.does(&["INSERT INTO app.t (v) VALUES ('three')"]);
+        play.once().exits(0).says(&["does not belong here"]);
+    }
+}
+
+#[test]
+fn a_list_says_until_when_a_log_is_retained() {
+    let mut play = Play::new(SEALED_STORE, &[]);
+    play.store.set(|state| state.has_lock = true);
+    play.does(&[TABLE]);
+    let line = format!("binlog {} --once --retain 1h", play.kind.name);
+    Ended::of(&play.with_server(&line, play.kind.put).output().unwrap()).exits(0);
+    let listed = |more: &str| play.reads(&format!("list NAME{more}")).exits(0).out;
+    assert!(listed(" --retained").contains("  retained until "));
+    assert!(!listed("").contains("retained"));
+    let until =
+        |listed: &str| serde_json::from_str::<serde_json::Value>(listed).unwrap()["retained_until"].clone();
+    assert!(until(&listed(" --retained --json")).is_string());
+    // One that is not retained is enough for a thief.
+    execute(&mut session(&play.server), &["INSERT INTO app.t (v) VALUES ('one')"]);
+    play.once().exits(0);
+    assert!(listed(" --retained").contains("  not retained"));
+    let shown = listed(" --retained --json");
+    assert!(until(&shown).is_null() && shown.contains("retained_until"));
 }

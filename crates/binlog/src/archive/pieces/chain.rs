@@ -6,8 +6,10 @@ use std::ops::Range;
 use block::{READER, Store};
 use disk::{Guard, Share};
 
-use super::{Entry, caught_up, chosen, first};
+use super::cover::{Chosen, choose};
+use super::{Entry, caught_up, first};
 use crate::archive::line::{About, Why};
+use crate::archive::piece::Numbers;
 use crate::{Corrupt, Error};
 
 /// The pieces of an archive, as they are now. As long as this is there, none is removed.
@@ -16,6 +18,8 @@ pub struct Pieces {
     _held: Option<Box<dyn Guard>>,
     /// In order.
     pub(super) entries: Vec<Entry>,
+    /// Before the first that is kept: what a prune has left that was killed.
+    pub(super) rests: Vec<Numbers>,
     damages: Vec<Corrupt>,
     /// Between which of them something is missing: the place of the one behind it.
     breaks: Vec<usize>,
@@ -73,6 +77,7 @@ impl Pieces {
             store,
             _held: held,
             entries: Vec::new(),
+            rests: Vec::new(),
             damages: Vec::new(),
             breaks: Vec::new(),
             lines: Vec::new(),
@@ -82,7 +87,9 @@ impl Pieces {
         let noted = pieces.note(caught_up)?.flatten();
         let begin = pieces.note(first)?;
         pieces.caught_up = noted.map(|(when, _)| when);
-        let (kept, _) = chosen(&pieces.store.list()?, begin.unwrap_or(1));
+        let Chosen { kept, rests, strange, .. } = choose(&*pieces.store, begin.unwrap_or(1))?;
+        pieces.rests = rests;
+        pieces.damages.extend(strange);
         pieces.load(&kept, begin)?;
         if let Some((_, newest)) = noted
             && kept.last().is_none_or(|(_, last)| *last < newest)
@@ -111,7 +118,7 @@ impl Pieces {
 
     /// Reads the fronts of all pieces. What is missing between two of them is no damage if they follow one
     /// another: whoever went on behind it had seen that it was gone.
-    fn load(&mut self, kept: &[(u64, u64)], begin: Option<u64>) -> Result<(), Error> {
+    fn load(&mut self, kept: &[Numbers], begin: Option<u64>) -> Result<(), Error> {
         let mut next = begin;
         // What was found since the last piece that could be read.
         let mut doubts: Vec<Corrupt> = Vec::new();
@@ -221,6 +228,17 @@ impl Pieces {
     #[must_use]
     pub fn caught_up(&self) -> Option<i64> {
         self.caught_up
+    }
+
+    /// Until when nobody can remove any piece of a line, in seconds since 1970. `None`: nothing keeps some of
+    /// them.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn retained(&self, line: &LineFiles) -> io::Result<Option<i64>> {
+        let own = self.entries.iter().filter(|entry| entry.front.piece.line == line.number);
+        own.map(|entry| self.store.retained_until(&entry.name()))
+            .try_fold(Some(i64::MAX), |earliest, until_s| Ok(earliest.min(until_s?)))
     }
 
     /// In messages.

@@ -1,6 +1,7 @@
 //! Folds many small pieces into one, so that there are never many.
 
 use std::io;
+use std::mem::take;
 
 use block::READER;
 use disk::Share;
@@ -13,6 +14,9 @@ use crate::archive::piece::{self, Front, Piece};
 pub(super) const FAN: usize = 64;
 /// A piece with so many bytes is not folded any more, and none becomes larger by much.
 const FULL_BYTES: u64 = 32 << 20;
+/// Why pieces are not folded, which keeps nobody from going on.
+const PASSED: [io::ErrorKind; 3] =
+    [io::ErrorKind::InvalidData, io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
 
 impl Keeper {
     /// Folds what is to be folded: everything small if the file is whole.
@@ -20,10 +24,9 @@ impl Keeper {
         let mut has_folded = false;
         while let Some(from) = self.foldable(whole) {
             match self.fold_from(from) {
-                // What is damaged or gone stays so, and is told by who reads it.
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) =>
-                {
+                // What is damaged or gone stays so, and is told by who reads it. So is what has the name
+                // already.
+                Err(error) if PASSED.contains(&error.kind()) => {
                     self.entries.drain(..self.entries.len() - 1);
                 }
                 folded => folded?,
@@ -79,7 +82,7 @@ impl Keeper {
         for part in parts {
             self.add(part, &mut bytes)?;
         }
-        let (name, len) = (piece::name(front.piece.first, front.piece.last), bytes.len() as u64);
+        let (name, len) = (piece::name((front.piece.first, front.piece.last)), bytes.len() as u64);
         self.store.put(&name, &bytes)?;
         self.stale.extend(parts.iter().map(Entry::name));
         let last = front.piece.last;
@@ -115,25 +118,29 @@ impl Keeper {
         Ok(())
     }
 
-    /// Removes files that are of no use any more, unless somebody reads.
+    /// Removes pieces that are in larger ones, unless somebody reads.
     ///
     /// # Errors
     /// Errors of the store. Who may not remove files leaves them.
     pub fn tidy(&mut self) -> io::Result<()> {
-        if self.stale.is_empty() {
+        if self.stale.is_empty() && self.covered.is_empty() {
             return Ok(());
         }
         let Some(_alone) = self.store.lock(READER, Share::Exclusive)? else { return Ok(()) };
-        while let Some(name) = self.stale.pop() {
-            match self.store.remove(&name) {
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    self.stale.clear();
-                    return Ok(());
+        let mut folded = take(&mut self.stale);
+        loop {
+            for name in &folded {
+                match self.store.remove(name) {
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        self.covered.clear();
+                        return Ok(());
+                    }
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
                 }
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
             }
+            let Some(covered) = self.covered.pop() else { return Ok(()) };
+            folded = covered.proven(&*self.store)?.iter().map(Entry::name).collect();
         }
-        Ok(())
     }
 }

@@ -1,15 +1,16 @@
-//! Removes the pieces that no backup needs any more.
+//! Removes the pieces that no backup needs any more, and those that are in others.
 
 use std::collections::BTreeMap;
 use std::io;
 
-use block::{Freed, READER, Store};
+use block::{Freed, READER, Store, WRITER};
 use disk::Share;
 
 use super::chain::Pieces;
-use super::{Entry, FIRST, chosen, put_note};
-use crate::Error;
+use super::cover::choose;
+use super::{Entry, FIRST, put_note};
 use crate::archive::{Forgotten, piece};
+use crate::{Corrupt, Error};
 
 /// Removes the pieces that are older than all backups: as [`forget`](crate::archive::forget()) does it with
 /// files, and with the same arguments. Returns none, and removes nothing, if no file of the archive is
@@ -18,41 +19,74 @@ use crate::archive::{Forgotten, piece};
 /// Only what is before the first piece that is needed goes: what follows it in a line between stays.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`Error::Io`]; [`Error::Corrupt`], and nothing is removed, if what is noted as the first piece is behind
+/// one that is needed.
 pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Option<Forgotten>, Error> {
+    let rests = rests(&pieces, needed)?;
     let keeps = pieces.lines().iter().flat_map(|line| &line.files).find(|file| needed.contains(&file.name));
     let Some(from) = keeps.map(|file| file.entries.start) else { return Ok(None) };
-    let older = pieces.entries.get(..from).unwrap_or_default();
+    let older = rests.iter().chain(pieces.entries.get(..from).unwrap_or_default());
+    let mut bytes: BTreeMap<_, u64> = older.map(|entry| (entry.name(), entry.bytes)).collect();
     let names = pieces.lines().iter().flat_map(|line| &line.files).filter(|file| file.entries.end <= from);
-    let bytes_of = |entry: &Entry| ((entry.front.piece.first, entry.front.piece.last), entry.bytes);
-    let mut bytes: BTreeMap<(u64, u64), u64> = older.iter().map(bytes_of).collect();
     let mut done =
         Forgotten { files: names.count() as u64, bytes: bytes.values().sum(), ..Forgotten::default() };
     let first = pieces.entries.get(from).map(|entry| entry.front.piece.first);
-    let Some(first) = first.filter(|_| !is_tried && from > 0) else { return Ok(Some(done)) };
+    let Some(first) = first.filter(|_| !is_tried && !bytes.is_empty()) else { return Ok(Some(done)) };
     let store = pieces.into_store();
-    put_note(&*store, FIRST, &[i64::try_from(first).unwrap_or(i64::MAX)])?;
-    let (retained, until_s) = remove(&*store, first)?;
-    done.retained_until_s = until_s;
-    for name in retained {
-        done.bytes -= piece::numbers(&name).and_then(|numbers| bytes.remove(&numbers)).unwrap_or(0);
-        done.retained.push(store.shown(&name));
+    put_note(&*store, FIRST, &[first])?;
+    // What is being read stays, and the next prune removes it.
+    let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(Some(done)) };
+    for numbers in choose(&*store, first)?.rests {
+        let name = piece::name(numbers);
+        if let Freed::Kept { until_s } = store.free(&name)? {
+            done.bytes -= bytes.remove(&name).unwrap_or(0);
+            done.keep(store.shown(&name), until_s);
+        }
     }
     Ok(Some(done))
 }
 
-/// Removes what is before a piece. What is being read stays, and the next prune removes it. Returns the names
-/// of what the store keeps, and until when nobody can remove the last of it, if that is known.
-fn remove(store: &dyn Store, first: u64) -> io::Result<(Vec<String>, Option<i64>)> {
-    let mut retained = (Vec::new(), None);
-    let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(retained) };
-    let (_, stale) = chosen(&store.list()?, first);
-    let is_older = |name: &String| piece::numbers(name).is_some_and(|(_, last)| last < first);
-    for name in stale.into_iter().filter(is_older) {
-        if let Freed::Kept { until_s } = store.free(&name)? {
-            retained = (retained.0, retained.1.max(until_s));
-            retained.0.push(name);
+/// What a prune has left that was killed: it is before the first piece that is kept. If a backup needs it,
+/// whoever noted that piece was wrong, or means harm.
+fn rests(pieces: &Pieces, needed: &[String]) -> Result<Vec<Entry>, Error> {
+    let store = &*pieces.store;
+    let read = |numbers: &piece::Numbers| Entry::read(store, *numbers);
+    let rests: Vec<Entry> = pieces.rests.iter().map(read).collect::<Result<_, _>>()?;
+    match rests.iter().find(|rest| needed.contains(&rest.front.piece.file)) {
+        None => Ok(rests),
+        Some(rest) => {
+            let what = format!("it leaves out {}, which a kept backup needs", rest.name());
+            Err(Corrupt { what, place: store.shown(FIRST) }.into())
         }
     }
-    Ok(retained)
+}
+
+/// Removes the pieces that were proven to be in larger ones, and the locks of runs that are over: whoever
+/// archives may not be allowed to. Nothing is removed while somebody archives or reads.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn clear(store: &dyn Store) -> Result<Forgotten, Error> {
+    let mut done = Forgotten::default();
+    // Whoever takes a lock removes what others have left of it.
+    let Some(_writer) = store.lock(WRITER, Share::Exclusive)? else { return Ok(done) };
+    let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(done) };
+    for covered in choose(store, 1)?.covered {
+        for part in covered.proven(store)? {
+            let Freed::Kept { until_s } = store.free(&part.name())? else {
+                done.bytes += part.bytes;
+                continue;
+            };
+            done.keep(store.shown(&part.name()), until_s);
+            // Who may not remove this one may remove none. What the store only hides is not there any more.
+            match store.open(&part.name()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => {
+                    drop(opened?);
+                    return Ok(done);
+                }
+            }
+        }
+    }
+    Ok(done)
 }

@@ -6,10 +6,11 @@ use std::mem::take;
 use block::{Store, WRITER};
 use disk::{Guard, Share};
 
-use super::{CAUGHT_UP, Entry, FIRST, caught_up, chosen, first, put_note};
+use super::cover::{Covered, choose};
+use super::{CAUGHT_UP, Entry, FIRST, caught_up, first, put_note};
 use crate::archive::arrival::{self, Arrival};
 use crate::archive::line::{About, Why};
-use crate::archive::piece::{self, Chunk, Front, Mark, Piece, Sum};
+use crate::archive::piece::{self, Chunk, Front, Mark, NUMBER_MAX, Numbers, Piece, Sum};
 use crate::archive::tail::{State, Tail, Track};
 use crate::event::{Event, FLAGS_AT, IN_USE, Kind, MAGIC};
 use crate::{Corrupt, Error};
@@ -42,8 +43,10 @@ pub struct Keeper {
     pub(super) entries: Vec<Entry>,
     /// What the newest of them have behind their fronts, by number.
     pub(super) recent: Vec<(u64, Vec<u8>)>,
-    /// Files that are of no use any more.
+    /// Pieces that this run has folded.
     pub(super) stale: Vec<String>,
+    /// Those that were folded before.
+    pub(super) covered: Vec<Covered>,
     /// What was found to be wrong when it was opened.
     damages: Vec<Corrupt>,
     /// The number of the next piece.
@@ -83,6 +86,7 @@ impl Keeper {
             entries: Vec::new(),
             recent: Vec::new(),
             stale: Vec::new(),
+            covered: Vec::new(),
             damages: Vec::new(),
             next: 1,
             root: None,
@@ -111,16 +115,22 @@ impl Keeper {
             }
             first => first?,
         };
-        let (kept, stale) = chosen(&self.store.list()?, first);
-        self.stale = stale;
-        self.next = kept.last().map_or(first, |(_, last)| last + 1).max(self.next);
-        self.load(&kept)?;
-        // A number that was given away is not used again, whatever became of the piece.
+        let chosen = choose(&*self.store, first)?;
+        self.stale.clear();
+        self.covered = chosen.covered;
+        self.damages.extend(chosen.strange);
+        self.load(&chosen.kept)?;
+        let newest = self.entries.last().map_or(0, |newest| newest.front.piece.last);
+        // A number that was given away is not used again, whatever became of the piece. But a number far
+        // ahead is nobody's, and nothing is built on it.
+        let is_used = |number: u64| chosen.kept.binary_search(&(number, number)).is_ok();
+        let unused = |number: u64| (number..).find(|number| !is_used(*number)).unwrap_or(number);
+        self.next = unused(self.next.max(first).max(newest + 1));
         match caught_up(&*self.store) {
             Ok(Some((_, noted))) if noted >= self.next => {
                 let what = format!("the newest pieces are gone: there was one with the number {noted}");
                 self.damages.push(Corrupt { what, place: self.store.shown("") });
-                self.next = noted + 1;
+                self.next = unused(noted + 1);
             }
             Err(Error::Corrupt(corrupt)) => self.damages.push(corrupt),
             noted => drop(noted?),
@@ -129,7 +139,7 @@ impl Keeper {
     }
 
     /// Reads the newest pieces, back to the beginning of their file.
-    fn load(&mut self, kept: &[(u64, u64)]) -> Result<(), Error> {
+    fn load(&mut self, kept: &[Numbers]) -> Result<(), Error> {
         for numbers in kept.iter().rev() {
             let entry = match Entry::read(&*self.store, *numbers) {
                 Err(Error::Corrupt(corrupt)) => {
@@ -188,8 +198,7 @@ impl Keeper {
     /// # Errors
     /// Errors of the store.
     pub fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
-        let newest = i64::try_from(self.next - 1).unwrap_or(i64::MAX);
-        put_note(&*self.store, CAUGHT_UP, &[now_s, newest])
+        put_note(&*self.store, CAUGHT_UP, &[now_s.unsigned_abs(), self.next - 1])
     }
 
     /// Keeps from being removed what came before what is written, however old it is, for as long as that will
@@ -197,12 +206,14 @@ impl Keeper {
     /// complete. Others follow, so this must be done again from time to time.
     ///
     /// # Errors
-    /// Errors of the store.
-    pub fn retain(&self) -> io::Result<()> {
-        let names = self.store.list()?;
-        let (kept, _) = chosen(&names, first(&*self.store).unwrap_or(1));
-        names.iter().filter(|name| *name == FIRST).try_for_each(|name| self.store.retain(name))?;
-        kept.iter().try_for_each(|(first, last)| self.store.retain(&piece::name(*first, *last)))
+    /// [`Error::Io`].
+    pub fn retain(&self) -> Result<(), Error> {
+        let noted = first(&*self.store).unwrap_or(1);
+        if self.store.list()?.iter().any(|name| name == FIRST) {
+            self.store.retain(FIRST)?;
+        }
+        let kept = choose(&*self.store, noted)?.kept;
+        Ok(kept.iter().try_for_each(|numbers| self.store.retain(&piece::name(*numbers)))?)
     }
 
     /// Begins the next line, and returns its number.
@@ -307,6 +318,10 @@ impl Keeper {
 
     /// Writes what is pending as a piece.
     fn write(&mut self, whole: bool) -> io::Result<()> {
+        if self.next > NUMBER_MAX {
+            let text = format!("{}: there is no number for a further piece", self.store.shown(""));
+            return Err(io::Error::other(text));
+        }
         let pending = take(&mut self.at.pending);
         let end = self.at.start + pending.len() as u64;
         let (chunks, stored) = self.seal(&pending)?;
@@ -331,7 +346,7 @@ impl Keeper {
         let (mut bytes, root) = front.encode();
         let at = bytes.len() as u64;
         bytes.extend_from_slice(&stored);
-        self.store.put(&piece::name(self.next, self.next), &bytes)?;
+        self.store.put(&piece::name((self.next, self.next)), &bytes)?;
         self.root = Some(root.clone());
         self.recent.push((self.next, stored));
         self.entries.push(Entry { front, root, at, bytes: bytes.len() as u64 });

@@ -110,6 +110,13 @@ fn patience(sync: Duration, took: Duration, gather: Duration) -> Duration {
     sync.saturating_sub((took * 2 + gather).clamp(sync / 4, sync / 2))
 }
 
+/// How far the archive is: where the server is in what it sends, or, if that does not say it, its tail. A
+/// connection that was just made has not said which file it sends.
+fn reached<'t>(sent: (&'t str, u64), tail: Option<&'t Tail>) -> Option<(&'t str, u64)> {
+    let sent = Some(sent).filter(|(file, _)| !file.is_empty());
+    tail.map(|tail| (&*tail.file, tail.end)).or(sent)
+}
+
 /// Notes when the server had nothing more than what is archived up to there. Nobody needs to know it before
 /// more comes.
 fn note_silence(run: &Run<'_>, writer: &mut Output<'_>, at: u64) -> Result<()> {
@@ -463,13 +470,33 @@ impl<'r, 'a> Follow<'r, 'a> {
     /// `caught up: line 1, binlog.000033:818, 0-1-90112`
     fn tell(&self, how: &str) {
         let name = names::gtid(self.name).map_or_else(String::new, |name| format!(", {name}"));
-        self.run.report.note(&format!("{how} line {}, {}:{}{name}", self.line.number(), self.file, self.at));
+        // What was not compared yet is archived, too.
+        let tail = self.tail.as_ref().filter(|_| self.compare.is_some() || self.file.is_empty());
+        let place = reached((&self.file, self.at), tail);
+        let place = place.map_or_else(String::new, |(file, at)| format!(", {file}:{at}"));
+        self.run.report.note(&format!("{how} line {}{place}{name}", self.line.number()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_that_has_said_nothing_yet_does_not_hide_how_far_the_archive_is() {
+        let tail = Tail {
+            file: "binlog.000007".to_owned(),
+            end: 818,
+            last: 700,
+            state: None,
+            next: None,
+            damage: None,
+        };
+        assert_eq!(reached(("", FIRST), Some(&tail)), Some(("binlog.000007", 818)));
+        assert_eq!(reached(("binlog.000007", 700), Some(&tail)), Some(("binlog.000007", 818)));
+        assert_eq!(reached(("binlog.000008", 256), None), Some(("binlog.000008", 256)));
+        assert_eq!(reached(("", FIRST), None), None);
+    }
 
     #[test]
     fn a_sync_begins_early_enough_to_end_in_time() {

@@ -53,10 +53,10 @@ impl Kept {
     }
 
     /// Keeps from being removed what is needed by what is written.
-    pub(super) fn retain(&self) -> io::Result<()> {
+    pub(super) fn retain(&self) -> Result<()> {
         match self {
             Kept::Files(_) => Ok(()),
-            Kept::Pieces(keeper) => keeper.borrow().retain(),
+            Kept::Pieces(keeper) => Ok(keeper.borrow().retain()?),
         }
     }
 

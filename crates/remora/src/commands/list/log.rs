@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::archive::pieces::{LineFiles, LogFile};
+use binlog::archive::pieces::{LineFiles, LogFile, Pieces};
 use binlog::archive::{self, About, Line, Why};
 use disk::{Disk, RealDisk};
 use progress::Progress;
 use seal::Key;
 use serde_json::json;
 
+use super::shown_until;
 use crate::archived::{self, Archive};
 use crate::home::Home;
 use crate::report::{self, Report};
@@ -19,6 +20,8 @@ use crate::{calendar, shown};
 pub(super) struct Log {
     name: String,
     lines: Vec<Shown>,
+    /// Whether it was asked until when it is retained.
+    is_retained: bool,
     caught_up: Option<i64>,
     damages: Vec<String>,
 }
@@ -31,6 +34,8 @@ struct Shown {
     last: Option<String>,
     files: usize,
     bytes: u64,
+    /// Until when nobody can remove any of it. None if nothing keeps some of it, and if that was not asked.
+    until_s: Option<i64>,
 }
 
 impl Shown {
@@ -42,25 +47,28 @@ impl Shown {
             bytes += RealDisk.stat(&folder.join(file))?.len;
         }
         let (first, last) = (files.first().cloned(), files.last().cloned());
-        Ok(Shown { number: line.number, about: line.about, first, last, files: files.len(), bytes })
+        let (number, about) = (line.number, line.about);
+        Ok(Shown { number, about, first, last, files: files.len(), bytes, until_s: None })
     }
 
-    fn of_pieces(line: &LineFiles) -> Shown {
+    fn of_pieces(pieces: &Pieces, line: &LineFiles, is_retained: bool) -> Result<Shown> {
         let name = |file: Option<&LogFile>| file.map(|file| file.name.clone());
-        Shown {
+        let until_s = if is_retained { pieces.retained(line)? } else { None };
+        Ok(Shown {
             number: line.number,
             about: line.about.clone(),
             first: name(line.files.first()),
             last: name(line.files.last()),
             files: line.files.len(),
             bytes: line.files.iter().map(|file| file.end).sum(),
-        }
+            until_s,
+        })
     }
 }
 
 impl Log {
-    /// That of a name, if it has one.
-    pub(super) fn find(name: &str, home: &Home, key: Option<&Key>) -> Result<Option<Log>> {
+    /// That of a name, if it has one. `is_retained`: the store is asked until when nobody can remove it.
+    pub(super) fn find(name: &str, home: &Home, key: Option<&Key>, is_retained: bool) -> Result<Option<Log>> {
         let name = name.to_owned();
         match archived::find(home, key)? {
             None => Ok(None),
@@ -72,14 +80,20 @@ impl Log {
                     .collect();
                 let caught_up =
                     archive::caught_up(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
-                Ok(Some(Log { name, lines: lines?, caught_up, damages: Vec::new() }))
+                Ok(Some(Log { name, lines: lines?, is_retained, caught_up, damages: Vec::new() }))
             }
-            Some(Archive::Pieces(pieces)) => Ok(Some(Log {
-                name,
-                lines: pieces.lines().iter().map(Shown::of_pieces).collect(),
-                caught_up: pieces.caught_up(),
-                damages: pieces.damages().iter().map(ToString::to_string).collect(),
-            })),
+            Some(Archive::Pieces(pieces)) => {
+                let lines = pieces.lines().iter();
+                let lines: Result<_> =
+                    lines.map(|line| Shown::of_pieces(&pieces, line, is_retained)).collect();
+                Ok(Some(Log {
+                    name,
+                    lines: lines?,
+                    is_retained,
+                    caught_up: pieces.caught_up(),
+                    damages: pieces.damages().iter().map(ToString::to_string).collect(),
+                }))
+            }
         }
     }
 
@@ -107,12 +121,16 @@ impl Log {
     fn show_line(&self, line: &Shown, caught_up: Option<i64>, report: &Report) -> Result<()> {
         let about = &line.about;
         if report.is_json() {
-            return Ok(report.message(&json!({
+            let mut shown = json!({
                 "message_type": "log", "name": self.name, "line": line.number, "why": about.why,
                 "began": calendar::machine(about.began_s), "server": about.server, "first_file": line.first,
                 "last_file": line.last, "files": line.files, "bytes": line.bytes,
                 "caught_up": caught_up.map(calendar::machine),
-            }))?);
+            });
+            if self.is_retained {
+                shown["retained_until"] = json!(line.until_s.map(calendar::machine));
+            }
+            return Ok(report.message(&shown)?);
         }
         let place = format!("{} log, line {}", self.name, line.number);
         let what = match about.why {
@@ -122,8 +140,9 @@ impl Log {
         };
         let [first, last] = [&line.first, &line.last].map(|file| file.as_deref().unwrap_or_default());
         let caught_up = caught_up.map(|when| format!("  caught up {}", calendar::shown(when)));
+        let until = if self.is_retained { shown_until(line.until_s) } else { String::new() };
         report.data(&format!(
-            "{place:<24} {}  {what:<16} {:>9}  {first} to {last}{}",
+            "{place:<24} {}  {what:<16} {:>9}  {first} to {last}{}{until}",
             calendar::shown(about.began_s),
             report::size(line.bytes),
             caught_up.unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! What `remora prune` removes of an archived binary log.
 
 use anyhow::{Context, Result};
-use binlog::archive;
+use binlog::archive::{self, Forgotten};
 use block::Generation;
 use disk::RealDisk;
 use progress::{Progress, count};
@@ -21,8 +21,15 @@ pub(super) fn forget<'a>(
     dry_run: bool,
     report: &Report,
 ) -> Result<()> {
-    let Some(archive) = archived::find(&named.home, named.key.as_ref())? else { return Ok(()) };
     let name = &named.name;
+    if !dry_run && archived::has_pieces(&named.home)? {
+        let store = archived::keyed(&named.home, named.key.as_ref())?;
+        let cleared = archive::pieces::clear(&*store).with_context(|| named.home.log().shown())?;
+        if cleared != Forgotten::default() {
+            tell(name, &cleared, dry_run, report)?;
+        }
+    }
+    let Some(archive) = archived::find(&named.home, named.key.as_ref())? else { return Ok(()) };
     let stays = |why: &str| report.note(&format!("{name}: the archived log stays as it is: {why}"));
     if is_damaged {
         stays("what damaged generations need of it is unknown");
@@ -45,13 +52,23 @@ pub(super) fn forget<'a>(
                 stays(&damage.to_string());
                 return Ok(());
             }
-            archive::pieces::forget(pieces, &needed, dry_run).with_context(|| named.home.shown())?
+            match archive::pieces::forget(pieces, &needed, dry_run) {
+                Err(binlog::Error::Corrupt(damage)) => {
+                    stays(&damage.to_string());
+                    return Ok(());
+                }
+                done => done.with_context(|| named.home.shown())?,
+            }
         }
     };
     let Some(done) = done else {
         stays("it has none of the files in which the kept generations are");
         return Ok(());
     };
+    tell(name, &done, dry_run, report)
+}
+
+fn tell(name: &str, done: &Forgotten, dry_run: bool, report: &Report) -> Result<()> {
     if report.is_json() {
         report.message(&json!({
             "message_type": "log", "name": name, "dry_run": dry_run, "files": done.files, "bytes_freed": done.bytes,
@@ -61,7 +78,10 @@ pub(super) fn forget<'a>(
     }
     if done.bytes > 0 {
         let would = if dry_run { "would be " } else { "" };
-        let files = count(done.files, "file");
+        let files = match done.files {
+            0 => "pieces that were folded".to_owned(),
+            files => count(files, "file"),
+        };
         report.note(&format!(
             "{name}: {would}freed in the archived log: {files}, {}",
             report::size(done.bytes)

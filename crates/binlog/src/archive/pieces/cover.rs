@@ -1,0 +1,134 @@
+//! Which pieces count where several have the same numbers, and which of the others can go.
+//!
+//! A name proves nothing. A piece stands for those that have its numbers only if its front is that of such a
+//! piece, and has as many bytes as it says: so much must be read anyway. Before one of them is removed all
+//! bytes of the larger piece are read, and it must have the same chunks in the same places.
+
+use std::cmp::Reverse;
+use std::io;
+
+use block::Store;
+
+use super::Entry;
+use super::file::{chunks, stored};
+use crate::archive::piece::{self, Numbers};
+use crate::{Corrupt, Error};
+
+/// The pieces in a store.
+#[derive(Default)]
+pub(super) struct Chosen {
+    /// Those that count, in order.
+    pub(super) kept: Vec<Numbers>,
+    /// Those that are in others.
+    pub(super) covered: Vec<Covered>,
+    /// Those before the first one that is kept.
+    pub(super) rests: Vec<Numbers>,
+    /// What is called as if it belonged to the archive, and does not.
+    pub(super) strange: Vec<Corrupt>,
+}
+
+/// Pieces with numbers that a larger one has, too.
+pub(super) struct Covered {
+    by: Numbers,
+    parts: Vec<Numbers>,
+}
+
+/// Finds out what a store has, where `first` is the number of the first piece that is kept.
+pub(super) fn choose(store: &dyn Store, first: u64) -> Result<Chosen, Error> {
+    let mut chosen = Chosen::default();
+    let mut all: Vec<Numbers> = Vec::new();
+    for name in store.list()? {
+        match piece::numbers(&name) {
+            Some(numbers) if numbers.1 < first => chosen.rests.push(numbers),
+            Some(numbers) => all.push(numbers),
+            None if name.ends_with(piece::END) => {
+                let what = "this name is none of an archived log: the file does not belong here; remove it";
+                chosen.strange.push(Corrupt { what: what.to_owned(), place: store.shown(&name) });
+            }
+            None => {}
+        }
+    }
+    // Of those that end with the same number, the longest is the first.
+    all.sort_unstable_by_key(|(first, last)| (Reverse(*last), *first));
+    let mut all = all.into_iter().peekable();
+    while let Some(numbers) = all.next() {
+        let newer = chosen.kept.last().copied();
+        if let Some(by) = newer.filter(|newer| numbers.1 >= newer.0) {
+            chosen.pass_over(store, numbers, by);
+            continue;
+        }
+        let has_others = all.peek().is_some_and(|(_, last)| *last >= numbers.0);
+        if has_others {
+            match Entry::read(store, numbers) {
+                Err(Error::Corrupt(corrupt)) => {
+                    chosen.strange.push(corrupt);
+                    continue;
+                }
+                read => drop(read?),
+            }
+        }
+        chosen.kept.push(numbers);
+    }
+    chosen.kept.reverse();
+    Ok(chosen)
+}
+
+impl Chosen {
+    /// Takes a piece some of whose numbers a newer one has, too.
+    fn pass_over(&mut self, store: &dyn Store, numbers: Numbers, by: Numbers) {
+        if numbers.0 < by.0 {
+            let what = format!("some of its numbers are those of {}, which counts", piece::name(by));
+            self.strange.push(Corrupt { what, place: store.shown(&piece::name(numbers)) });
+            return;
+        }
+        match self.covered.last_mut().filter(|covered| covered.by == by) {
+            Some(covered) => covered.parts.push(numbers),
+            None => self.covered.push(Covered { by, parts: vec![numbers] }),
+        }
+    }
+}
+
+impl Covered {
+    /// Those of the pieces that the larger one was proven to have all of. What can't be proven stays.
+    pub(super) fn proven(&self, store: &dyn Store) -> io::Result<Vec<Entry>> {
+        let Some(by) = known(Entry::read(store, self.by))? else { return Ok(Vec::new()) };
+        let all = || -> io::Result<()> {
+            let source = store.open(&by.name())?;
+            chunks(&by).try_for_each(|(_, at, chunk)| stored(store, &*source, (&by, at, chunk)).map(drop))
+        };
+        if known(all().map_err(Error::Io))?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut proven = Vec::new();
+        for numbers in &self.parts {
+            proven.extend(known(Entry::read(store, *numbers))?.filter(|part| has(&by, part)));
+        }
+        Ok(proven)
+    }
+}
+
+/// What could be read; none if it is damaged or gone.
+fn known<T>(read: Result<T, Error>) -> io::Result<Option<T>> {
+    match read {
+        Ok(it) => Ok(Some(it)),
+        Err(Error::Io(error))
+            if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) =>
+        {
+            Err(error)
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether a piece has all of another one: the same chunks, in the same places of the same file. The end of a
+/// file may be a piece of no bytes; the beginning of a line is never in another one.
+fn has(by: &Entry, part: &Entry) -> bool {
+    let (whole, own) = (&by.front.piece, &part.front.piece);
+    let mut all = chunks(by).skip_while(|(start, ..)| *start < own.start);
+    (whole.line, &whole.file) == (own.line, &own.file)
+        && own.end > 0
+        && whole.start <= own.start
+        && own.end <= whole.end
+        && chunks(part)
+            .all(|(start, _, chunk)| all.next().is_some_and(|(place, _, own)| place == start && own == chunk))
+}

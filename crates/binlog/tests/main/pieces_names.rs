@@ -1,0 +1,199 @@
+//! Files that somebody has put beside the pieces: a name proves nothing, and nothing is removed because of
+//! one.
+
+use std::path::{Path, PathBuf};
+
+use binlog::Error;
+use binlog::archive::pieces::{Keeper, Pieces, clear, forget};
+use binlog::archive::{Forgotten, piece};
+use disk::Disk;
+use disk::faults::FaultDisk;
+use seal::Key;
+
+use crate::pieces::{FILES, LOG, archive, keys, pieces, proven, read, store, stored};
+
+fn at(name: &str) -> PathBuf {
+    Path::new("/repo/db/log").join(name)
+}
+
+fn keeper(disk: &FaultDisk, key: Option<&Key>) -> Keeper {
+    Keeper::open(store(disk, key).unwrap()).unwrap().unwrap()
+}
+
+/// An archive whose folded pieces are still there, and which of them are.
+fn crowded(key: Option<&Key>) -> (FaultDisk, Vec<PathBuf>) {
+    let disk = FaultDisk::default();
+    archive(&disk, key, 40).1.unwrap();
+    let reading = pieces(&disk, key);
+    let mut keeper = keeper(&disk, key);
+    keeper.begin_line(crate::pieces::about()).unwrap();
+    crate::pieces::Sender::new().send(&mut keeper, 1, &mut [0; 3]).unwrap();
+    drop((keeper, reading));
+    let all: Vec<_> = stored(&disk).into_iter().map(|(path, _)| path).collect();
+    let numbers = |path: &Path| piece::numbers(path.file_name().unwrap().to_str().unwrap()).unwrap();
+    let is_in = |path: &PathBuf, of: &PathBuf| {
+        let (own, other) = (numbers(path), numbers(of));
+        path != of && other.0 <= own.0 && own.1 <= other.1
+    };
+    let folded: Vec<_> = all.iter().filter(|path| all.iter().any(|of| is_in(path, of))).cloned().collect();
+    assert!(folded.len() > 100, "{}", folded.len());
+    (disk, folded)
+}
+
+fn are_there(disk: &FaultDisk, paths: &[PathBuf]) -> usize {
+    paths.iter().filter(|path| disk.bytes(path).is_some()).count()
+}
+
+#[test]
+fn a_forged_piece_stands_for_no_other_and_removes_none() {
+    let (full, put) = keys();
+    for (key, reads) in [(None, None), (Some(&put), Some(&full))] {
+        let disk = FaultDisk::default();
+        archive(&disk, key, 40).1.unwrap();
+        let own: Vec<_> = stored(&disk).into_iter().map(|(path, _)| path).collect();
+        let forged = at("0000000001-0000000900.log");
+        disk.put(&forged, b"nothing");
+        let mut keeper = keeper(&disk, key);
+        assert_eq!(keeper.damages().len(), 1);
+        keeper.tidy().unwrap();
+        assert_eq!(are_there(&disk, &own), own.len());
+        drop(keeper);
+        clear(&*store(&disk, key).unwrap()).unwrap();
+        assert_eq!(are_there(&disk, &own), own.len());
+        let found = proven(&disk, reads);
+        assert!(found.damages.len() == 1 && found.damages[0].place.contains("-0000000900"), "{found:?}");
+        for file in FILES {
+            assert!(read(&pieces(&disk, reads), file).unwrap()[22..] == LOG[22..], "{file}");
+        }
+    }
+}
+
+/// The name of a piece that is to be folded is taken.
+#[test]
+fn a_name_that_is_taken_does_not_end_the_archiver() {
+    let disk = FaultDisk::default();
+    disk.make_folder(Path::new("/repo/db/log")).unwrap();
+    disk.put(&at("0000000002-0000000065.log"), b"nothing");
+    archive(&disk, None, 1).1.unwrap();
+    assert_eq!(proven(&disk, None).damages.len(), 1);
+    assert!(read(&pieces(&disk, None), FILES[2]).unwrap()[22..] == LOG[22..]);
+}
+
+#[test]
+fn what_is_folded_goes_once_the_larger_piece_was_read() {
+    let (_, put) = keys();
+    for key in [None, Some(&put)] {
+        let (disk, folded) = crowded(key);
+        let larger: Vec<_> = stored(&disk).into_iter().filter(|(path, _)| !folded.contains(path)).collect();
+        // The last byte of each is that of a chunk.
+        for (path, bytes) in &larger {
+            disk.corrupt(path, bytes.len() - 1, 1);
+        }
+        keeper(&disk, key).tidy().unwrap();
+        assert_eq!(clear(&*store(&disk, key).unwrap()).unwrap(), Forgotten::default());
+        assert_eq!(are_there(&disk, &folded), folded.len());
+        larger.iter().for_each(|(path, bytes)| disk.put(path, bytes));
+        // Nor while somebody archives or reads.
+        let busy = keeper(&disk, key);
+        assert_eq!(clear(&*store(&disk, key).unwrap()).unwrap(), Forgotten::default());
+        drop(busy);
+        let reading = pieces(&disk, key);
+        assert_eq!(clear(&*store(&disk, key).unwrap()).unwrap(), Forgotten::default());
+        drop(reading);
+        assert_eq!(are_there(&disk, &folded), folded.len());
+        assert!(clear(&*store(&disk, key).unwrap()).unwrap().bytes > 0);
+        assert_eq!(are_there(&disk, &folded), 0);
+        assert!(proven(&disk, key).damages.is_empty());
+        // The archiver does the same when it goes on.
+        let (disk, folded) = crowded(key);
+        keeper(&disk, key).tidy().unwrap();
+        assert_eq!(are_there(&disk, &folded), 0);
+    }
+}
+
+/// In a store that is not encrypted anybody who may write can make a piece that is sound.
+#[test]
+fn a_sound_piece_with_other_bytes_removes_none() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 40).1.unwrap();
+    let own: Vec<_> = stored(&disk).into_iter().map(|(path, _)| path).collect();
+    let name = own[1].file_name().unwrap().to_str().unwrap();
+    let numbers = piece::numbers(name).unwrap();
+    let bytes = disk.bytes(&own[1]).unwrap();
+    let length = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let front = 20 + length(12) + 40 * length(16) + 32;
+    let len = bytes.len() as u64;
+    let (mut front, root) = piece::Front::decode(&bytes[..front], numbers, len).unwrap();
+    let stored = vec![7; front.chunks.iter().map(|chunk| chunk.stored as usize).sum()];
+    let mut rest = &stored[..];
+    for chunk in &mut front.chunks {
+        let own = rest.split_off(..chunk.stored as usize).unwrap();
+        chunk.sum = *blake3::hash(own).as_bytes();
+    }
+    front.piece.first -= 1;
+    front.piece.root = Some(root);
+    let forged = [front.encode().0, stored].concat();
+    disk.put(&at(&piece::name((front.piece.first, front.piece.last))), &forged);
+    keeper(&disk, None).tidy().unwrap();
+    assert_eq!(clear(&*store(&disk, None).unwrap()).unwrap(), Forgotten::default());
+    assert_eq!(are_there(&disk, &own), own.len());
+}
+
+#[test]
+fn numbers_that_no_archive_reaches_are_none() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 40).1.unwrap();
+    let newest = stored(&disk).pop().unwrap().0;
+    let next = piece::numbers(newest.file_name().unwrap().to_str().unwrap()).unwrap().1 + 1;
+    let own: Vec<_> = stored(&disk).into_iter().map(|(path, _)| path).collect();
+    let strange = ["18446744073709551615.log", "0000000001-18446744073709551615.log", "9007199254740993.log"];
+    // The highest of all is one, and nobody goes on behind it.
+    for name in strange.iter().chain(&["9007199254740992.log"]) {
+        disk.put(&at(name), b"nothing");
+    }
+    let found = proven(&disk, None);
+    let is_told = |name: &&str| found.damages.iter().any(|it| it.place.ends_with(*name));
+    assert!(strange.iter().all(is_told) && is_told(&"9007199254740992.log"), "{found:?}");
+    let mut keeper = keeper(&disk, None);
+    assert_eq!(keeper.damages().len(), 4);
+    keeper.begin_line(crate::pieces::about()).unwrap();
+    assert!(disk.bytes(&at(&piece::name((next, next)))).is_some());
+    keeper.tidy().unwrap();
+    drop(keeper);
+    for number in ["18446744073709551615", "9007199254740993"] {
+        disk.put(&at("first.note"), number.as_bytes());
+        let note = |damages: &[binlog::Corrupt]| damages.iter().any(|it| it.place.ends_with("first.note"));
+        assert!(note(pieces(&disk, None).damages()), "{number}");
+        let mut keeper = self::keeper(&disk, None);
+        assert!(note(&keeper.damages()), "{number}");
+        keeper.tidy().unwrap();
+    }
+    assert_eq!(are_there(&disk, &own), own.len());
+}
+
+/// A note that leaves out more than the backups do.
+#[test]
+fn a_note_of_the_first_piece_removes_nothing_that_a_backup_needs() {
+    let disk = FaultDisk::default();
+    archive(&disk, None, 40).1.unwrap();
+    let own: Vec<_> = stored(&disk).into_iter().map(|(path, _)| path).collect();
+    let name = own.last().unwrap().file_name().unwrap().to_str().unwrap();
+    disk.put(&at("first.note"), piece::numbers(name).unwrap().0.to_string().as_bytes());
+    keeper(&disk, None).tidy().unwrap();
+    clear(&*store(&disk, None).unwrap()).unwrap();
+    let open = || Pieces::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    let error = forget(open(), &[FILES[0].to_owned(), FILES[2].to_owned()], false).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt(it) if it.what.contains("a kept backup needs")), "{error}");
+    assert_eq!(are_there(&disk, &own), own.len());
+    // What a prune has left that was killed goes with the next one.
+    disk.put(&at("first.note"), b"1");
+    let before = stored(&disk);
+    let needed = [FILES[2].to_owned()];
+    forget(open(), &needed, false).unwrap().unwrap();
+    let kept = stored(&disk);
+    let (rest, bytes) = &before[before.len() - kept.len() - 1];
+    disk.put(rest, bytes);
+    let done = forget(open(), &needed, false).unwrap().unwrap();
+    assert_eq!((done.files, done.bytes), (0, bytes.len() as u64));
+    assert_eq!(stored(&disk), kept);
+}
