@@ -8,6 +8,7 @@
 //! docs/decisions/0520-a-log-in-pieces.md gives the reasons.
 
 mod chain;
+mod chunk;
 mod cover;
 mod file;
 mod fold;

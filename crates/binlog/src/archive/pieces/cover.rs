@@ -10,7 +10,7 @@ use std::io;
 use block::Store;
 
 use super::Entry;
-use super::file::{chunks, stored};
+use super::chunk::{chunks, stored};
 use crate::archive::piece::{self, Numbers};
 use crate::{Corrupt, Error};
 

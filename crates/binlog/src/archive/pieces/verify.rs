@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::chain::Pieces;
-use super::file::{chunks, opened, stored};
+use super::chunk::{chunks, opened, stored};
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 

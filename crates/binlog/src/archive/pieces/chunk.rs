@@ -1,0 +1,48 @@
+//! What is behind the front of a piece: its chunks.
+
+use std::io;
+
+use block::Store;
+use disk::Source;
+
+use super::Entry;
+use crate::archive::piece::Chunk;
+
+/// A chunk of a piece, and where it is: in the server's file, and in the piece.
+pub(super) fn chunks(entry: &Entry) -> impl Iterator<Item = (u64, u64, &Chunk)> {
+    let (mut start, mut at) = (entry.front.piece.start, entry.at);
+    entry.front.chunks.iter().map(move |chunk| {
+        let place = (start, at, chunk);
+        start += u64::from(chunk.len);
+        at += u64::from(chunk.stored);
+        place
+    })
+}
+
+/// Reads a chunk, and proves the bytes as they are stored.
+pub(super) fn stored(
+    store: &dyn Store,
+    source: &dyn Source,
+    (entry, at, chunk): (&Entry, u64, &Chunk),
+) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; chunk.stored as usize];
+    let count = source.read_full_at(at, &mut bytes)?;
+    bytes.truncate(count);
+    if *blake3::hash(&bytes).as_bytes() == chunk.sum {
+        return Ok(bytes);
+    }
+    let text = format!("{}: what is at {at} differs from its hash", store.shown(&entry.name()));
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// The bytes of the log in a chunk as it is stored.
+pub(super) fn opened(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chunk) -> io::Result<Vec<u8>> {
+    let Some(vault) = store.vault() else { return Ok(stored) };
+    let invalid =
+        |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", store.shown(name)));
+    let bytes = vault.open(&stored).map_err(|error| invalid(error.to_string()))?;
+    if bytes.len() != chunk.len as usize {
+        return Err(invalid("a chunk is not as long as its front says".to_owned()));
+    }
+    Ok(bytes)
+}
