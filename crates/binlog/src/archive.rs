@@ -80,7 +80,7 @@ impl<'d> Archive<'d> {
     /// # Errors
     /// Errors of the operating system.
     pub fn begin(&self, about: About) -> Result<Line<'d>, Error> {
-        let number = numbers(self.disk, &self.folder)?.pop().unwrap_or(0) + 1;
+        let number = line::after(numbers(self.disk, &self.folder)?.pop().unwrap_or(0))?;
         Line::begin(self.disk, &self.folder, number, about)
     }
 }

@@ -80,6 +80,16 @@ pub(super) fn folder(archive: &Path, number: u32) -> PathBuf {
     archive.join(format!("{number:06}"))
 }
 
+/// The number of the line after another one.
+pub(super) fn after(number: u32) -> io::Result<u32> {
+    let none = || {
+        io::Error::other(format!(
+            "there is no line after {number}: remora made none of this number; remove it"
+        ))
+    };
+    number.checked_add(1).ok_or_else(none)
+}
+
 pub(super) fn description(archive: &Path, number: u32) -> PathBuf {
     folder(archive, number).join(DESCRIPTION)
 }

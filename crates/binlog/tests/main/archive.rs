@@ -128,6 +128,17 @@ fn line(disk: &FaultDisk) -> Line<'_> {
     Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap().newest().unwrap().unwrap()
 }
 
+/// A number is never begun again, and the first one least of all.
+#[test]
+fn there_is_no_line_after_the_highest_number() {
+    let disk = FaultDisk::default();
+    let last = Path::new(FOLDER).join(u32::MAX.to_string());
+    disk.create_folder(&last).unwrap();
+    disk.put(&last.join("line.json"), b"{}");
+    let error = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap().begin(about()).err().unwrap();
+    assert!(error.to_string().contains("4294967295") && error.to_string().contains("remove it"), "{error}");
+}
+
 /// However much of a file is there, its tail is the end of a transaction.
 #[test]
 fn a_tail_is_behind_a_whole_transaction_at_every_length() {

@@ -9,7 +9,7 @@ use disk::{Guard, Share};
 use super::cover::{Covered, choose};
 use super::{CAUGHT_UP, Entry, FIRST, caught_up, first, put_note};
 use crate::archive::arrival::{self, Arrival};
-use crate::archive::line::{About, Why};
+use crate::archive::line::{self, About, Why};
 use crate::archive::piece::{self, Chunk, Front, Mark, NUMBER_MAX, Numbers, Piece, Sum};
 use crate::archive::tail::{State, Tail, Track};
 use crate::event::{Event, FLAGS_AT, IN_USE, Kind, MAGIC};
@@ -221,7 +221,7 @@ impl Keeper {
     /// # Errors
     /// Errors of the store.
     pub fn begin_line(&mut self, about: About) -> io::Result<u32> {
-        self.line += 1;
+        self.line = line::after(self.line)?;
         self.at = Written { file: Some(about.first.clone()), ..Written::default() };
         self.about = Some(about);
         self.entries.clear();
