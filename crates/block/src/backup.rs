@@ -192,7 +192,7 @@ pub fn backup(
     let before = feed.stat().map_err(failed)?;
     let parent_file = chain.as_ref().and_then(Chain::newest);
     let mut header = Header {
-        generation: loaded.next_generation()?,
+        generation: loaded.next_generation(),
         parent: parent.unwrap_or(0),
         parent_content: parent_file.map_or([0; 32], |file| file.trailer.content),
         len: before.len,
@@ -200,11 +200,11 @@ pub fn backup(
         note: request.note.clone(),
     };
     world.progress.phase("reading", Some(before.len));
-    let salvage = Salvage::open(repository.store(), loaded.next_file()?, &header);
+    let salvage = Salvage::open(repository.store(), loaded.next_file(), &header);
     if salvage.is_some() {
         world.progress.note("an interrupted run has left a part of this; it is used");
     }
-    let mut writer = Writer::create(repository.store(), loaded.next_file()?, &header)?;
+    let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
     let damage = &loaded.damage;
     let (chain, len) = (chain.as_ref(), AtomicU64::new(before.len));
@@ -240,7 +240,7 @@ pub fn backup(
         return Err(error);
     }
     let (written, content) = writer.finish()?;
-    let newest = Newest { generation: header.generation, file: loaded.next_file()? };
+    let newest = Newest { generation: header.generation, file: loaded.next_file() };
     if let Err(error) = newest.write(repository.store()) {
         // The note only helps to notice a missing generation, and this one is there.
         world.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));

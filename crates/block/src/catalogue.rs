@@ -31,7 +31,7 @@ impl Catalogue {
         let mut numbered: Vec<(u64, &String)> = names
             .iter()
             .filter_map(|name| Some((name.strip_suffix(".catalogue")?.parse().ok()?, name)))
-            .filter(|(through, name)| *through < NUMBER_MAX && Catalogue::name(*through) == **name)
+            .filter(|(through, name)| *through <= NUMBER_MAX && Catalogue::name(*through) == **name)
             .collect();
         numbered.sort();
         let Some((through, name)) = numbered.pop() else { return Ok((Catalogue::default(), Vec::new())) };

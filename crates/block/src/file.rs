@@ -42,7 +42,7 @@ pub(crate) fn name(number: u64) -> String {
 /// The number in a name from [`name`].
 pub(crate) fn number(of: &str) -> Option<u64> {
     let number = of.strip_suffix(".blk")?.parse().ok()?;
-    (number > 0 && number < NUMBER_MAX && name(number) == of).then_some(number)
+    (number > 0 && number <= NUMBER_MAX && name(number) == of).then_some(number)
 }
 
 /// Fills the buffer or fails: with `UnexpectedEof` when there are too few bytes.

@@ -38,7 +38,7 @@ impl Newest {
     pub(crate) fn read(store: &dyn Store) -> Result<Option<Newest>, Error> {
         let Some(numbers) = numbers::read(store, NEWEST, &NEWEST_MAGIC)? else { return Ok(None) };
         match numbers.as_deref() {
-            Some([generation, file]) if *generation.max(file) < NUMBER_MAX => {
+            Some([generation, file]) if *generation.max(file) <= NUMBER_MAX => {
                 Ok(Some(Newest { generation: *generation, file: *file }))
             }
             _ => Err(Error::corrupt(

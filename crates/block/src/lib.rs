@@ -42,7 +42,7 @@ pub use backup::{World, backup};
 pub use content::{Content, Library};
 pub use error::Error;
 pub use feed::{Blocks, Feed, Seen, Want};
-pub use format::{BLOCK, CHUNK, Hash};
+pub use format::{BLOCK, CHUNK, Hash, NUMBER_MAX};
 pub use mirror::mirror;
 pub use prune::prune;
 pub use repository::{Generation, Listing, READER, Repository, is_of_backups};

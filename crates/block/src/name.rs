@@ -39,7 +39,7 @@ pub fn is_lasting(name: &str) -> bool {
 
 /// Whether it is a number from 1 on, as these names have it.
 fn is_number(text: &str, digits: usize) -> bool {
-    let is_whole = |number| number > 0 && number < NUMBER_MAX && format!("{number:0digits$}") == text;
+    let is_whole = |number| number > 0 && number <= NUMBER_MAX && format!("{number:0digits$}") == text;
     text.parse::<u64>().is_ok_and(is_whole)
 }
 

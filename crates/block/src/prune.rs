@@ -140,11 +140,11 @@ fn decide(
     // This comes before the catalogue: nobody must expect the generations that are removed; until then the
     // note only claims too little.
     if let Some(newest) = newest.filter(|newest| loaded.noted != Some(*newest)) {
-        let newest = Newest { file: newest.file.max(loaded.next_file()? - 1), ..newest };
+        let newest = Newest { file: newest.file.max(loaded.next_file() - 1), ..newest };
         newest.write(repository.store())?;
     }
     let catalogue = Catalogue {
-        through: files.values().copied().max().unwrap_or(0).max(loaded.next_file()? - 1),
+        through: files.values().copied().max().unwrap_or(0).max(loaded.next_file() - 1),
         files: listed.into_iter().collect(),
     };
     catalogue.write(repository.store())
@@ -310,7 +310,7 @@ fn rewrite(
 ) -> Result<Result<u64, u64>, Error> {
     let fetcher = Fetcher::new(repository.store());
     let mut writers: BTreeMap<u64, Writer<'_>> = BTreeMap::new();
-    for (generation, number) in plan.rewrite.iter().zip(loaded.next_file()?..) {
+    for (generation, number) in plan.rewrite.iter().zip(loaded.next_file()..) {
         let (Some(old), Some(parent)) = (loaded.generations.get(generation), plan.parents.get(generation))
         else {
             continue;

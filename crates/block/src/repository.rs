@@ -10,7 +10,6 @@ use crate::Error;
 use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
-use crate::format::NUMBER_MAX;
 use crate::known::{Booted, Damage, NEWEST, Newest};
 use crate::store::{self, Store};
 
@@ -98,18 +97,18 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Number for the next file, never used before.
-    pub(crate) fn next_file(&self) -> Result<u64, Error> {
+    pub(crate) fn next_file(&self) -> u64 {
         let known = self.files.keys().chain(self.broken.keys()).copied();
         let noted = self.noted.map(|noted| noted.file);
-        after(known.chain(noted).max().unwrap_or(0).max(self.through))
+        known.chain(noted).max().unwrap_or(0).max(self.through) + 1
     }
 
     /// Number for the next generation, never used before. A file that can't be read may have been a
     /// generation.
-    pub(crate) fn next_generation(&self) -> Result<u64, Error> {
+    pub(crate) fn next_generation(&self) -> u64 {
         let known = self.files.values().map(|file| file.header.generation);
         let noted = self.noted.map(|noted| noted.generation);
-        after(known.chain(self.broken.keys().copied()).chain(noted).max().unwrap_or(0))
+        known.chain(self.broken.keys().copied()).chain(noted).max().unwrap_or(0) + 1
     }
 
     /// Whether a file contains a generation.
@@ -158,16 +157,6 @@ impl Loaded {
     pub(crate) fn first_damage(&self) -> Option<&Error> {
         self.broken.values().chain(&self.missed).next()
     }
-}
-
-/// The number after another one.
-fn after(number: u64) -> Result<u64, Error> {
-    if number + 1 < NUMBER_MAX {
-        return Ok(number + 1);
-    }
-    let text = "there is no higher number, so there can be no other backup; remora made no file of this number: \
-                remove it";
-    Err(Error::corrupt(file::name(number), text))
 }
 
 impl Repository {
@@ -282,9 +271,8 @@ impl Repository {
             let parent = file.header.parent;
             parent != 0 && !generations.contains_key(&parent) && !broken.contains_key(&parent)
         };
-        let numbers: Vec<u64> =
-            generations.values().filter(is_cut).map(|file| file.header.generation).collect();
-        let cut = numbers.iter().filter_map(|number| Chain::new(&generations, *number).err()).collect();
+        let why = |file: &Arc<File>| Chain::new(&generations, file.header.generation).err();
+        let cut = generations.values().filter(is_cut).filter_map(why).collect();
         let (noted, missed) = self.newest(&generations, &broken)?;
         let damage = Damage::read(&*self.store)?;
         let through = catalogue.through;

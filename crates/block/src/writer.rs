@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use crate::Error;
 use crate::chain::ContentHasher;
 use crate::file;
-use crate::format::{Group, Hash, Header, IndexEntry, Record, Trailer};
+use crate::format::{Group, Hash, Header, IndexEntry, NUMBER_MAX, Record, Trailer};
 use crate::store::{Store, Upload};
 
 /// Bytes that are gathered before each write.
@@ -28,6 +28,12 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     pub(crate) fn create(store: &'a dyn Store, number: u64, header: &Header) -> Result<Writer<'a>, Error> {
         let shown = store.shown(&file::name(number));
+        if number.max(header.generation) > NUMBER_MAX {
+            let text = format!(
+                "no file can follow the highest number, {NUMBER_MAX}; remora made no file and no note with it: remove it"
+            );
+            return Err(Error::corrupt(shown, text));
+        }
         let upload = store.create(&file::name(number)).map_err(Error::store(&shown))?;
         let mut out = BufWriter::with_capacity(BUFFER, upload);
         let bytes = header.encode();

@@ -16,7 +16,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use block::WRITER;
+use block::{NUMBER_MAX, WRITER};
 use disk::{Guard, Share};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -28,8 +28,6 @@ use crate::random;
 pub(crate) const BEGIN: &str = "lease.";
 /// A lock that was not renewed for so long is free.
 const SECONDS: i64 = 120;
-/// No lock gets so far: a file with a higher number is none.
-const NUMBER_MAX: u64 = 1 << 53;
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_secs(30);
 /// How often it is tried to take a lock while others take it and give it back.

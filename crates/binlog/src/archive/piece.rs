@@ -2,6 +2,7 @@
 //!
 //! docs/formats/archive.md describes the bytes.
 
+use block::NUMBER_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::arrival::Arrival;
@@ -22,8 +23,6 @@ const CHUNKS_MAX: u32 = 1 << 22;
 
 /// What the names of pieces end with.
 pub(super) const END: &str = ".log";
-/// No archive gets so far: a higher number is none of a piece, and none that a note has.
-pub const NUMBER_MAX: u64 = 1 << 53;
 
 /// The numbers of the first and of the last piece that are in one.
 pub type Numbers = (u64, u64);

@@ -18,9 +18,9 @@ mod verify;
 
 use std::io::{self, Read, Write as _};
 
-use block::Store;
+use block::{NUMBER_MAX, Store};
 
-use super::piece::{self, Front, HEAD_BYTES, NUMBER_MAX, Numbers, Sum, front_bytes};
+use super::piece::{self, Front, HEAD_BYTES, Numbers, Sum, front_bytes};
 use crate::{Corrupt, Error};
 
 pub use chain::{LineFiles, LogFile, Pieces};

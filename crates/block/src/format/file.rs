@@ -86,7 +86,7 @@ impl Header {
         let mut fields = Fields::new(bytes);
         fields.bytes(16)?;
         let (generation, parent) = (fields.u64()?, fields.u64()?);
-        if generation == 0 || generation >= NUMBER_MAX || parent >= generation {
+        if generation == 0 || generation > NUMBER_MAX || parent >= generation {
             return Err(fields.wrong("generations out of order"));
         }
         let parent_content = fields.array()?;
@@ -122,7 +122,7 @@ impl Header {
         fields.bytes(8).ok()?;
         let note_bytes = (fields.u32().ok()? as usize).min(NOTE_MAX);
         let header = Header { generation, parent, parent_content, len, taken_s, note: String::new() };
-        (generation > 0 && generation < NUMBER_MAX && parent < generation)
+        (generation > 0 && generation <= NUMBER_MAX && parent < generation)
             .then_some(FixedHeader { header, note_bytes })
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use block::restore::{Request, Summary};
 use block::verify::Sample;
-use block::{BLOCK, CHUNK, Error, restore, verify};
+use block::{BLOCK, CHUNK, Error, NUMBER_MAX, restore, verify};
 use disk::Disk;
 use disk::faults::FaultDisk;
 
@@ -354,16 +354,18 @@ fn a_number_beyond_all_others_is_not_ours() {
         disk.put(&path, b"garbage");
         path
     };
-    let too_high = [u64::MAX, u64::MAX - 1, 1 << 53];
+    let too_high = [u64::MAX, u64::MAX - 1, NUMBER_MAX + 1];
     let names = too_high.map(|number| [format!("{number}.blk"), format!("{number}.catalogue")]);
     names.iter().flatten().for_each(|name| drop(put(name)));
     sound(&disk);
     assert_eq!(back_up(&disk, false).unwrap().generation, 4);
     keep(&disk, &[2, 4]).unwrap();
     assert_eq!(generations(&disk), [2, 4]);
-    let last = put(&format!("{}.blk", (1_u64 << 53) - 1));
+    let last = put(&format!("{NUMBER_MAX}.blk"));
     let error = back_up(&disk, false).unwrap_err().to_string();
-    assert!(error.contains("9007199254740991.blk") && error.contains("remove it"), "{error}");
+    assert!(error.contains("9007199254740992;") && error.contains("remove it"), "{error}");
+    // Nor does a prune write a file that nobody would know.
+    keep(&disk, &[4]).unwrap_err();
     disk.remove(&last).unwrap();
     assert_eq!(back_up(&disk, false).unwrap().generation, 5);
     assert!(restored(&disk, None).unwrap() == states[2]);

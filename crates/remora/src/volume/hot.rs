@@ -14,6 +14,7 @@ mod aside;
 mod doubt;
 mod early;
 mod file;
+mod found;
 mod log;
 mod places;
 mod queue;

@@ -26,6 +26,7 @@ use server::Session;
 
 use super::early::Early;
 use super::file::{self, is_altered};
+use super::found::{Found, Identity, identity};
 use super::named;
 use crate::host::Machine;
 use crate::volume::belongs::{resolve, setting};
@@ -38,9 +39,6 @@ const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";
 const PATH_MAX: u64 = 4096;
 /// The most bytes of names of folders that are noted.
 const NOTED_MAX: usize = 4096;
-
-/// A file or folder by its device and its number there.
-type Identity = (u64, u64);
 
 /// Where the files of a copy are.
 pub(super) struct Places {
@@ -61,16 +59,6 @@ pub(super) struct Places {
     pub(super) leads: Vec<(Node, Vec<u8>)>,
     /// Links that are followed, and whether each is to a folder.
     links: Vec<(PathBuf, bool)>,
-}
-
-/// What is found while folders are listed.
-#[derive(Default)]
-struct Found {
-    nodes: BTreeMap<PathBuf, Node>,
-    seen: BTreeMap<PathBuf, Early>,
-    files: BTreeMap<Identity, PathBuf>,
-    /// Folders that must not be listed again.
-    folders: BTreeSet<Identity>,
 }
 
 impl Places {
@@ -394,49 +382,6 @@ impl Places {
     }
 }
 
-impl Found {
-    /// Adds a file. `who` says which file a path leads to now: while folders are listed, a table that is
-    /// altered takes another name, and a new file the number of one that is gone.
-    fn add(
-        &mut self,
-        path: PathBuf,
-        entry: Entry,
-        who: impl Fn(&Path) -> io::Result<Option<Identity>>,
-    ) -> io::Result<()> {
-        let file = identity(&entry);
-        if let Some(other) = self.files.get(&file) {
-            let leads = |path| who(path).map(|now| now == Some(file));
-            if !leads(&path)? {
-                return Ok(());
-            }
-            if leads(other)? {
-                return Err(has_two_names(&path, other));
-            }
-            self.nodes.remove(other);
-            self.seen.remove(other);
-        }
-        if self.nodes.contains_key(&path) {
-            return Err(has_two_names(&path, &path));
-        }
-        self.files.insert(file, path.clone());
-        self.seen.insert(path.clone(), Early::of(&entry));
-        self.nodes.insert(path.clone(), Node::of(path, entry));
-        Ok(())
-    }
-}
-
-fn has_two_names(path: &Path, other: &Path) -> io::Error {
-    io::Error::other(format!(
-        "{} is in the copy already, as {}: a file that has two names can't be copied while it is written",
-        path.display(),
-        other.display()
-    ))
-}
-
-fn identity(entry: &Entry) -> Identity {
-    (entry.device, entry.inode)
-}
-
 /// A folder that only the copy has.
 fn made_folder(path: &Path, attributes: Attributes) -> Node {
     Node {
@@ -465,55 +410,4 @@ fn is_gone(machine: &Machine, link: &Path, error: &io::Error) -> bool {
 /// Whether a file at the top is of Aria's log.
 fn is_aria_log(path: &Path) -> bool {
     file::is_aria_log(path) || path == Path::new(file::ARIA_CONTROL)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A file's entry under a name.
-    fn entry(name: &str, inode: u64) -> Entry {
-        Entry {
-            name: name.into(),
-            kind: Kind::File,
-            len: 1,
-            device: 1,
-            inode,
-            born_ns: 0,
-            links: 1,
-            attributes: Attributes::default(),
-            extended: Extended::default(),
-        }
-    }
-
-    /// Adds files; `now` is what their names lead to afterwards.
-    fn added(files: &[(&str, u64)], now: &[(&str, u64)]) -> Result<Vec<String>, String> {
-        let mut found = Found::default();
-        let who = |path: &Path| {
-            Ok(now.iter().find(|(name, _)| path == Path::new(name)).map(|(_, inode)| (1, *inode)))
-        };
-        for (name, inode) in files {
-            found.add(name.into(), entry(name, *inode), who).map_err(|error| error.to_string())?;
-        }
-        assert!(found.nodes.keys().eq(found.seen.keys()), "both know the same files");
-        Ok(found.nodes.keys().map(|path| path.display().to_string()).collect())
-    }
-
-    #[test]
-    fn a_file_that_is_renamed_while_folders_are_listed_is_in_the_copy_once() {
-        let seen = [("#sql-1.ibd", 7), ("t.ibd", 7)];
-        assert_eq!(added(&seen, &[("t.ibd", 7)]).unwrap(), ["t.ibd"]);
-        assert_eq!(added(&seen, &[("#sql-1.ibd", 7)]).unwrap(), ["#sql-1.ibd"]);
-        // The old name is another file's by now, which is found when DDL waits.
-        assert_eq!(added(&seen, &[("t.ibd", 7), ("#sql-1.ibd", 8)]).unwrap(), ["t.ibd"]);
-        // It was removed after that.
-        assert_eq!(added(&seen, &[]).unwrap(), ["#sql-1.ibd"]);
-    }
-
-    #[test]
-    fn a_file_with_two_names_is_refused() {
-        let both = [("a.ibd", 7), ("b.ibd", 7)];
-        let error = added(&both, &both).unwrap_err();
-        assert!(error.starts_with("b.ibd is in the copy already, as a.ibd: "), "{error}");
-    }
 }
