@@ -84,6 +84,17 @@ pub enum Error {
         /// The folder that was given.
         folder: PathBuf,
     },
+    /// The server was asked to stop, did not, and was killed.
+    #[error(
+        "the server, process {pid}, did not stop in {seconds} seconds and was killed: its next start recovers what \
+         it had not written"
+    )]
+    Unstoppable {
+        /// The process id that the server had.
+        pid: u32,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// The server still exists although it was killed: it hangs inside the kernel.
     #[error("process {pid} does not end, not even killed; look at /proc/{pid}/stack")]
     Unkillable {

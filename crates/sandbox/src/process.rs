@@ -19,8 +19,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::Error;
 use crate::error::At;
 
-/// How long a server may take to write its pages when asked to stop.
-const STOP_WAIT: Duration = Duration::from_secs(60);
+/// How long a server may take to write its pages when asked to stop: what MariaDB's service file allows.
+pub(crate) const STOP_WAIT: Duration = Duration::from_secs(900);
 
 /// How long the kernel may take to remove a killed process.
 const KILL_WAIT: Duration = Duration::from_secs(60);
@@ -157,11 +157,13 @@ impl Process {
         !self.wait(Duration::ZERO)
     }
 
-    /// Asks the server to stop, and kills it if it does not.
-    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+    /// Asks the server to stop. If it does not within `limit` it is killed, which is an error: its files are
+    /// those of a crash.
+    pub(crate) fn stop(&mut self, limit: Duration) -> Result<(), Error> {
         self.signal(Signal::TERM)?;
-        if !self.wait(STOP_WAIT) {
-            return self.kill();
+        if !self.wait(limit) {
+            self.kill()?;
+            return Err(Error::Unstoppable { pid: self.pid, seconds: limit.as_secs() });
         }
         self.finish()
     }
@@ -201,4 +203,35 @@ fn read_pid(stdout: impl std::io::Read) -> Option<u32> {
 
 fn open(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Launch, Process};
+    use crate::Error;
+
+    #[test]
+    fn who_does_not_stop_is_killed_and_that_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let deaf = ["-c".to_owned(), "trap '' TERM; echo ready; while :; do sleep 0.1; done".to_owned()];
+        let log = folder.path().join("log");
+        let mut process = Process::start(&Launch {
+            line: &["sh".into()],
+            arguments: &deaf,
+            libraries: None,
+            programs: None,
+            log: &log,
+            tie: Some(None),
+        })
+        .unwrap()
+        .unwrap();
+        while crate::folder::len(&log) == 0 {
+            assert!(!process.wait(Duration::from_millis(10)));
+        }
+        let ended = process.stop(Duration::from_millis(200));
+        assert!(matches!(ended, Err(Error::Unstoppable { pid, .. }) if pid == process.pid()), "{ended:?}");
+        assert!(!process.is_running());
+    }
 }

@@ -10,12 +10,13 @@ use tempfile::TempDir;
 use crate::error::At;
 use crate::greeting::is_greeted;
 use crate::member::Member;
-use crate::process::{Launch, Process};
+use crate::process::{Launch, Process, STOP_WAIT};
 use crate::state::{self, State};
 use crate::{Error, Installation, Places, Product, Settings, folder, place, plugin, pristine};
 
-/// How long a server may take until it answers; it may have to recover from a crash first.
-const START_WAIT: Duration = Duration::from_secs(180);
+/// How long a server that starts may neither answer nor write to its log. Recovery from a crash may take hours,
+/// but says how far it is every 15 seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(180);
 
 /// How long to wait before checking again whether the server answers.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -203,14 +204,14 @@ impl Sandbox {
         self.process.as_ref().is_some_and(Process::is_running)
     }
 
-    /// Shuts the server down, or kills it if that takes longer than a minute. Does nothing when it is
-    /// stopped.
+    /// Shuts the server down. Does nothing when it is stopped.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when we may not stop it, [`Error::Unkillable`].
+    /// [`Error::Unstoppable`] when it did not stop in a quarter of an hour and was killed, [`Error::Io`] when
+    /// we may not stop it, [`Error::Unkillable`].
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.end(Process::stop)
+        self.end(|process| process.stop(STOP_WAIT))
     }
 
     /// Kills the server with SIGKILL and waits until it is gone. Does nothing when it is stopped.
@@ -223,11 +224,12 @@ impl Sandbox {
     }
 
     fn end(&mut self, how: fn(&mut Process) -> Result<(), Error>) -> Result<(), Error> {
-        if let Some(process) = &mut self.process {
-            how(process)?;
+        let Some(process) = &mut self.process else { return Ok(()) };
+        let ended = how(process);
+        if !process.is_running() {
+            self.process = None;
         }
-        self.process = None;
-        Ok(())
+        ended
     }
 
     /// Stops the server if it runs and starts it with the same data, options and port.
@@ -304,16 +306,16 @@ impl Sandbox {
             log: folder::read_log(&log, log_start),
         };
         let Some(mut process) = process else { return Err(failed("it ended at once")) };
-        let end = Instant::now() + START_WAIT;
+        let mut silence = Silence { since: Instant::now(), len: log_start };
         let is_member = self.state.member.is_some();
         while !is_greeted(&self.state.socket) || is_member && !Member::is_ready(&log, log_start) {
             if process.wait(LOOK_AGAIN) {
                 process.kill()?;
                 return Err(failed("it ended"));
             }
-            if Instant::now() > end {
+            if silence.of(folder::len(&log)) > SILENCE_MAX {
                 process.kill()?;
-                return Err(failed("it did not answer for three minutes"));
+                return Err(failed("it neither answered nor wrote to its log for three minutes"));
             }
         }
         self.state.pid = process.pid();
@@ -379,6 +381,22 @@ impl Drop for Sandbox {
     }
 }
 
+/// Since when a log has not grown.
+struct Silence {
+    since: Instant,
+    len: u64,
+}
+
+impl Silence {
+    /// How long the log has had this length.
+    fn of(&mut self, len: u64) -> Duration {
+        if len != self.len {
+            *self = Silence { since: Instant::now(), len };
+        }
+        self.since.elapsed()
+    }
+}
+
 fn is_short(socket: &Path) -> bool {
     socket.as_os_str().as_bytes().len() <= SOCKET_PATH_MAX
 }
@@ -399,4 +417,20 @@ pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
     listeners
         .and_then(|listeners| listeners.iter().map(port).collect())
         .at("cannot find a free port on", Path::new("127.0.0.1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Silence;
+
+    #[test]
+    fn a_log_that_grows_is_not_silent() {
+        let minute = Duration::from_secs(60);
+        let mut silence = Silence { since: Instant::now().checked_sub(minute).unwrap(), len: 7 };
+        assert!(silence.of(7) >= minute);
+        assert!(silence.of(8) < minute);
+        assert!(silence.of(8) < minute);
+    }
 }
