@@ -25,6 +25,8 @@ const NON_BLOCK: u16 = 1;
 const ANNOTATE: u16 = 2;
 /// Marks packets of semi-synchronous replication.
 const SEMI_SYNC: u8 = 0xEF;
+/// The bytes of a packet before its payload: its length, and a number.
+const HEAD_BYTES: usize = 4;
 /// Bytes per read.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes per read from which on more is there already.
@@ -168,6 +170,12 @@ impl Target {
     }
 }
 
+/// The length of the payload of a packet that begins with these bytes, if they are enough to tell it.
+fn length(packet: &[u8]) -> Option<usize> {
+    let (&[low, middle, high, _], _) = packet.split_first_chunk::<HEAD_BYTES>()?;
+    Some(usize::from(low) | usize::from(middle) << 8 | usize::from(high) << 16)
+}
+
 impl Dump {
     /// Says who we are, for SHOW SLAVE HOSTS.
     fn register(&mut self, server_id: u32) -> Result<(), Error> {
@@ -243,10 +251,11 @@ impl Dump {
         self.has_sums
     }
 
-    /// Whether another packet has begun to arrive.
+    /// Whether another packet is here already, whole.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        self.start < self.end
+        let came = self.buffer.get(self.start..self.end).unwrap_or_default();
+        length(came).is_some_and(|len| came.len() - HEAD_BYTES >= len)
     }
 
     /// Lets more come if all is read that came, and it was little. A server sends each transaction as soon as
@@ -254,7 +263,7 @@ impl Dump {
     /// follows is sent together.
     #[expect(clippy::disallowed_methods, reason = "what is waited for is that time passes")]
     pub fn gather(&self, pause: Duration) {
-        if !self.has_more() && self.end < MUCH_BYTES {
+        if self.start == self.end && self.end < MUCH_BYTES {
             std::thread::sleep(pause);
         }
     }
@@ -273,19 +282,16 @@ impl Dump {
     /// Reads a payload. Returns false if it did not begin to arrive in time.
     fn receive(&mut self, wait: Option<Duration>) -> Result<bool, Error> {
         if let Some(wait) = wait
-            && !self.has_more()
+            && self.start == self.end
             && !self.wire.arrives(wait).map_err(|error| self.lost(&error))?
         {
             return Ok(false);
         }
         self.long.clear();
         loop {
-            self.need(4)?;
-            let mut len = 0;
-            for byte in self.buffer.iter().skip(self.start).take(3).rev() {
-                len = len << 8 | usize::from(*byte);
-            }
-            self.start += 4;
+            self.need(HEAD_BYTES)?;
+            let len = self.buffer.get(self.start..self.end).and_then(length).unwrap_or_default();
+            self.start += HEAD_BYTES;
             if self.long.is_empty() && len <= BUFFER_BYTES {
                 self.need(len)?;
                 self.whole = self.start..self.start + len;

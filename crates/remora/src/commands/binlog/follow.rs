@@ -224,16 +224,17 @@ impl<'r, 'a> Follow<'r, 'a> {
 
     fn receive(&mut self, dump: &mut Dump) -> Result<Left> {
         let began = Instant::now();
-        let mut heard = began;
+        let (mut heard, mut read) = (began, 0);
         loop {
             if self.run.stop.load(Ordering::Relaxed) {
                 return Ok(Left::Stopped);
             }
-            let left =
-                self.dirty.map_or(LOOK, |since| self.patience.saturating_sub(since.elapsed()).min(LOOK));
-            if self.run.time_s() - self.newest_s <= HEELS_S {
-                dump.gather(self.gather.min(left));
+            // What is here already is taken without a look at the clock, which costs as much as an event.
+            let is_here = dump.has_more();
+            if !is_here {
+                self.run.report.read(std::mem::take(&mut read));
             }
+            let left = if is_here { LOOK } else { self.gather(dump) };
             let packet = match dump.next(left) {
                 // There is no such place in the file: it is shorter than what is archived.
                 Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.compare.is_some() => {
@@ -246,12 +247,14 @@ impl<'r, 'a> Follow<'r, 'a> {
             };
             match packet {
                 Packet::Event { bytes, waits } => {
-                    heard = Instant::now();
+                    if !is_here {
+                        heard = Instant::now();
+                    }
                     let len = bytes.len() as u64;
                     self.waits |= waits;
                     // The bytes are the connection's; everything else that is needed is not.
                     match self.event(bytes)? {
-                        Took::It => self.run.report.read(len),
+                        Took::It => read += len,
                         Took::Silence => {
                             self.run.silent.set(Some((self.at, self.before_s)));
                             if let Some(what) = self.unfinished() {
@@ -288,11 +291,20 @@ impl<'r, 'a> Follow<'r, 'a> {
                     });
                 }
             }
-            let is_due = self.dirty.is_some_and(|since| since.elapsed() >= self.patience);
-            if (is_due || self.waits) && !dump.has_more() {
+            let is_due = || self.dirty.is_some_and(|since| since.elapsed() >= self.patience);
+            if !dump.has_more() && (self.waits || is_due()) {
                 self.sync(dump)?;
             }
         }
+    }
+
+    /// Lets more come, and returns how long to wait for it then.
+    fn gather(&self, dump: &Dump) -> Duration {
+        let left = self.dirty.map_or(LOOK, |since| self.patience.saturating_sub(since.elapsed()).min(LOOK));
+        if self.run.time_s() - self.newest_s <= HEELS_S {
+            dump.gather(self.gather.min(left));
+        }
+        left
     }
 
     fn lost(&self, why: &str) -> anyhow::Error {
