@@ -163,7 +163,12 @@ impl Scene {
         for number in 0..ENGINES.len() {
             let wanted = position.get(&domain(number)).copied().unwrap_or(0);
             let query = format!("SELECT CONCAT_WS(' ', COUNT(*), IFNULL(MAX(id), 0)) FROM app.w{number}");
-            let found = session.value(&query).unwrap().unwrap();
+            let found = session.value(&query).unwrap_or_else(|error| {
+                let log = std::fs::read_to_string(back.error_log()).unwrap();
+                let tail: Vec<&str> = log.lines().rev().take(60).collect();
+                panic!("{error}\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"))
+            });
+            let found = found.unwrap();
             assert_eq!(found, format!("{wanted} {wanted}"), "table {number} at {position:?}");
         }
         sound(&mut session);
