@@ -31,8 +31,8 @@ const KILL_WAIT: Duration = Duration::from_secs(60);
 /// the process.
 ///
 /// $1 is the log, $2 a folder to remove after such a stop or nothing, $3 what is put before the search path,
-/// the rest is the command. It prints the daemon's process id, which is not reused until this shell has
-/// waited for the daemon.
+/// the rest is the command. It prints the daemon's process id. Once this shell has waited for the daemon
+/// another process may have that id, which is not a child of this shell.
 const TIED: &str = r#"
 log=$1 scratch=$2 PATH=$3$PATH; shift 3
 exec 3<&0
@@ -40,13 +40,16 @@ exec 3<&0
 daemon=$!
 echo $daemon
 exec >/dev/null
+is_ours() {
+    read -r stat </proc/$daemon/stat && case ${stat##*) } in ?" $$ "*) ;; *) return 1 ;; esac
+}
 (
     read -r line <&3
     trap '' TERM
-    kill -TERM $daemon
+    ! is_ours || kill -TERM $daemon
     tenths=0
-    while kill -0 $daemon && [ $tenths -lt 300 ]; do sleep 0.1; tenths=$((tenths + 1)); done
-    kill -KILL $daemon
+    while is_ours && [ $tenths -lt 300 ]; do sleep 0.1; tenths=$((tenths + 1)); done
+    ! is_ours || kill -KILL $daemon
     [ -z "$scratch" ] || rm -rf -- "$scratch"
 ) &
 watch=$!
