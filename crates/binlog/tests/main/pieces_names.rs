@@ -109,6 +109,11 @@ fn a_piece_in_clear_does_not_stop_an_encrypted_archive() {
         assert!(files.into_iter().all(|file| file.missing.is_none()));
     };
     is_sound();
+    // Nor does it hide that the newest piece is gone.
+    disk.remove(&newest).unwrap();
+    let found = proven(&disk, Some(&full));
+    assert!(found.damages.iter().any(|damage| damage.what.contains("newest pieces are gone")), "{found:?}");
+    disk.put(&newest, &own);
     let mut keeper = keeper(&disk, Some(&put));
     assert!(are_named(&keeper.damages()));
     keeper.begin_line(crate::pieces::about()).unwrap();

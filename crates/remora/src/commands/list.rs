@@ -217,12 +217,14 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
 fn show_locked(locked: &Locked, (files, bytes): (u64, u64), report: &Report) -> Result<()> {
     let name = &locked.name;
     if report.is_json() {
-        let line =
-            json!({"message_type": "locked", "name": name, "files": files, "bytes_stored": bytes});
+        let line = json!({"message_type": "locked", "name": name, "files": files, "bytes_stored": bytes});
         return Ok(report.message(&line)?);
     }
     let (files, size) = (count(files, "file"), report::size(bytes));
-    report.data(&format!("{name:<24} {:<19}  {files:<16} {:>9}  {size:>9} stored  --key shows more", "encrypted", ""))?;
+    report.data(&format!(
+        "{name:<24} {:<19}  {files:<16} {:>9}  {size:>9} stored  --key shows more",
+        "encrypted", ""
+    ))?;
     Ok(())
 }
 

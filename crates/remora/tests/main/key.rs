@@ -97,7 +97,10 @@ fn what_the_key_does_not_open_is_left_out_and_named() {
     std::fs::rename(scene.path("elsewhere/other"), scene.path("repo/other")).unwrap();
     let listed = scene.run("list repo").exits(0).out;
     let is_locked = |line: &str| line.contains("encrypted") && line.contains("1 file ");
-    assert!(listed.contains("clear@1") && listed.lines().filter(|line| is_locked(line)).count() == 2, "{listed}");
+    assert!(
+        listed.contains("clear@1") && listed.lines().filter(|line| is_locked(line)).count() == 2,
+        "{listed}"
+    );
     let with_key = scene.run("list repo --key full.key").exits(0).says(&["clear is not encrypted"]);
     let opened = |name: &str| with_key.out.contains(&format!("{name}@1 "));
     assert!(opened("clear") && opened("sealed") && !opened("other"), "{with_key:?}");
@@ -120,7 +123,9 @@ fn what_the_key_does_not_open_is_left_out_and_named() {
     }
     // Damage is worse than what is left out.
     std::fs::write(scene.path("repo/other/000001.keys"), "no keys").unwrap();
-    for line in ["list repo --key full.key", "verify repo --key full.key", "prune repo --key full.key --keep-last 1"] {
+    for line in
+        ["list repo --key full.key", "verify repo --key full.key", "prune repo --key full.key --keep-last 1"]
+    {
         scene.run(line).exits(4).says(&["other is left out"]);
     }
     // A key that opens nothing can't be meant.

@@ -24,8 +24,10 @@ const UNSOUND: (&str, &str) =
 const GENERATIONS: (&str, &str) = ("remora_backup_generations", "Backups that are kept.");
 const STORED: (&str, &str) = ("remora_backup_stored_bytes", "Bytes of all files of backups.");
 const BROKEN: (&str, &str) = ("remora_backup_broken_files", "Files that can't be used.");
-const LOCKED: (&str, &str) =
-    ("remora_backup_locked", "1 if the backups are encrypted and no key of theirs was given, so that their age is unknown.");
+const LOCKED: (&str, &str) = (
+    "remora_backup_locked",
+    "1 if the backups are encrypted and no key of theirs was given, so that their age is unknown.",
+);
 const CAUGHT_UP: (&str, &str) =
     ("remora_log_caught_up_timestamp_seconds", "When the archive of the binary log last had everything.");
 
