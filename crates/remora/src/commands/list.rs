@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use block::Generation;
+use block::{Generation, Listing};
 use clap::Args;
 use progress::{Progress, count};
 use serde_json::{Value, json};
@@ -98,13 +98,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     for named in &found.backups {
         let listing = named.repository.list()?;
         metrics.backups(&named.name, &listing);
-        let retained = arguments.retained.then(|| named.repository.retained()).transpose()?;
-        for generation in &listing.generations {
-            let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
-            show(&named.name, generation, until_s, report)?;
-        }
-        for error in &listing.broken {
-            report.warn(&format!("{}: {error}", named.name));
+        if show_all(named, &listing, arguments.retained, report)? {
             exit = Exit::Damaged;
         }
         if listing.generations.last().and_then(repository::position).is_some() {
@@ -118,25 +112,22 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let mut has_log = false;
     for named in found.backups.iter().chain(&found.only_logs) {
-        let Named { name, .. } = named;
         let Some(log) = Log::find(named, arguments.retained)? else { continue };
         has_log = true;
-        without_log.remove(name);
+        without_log.remove(&named.name);
         log.show(report)?;
         if log.warn_of_damage(report) {
             exit = Exit::Damaged;
         }
-        metrics.log(name, log.caught_up());
+        metrics.log(&named.name, log.caught_up());
         if let Some(limit) = arguments.log_older_than
             && let Some(why) = log.too_old(limit, now_s)
         {
-            exit = partial(&format!("{name}: {why}"), exit);
+            exit = partial(&format!("{}: {why}", named.name), exit);
         }
     }
     for locked in &found.locked {
-        let (files, bytes) = locked.stored()?;
-        show_locked(locked, (files, bytes), report)?;
-        metrics.locked(&locked.name, bytes);
+        metrics.locked(&locked.name, show_locked(locked, report)?);
     }
     // What is asked for is not known of these.
     if is_watched || arguments.textfile.is_some() || found.locked.iter().any(Locked::is_damaged) {
@@ -213,19 +204,35 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
     Ok(())
 }
 
-/// What can be known of a name without its key: its files, and the bytes of them.
-fn show_locked(locked: &Locked, (files, bytes): (u64, u64), report: &Report) -> Result<()> {
+/// The generations of a name, and files that can't be used. `is_retained`: the store is asked until when
+/// nobody can remove what they need. Returns whether there are such files.
+fn show_all(named: &Named, listing: &Listing, is_retained: bool, report: &Report) -> Result<bool> {
+    let retained = is_retained.then(|| named.repository.retained()).transpose()?;
+    for generation in &listing.generations {
+        let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
+        show(&named.name, generation, until_s, report)?;
+    }
+    for error in &listing.broken {
+        report.warn(&format!("{}: {error}", named.name));
+    }
+    Ok(!listing.broken.is_empty())
+}
+
+/// What can be known of a name without its key: its files, and their bytes, which are returned.
+fn show_locked(locked: &Locked, report: &Report) -> Result<u64> {
     let name = &locked.name;
+    let (files, bytes) = locked.stored()?;
     if report.is_json() {
         let line = json!({"message_type": "locked", "name": name, "files": files, "bytes_stored": bytes});
-        return Ok(report.message(&line)?);
+        report.message(&line)?;
+        return Ok(bytes);
     }
     let (files, size) = (count(files, "file"), report::size(bytes));
     report.data(&format!(
         "{name:<24} {:<19}  {files:<16} {:>9}  {size:>9} stored  --key shows more",
         "encrypted", ""
     ))?;
-    Ok(())
+    Ok(bytes)
 }
 
 /// The end of the line of a generation, or an archived log, that says until when nobody can remove it.
