@@ -47,6 +47,6 @@ pub use mirror::mirror;
 pub use prune::prune;
 pub use repository::{Generation, Listing, READER, Repository, is_of_backups};
 pub use scan::Scan;
-pub use sealed::{Sealed, is_sealed, rekey};
+pub use sealed::{Sealed, is_not_sealed, is_sealed, rekey};
 pub use store::{Folder, Freed, Store, Upload, WRITER};
 pub use verify::verify;

@@ -72,6 +72,14 @@ pub fn is_sealed(store: &dyn Store) -> Result<bool, Error> {
     Ok(newest(store)?.is_some())
 }
 
+/// Whether an error of an encrypted store says that a file is not sealed at all, so that it is none of the
+/// store's.
+#[must_use]
+pub fn is_not_sealed(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<seal::Error>());
+    matches!(inner, Some(seal::Error::Foreign))
+}
+
 /// Lets another key open what an old one opened. The data stay as they are; what is added from now on is
 /// sealed for the new key only. At every moment one of the two keys opens everything. Returns the number of
 /// the new file of keys.

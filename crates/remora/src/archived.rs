@@ -52,6 +52,11 @@ pub(crate) fn has_pieces(home: &Home) -> Result<bool> {
     pieces::is_there(&*store).with_context(|| home.shown())
 }
 
+/// Whether a name has an archive.
+pub(crate) fn is_there(home: &Home) -> Result<bool> {
+    Ok(has_files(home) || has_pieces(home)?)
+}
+
 /// The place for the pieces of a name, with the key that opens it.
 pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
     let (own, log) = (home.store(), home.log().store());
@@ -75,16 +80,22 @@ pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
     Ok(Place { store: Box::new(sealed.beside(log)?), sealed: Some(sealed) })
 }
 
-/// Whether there are pieces, and they are not encrypted.
+/// Whether there are pieces, and none of them is encrypted. Somebody may have put some in clear beside those
+/// that are.
 fn is_clear(log: &dyn Store) -> Result<bool> {
-    let names = log.list().with_context(|| log.shown(""))?;
-    let Some(newest) = names.iter().filter(|name| archive::piece::numbers(name).is_some()).max() else {
-        return Ok(false);
-    };
-    let mut first = Vec::new();
-    let source = log.open(newest).with_context(|| log.shown(newest))?;
-    source.take(CLEAR.len() as u64).read_to_end(&mut first).with_context(|| log.shown(newest))?;
-    Ok(first == CLEAR)
+    let mut names = log.list().with_context(|| log.shown(""))?;
+    names.retain(|name| archive::piece::numbers(name).is_some());
+    // The newest first, which is never folded away meanwhile.
+    names.sort_unstable();
+    for name in names.iter().rev() {
+        let mut first = Vec::new();
+        let source = log.open(name).with_context(|| log.shown(name))?;
+        source.take(CLEAR.len() as u64).read_to_end(&mut first).with_context(|| log.shown(name))?;
+        if first != CLEAR {
+            return Ok(false);
+        }
+    }
+    Ok(!names.is_empty())
 }
 
 /// The archive of a name, for who reads it or removes from it. None if it has none.

@@ -69,6 +69,11 @@ impl Exit {
         }
     }
 
+    /// The same, once something that was asked for is left out.
+    pub(crate) fn and_left_out(self) -> Exit {
+        if self == Exit::Done { Exit::Partial } else { self }
+    }
+
     /// Its meaning, for help texts.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
@@ -96,14 +101,13 @@ impl Exit {
             "binlog" => (&[Damaged, Server, Busy, Broken], true),
             "cron" => (&[Busy, Command(0)], false),
             "diff" => (&[Damaged, Server], true),
-            "extract" | "mirror" | "restore" => (&[Partial, Damaged, Busy], true),
+            "extract" | "mirror" | "prune" | "restore" | "verify" => (&[Partial, Damaged, Busy], true),
             "import" | "stat" => (&[Partial, Server, Busy], true),
             "list" | "log" => (&[Partial, Damaged], false),
             "lock" => (&[Server, Busy, Command(0)], false),
             "mount" | "url" => (&[Damaged, Busy], false),
             "pack" | "unpack" => (&[Partial, Damaged], true),
             "poke" => (&[Partial, Server], false),
-            "prune" | "verify" => (&[Damaged, Busy], true),
             "queue" => (&[Server], true),
             "rekey" => (&[Partial, Damaged, Busy], false),
             "reverse" => (&[Damaged], true),

@@ -28,6 +28,7 @@ mod sound;
 mod stdin;
 mod stop;
 mod trial;
+mod unlock;
 mod volume;
 
 use std::process::ExitCode;

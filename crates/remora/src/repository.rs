@@ -214,11 +214,6 @@ fn is_below_names(root: &Path) -> bool {
     matches!(above, Some(Address::Bucket(above)) if in_bucket(&above).is_ok_and(|found| !found.is_empty()))
 }
 
-/// The same, opened.
-pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
-    names(root)?.into_iter().map(|named| Ok(Named::open(named, key)?)).collect()
-}
-
 /// Refuses a repository that has names where the place of one name is meant: what is put there would hide
 /// them.
 pub(crate) fn must_be_of_one(root: &Path, home: &Home) -> Result<()> {

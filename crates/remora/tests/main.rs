@@ -15,6 +15,8 @@ mod arrived;
 mod backup;
 #[path = "main/binlog.rs"]
 mod binlog;
+#[path = "main/binlog_history.rs"]
+mod binlog_history;
 #[path = "main/boot.rs"]
 mod boot;
 #[path = "main/byte.rs"]

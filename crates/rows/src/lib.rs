@@ -29,6 +29,7 @@
 
 mod backslash;
 mod dialect;
+mod doubt;
 mod encoding;
 mod error;
 mod escape;
@@ -49,6 +50,7 @@ mod texts;
 mod watch;
 
 pub use dialect::{Dialect, LineEnd};
+pub use doubt::{Doubt, DoubtKind, Guessed};
 pub use encoding::{BadBytes, Decoder, Encoding, Legacy, UnknownEncoding};
 pub use error::{BadLine, Error, Ragged, UnclosedQuote, Unfit};
 pub use escape::{is_plain_load_data, unescape_load_data, write_csv, write_load_data, write_sql_literal};
@@ -64,4 +66,4 @@ pub use schema::{Column, Limits, Schema, column_names, create_table};
 pub use sniff::{Findings, Hints, NotUtf8, not_utf8, sniff, sniff_encoding};
 pub use split::{Records, Scan, Splitter, records};
 pub use texts::Texts;
-pub use watch::{Doubt, DoubtKind, Guessed, Watch};
+pub use watch::Watch;

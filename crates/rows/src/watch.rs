@@ -4,12 +4,10 @@
 //! to a [`Watch`]. Most chunks pass after a few searches for bytes that could contradict the guess; records
 //! and fields are examined only if such a byte is found.
 
-use std::fmt;
-
 use memchr::{memchr, memchr_iter, memchr2, memmem};
-use serde::{Deserialize, Serialize};
 
 use crate::backslash::Backslashes;
+use crate::doubt::{Doubt, DoubtKind, Guessed};
 use crate::field::is_among_typed;
 use crate::{Dialect, Field, LineEnd, Nulls, fields, infer, records};
 
@@ -17,152 +15,6 @@ use crate::{Dialect, Field, LineEnd, Nulls, fields, infer, records};
 const EVIDENCE_BYTES_MAX: usize = 64 << 10;
 /// And how many records: an escaped line end splits one into two.
 const EVIDENCE_RECORDS: usize = 3;
-
-/// Which properties of a file's form are guesses that the rest of the file may contradict. What the user has
-/// given is not a guess, and neither is what the sample has clearly shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guessed {
-    /// Whether backslashes are escapes.
-    pub escape: bool,
-    /// Whether quotes enclose fields, with nothing after a closing quote.
-    pub quote: bool,
-    /// Whether nothing follows the closing quote of a field with a line end in it.
-    #[serde(default)]
-    pub quoted_lines: bool,
-    /// Which of the two quotes is used: neither was in the sample.
-    pub other_quote: bool,
-    /// What ends a line.
-    pub line_end: bool,
-    /// Which words are NULL.
-    pub nulls: bool,
-    /// Whether there is one header, at the start.
-    pub header: bool,
-}
-
-impl Guessed {
-    /// Whether there is anything to watch.
-    #[must_use]
-    pub fn any(self) -> bool {
-        self != Guessed::default()
-    }
-
-    /// Withdraws a guess that was weighed once more.
-    pub fn settle(&mut self, kind: DoubtKind) {
-        match kind {
-            DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => self.escape = false,
-            DoubtKind::TextBehindQuote => self.quote = false,
-            DoubtKind::LinesInQuotes => self.quoted_lines = false,
-            DoubtKind::OtherQuote => self.other_quote = false,
-            DoubtKind::LoneReturn | DoubtKind::OtherLineEnd => self.line_end = false,
-            DoubtKind::NullWord | DoubtKind::NoNullWord => self.nulls = false,
-            DoubtKind::HeaderAgain => self.header = false,
-        }
-    }
-}
-
-/// How something contradicts a guess.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DoubtKind {
-    /// `\N` is a field, but backslashes are text, or another word is NULL.
-    NullEscape,
-    /// Only a program that uses escapes would write this.
-    Escaped,
-    /// No program that uses escapes would write this.
-    NotEscaped,
-    /// Text follows a closing quote.
-    TextBehindQuote,
-    /// Text follows the closing quote of a field with a line end in it.
-    LinesInQuotes,
-    /// A field is enclosed in the quote that was not chosen.
-    OtherQuote,
-    /// There is a carriage return in an unquoted field.
-    LoneReturn,
-    /// A line ends in another way.
-    OtherLineEnd,
-    /// The word NULL is a field, and was read as text.
-    NullWord,
-    /// A word was read as NULL in a column with other words.
-    NoNullWord,
-    /// The header occurs again.
-    HeaderAgain,
-}
-
-impl DoubtKind {
-    /// Whether another look at the sample, with the evidence, may lead to another guess.
-    #[must_use]
-    pub fn may_be_settled(self) -> bool {
-        !matches!(self, DoubtKind::LinesInQuotes | DoubtKind::LoneReturn | DoubtKind::HeaderAgain)
-    }
-
-    /// What was seen, to follow "the field ..., ".
-    fn what(self) -> &'static str {
-        match self {
-            DoubtKind::NullEscape => {
-                "is NULL as LOAD DATA writes it, but what came before does not look like that"
-            }
-            DoubtKind::Escaped => "has escapes in it, but backslashes were taken for text",
-            DoubtKind::NotEscaped => {
-                "has a backslash that escapes nothing, but backslashes were taken for escapes"
-            }
-            DoubtKind::TextBehindQuote => "has text behind a closing quote",
-            DoubtKind::LinesInQuotes => {
-                "has a line end in its quotes and text behind them: a quote is missing, or quotes enclose \
-                 nothing here"
-            }
-            DoubtKind::OtherQuote => "is enclosed in quotes of another kind than was assumed",
-            DoubtKind::LoneReturn => {
-                "has a carriage return in it that is neither quoted nor part of a line end"
-            }
-            DoubtKind::OtherLineEnd => "is at a line end of another kind than those before",
-            DoubtKind::NullWord => "was not read as NULL so far, because the word had not come up before",
-            DoubtKind::NoNullWord => "is a word in a column where another word was read as NULL",
-            DoubtKind::HeaderAgain => {
-                "begins a line that repeats the header: files were joined with their headers"
-            }
-        }
-    }
-
-    /// The option that decides.
-    fn remedy(self) -> &'static str {
-        match self {
-            DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => {
-                "--escape '\\' reads backslashes as LOAD DATA does, --escape none as text"
-            }
-            DoubtKind::TextBehindQuote | DoubtKind::LinesInQuotes | DoubtKind::OtherQuote => {
-                "--quote says what encloses fields, for example --quote '\"' or --quote none"
-            }
-            DoubtKind::LoneReturn => {
-                "--line-end lf or crlf keeps it as part of the field, --line-end cr ends lines with it"
-            }
-            DoubtKind::OtherLineEnd => "--line-end any reads both, --line-end lf or crlf only one",
-            DoubtKind::NullWord | DoubtKind::NoNullWord => {
-                "--null WORD says which words are NULL (with --null '' for empty fields), --no-null that none is"
-            }
-            DoubtKind::HeaderAgain => {
-                "--repeated-header skip leaves such lines out, --repeated-header row loads them"
-            }
-        }
-    }
-}
-
-/// One place that contradicts a guess.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
-    /// What kind of contradiction it is.
-    pub kind: DoubtKind,
-    /// The offset of its record in the chunk.
-    pub offset: usize,
-    /// The field, or its beginning.
-    pub field: String,
-    /// The record and a few after it, to be weighed with the sample.
-    pub evidence: Vec<u8>,
-}
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the field '{}' {}; {}", self.field, self.kind.what(), self.kind.remedy())
-    }
-}
 
 /// Watches the chunks of a file. Threads can share it.
 #[derive(Clone, Debug)]

@@ -8,6 +8,10 @@ pub enum Error {
     #[error("{0}")]
     Damaged(&'static str),
 
+    /// A file that is not sealed at all.
+    #[error("not a sealed file, as all others here are")]
+    Foreign,
+
     /// A text that is no key.
     #[error("line {line}: {what}")]
     NotAKey {

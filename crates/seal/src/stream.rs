@@ -174,7 +174,7 @@ impl Opening {
             bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
         };
         if !header_bytes.starts_with(&MAGIC) {
-            return Err(Error::Damaged("not a sealed file"));
+            return Err(Error::Foreign);
         }
         if number(8) != VERSION {
             return Err(Error::Newer);

@@ -1,5 +1,7 @@
 //! One connection to a server, and its operations.
 
+mod failure;
+
 use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
@@ -8,10 +10,9 @@ use std::os::fd::AsRawFd;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 
-use crate::load::{self, LoadReport, Refused, SinkFailed, Source, SourceFailed};
-use crate::privilege::{self, Denial};
+use crate::load::{self, LoadReport, Refused, SinkFailed, Source};
 use crate::stream::{self, Broken, RowSink};
-use crate::{About, Error, TableName, code, redact};
+use crate::{About, Error, TableName};
 
 /// One row of the text protocol: for each column the value that the server printed, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
@@ -336,94 +337,12 @@ impl Session {
                 Ok(value)
             }
             Err(mysql::Error::MySqlError(said)) => {
-                if !ends_connection(said.code) {
+                if !failure::ends_connection(said.code) {
                     self.conn = Some(conn);
                 }
                 Err(self.explain(said, sql))
             }
             Err(error) => Err(self.broken(error, sql)),
-        }
-    }
-
-    /// The server counts the command byte too, and the statement must be shorter than the limit, not equal to
-    /// it.
-    fn check_size(&self, sql: &str) -> Result<(), Error> {
-        let size_bytes = sql.len() as u64 + 1;
-        let limit_bytes = self.about.max_allowed_packet;
-        if limit_bytes > 0 && size_bytes >= limit_bytes {
-            let hint = raise_limit(size_bytes);
-            return Err(Error::PacketTooLarge { what: "a statement".into(), size_bytes, limit_bytes, hint });
-        }
-        Ok(())
-    }
-
-    /// Turns the server's rejection of `sql` into an error that says what to do.
-    fn explain(&mut self, said: mysql::error::MySqlError, sql: &str) -> Error {
-        if matches!(said.code, 1153 | 1301) {
-            let limit_bytes = self.about.max_allowed_packet;
-            return Error::PacketTooLarge {
-                what: "a value or statement".into(),
-                size_bytes: 0,
-                limit_bytes,
-                hint: raise_limit(limit_bytes.saturating_mul(2)),
-            };
-        }
-        if ends_connection(said.code) {
-            return self.lost(&said.message, sql);
-        }
-        if code::is_read_only(said.code, &said.message) {
-            return Error::ReadOnly { target: self.target.clone(), code: said.code };
-        }
-        if privilege::is_denial(said.code)
-            && let Some(error) = self.missing_privilege(&said, sql)
-        {
-            return error;
-        }
-        Error::Sql {
-            code: said.code,
-            message: redact::message(&said.message, sql),
-            state: said.state,
-            statement: redact::statement(sql),
-        }
-    }
-
-    fn missing_privilege(&mut self, said: &mysql::error::MySqlError, sql: &str) -> Option<Error> {
-        let conn = self.conn.as_mut()?;
-        let (account, database): (String, Option<String>) =
-            conn.query_first("SELECT CURRENT_USER(), DATABASE()").ok().flatten()?;
-        let missing = privilege::missing(&Denial {
-            code: said.code,
-            message: &said.message,
-            statement: sql,
-            account: &account,
-            database: database.as_deref(),
-        })?;
-        Some(Error::Privilege { what: missing.what, grant: missing.grant, code: said.code })
-    }
-
-    /// The error for an exchange that broke the protocol. The connection was already dropped.
-    fn broken(&self, error: mysql::Error, sql: &str) -> Error {
-        use mysql::Error as E;
-        let what = match error {
-            E::IoError(error) => match error.downcast::<SourceFailed>() {
-                Ok(SourceFailed(error)) => return Error::Source(error),
-                Err(error) => match error.downcast::<SinkFailed>() {
-                    Ok(SinkFailed(error)) => return Error::Sink(error),
-                    Err(error) => error.to_string(),
-                },
-            },
-            E::CodecError(error) => error.to_string(),
-            E::DriverError(error) => error.to_string(),
-            other => return Error::Protocol { what: other.to_string() },
-        };
-        self.lost(&what, sql)
-    }
-
-    fn lost(&self, why: &str, sql: &str) -> Error {
-        Error::LostConnection {
-            target: self.target.clone(),
-            why: why.to_owned(),
-            statement: redact::statement(sql),
         }
     }
 }
@@ -488,14 +407,4 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
 fn reuse<'b>(mut cells: Vec<Option<&[u8]>>) -> Vec<Option<&'b [u8]>> {
     cells.clear();
     cells.into_iter().map(|_| None).collect()
-}
-
-/// Codes after which the server closes the connection: shutdown, packet errors, killed, idle too long.
-fn ends_connection(code: u16) -> bool {
-    matches!(code, 1053 | 1077 | 1152..=1161 | 1184 | 1927 | 3169 | 4031)
-}
-
-fn raise_limit(bytes: u64) -> String {
-    let wanted = (bytes.min((1 << 30) - 1) + 1).next_multiple_of(1 << 20);
-    format!("let an administrator run: SET GLOBAL max_allowed_packet = {wanted}, then connect again")
 }

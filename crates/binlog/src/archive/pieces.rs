@@ -84,6 +84,11 @@ impl Entry {
     }
 }
 
+/// Whether a file with the name of a piece is none of ours: it is not sealed, and the archive is.
+fn is_foreign(store: &dyn Store, numbers: Numbers) -> bool {
+    store.open(&piece::name(numbers)).is_err_and(|error| block::is_not_sealed(&error))
+}
+
 /// A note; none if there is none.
 fn note(store: &dyn Store, name: &str) -> Result<Option<String>, Error> {
     let mut text = String::new();

@@ -79,6 +79,56 @@ fn a_name_that_is_taken_does_not_end_the_archiver() {
     assert!(read(&pieces(&disk, None), FILES[2]).unwrap()[22..] == LOG[22..]);
 }
 
+/// In an encrypted archive a piece in clear is none, however sound it is: it is named, nothing is built on it
+/// or read from it, and nothing else is doubted because of it.
+#[test]
+fn a_piece_in_clear_does_not_stop_an_encrypted_archive() {
+    let (full, put) = keys();
+    let (disk, clear) = (FaultDisk::default(), FaultDisk::default());
+    archive(&disk, Some(&put), 40).1.unwrap();
+    archive(&clear, None, 40).1.unwrap();
+    let (newest, bytes) = stored(&clear).pop().unwrap();
+    let own = disk.bytes(&newest).unwrap();
+    let number = piece::numbers(newest.file_name().unwrap().to_str().unwrap()).unwrap().1;
+    let planted = [(number + 1, number + 1), (number + 7, number + 900), (9_000_000, 9_000_000)];
+    for numbers in planted {
+        disk.put(&at(&piece::name(numbers)), &bytes);
+    }
+    let are_named = |damages: &[binlog::Corrupt]| {
+        let is_named = |damage: &binlog::Corrupt| damage.what.contains("not a sealed file");
+        damages.len() == planted.len() && damages.iter().all(is_named)
+    };
+    let is_sound = || {
+        let found = proven(&disk, Some(&full));
+        assert!(are_named(&found.damages), "{found:?}");
+        let all = pieces(&disk, Some(&full));
+        for file in FILES {
+            assert!(read(&all, file).unwrap()[22..] == LOG[22..], "{file}");
+        }
+        let files = all.lines().iter().flat_map(|line| &line.files);
+        assert!(files.into_iter().all(|file| file.missing.is_none()));
+    };
+    is_sound();
+    // Nor does it hide that the newest piece is gone.
+    disk.remove(&newest).unwrap();
+    let found = proven(&disk, Some(&full));
+    assert!(found.damages.iter().any(|damage| damage.what.contains("newest pieces are gone")), "{found:?}");
+    disk.put(&newest, &own);
+    let mut keeper = keeper(&disk, Some(&put));
+    assert!(are_named(&keeper.damages()));
+    keeper.begin_line(crate::pieces::about()).unwrap();
+    crate::pieces::Sender::new().send(&mut keeper, 40, &mut [0; 3]).unwrap();
+    drop(keeper);
+    assert!(disk.bytes(&at(&piece::name((number + 2, number + 2)))).is_some());
+    is_sound();
+    // In the place of one of the archive it is that one's loss.
+    disk.put(&newest, &bytes);
+    let found = proven(&disk, Some(&full));
+    assert!(found.damages.len() > planted.len() + 1, "{found:?}");
+    disk.put(&newest, &own);
+    is_sound();
+}
+
 #[test]
 fn what_is_folded_goes_once_the_larger_piece_was_read() {
     let (_, put) = keys();

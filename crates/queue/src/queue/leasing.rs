@@ -423,3 +423,33 @@ impl State {
 fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use disk::faults::FaultDisk;
+
+    use crate::{Definition, Engine, Options, OwnerId, Patience, RowId, Session, Target};
+
+    #[test]
+    fn only_rows_of_the_owner_are_handed_to_leases() {
+        let options = Options::new(|| 7, || [3; 16]);
+        let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
+        let folder = Path::new("/db/q");
+        engine.create(folder, &Definition::default()).unwrap();
+        let queue = engine.open(folder).unwrap();
+        queue.publish(&[b"a", b"b", b"c"], None).unwrap();
+        for owner in [1, 2] {
+            let target = Target { queue: queue.clone(), filter: None, reader: None };
+            let mut one = Patience { rows_max: 1, ..Patience::poll() };
+            Session::new(OwnerId(owner)).wait(&[target], &mut one).unwrap();
+        }
+        let rows = [1, 2, 3].map(RowId);
+        let handed = queue.lock().hand_to_leases(&rows, OwnerId(1), queue.clock());
+        assert_eq!(handed, [RowId(1)]);
+        let owners = queue.owned().into_iter().map(|(row, ownership)| (row, ownership.owner));
+        assert!(owners.eq([(RowId(1), OwnerId::LEASE), (RowId(2), OwnerId(2))]));
+    }
+}

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use block::Generation;
+use block::{Generation, Listing};
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use self::log::Log;
@@ -19,6 +19,8 @@ use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
+use crate::repository::Named;
+use crate::unlock::{self, Locked};
 use crate::{address, calendar, repository};
 
 /// How far in the future a backup's time may be, because the clocks of two machines differ.
@@ -82,26 +84,21 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return Ok(Exit::Partial);
     }
     let key = arguments.key.read()?;
-    let found = repository::all(root, key.as_ref())?;
+    let found = unlock::all(root, key.as_ref())?;
+    found.warn_of_clear(key.as_ref(), report);
     let mut exit = Exit::Done;
     let partial = |what: &str, exit: Exit| {
         report.warn(what);
-        worse(exit)
+        exit.and_left_out()
     };
     let now_s = calendar::now_s();
     let mut metrics = Metrics::new(root);
     // Names whose server writes a binary log that is not archived.
     let mut without_log = BTreeSet::new();
-    for named in &found {
+    for named in &found.backups {
         let listing = named.repository.list()?;
         metrics.backups(&named.name, &listing);
-        let retained = arguments.retained.then(|| named.repository.retained()).transpose()?;
-        for generation in &listing.generations {
-            let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
-            show(&named.name, generation, until_s, report)?;
-        }
-        for error in &listing.broken {
-            report.warn(&format!("{}: {error}", named.name));
+        if show_all(named, &listing, arguments.retained, report)? {
             exit = Exit::Damaged;
         }
         if listing.generations.last().and_then(repository::position).is_some() {
@@ -114,24 +111,32 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     let mut has_log = false;
-    for (name, home) in repository::places(root)? {
-        let Some(log) = Log::find(&name, &home, key.as_ref(), arguments.retained)? else { continue };
+    for named in found.backups.iter().chain(&found.only_logs) {
+        let Some(log) = Log::find(named, arguments.retained)? else { continue };
         has_log = true;
-        without_log.remove(&name);
+        without_log.remove(&named.name);
         log.show(report)?;
         if log.warn_of_damage(report) {
             exit = Exit::Damaged;
         }
-        metrics.log(&name, log.caught_up());
+        metrics.log(&named.name, log.caught_up());
         if let Some(limit) = arguments.log_older_than
             && let Some(why) = log.too_old(limit, now_s)
         {
-            exit = partial(&format!("{name}: {why}"), exit);
+            exit = partial(&format!("{}: {why}", named.name), exit);
         }
     }
-    if found.is_empty() && (arguments.older_than.is_some() || !has_log) {
+    for locked in &found.locked {
+        metrics.locked(&locked.name, show_locked(locked, report)?);
+    }
+    // What is asked for is not known of these.
+    if is_watched || arguments.textfile.is_some() || found.locked.iter().any(Locked::is_damaged) {
+        exit = found.warn_of_locked(exit, report);
+    }
+    let is_empty = found.backups.is_empty() && found.locked.is_empty();
+    if is_empty && (arguments.older_than.is_some() || !has_log) {
         report.warn(&format!("there is no backup in {}", root.display()));
-        exit = if is_watched { worse(exit) } else { exit };
+        exit = if is_watched { exit.and_left_out() } else { exit };
     }
     if arguments.log_older_than.is_some() {
         exit = lacking(root, has_log, &without_log).iter().fold(exit, |exit, why| partial(why, exit));
@@ -148,11 +153,6 @@ fn lacking(root: &Path, has_log: bool, names: &BTreeSet<String>) -> Vec<String> 
         return vec![format!("no log is archived in {}", root.display())];
     }
     names.iter().map(|name| format!("{name}: no log is archived, and its server writes one")).collect()
-}
-
-/// The exit code once something is left out.
-fn worse(exit: Exit) -> Exit {
-    if exit == Exit::Done { Exit::Partial } else { exit }
 }
 
 /// Why the newest backup is too old, if it is. The newest is the last one that was made, whatever its clock
@@ -202,6 +202,37 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
         until_s.map_or_else(String::new, shown_until),
     ))?;
     Ok(())
+}
+
+/// The generations of a name, and files that can't be used. `is_retained`: the store is asked until when
+/// nobody can remove what they need. Returns whether there are such files.
+fn show_all(named: &Named, listing: &Listing, is_retained: bool, report: &Report) -> Result<bool> {
+    let retained = is_retained.then(|| named.repository.retained()).transpose()?;
+    for generation in &listing.generations {
+        let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
+        show(&named.name, generation, until_s, report)?;
+    }
+    for error in &listing.broken {
+        report.warn(&format!("{}: {error}", named.name));
+    }
+    Ok(!listing.broken.is_empty())
+}
+
+/// What can be known of a name without its key: its files, and their bytes, which are returned.
+fn show_locked(locked: &Locked, report: &Report) -> Result<u64> {
+    let name = &locked.name;
+    let (files, bytes) = locked.stored()?;
+    if report.is_json() {
+        let line = json!({"message_type": "locked", "name": name, "files": files, "bytes_stored": bytes});
+        report.message(&line)?;
+        return Ok(bytes);
+    }
+    let (files, size) = (count(files, "file"), report::size(bytes));
+    report.data(&format!(
+        "{name:<24} {:<19}  {files:<16} {:>9}  {size:>9} stored  --key shows more",
+        "encrypted", ""
+    ))?;
+    Ok(bytes)
 }
 
 /// The end of the line of a generation, or an archived log, that says until when nobody can remove it.

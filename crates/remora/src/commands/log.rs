@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let walked = walk.all()?;
     for line in walk.missing() {
         report.warn(&line);
-        exit = if exit == Exit::Done { Exit::Partial } else { exit };
+        exit = exit.and_left_out();
     }
     if lines.untold > 0 {
         report.note(&format!(

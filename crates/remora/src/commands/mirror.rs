@@ -10,7 +10,7 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::address::Address;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::home::Home;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
@@ -109,7 +109,7 @@ fn names(address: &Address) -> Result<Names> {
     let (backups, all) = match address {
         Address::Folder(root) => {
             // A folder of one name has the name of the folder, which must have one.
-            let root = root.canonicalize().map_err(|error| usage(format!("{}: {error}", root.display())))?;
+            let root = root.canonicalize().with_context(|| root.display().to_string())?;
             (repository::names(&root)?, repository::places(&root)?)
         }
         Address::Bucket(bucket) => (repository::in_bucket(bucket)?, repository::places_in(bucket)?),

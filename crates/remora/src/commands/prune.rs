@@ -14,9 +14,8 @@ use serde_json::json;
 use crate::exit::{self, Exit};
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::repository::Named;
 use crate::retain::RetainArguments;
-use crate::{calendar, commands, repository};
+use crate::{calendar, commands, repository, unlock};
 
 const EXAMPLES: &str = "EXAMPLES
   remora prune /backup --keep-daily 14 --keep-weekly 8 --keep-monthly 12
@@ -83,8 +82,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let world = World { stop: &stop, progress: report };
     let mut exit = Exit::Done;
     let key = arguments.key.read()?;
-    for (name, home) in repository::some_names(&arguments.repository)? {
-        let named = Named::open((name, arguments.retain.on(home)?), key.as_ref())?;
+    let names = repository::some_names(&arguments.repository)?;
+    let names: Result<_> =
+        names.into_iter().map(|(name, home)| Ok((name, arguments.retain.on(home)?))).collect();
+    let found = unlock::unlock(names?, key.as_ref())?;
+    found.warn_of_clear(key.as_ref(), report);
+    for named in &found.backups {
         let listing = named.repository.list()?;
         let stamp = |one: &Generation| calendar::stamp(one.number, one.taken_s);
         let stamps: Vec<_> = listing.generations.iter().map(stamp).collect();
@@ -102,10 +105,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             exit = Exit::Damaged;
         }
         let kept = listing.generations.iter().filter(|one| !done.forgotten.contains(&one.number));
-        log::forget(&named, kept, is_damaged, arguments.dry_run, report)?;
+        log::forget(named, kept, is_damaged, arguments.dry_run, report)?;
     }
     report.end();
-    Ok(exit)
+    Ok(found.warn_of_locked(exit, report))
 }
 
 /// Names files that the place keeps; `of` says of what they are.

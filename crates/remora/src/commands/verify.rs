@@ -6,7 +6,7 @@ mod log;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use block::World;
 use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::{calendar, commands, repository, shown};
+use crate::{calendar, commands, shown, unlock};
 
 /// The most losses that are shown for one damaged place; --json has more.
 const LOSSES_SHOWN: usize = 5;
@@ -91,13 +91,14 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let sample = arguments.sample.map(|parts| Sample { part: day % parts, parts });
     let mut exit = Exit::Done;
     let key = arguments.key.read()?;
-    let logs = log::find(&arguments.repository, key.as_ref())?;
+    let found = unlock::all(&arguments.repository, key.as_ref())?;
+    found.warn_of_clear(key.as_ref(), report);
+    let logs = log::find(found.backups.iter().chain(&found.only_logs))?;
     // The archive of a log may be there before the first backup.
-    let found = match logs.is_empty() {
-        true => repository::some(&arguments.repository, key.as_ref())?,
-        false => repository::all(&arguments.repository, key.as_ref())?,
-    };
-    for named in found {
+    if found.backups.is_empty() && logs.is_empty() {
+        bail!("there is no backup in {}", arguments.repository.display());
+    }
+    for named in &found.backups {
         let began = Instant::now();
         let verified = block::verify(&named.repository, jobs, sample, world)?;
         tell((&named.name, sample), &verified, began.elapsed().as_secs_f64(), report)?;
@@ -111,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     report.end();
-    Ok(exit)
+    Ok(found.warn_of_locked(exit, report))
 }
 
 /// How many parts a share makes: `5%` or `1/20`.

@@ -198,7 +198,7 @@ impl<'a, T: Take> Walk<'a, T> {
                     "{name}: from {at} on it is encrypted, and only its server has the key: read it from the server, with \
                      mariadb-binlog --read-from-remote-server --raw {name}, and look into that copy"
                 ));
-                self.exit = if self.exit == Exit::Done { Exit::Partial } else { self.exit };
+                self.exit = self.exit.and_left_out();
             }
             _ => {}
         }

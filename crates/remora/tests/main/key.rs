@@ -86,6 +86,57 @@ fn an_encrypted_repository_asks_for_its_key() {
     scene.run("backup file:disk --to plain --key full.key").exits(2).says(&["is not encrypted"]);
 }
 
+/// Names with another key, or with none, beside one in clear.
+#[test]
+fn what_the_key_does_not_open_is_left_out_and_named() {
+    let scene = Scene::new();
+    scene.run("key new other.key").exits(0);
+    scene.run("backup file:disk --to repo --name clear").exits(0);
+    scene.run("backup file:disk --to repo --name sealed --key full.key").exits(0);
+    scene.run("backup file:disk --to elsewhere --name other --key other.key").exits(0);
+    std::fs::rename(scene.path("elsewhere/other"), scene.path("repo/other")).unwrap();
+    let listed = scene.run("list repo").exits(0).out;
+    let is_locked = |line: &str| line.contains("encrypted") && line.contains("1 file ");
+    assert!(
+        listed.contains("clear@1") && listed.lines().filter(|line| is_locked(line)).count() == 2,
+        "{listed}"
+    );
+    let with_key = scene.run("list repo --key full.key").exits(0).says(&["clear is not encrypted"]);
+    let opened = |name: &str| with_key.out.contains(&format!("{name}@1 "));
+    assert!(opened("clear") && opened("sealed") && !opened("other"), "{with_key:?}");
+    // Their age is asked for, and unknown.
+    let names = ["sealed is left out", "other is left out", "--key FILE"];
+    scene.run("list repo --older-than 1d").exits(3).says(&names);
+    scene.run("list repo --textfile metrics.prom").exits(3).says(&names);
+    let metrics = std::fs::read_to_string(scene.path("metrics.prom")).unwrap();
+    for (name, is_locked) in [("clear", 0), ("sealed", 1), ("other", 1)] {
+        let line = format!("remora_backup_locked{{repository=\"repo\",name=\"{name}\"}} {is_locked}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+        let newest = format!("remora_backup_newest_timestamp_seconds{{repository=\"repo\",name=\"{name}\"}}");
+        assert_eq!(metrics.contains(&newest), is_locked == 0, "{metrics}");
+    }
+    scene.run("verify repo").exits(3).says(&["clear: 1 generation", "all sound"]).says(&names);
+    let told = ["sealed: 1 generation", "clear: 1 generation", "clear is not encrypted", "other is left out"];
+    scene.run("verify repo --key full.key").exits(3).says(&told);
+    for line in ["prune repo --keep-last 1", "prune repo --keep-last 1 --dry-run"] {
+        scene.run(line).exits(3).says(&["clear: "]).says(&names);
+    }
+    // Damage is worse than what is left out.
+    std::fs::write(scene.path("repo/other/000001.keys"), "no keys").unwrap();
+    for line in
+        ["list repo --key full.key", "verify repo --key full.key", "prune repo --key full.key --keep-last 1"]
+    {
+        scene.run(line).exits(4).says(&["other is left out"]);
+    }
+    // A key that opens nothing can't be meant.
+    std::fs::remove_dir_all(scene.path("repo/other")).unwrap();
+    for (repo, why) in [("repo", "is for the key"), ("repo/clear", "is not encrypted")] {
+        for line in ["list", "verify", "prune --keep-last 1"] {
+            scene.run(&format!("{line} {repo} --key other.key")).exits(2).says(&[why]);
+        }
+    }
+}
+
 #[test]
 fn keys_are_made_once_and_told_apart() {
     let scene = Scene::new();

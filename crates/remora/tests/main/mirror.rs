@@ -89,7 +89,7 @@ fn to_another_folder_and_to_a_store_and_back() {
 #[test]
 fn what_cannot_be_mirrored_is_told() {
     let scene = Scene::new(false);
-    scene.run("mirror nothing copy").exits(2).says(&["nothing"]);
+    scene.run("mirror nothing copy").exits(1).says(&["nothing"]);
     scene.run("mirror s3://b/empty copy").exits(1).says(&["there is no backup in s3://b/empty"]);
     scene.run("mirror repo s3://").exits(2).says(&["s3://BUCKET/PREFIX"]);
     scene.store.set(|state| state.ignores = (true, true));

@@ -332,6 +332,28 @@ fn other_histories_begin_a_line() {
     }
 }
 
+/// Whoever may add files can put one in clear there.
+#[test]
+fn a_file_in_clear_does_not_stop_an_encrypted_archive() {
+    for kind in [SEALED, SEALED_STORE] {
+        let mut play = Play::new(kind, &[]);
+        play.does(&[TABLE]);
+        play.once().exits(0);
+        let own = play.stored().remove(0).0;
+        let planted = own.replace(own.rsplit('/').next().unwrap(), "0000000900.log");
+        play.put(&planted, Some([&b"remolog\n"[..], &[7; 200]].concat()));
+        play.does(&["INSERT INTO app.t (v) VALUES ('a')"]);
+        let told = ["0000000900.log", "not a sealed file"];
+        play.once().exits(0).says(&told);
+        play.reads("list NAME").exits(4).says(&told);
+        let verified = play.reads("verify NAME").exits(4);
+        assert!(told.iter().all(|told| verified.out.contains(told)), "{verified:?}");
+        assert!(play.reads("log NAME --rows").says(&told).out.contains("'a'"));
+        play.put(&planted, None);
+        play.is_archived();
+    }
+}
+
 #[test]
 fn rows_in_clear_do_not_lie_beside_encrypted_ones() {
     let mut play = Play::new(SEALED, &[]);

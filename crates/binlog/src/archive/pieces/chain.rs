@@ -7,7 +7,7 @@ use block::{READER, Store};
 use disk::{Guard, Share};
 
 use super::cover::{Chosen, choose};
-use super::{Entry, caught_up, first};
+use super::{Entry, caught_up, first, is_foreign};
 use crate::archive::line::{About, Why};
 use crate::archive::piece::Numbers;
 use crate::{Corrupt, Error};
@@ -90,9 +90,9 @@ impl Pieces {
         let Chosen { kept, rests, strange, .. } = choose(&*pieces.store, begin.unwrap_or(1))?;
         pieces.rests = rests;
         pieces.damages.extend(strange);
-        pieces.load(&kept, begin)?;
+        let last = pieces.load(&kept, begin)?;
         if let Some((_, newest)) = noted
-            && kept.last().is_none_or(|(_, last)| *last < newest)
+            && last.is_none_or(|last| last < newest)
         {
             pieces.tell(format!("its newest pieces are gone: there was one with the number {newest}"));
             pieces.breaks.push(pieces.entries.len());
@@ -117,12 +117,23 @@ impl Pieces {
     }
 
     /// Reads the fronts of all pieces. What is missing between two of them is no damage if they follow one
-    /// another: whoever went on behind it had seen that it was gone.
-    fn load(&mut self, kept: &[Numbers], begin: Option<u64>) -> Result<(), Error> {
+    /// another: whoever went on behind it had seen that it was gone. Returns the number of the last one,
+    /// damaged or not.
+    fn load(&mut self, kept: &[Numbers], begin: Option<u64>) -> Result<Option<u64>, Error> {
         let mut next = begin;
+        let mut newest = None;
         // What was found since the last piece that could be read.
         let mut doubts: Vec<Corrupt> = Vec::new();
         for (first, last) in kept {
+            let read = Entry::read(&*self.store, (*first, *last));
+            // Anybody may have put it there, so it says nothing of what is missing.
+            if let Err(Error::Corrupt(corrupt)) = &read
+                && is_foreign(&*self.store, (*first, *last))
+            {
+                self.damages.push(corrupt.clone());
+                continue;
+            }
+            newest = Some(*last);
             if let Some(next) = next.filter(|next| next < first) {
                 let what = match first - next {
                     1 => format!("the piece {next} is missing"),
@@ -131,7 +142,7 @@ impl Pieces {
                 doubts.push(Corrupt { what, place: self.store.shown("") });
             }
             next = Some(last + 1);
-            let entry = match Entry::read(&*self.store, (*first, *last)) {
+            let entry = match read {
                 Err(Error::Corrupt(corrupt)) => {
                     doubts.push(corrupt);
                     continue;
@@ -160,7 +171,7 @@ impl Pieces {
             self.damages.append(&mut doubts);
             self.breaks.push(self.entries.len());
         }
-        Ok(())
+        Ok(newest)
     }
 
     /// Finds lines and files.

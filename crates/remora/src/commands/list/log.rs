@@ -7,13 +7,12 @@ use binlog::archive::pieces::{LineFiles, LogFile, Pieces};
 use binlog::archive::{self, About, Line, Why};
 use disk::{Disk, RealDisk};
 use progress::Progress;
-use seal::Key;
 use serde_json::json;
 
 use super::shown_until;
 use crate::archived::{self, Archive};
-use crate::home::Home;
 use crate::report::{self, Report};
+use crate::repository::Named;
 use crate::{calendar, shown};
 
 /// The archive of a name.
@@ -68,9 +67,9 @@ impl Shown {
 
 impl Log {
     /// That of a name, if it has one. `is_retained`: the store is asked until when nobody can remove it.
-    pub(super) fn find(name: &str, home: &Home, key: Option<&Key>, is_retained: bool) -> Result<Option<Log>> {
-        let name = name.to_owned();
-        match archived::find(home, key)? {
+    pub(super) fn find(named: &Named, is_retained: bool) -> Result<Option<Log>> {
+        let name = named.name.clone();
+        match archived::find(&named.home, named.key.as_ref())? {
             None => Ok(None),
             Some(Archive::Files(folder)) => {
                 let lines = archive::lines(&RealDisk, &folder).with_context(|| shown::path(&folder))?;

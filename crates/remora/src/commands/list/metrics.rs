@@ -24,6 +24,10 @@ const UNSOUND: (&str, &str) =
 const GENERATIONS: (&str, &str) = ("remora_backup_generations", "Backups that are kept.");
 const STORED: (&str, &str) = ("remora_backup_stored_bytes", "Bytes of all files of backups.");
 const BROKEN: (&str, &str) = ("remora_backup_broken_files", "Files that can't be used.");
+const LOCKED: (&str, &str) = (
+    "remora_backup_locked",
+    "1 if the backups are encrypted and no key of theirs was given, so that their age is unknown.",
+);
 const CAUGHT_UP: (&str, &str) =
     ("remora_log_caught_up_timestamp_seconds", "When the archive of the binary log last had everything.");
 
@@ -56,6 +60,7 @@ impl Metrics {
     /// The backups of a name.
     pub(super) fn backups(&mut self, name: &str, listing: &Listing) {
         let all = &listing.generations;
+        self.add(LOCKED, name, 0);
         self.add(GENERATIONS, name, all.len());
         self.add(STORED, name, listing.file_bytes);
         self.add(BROKEN, name, listing.broken.len());
@@ -66,6 +71,12 @@ impl Metrics {
         if let Some(proven) = all.iter().rfind(|one| Known::of(one) == Known::Proven) {
             self.add(PROVEN, name, proven.taken_s);
         }
+    }
+
+    /// Backups that can't be opened, and the bytes of their files.
+    pub(super) fn locked(&mut self, name: &str, bytes: u64) {
+        self.add(LOCKED, name, 1);
+        self.add(STORED, name, bytes);
     }
 
     /// The archive of a name's binary log, which had everything then.

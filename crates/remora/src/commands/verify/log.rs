@@ -1,6 +1,5 @@
 //! What `remora verify` does with the archive of a binary log.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -8,21 +7,19 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use binlog::archive::pieces::{self, Pieces};
 use progress::{Progress, count};
-use seal::Key;
 use serde_json::json;
 
 use crate::archived::{self, Archive};
 use crate::report::{self, Report};
-use crate::repository;
+use crate::repository::Named;
 
 /// The archives in pieces, and their names. One that is the server's files has no hashes of its own: 'remora
 /// log' proves its events.
-pub(super) fn find(root: &Path, key: Option<&Key>) -> Result<Vec<(String, Pieces)>> {
+pub(super) fn find<'a>(all: impl Iterator<Item = &'a Named>) -> Result<Vec<(String, Pieces)>> {
     let mut found = Vec::new();
-    // What does not exist is told by who looks for backups.
-    for (name, home) in repository::places(root).unwrap_or_default() {
-        if let Some(Archive::Pieces(pieces)) = archived::find(&home, key)? {
-            found.push((name, pieces));
+    for named in all {
+        if let Some(Archive::Pieces(pieces)) = archived::find(&named.home, named.key.as_ref())? {
+            found.push((named.name.clone(), pieces));
         }
     }
     Ok(found)

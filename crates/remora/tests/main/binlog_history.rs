@@ -1,0 +1,148 @@
+//! An archive of a binary log whose server has another history than what was archived.
+
+use crate::binlog::{Play, TABLE};
+use crate::extract::{mariadb, run, session};
+
+#[test]
+fn reset_master_begins_a_line_and_overwrites_nothing() {
+    for product in mariadb() {
+        for is_connected in [false, true] {
+            let mut play = Play::new(product, &[]);
+            play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
+            play.once().exits(0);
+            let before = std::fs::read(play.line(1).join("binlog.000001")).unwrap();
+            let running = is_connected.then(|| {
+                let mut running = play.follow(&[]);
+                running.until_says("caught up");
+                running
+            });
+            // The same names, and as many bytes.
+            play.does(&["DROP TABLE t", "RESET MASTER", TABLE, "INSERT INTO t (v) VALUES ('b')"]);
+            match running {
+                None => {
+                    drop(play.once().exits(12).says(&["binlog.000001", "line 2 begins with binlog.000001"]))
+                }
+                Some(mut running) => {
+                    running.until_says("line 2 begins");
+                    play.until_archived(2);
+                    running.signal("INT");
+                    running.end().exits(130);
+                }
+            }
+            play.is_archived(2);
+            let archived = std::fs::read(play.line(1).join("binlog.000001")).unwrap();
+            assert!(archived.starts_with(&before));
+            assert_eq!(play.description(2)["why"], "fork");
+            // What was told once is not told again.
+            play.once().exits(0);
+            let shown = run(play.folder.path(), &["log", "repo/db", "--rows"]).exits(0).out;
+            assert!(shown.contains("'b'") && !shown.contains("'a'"), "{shown}");
+        }
+    }
+}
+
+/// CRC-32 as zlib has it.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, _| if sum & 1 == 1 { sum >> 1 ^ 0xEDB8_8320 } else { sum >> 1 };
+    !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
+}
+
+/// The first event has the time at which the file was begun. Here only that differs, and no transaction.
+#[test]
+fn a_file_that_was_begun_at_another_time_is_another_history() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &[]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('same')"]);
+        play.once().exits(0);
+        let path = play.line(1).join("binlog.000001");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let end = 4 + usize::from(u16::from_le_bytes([bytes[13], bytes[14]]));
+        bytes[4] ^= 1;
+        let in_use = std::mem::take(&mut bytes[21]);
+        let sum = crc32(&bytes[4..end - 4]);
+        bytes[end - 4..end].copy_from_slice(&sum.to_le_bytes());
+        bytes[21] = in_use;
+        std::fs::write(&path, &bytes).unwrap();
+        play.once().exits(12).says(&["the server began binlog.000001 anew"]);
+        play.is_archived(2);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_last_transaction_with_other_bytes_is_another_history() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &["--binlog-checksum=NONE"]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('unlike')"]);
+        play.once().exits(0);
+        let path = play.line(1).join("binlog.000001");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(6).rposition(|word| word == b"unlike").unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        play.does(&["INSERT INTO t (v) VALUES ('more')"]);
+        play.once().exits(12).says(&["binlog.000001 differs from what is archived, at"]);
+        play.is_archived(2);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}
+
+/// An older state of the server is put back: its log begins as the archived one, and goes on otherwise.
+#[test]
+fn a_server_that_was_put_back_has_another_history() {
+    for product in mariadb() {
+        for more in [0, 1] {
+            let mut play = Play::new(product, &[]);
+            play.does(&[
+                TABLE,
+                "INSERT INTO t (v) VALUES ('a')",
+                "FLUSH BINARY LOGS",
+                "INSERT INTO t (v) VALUES ('b')",
+            ]);
+            let file = play.server.data().join("binlog.000002");
+            let older = std::fs::read(&file).unwrap();
+            play.does(&["INSERT INTO t (v) VALUES ('c')", "INSERT INTO t (v) VALUES ('d')"]);
+            play.once().exits(0);
+            play.server.stop().unwrap();
+            std::fs::write(&file, &older).unwrap();
+            play.server.restart().unwrap();
+            play.session = session(&play.server);
+            for _ in 0..more {
+                play.does(&["INSERT INTO t (id, v) VALUES (103, 'C')"]);
+            }
+            play.once().exits(12).says(&["line 2 begins with binlog.000001"]);
+            play.is_archived(2);
+            let shown =
+                run(play.folder.path(), &["log", play.line(1).to_str().unwrap(), "--rows"]).exits(0).out;
+            assert!(shown.contains("'d'"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn purged_while_away() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &[]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        // All that is purged is archived: the line goes on.
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.purge("binlog.000003");
+        play.does(&["INSERT INTO t (v) VALUES ('b')"]);
+        play.once().exits(0);
+        assert!(!play.line(2).exists());
+        let shown = run(play.folder.path(), &["log", "repo/db", "--rows"]).exits(0).out;
+        assert!(shown.contains("'a'") && shown.contains("'b'"), "{shown}");
+        // And here it is not.
+        play.does(&["INSERT INTO t (v) VALUES ('c')", "FLUSH BINARY LOGS"]);
+        play.does(&["INSERT INTO t (v) VALUES ('lost')", "FLUSH BINARY LOGS"]);
+        play.purge("binlog.000005");
+        play.does(&["INSERT INTO t (v) VALUES ('e')"]);
+        let ended = play.once().exits(12);
+        ended.says(&["no binlog.000003 any more, its oldest file is binlog.000005", "not archived"]);
+        play.is_archived(2);
+        assert_eq!(play.description(2)["why"], "gap");
+        assert_eq!(play.description(2)["before"][0], "binlog.000003");
+        play.once().exits(0);
+    }
+}
