@@ -121,8 +121,8 @@ pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> 
 /// user or as root. If the server was not tried yet, that is done while the file is written.
 ///
 /// # Errors
-/// [`Error::Refused`] if this server or table does not qualify; [`Error::Row`] for rows out of order or with the same key; errors of the server, of files, and of the input. The target
-/// is unchanged then.
+/// [`Error::Refused`] if this server or table does not qualify; [`Error::Row`] for rows out of order or with
+/// the same key; errors of the server, of files, and of the input. The target is unchanged then.
 pub fn write<D: Disk + Tree, P: Send>(
     session: &mut Session,
     disk: &D,

@@ -14,8 +14,8 @@ use crate::process::{Launch, Process, STOP_WAIT};
 use crate::state::{self, State};
 use crate::{Error, Installation, Places, Product, Settings, folder, place, plugin, pristine};
 
-/// How long a server that starts may neither answer nor write to its log. Recovery from a crash may take hours,
-/// but says how far it is every 15 seconds.
+/// How long a server that starts may neither answer nor write to its log. Recovery from a crash may take
+/// hours, but says how far it is every 15 seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 
 /// How long to wait before checking again whether the server answers.
