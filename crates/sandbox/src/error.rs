@@ -84,16 +84,17 @@ pub enum Error {
         /// The folder that was given.
         folder: PathBuf,
     },
-    /// The server was asked to stop, did not, and was killed.
-    #[error(
-        "the server, process {pid}, did not stop in {seconds} seconds and was killed: its next start recovers what \
-         it had not written"
-    )]
-    Unstoppable {
-        /// The process id that the server had.
-        pid: u32,
-        /// How long it was waited for.
-        seconds: u64,
+    /// The server did not stop in order. Its next start recovers what it had not written.
+    #[error("{product} in {} did not stop in order: {why}; its error log says:\n{log}", folder.display())]
+    Stop {
+        /// The server.
+        product: Product,
+        /// The sandbox.
+        folder: PathBuf,
+        /// Whether it crashed, or was killed because it went on for too long.
+        why: String,
+        /// The relevant lines of the error log: from the first error on, or the last ones.
+        log: String,
     },
     /// The server still exists although it was killed: it hangs inside the kernel.
     #[error("process {pid} does not end, not even killed; look at /proc/{pid}/stack")]

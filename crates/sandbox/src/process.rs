@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,8 +31,8 @@ const KILL_WAIT: Duration = Duration::from_secs(60);
 /// the process.
 ///
 /// $1 is the log, $2 a folder to remove after such a stop or nothing, $3 what is put before the search path,
-/// the rest is the command. It prints the daemon's process id. Once this shell has waited for the daemon
-/// another process may have that id, which is not a child of this shell.
+/// the rest is the command. It prints the daemon's process id, and ends as the daemon does. Once it has
+/// waited for the daemon another process may have that id, which is not a child of this shell.
 const TIED: &str = r#"
 log=$1 scratch=$2 PATH=$3$PATH; shift 3
 exec 3<&0
@@ -54,8 +54,10 @@ is_ours() {
 ) &
 watch=$!
 wait $daemon
+status=$?
 kill $watch
 wait $watch
+exit $status
 "#;
 
 /// Leaves the daemon behind as a child of init.
@@ -160,15 +162,21 @@ impl Process {
         !self.wait(Duration::ZERO)
     }
 
-    /// Asks the server to stop. If it does not within `limit` it is killed, which is an error: its files are
-    /// those of a crash.
-    pub(crate) fn stop(&mut self, limit: Duration) -> Result<(), Error> {
+    /// Asks the server to stop, and kills it if it does not within `limit`. Returns what was wrong: then its
+    /// files are those of a crash.
+    pub(crate) fn stop(&mut self, limit: Duration) -> Result<Option<String>, Error> {
+        let was_running = self.is_running();
         self.signal(Signal::TERM)?;
         if !self.wait(limit) {
             self.kill()?;
-            return Err(Error::Unstoppable { pid: self.pid, seconds: limit.as_secs() });
+            return Ok(Some(format!("it went on for {} seconds and was killed", limit.as_secs())));
         }
-        self.finish()
+        let status = self.finish()?.filter(|status| was_running && !status.success());
+        // The shell tells a signal by a number above 128.
+        Ok(status.map(|status| match status.code() {
+            Some(code @ 129..) => format!("signal {} ended it", code - 128),
+            _ => format!("it ended with {status}"),
+        }))
     }
 
     /// Kills the server and waits until it is gone.
@@ -177,7 +185,7 @@ impl Process {
         if !self.wait(KILL_WAIT) {
             return Err(Error::Unkillable { pid: self.pid });
         }
-        self.finish()
+        self.finish().map(drop)
     }
 
     fn signal(&self, signal: Signal) -> Result<(), Error> {
@@ -187,14 +195,13 @@ impl Process {
         }
     }
 
-    /// Reaps the shell of an ended server.
-    fn finish(&mut self) -> Result<(), Error> {
-        if let Some((mut shell, pipe)) = self.supervisor.take() {
-            // The pipe stays open until the shell is gone: its end would make the shell remove the folder.
-            shell.wait().at("cannot wait for", Path::new("sh"))?;
-            drop(pipe);
-        }
-        Ok(())
+    /// Reaps the shell of an ended server. Returns how the server ended, if it had one.
+    fn finish(&mut self) -> Result<Option<ExitStatus>, Error> {
+        let Some((mut shell, pipe)) = self.supervisor.take() else { return Ok(None) };
+        // The pipe stays open until the shell is gone: its end would make the shell remove the folder.
+        let status = shell.wait().at("cannot wait for", Path::new("sh"))?;
+        drop(pipe);
+        Ok(Some(status))
     }
 }
 
@@ -210,31 +217,47 @@ fn open(pid: u32) -> Option<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::{Launch, Process};
-    use crate::Error;
 
-    #[test]
-    fn who_does_not_stop_is_killed_and_that_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let deaf = ["-c".to_owned(), "trap '' TERM; echo ready; while :; do sleep 0.1; done".to_owned()];
-        let log = folder.path().join("log");
-        let mut process = Process::start(&Launch {
+    /// A tied daemon that runs a script, once it has said something.
+    fn daemon(folder: &Path, script: &str) -> Process {
+        let log = folder.join("log");
+        let launch = Launch {
             line: &["sh".into()],
-            arguments: &deaf,
+            arguments: &["-c".to_owned(), format!("{script}; echo; while :; do sleep 0.1; done")],
             libraries: None,
             programs: None,
             log: &log,
             tie: Some(None),
-        })
-        .unwrap()
-        .unwrap();
+        };
+        let process = Process::start(&launch).unwrap().unwrap();
         while crate::folder::len(&log) == 0 {
             assert!(!process.wait(Duration::from_millis(10)));
         }
-        let ended = process.stop(Duration::from_millis(200));
-        assert!(matches!(ended, Err(Error::Unstoppable { pid, .. }) if pid == process.pid()), "{ended:?}");
-        assert!(!process.is_running());
+        process
+    }
+
+    #[test]
+    fn who_does_not_stop_in_order_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let (long, short) = (Duration::from_secs(60), Duration::from_millis(200));
+        for (number, (script, limit, wanted)) in [
+            ("trap 'exit 0' TERM", long, None),
+            ("trap '' TERM", short, Some("it went on for 0 seconds and was killed")),
+            ("trap 'kill -KILL $$' TERM", long, Some("signal 9 ended it")),
+            ("trap 'exit 7' TERM", long, Some("it ended with exit status: 7")),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let folder = folder.path().join(number.to_string());
+            crate::folder::create(&folder).unwrap();
+            let mut process = daemon(&folder, script);
+            assert_eq!(process.stop(limit).unwrap().as_deref(), wanted, "{script}");
+            assert!(!process.is_running());
+        }
     }
 }

@@ -208,10 +208,19 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// [`Error::Unstoppable`] when it did not stop in a quarter of an hour and was killed, [`Error::Io`] when
-    /// we may not stop it, [`Error::Unkillable`].
+    /// [`Error::Stop`] when it crashed, or did not stop in a quarter of an hour and was killed; [`Error::Io`]
+    /// when we may not stop it, [`Error::Unkillable`].
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.end(|process| process.stop(STOP_WAIT))
+        let log_start = folder::len(&self.error_log());
+        match self.end(|process| process.stop(STOP_WAIT))?.flatten() {
+            None => Ok(()),
+            Some(why) => Err(Error::Stop {
+                product: self.product(),
+                folder: self.folder.clone(),
+                why,
+                log: folder::read_log(&self.error_log(), log_start),
+            }),
+        }
     }
 
     /// Kills the server with SIGKILL and waits until it is gone. Does nothing when it is stopped.
@@ -220,16 +229,17 @@ impl Sandbox {
     ///
     /// [`Error::Io`] when we may not kill it, [`Error::Unkillable`].
     pub fn kill(&mut self) -> Result<(), Error> {
-        self.end(Process::kill)
+        self.end(Process::kill).map(drop)
     }
 
-    fn end(&mut self, how: fn(&mut Process) -> Result<(), Error>) -> Result<(), Error> {
-        let Some(process) = &mut self.process else { return Ok(()) };
+    /// Ends the server, if there is one.
+    fn end<T>(&mut self, how: impl FnOnce(&mut Process) -> Result<T, Error>) -> Result<Option<T>, Error> {
+        let Some(process) = &mut self.process else { return Ok(None) };
         let ended = how(process);
         if !process.is_running() {
             self.process = None;
         }
-        ended
+        ended.map(Some)
     }
 
     /// Stops the server if it runs and starts it with the same data, options and port.
