@@ -5,7 +5,7 @@ use std::thread::scope;
 use sandbox::Sandbox;
 
 use crate::server::Server;
-use crate::transaction::{COORDINATORS, restarted};
+use crate::transaction::{COORDINATORS, end_as_in_a_crash, restarted};
 
 #[test]
 fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
@@ -53,7 +53,7 @@ fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
 #[test]
 fn a_commit_that_fails_inside_is_done_by_the_next_start() {
     for coordinator in COORDINATORS {
-        for end in [Sandbox::kill, Sandbox::stop] {
+        for end in [Sandbox::kill, end_as_in_a_crash] {
             let options = [coordinator, &["--loose-queue-fault=boom"]].concat();
             let mut server = restarted(&options);
             let mut one = server.connect("fault");

@@ -8,7 +8,7 @@ use std::process::Command;
 use sandbox::Sandbox;
 
 use crate::server::Server;
-use crate::transaction::{COORDINATORS, restarted};
+use crate::transaction::{COORDINATORS, end_as_in_a_crash, restarted};
 
 /// A file in memory takes room by the page.
 const PAGE: u64 = 4096;
@@ -86,7 +86,7 @@ fn a_commit_that_a_full_disk_does_not_take_is_done_when_there_is_room() {
         return sandbox::skipped("a full disk", why, |name| std::env::var_os(name));
     }
     for coordinator in COORDINATORS {
-        for end in [Sandbox::stop, Sandbox::kill] {
+        for end in [end_as_in_a_crash, Sandbox::kill] {
             let mut server = restarted(coordinator);
             let mut one = server.connect("x");
             one.run("CREATE TABLE i (v INT PRIMARY KEY) ENGINE=InnoDB");
