@@ -11,7 +11,7 @@ use std::path::Path;
 use disk::RealDisk;
 use innodb::table::{Generated, Table, Type};
 use innodb::write::Row;
-use physical::write::{Input, Outcome, Request as Order, Take, Trial};
+use physical::write::{Input, Outcome, Request as Order, Take};
 use rows::{Encoding, Rewriter, Value};
 use server::{Session, TableName, definition};
 
@@ -89,17 +89,13 @@ impl Fill<'_> {
             Err(why) => return Ok(Filled::Refused(why)),
         };
         let folder = std::env::temp_dir();
-        let trial = Trial::beside(name);
-        let order = self.order((name, &text), &folder, &trial);
-        let is_readable_again = (0..self.files.len()).all(|file| self.files.is_readable_again(file));
-        let mut checked = physical::write::check(session, &order);
-        if !is_readable_again {
-            // Rows that were read could not go to the server any more.
-            checked = checked.and_then(|()| trial.pass(session, &RealDisk, &order));
-        }
-        if let Err(error) = checked {
+        let order = self.order(name, &text, &folder);
+        let tried = physical::write::check(session, &order)
+            .and_then(|()| physical::write::trial(session, &RealDisk, &order));
+        if let Err(error) = tried {
             return self.judge(error);
         }
+        let is_readable_again = (0..self.files.len()).all(|file| self.files.is_readable_again(file));
         let filled = self.fill(session, Order { sorted: is_readable_again, ..order }, &plan);
         let filled = match filled {
             Err(error) if error.is_of_order() && is_readable_again => {
@@ -154,12 +150,7 @@ impl Fill<'_> {
     }
 
     /// What the writer is told.
-    fn order<'a>(
-        &'a self,
-        (name, definition): (&'a TableName, &'a str),
-        folder: &'a Path,
-        trial: &'a Trial,
-    ) -> Order<'a> {
+    fn order<'a>(&'a self, name: &'a TableName, definition: &'a str, folder: &'a Path) -> Order<'a> {
         Order {
             target: name,
             definition,
@@ -170,7 +161,6 @@ impl Fill<'_> {
             folder,
             unlogged: self.job.no_binlog,
             connect: self.world.connect,
-            trial,
             stop: &self.world.stop,
             progress: self.world.progress,
         }

@@ -28,10 +28,9 @@ use server::{Session, TableName};
 
 use crate::Error;
 pub use crate::pipeline::Next;
-use crate::pipeline::joined;
 use attach::Attach;
 use ground::Ground;
-pub use trial::Trial;
+pub use trial::trial;
 
 /// The table to fill, and how.
 #[derive(Clone, Copy)]
@@ -52,10 +51,8 @@ pub struct Request<'a> {
     pub folder: &'a Path,
     /// Whether the rows may be missing in the binary log: neither replicas nor a recovery from it get them.
     pub unlogged: bool,
-    /// Opens another session: for the trial, and to count the rows while the server checks them.
+    /// Opens another session, in which the server counts the rows while it checks them.
     pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
-    /// Whether this server was tried.
-    pub trial: &'a Trial,
     /// Set when the run must stop.
     pub stop: &'a AtomicBool,
     /// Receives the progress.
@@ -100,15 +97,6 @@ pub fn table(session: &Session, definition: &str) -> Result<Table, Error> {
     twin::parse(session, definition).map_err(Error::refusal)
 }
 
-/// Checks whether a server qualifies for any table, as far as that is known without changing anything.
-///
-/// # Errors
-/// [`Error::Refused`] with the reason; errors of the server.
-pub fn check_server<D: Disk>(session: &mut Session, disk: &D, request: &Request<'_>) -> Result<(), Error> {
-    probe::server(session, request)?;
-    ground::data(session, disk).map(drop)
-}
-
 /// Checks whether a server and a table qualify, as far as that is known without changing anything.
 ///
 /// # Errors
@@ -118,11 +106,12 @@ pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> 
 }
 
 /// Fills a table. The server's data folder must be on this machine, and this process must run as the server's
-/// user or as root. If the server was not tried yet, that is done while the file is written.
+/// user or as root.
 ///
 /// # Errors
-/// [`Error::Refused`] if this server or table does not qualify; [`Error::Row`] for rows out of order or with
-/// the same key; errors of the server, of files, and of the input. The target is unchanged then.
+/// [`Error::Refused`] if this server or table does not qualify, before anything is changed; [`Error::Row`]
+/// for rows out of order or with the same key; errors of the server, of files, and of the input. The target
+/// is unchanged then.
 pub fn write<D: Disk + Tree, P: Send>(
     session: &mut Session,
     disk: &D,
@@ -130,17 +119,7 @@ pub fn write<D: Disk + Tree, P: Send>(
     mut input: Input<'_, P>,
 ) -> Result<Outcome, Error> {
     let mut attach = Attach::begin(session, disk, request)?;
-    let made = std::thread::scope(|scope| {
-        let tried = scope.spawn(|| {
-            let mut session = (request.connect)()?;
-            request.trial.pass(&mut session, disk, request)
-        });
-        attach.run(&mut input, |session| match joined(tried) {
-            // Such as one session too many.
-            Err(Error::Server(_)) => request.trial.pass(session, disk, request),
-            tried => tried,
-        })
-    });
+    let made = attach.run(&mut input);
     attach.end(made)
 }
 

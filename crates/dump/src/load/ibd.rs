@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use disk::RealDisk;
 use innodb::write::Row;
-use physical::write::{Input, Request, Take, Trial};
+use physical::write::{Input, Request, Take};
 use physical::{Table, write};
 use rows::{Dialect, Nulls, Rewriter, Texts};
 use server::{Session, snapshot};
@@ -86,7 +86,7 @@ impl Load<'_> {
         let together = Together(progress);
         let told = if tables > 1 { &together } else { progress };
         let definition = session.definition(&first.table.name)?;
-        let (open, trial) = (|| snapshot::connect(self.target), Trial::beside(&first.table.name));
+        let open = || snapshot::connect(self.target);
         let request = Request {
             target: &first.table.name,
             definition: &definition,
@@ -97,11 +97,10 @@ impl Load<'_> {
             folder: &folder,
             unlogged: self.request.no_binlog,
             connect: &open,
-            trial: &trial,
             stop: &self.world.stop,
             progress: told,
         };
-        if let Err(error) = write::check_server(session, &RealDisk, &request) {
+        if let Err(error) = write::trial(session, &RealDisk, &request) {
             let why = error.into_reason().map_err(own)?;
             progress.note(&format!("all rows go to the server: {why}"));
             return Ok(());

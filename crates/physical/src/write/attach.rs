@@ -43,12 +43,8 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         }
     }
 
-    /// Fills the twin and gives it the target's name. The server gets the file only if `tried` has no error.
-    pub(super) fn run<P: Send>(
-        &mut self,
-        input: &mut Input<'_, P>,
-        tried: impl FnOnce(&mut Session) -> Result<(), Error>,
-    ) -> Result<Outcome, Error> {
+    /// Fills the twin and gives it the target's name.
+    pub(super) fn run<P: Send>(&mut self, input: &mut Input<'_, P>) -> Result<Outcome, Error> {
         let name = self.ground.names.twin.clone();
         self.ground.session.execute(&twin::renamed(self.request.definition, &name)?)?;
         let files = twin::files(self.ground.disk, &self.ground.data, &name)?;
@@ -77,7 +73,6 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
             self.request,
             input,
         )?;
-        tried(self.ground.session)?;
         let last = filled.written.last_auto_increment;
         self.import(&twin, last.saturating_add(1))?;
         self.check(&twin, &filled, input.back.as_deref_mut())?;

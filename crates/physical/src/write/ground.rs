@@ -20,18 +20,6 @@ pub(super) enum Owner {
     Us,
 }
 
-/// The server's data folder, if it can be read here.
-pub(super) fn data<D: Disk>(session: &Session, disk: &D) -> Result<PathBuf, Error> {
-    let data = PathBuf::from(&session.about.datadir);
-    if disk.list(&data).is_err() {
-        return Err(Error::Refused(format!(
-            "the server's data folder {} is not here, or this user can't read it",
-            data.display()
-        )));
-    }
-    Ok(data)
-}
-
 /// The session, the names and the folder of the tables beside a target, while nobody else uses them.
 pub(super) struct Ground<'a, D> {
     pub(super) session: &'a mut Session,
@@ -58,7 +46,13 @@ impl<'a, D: Disk + Tree> Ground<'a, D> {
         target: &TableName,
         progress: &'a dyn Progress,
     ) -> Result<Ground<'a, D>, Error> {
-        let data = data(session, disk)?;
+        let data = PathBuf::from(&session.about.datadir);
+        if disk.list(&data).is_err() {
+            return Err(Error::Refused(format!(
+                "the server's data folder {} is not here, or this user can't read it",
+                data.display()
+            )));
+        }
         let names = Names::of(target);
         if !session.lock(&names.lock, 0)? {
             return Err(Error::Refused(format!("another session fills {target}")));

@@ -51,7 +51,7 @@ pub(super) fn all(session: &mut Session, request: &Request<'_>) -> Result<Probed
 }
 
 /// Refuses a server that does not import what is made here.
-pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
+fn server(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
     let about = &session.about;
     if about.flavour != Flavour::MariaDb || about.version < SERVER_MIN {
         return refused(format!(

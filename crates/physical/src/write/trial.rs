@@ -1,15 +1,13 @@
 //! A small table, filled once by its file and once by INSERT: both must be the same.
 
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 
 use disk::{Disk, Tree};
 use innodb::table::Table;
 use progress::Silent;
 use server::{Session, TableName};
 
-use super::attach::Attach;
-use super::{Input, Request, Take, twin};
+use super::{Input, Request, Take, twin, write};
 use crate::Error;
 
 /// The columns of the table. The last ones are often off-page.
@@ -39,63 +37,28 @@ fn texts(id: u64) -> [Option<String>; 7] {
     ]
 }
 
-/// Whether a server was tried. Before it was, it gets no file of a real table.
-#[derive(Debug)]
-pub struct Trial {
-    /// The small tables are beside this one.
-    target: TableName,
-    passed: Mutex<bool>,
-}
-
-impl Trial {
-    /// A trial beside a table. A later run beside the same one removes what a run leaves that is killed.
-    #[must_use]
-    pub fn beside(target: &TableName) -> Trial {
-        Trial { target: target.clone(), passed: Mutex::default() }
+/// Fills the small table in both ways beside the target.
+///
+/// # Errors
+/// [`Error::Refused`] if they differ, or this server or place does not qualify; other errors as those of
+/// [`write()`].
+pub fn trial<D: Disk + Tree>(session: &mut Session, disk: &D, request: &Request<'_>) -> Result<(), Error> {
+    let beside = |start| twin::beside(request.target, start);
+    let (filled, inserted) = (beside("_remora_try_"), beside("_remora_ref_"));
+    let logs =
+        session.about.log_bin && session.value("SELECT @@SESSION.sql_log_bin")?.as_deref() == Some("1");
+    if logs {
+        session.execute("SET SESSION sql_log_bin = 0")?;
     }
-
-    /// Fills the small table in both ways, unless that was done. Others that ask meanwhile wait.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if the two differ, or this server or place does not qualify; other errors as those
-    /// of [`write()`](super::write()).
-    pub fn pass<D: Disk + Tree>(
-        &self,
-        session: &mut Session,
-        disk: &D,
-        request: &Request<'_>,
-    ) -> Result<(), Error> {
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*passed {
-            self.both(session, disk, request)?;
-            *passed = true;
-        }
-        Ok(())
+    let mut tried = compare(session, disk, request, (&filled, &inserted));
+    for table in [&filled, &inserted] {
+        let dropped = session.execute(&format!("DROP TABLE IF EXISTS {table}")).map(drop);
+        tried = tried.and(dropped.map_err(Error::from));
     }
-
-    fn both<D: Disk + Tree>(
-        &self,
-        session: &mut Session,
-        disk: &D,
-        request: &Request<'_>,
-    ) -> Result<(), Error> {
-        let beside = |start| twin::beside(&self.target, start);
-        let (filled, inserted) = (beside("_remora_try_"), beside("_remora_ref_"));
-        let logs =
-            session.about.log_bin && session.value("SELECT @@SESSION.sql_log_bin")?.as_deref() == Some("1");
-        if logs {
-            session.execute("SET SESSION sql_log_bin = 0")?;
-        }
-        let mut tried = compare(session, disk, request, (&filled, &inserted));
-        for table in [&filled, &inserted] {
-            let dropped = session.execute(&format!("DROP TABLE IF EXISTS {table}")).map(drop);
-            tried = tried.and(dropped.map_err(Error::from));
-        }
-        if logs {
-            tried = tried.and(session.execute("SET SESSION sql_log_bin = 1").map(drop).map_err(Error::from));
-        }
-        tried
+    if logs {
+        tried = tried.and(session.execute("SET SESSION sql_log_bin = 1").map(drop).map_err(Error::from));
     }
+    tried
 }
 
 fn compare<D: Disk + Tree>(
@@ -138,9 +101,7 @@ fn compare<D: Disk + Tree>(
         }
         Ok(())
     };
-    let mut attach = Attach::begin(session, disk, &small)?;
-    let made = attach.run(&mut Input { next: &mut next, rows: &rows, back: None }, |_| Ok(()));
-    attach.end(made)?;
+    write(session, disk, &small, Input { next: &mut next, rows: &rows, back: None })?;
     let mut sums = Vec::new();
     for table in [filled, inserted] {
         let sum = session.strings(&format!("CHECKSUM TABLE {table} EXTENDED"))?;

@@ -13,7 +13,7 @@ use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
 use innodb::write::Row;
 use innodb::{instant, leaf};
 use physical::follow::Follow;
-use physical::write::{Input, Outcome, Request, Take, Trial};
+use physical::write::{Input, Outcome, Request, Take};
 use physical::{Error, File, Position};
 use progress::{Progress, Silent};
 use sandbox::{Family, Places, Product, Sandbox, Settings};
@@ -197,7 +197,6 @@ impl<'a> Copy<'a> {
             folder: folder.path(),
             unlogged: self.unlogged,
             connect: &|| self::target(&socket).connect(),
-            trial: &Trial::beside(&target),
             stop: &AtomicBool::new(false),
             progress: self.progress,
         };
