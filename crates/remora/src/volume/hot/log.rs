@@ -17,6 +17,8 @@ use crate::host::Machine;
 
 /// How often the log is read.
 const STEP: Duration = Duration::from_millis(50);
+/// How often a copy begins with a newer checkpoint while nothing else was read.
+const TRIES: usize = 10;
 /// The share of the log that may be unread before pages wait for it.
 const BEHIND_MAX: f64 = 0.7;
 
@@ -32,15 +34,22 @@ pub(super) struct LogReader {
 }
 
 impl LogReader {
-    /// Takes the last checkpoint, and follows the log from there.
+    /// Takes the last checkpoint, reads the log from there to its end, and follows it.
     pub(super) fn begin(
         machine: &Machine,
         path: &Path,
         spool: &Spool,
         session: Session,
     ) -> io::Result<LogReader> {
-        let follow = Follow::begin(machine.disk(), path.to_owned(), Box::new(spool.writer(HEAD_BYTES)?));
-        let (mut follow, mut session) = (follow.map_err(io::Error::other)?, session);
+        let mut session = session;
+        let mut tries = 1..TRIES;
+        let mut follow = loop {
+            match caught_up(machine, path, spool, &mut session) {
+                // The server has made a checkpoint and written over the one before.
+                Err(physical::Error::Log { .. }) if tries.next().is_some() => {}
+                follow => break follow.map_err(io::Error::other)?,
+            }
+        };
         let checkpoint = follow.checkpoint();
         let (stop, stopped) = bounded::<()>(1);
         let late = Arc::new(AtomicBool::new(false));
@@ -74,6 +83,21 @@ impl LogReader {
             self.thread.join().map_err(|_| io::Error::other("a thread ended early"))??;
         Ok(Stopped { follow, session })
     }
+}
+
+/// Takes the last checkpoint, and reads the log from there to its end. A busy server's checkpoint may be so
+/// far back that little is missing until it is written over.
+fn caught_up(
+    machine: &Machine,
+    path: &Path,
+    spool: &Spool,
+    session: &mut Session,
+) -> Result<Follow, physical::Error> {
+    let spooled = spool.writer(HEAD_BYTES).map_err(physical::Error::Output)?;
+    let mut follow = Follow::begin(machine.disk(), path.to_owned(), Box::new(spooled))?;
+    let flushed = Position::read(session)?.flushed;
+    follow.step(flushed, &mut || Ok(Position::read(session)?.current))?;
+    Ok(follow)
 }
 
 /// A log that is read as far as some LSN.

@@ -51,6 +51,8 @@ impl Outside {
             "--innodb-data-home-dir=".to_owned(),
             format!("--innodb-undo-directory={}", place("undo").display()),
             format!("--aria-log-dir-path={}", place("aria").display()),
+            // A slow machine must not lose what the writers log.
+            "--innodb-log-file-size=96M".to_owned(),
         ];
         let options: Vec<&str> = OPTIONS.into_iter().chain(options.iter().map(String::as_str)).collect();
         let server = server(product, &options, &[], Some(data));
