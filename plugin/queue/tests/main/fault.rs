@@ -4,8 +4,8 @@ use std::thread::scope;
 
 use sandbox::Sandbox;
 
-use crate::server::Server;
-use crate::transaction::{COORDINATORS, end_as_in_a_crash, restarted};
+use crate::server::{Server, end_as_in_a_crash};
+use crate::transaction::{COORDINATORS, restarted};
 
 #[test]
 fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use sandbox::Sandbox;
 
-use crate::server::Server;
-use crate::transaction::{COORDINATORS, end_as_in_a_crash, restarted};
+use crate::server::{Server, end_as_in_a_crash};
+use crate::transaction::{COORDINATORS, restarted};
 
 /// A file in memory takes room by the page.
 const PAGE: u64 = 4096;

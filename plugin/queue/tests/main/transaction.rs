@@ -2,7 +2,6 @@
 //! the server is killed between the steps of a COMMIT.
 
 use mysql::prelude::Queryable;
-use sandbox::Sandbox;
 
 use crate::server::{Client, Server};
 
@@ -25,13 +24,6 @@ pub(crate) fn restarted(options: &[&str]) -> Server {
     server.0.kill().unwrap();
     server.0.restart().unwrap();
     server
-}
-
-/// Stops a server with commits that are not in their queues: it ends as in a crash, and says so.
-pub(crate) fn end_as_in_a_crash(server: &mut Sandbox) -> Result<(), sandbox::Error> {
-    let told = server.stop().unwrap_err().to_string();
-    assert!(told.contains("The server ends now as in a crash"), "{told}");
-    Ok(())
 }
 
 #[test]

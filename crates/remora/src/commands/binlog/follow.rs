@@ -1,5 +1,7 @@
 //! One connection: what the server sends is compared, appended, made durable and acknowledged.
 
+mod pace;
+
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -29,9 +31,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long a silent connection is trusted. After RESET MASTER a server goes on to say that there is nothing,
 /// whatever it writes into its new files.
 const TRUST: Duration = Duration::from_secs(10);
-/// How long more may come before it is read: at most, and as a part of the time until it is made durable.
-const GATHER_MAX: Duration = Duration::from_millis(100);
-const GATHER_PART: u32 = 10;
 /// By how many seconds what came last may be older than the server's clock then. Who is behind does not wait.
 const HEELS_S: i64 = 1;
 /// How long to wait at most until looking whether to stop.
@@ -104,12 +103,6 @@ fn is_log(name: &str) -> bool {
         && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// How long what was read waits until it is synced, so that it is durable in time: what came while the last
-/// sync went on, or was left to gather, has waited already, and this sync takes time too, perhaps longer.
-fn patience(sync: Duration, took: Duration, gather: Duration) -> Duration {
-    sync.saturating_sub((took * 2 + gather).clamp(sync / 4, sync / 2))
-}
-
 /// How far the archive is: where the server is in what it sends, or, if that does not say it, its tail. A
 /// connection that was just made has not said which file it sends.
 fn reached<'t>(sent: (&'t str, u64), tail: Option<&'t Tail>) -> Option<(&'t str, u64)> {
@@ -137,10 +130,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             Some(tail) => Some(line.compare(tail)?),
             None => None,
         };
-        let gather = match run.ack || run.once {
-            true => Duration::ZERO,
-            false => GATHER_MAX.min(run.sync / GATHER_PART),
-        };
+        let gather = if run.ack || run.once { Duration::ZERO } else { pace::gather(run.sync) };
         Ok(Follow {
             run,
             writer: line.writer()?,
@@ -156,7 +146,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             dirty: None,
             waits: false,
             gather,
-            patience: patience(run.sync, Duration::ZERO, gather),
+            patience: pace::patience(run.sync, Duration::ZERO, gather),
             name: Name::None,
             newest_s: 0,
             before_s: run.time_s(),
@@ -338,7 +328,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             let began = Instant::now();
             self.writer.came(self.run.time_s(), false)?;
             self.writer.sync()?;
-            self.patience = patience(self.run.sync, began.elapsed(), self.gather);
+            self.patience = pace::patience(self.run.sync, began.elapsed(), self.gather);
             if !dump.has_more() {
                 self.run.note(self.newest_s)?;
             }
@@ -508,16 +498,5 @@ mod tests {
         assert_eq!(reached(("binlog.000007", 700), Some(&tail)), Some(("binlog.000007", 818)));
         assert_eq!(reached(("binlog.000008", 256), None), Some(("binlog.000008", 256)));
         assert_eq!(reached(("", FIRST), None), None);
-    }
-
-    #[test]
-    fn a_sync_begins_early_enough_to_end_in_time() {
-        let of = |[sync, took, gather]: [u64; 3]| {
-            let [sync, took, gather] = [sync, took, gather].map(Duration::from_millis);
-            patience(sync, took, gather).as_millis()
-        };
-        assert_eq!([of([1000, 0, 0]), of([1000, 50, 100]), of([1000, 150, 100])], [750, 750, 600]);
-        // A slow disk is not kept busy with nothing else.
-        assert_eq!([of([1000, 900, 100]), of([10_000, 900, 100]), of([0, 10, 0])], [500, 7500, 0]);
     }
 }

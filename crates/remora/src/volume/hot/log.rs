@@ -17,7 +17,7 @@ use crate::host::Machine;
 
 /// How often the log is read.
 const STEP: Duration = Duration::from_millis(50);
-/// How often a copy begins with a newer checkpoint while nothing else was read.
+/// How many checkpoints a copy tries to begin with, one after the other, before anything else is read.
 const TRIES: usize = 10;
 /// The share of the log that may be unread before pages wait for it.
 const BEHIND_MAX: f64 = 0.7;
@@ -39,9 +39,8 @@ impl LogReader {
         machine: &Machine,
         path: &Path,
         spool: &Spool,
-        session: Session,
+        mut session: Session,
     ) -> io::Result<LogReader> {
-        let mut session = session;
         let mut tries = 1..TRIES;
         let mut follow = loop {
             match caught_up(machine, path, spool, &mut session) {
