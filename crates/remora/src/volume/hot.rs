@@ -318,7 +318,9 @@ impl HotFeed<'_> {
         let queues = self.open_queues(&mut rest)?;
         // They are opened now: later they may be purged.
         let logs = self.stages()?.binary_logs()?;
-        let logs = self.open_logs(logs, position["file"].as_str().unwrap_or_default())?;
+        let newest = position["file"].as_str().unwrap_or_default();
+        let logs = self.open_logs(logs, newest)?;
+        self.put_index_aside(newest, &mut rest)?;
         let fresh = self.fresh()?;
         let waited = self.stages.take().ok_or_else(ended)?.end()?;
         // First, because the server may write over it.

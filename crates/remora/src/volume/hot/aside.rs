@@ -154,12 +154,16 @@ impl HotFeed<'_> {
     }
 
     /// Opens the parts of the binary log that were not read before, by their names and lengths. `last` is the
-    /// one that is being written.
-    pub(super) fn open_logs(&mut self, logs: Vec<(String, u64)>, last: &str) -> io::Result<Vec<Tail>> {
-        if logs.last().map_or("", |(name, _)| name) != last {
-            return Err(io::Error::other(
-                "the server began another binary log just then; make the copy again",
-            ));
+    /// one in which the position is: the server may have begun another one since, and nothing is in that.
+    pub(super) fn open_logs(&mut self, mut logs: Vec<(String, u64)>, last: &str) -> io::Result<Vec<Tail>> {
+        match logs.iter().position(|(name, _)| name == last) {
+            Some(at) => logs.truncate(at + 1),
+            None if last.is_empty() && logs.is_empty() => {}
+            None => {
+                return Err(io::Error::other(format!(
+                    "the server removed its binary log {last} just then; make the copy again"
+                )));
+            }
         }
         let mut open = Vec::new();
         for (name, len) in logs {
@@ -174,6 +178,21 @@ impl HotFeed<'_> {
             open.push(Tail { node: Node::of(path, entry).with_len(len), file });
         }
         Ok(open)
+    }
+
+    /// Puts aside the list of the binary log's files as it was when `last` was the newest. Something else than
+    /// a commit may begin another file at any time.
+    pub(super) fn put_index_aside(&mut self, last: &str, rest: &mut Vec<Aside>) -> io::Result<()> {
+        let Some(path) = self.names.index.clone().filter(|_| !last.is_empty()) else { return Ok(()) };
+        let whole = self.places.real(&path);
+        let list = self.contents(&path)?.unwrap_or_default();
+        let len = file::listed_up_to(&list, last).ok_or_else(|| {
+            named(&whole, io::Error::other(format!("it does not list {last}; make the copy again")))
+        })?;
+        let entry = self.machine.tree().entry(&whole).map_err(|error| named(&whole, error))?;
+        let (offset, len) = self.aside.add(list.get(..len).unwrap_or_default())?;
+        rest.push(Aside { node: Node::of(path, entry).with_len(len), offset });
+        Ok(())
     }
 
     /// Reads files up to the lengths that they had.

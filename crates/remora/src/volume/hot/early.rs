@@ -56,7 +56,8 @@ impl HotFeed<'_> {
 
     /// Reads from a file, or nothing if it is gone.
     fn read(&self, path: &Path, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let file = self.machine.disk().open(&self.places.real(path));
+        // Around the page cache, as everything that the server writes in this way.
+        let file = self.machine.disk().open_direct(&self.places.real(path));
         match file.and_then(|file| file.read_full_at(at, buffer)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             read => read,
@@ -64,11 +65,16 @@ impl HotFeed<'_> {
     }
 
     /// Notes that the copy has this tablespace. `space` is 0 for the system tablespace, and if the first page
-    /// was not written yet.
+    /// was not written yet. What an ALTER TABLE is making may be without its first page, or be deleted, without
+    /// harm.
     pub(super) fn note_space(&mut self, space: u32, path: &Path) {
+        if file::is_altered(path) {
+            return;
+        }
+        // Two files may have one number, such as a copy that waits for its IMPORT. Recovery goes by names.
         if space != 0 {
             self.spaces.insert(space, path.to_owned());
-        } else if !self.is_system(path) && !file::is_altered(path) {
+        } else if !self.is_system(path) {
             self.unwritten.push(path.to_owned());
         }
     }

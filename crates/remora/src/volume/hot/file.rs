@@ -22,11 +22,12 @@ pub(super) const ARIA_CONTROL: &str = "aria_log_control";
 /// Extensions of files that only change with their table's rows or definition, of engines without a log.
 const UNLOGGED: [&str; 15] =
     ["frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "BAK", "TMD", "ARN"];
-/// Settings with the names of files: the beginning of those of the binary log and of the relay log, and files
-/// that are not copied.
-const SETTINGS: [&str; 7] = [
+/// Settings with the names of files: the beginning of those of the binary log and of the relay log, the list of
+/// the former, and files that are not copied.
+const SETTINGS: [&str; 8] = [
     "log_bin_basename",
     "relay_log_basename",
+    "log_bin_index",
     "log_error",
     "slow_query_log_file",
     "general_log_file",
@@ -36,6 +37,8 @@ const SETTINGS: [&str; 7] = [
 ];
 /// The setting with the key of that file, and what it begins with if that is in a file, too.
 const KEY_OF_KEYS: (&str, &str) = ("file_key_management_filekey", "FILE:");
+/// What the name of a partition ends with while an ALTER TABLE makes it.
+const MADE: &[u8] = b"#TMP#";
 /// Files that a server makes anew, or that are of no use in a copy.
 const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"];
 
@@ -64,6 +67,8 @@ pub(super) struct Names {
     binary_log: Option<PathBuf>,
     /// The same for the relay log.
     relay_log: Option<PathBuf>,
+    /// The list of the binary log's files.
+    pub(super) index: Option<PathBuf>,
     /// Files with messages and statements for people, and with keys.
     told: BTreeSet<PathBuf>,
 }
@@ -87,8 +92,9 @@ impl Names {
         let resolved = belongs::resolve(machine, &paths)?;
         let mut found = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
         let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());
+        let index = found.next().flatten();
         let page_bytes = u32::try_from(session.about.innodb_page_size).map_err(io::Error::other)?;
-        Ok(Names { page_bytes, system, binary_log, relay_log, told: found.flatten().collect() })
+        Ok(Names { page_bytes, system, binary_log, relay_log, index, told: found.flatten().collect() })
     }
 
     /// When the file with this path in the copy is copied.
@@ -97,6 +103,7 @@ impl Names {
         let end = path.extension().and_then(OsStr::to_str).unwrap_or_default();
         let at_top = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
         if self.told.contains(path)
+            || self.index.as_deref() == Some(path)
             || at_top && (name.starts_with("ib_logfile") || name.starts_with("ibtmp") || name == DDL)
             || at_top && OF_NO_USE.contains(&end)
             || at_top && end == "info" && ["master", "relay-log", "multi-master"].iter().any(|of| name.starts_with(of))
@@ -175,9 +182,21 @@ pub(super) fn is_aria_log(path: &Path) -> bool {
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether this is a table that an ALTER TABLE makes; it may be gone at any time.
+/// Whether this is a table, or a partition of one, that an ALTER TABLE makes; it may be gone at any time. In the
+/// name of a table that a user has given, `#` is written in another way.
 pub(super) fn is_altered(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"#sql"))
+    let stem = path.file_stem().unwrap_or_default().as_encoded_bytes();
+    stem.starts_with(b"#sql") || stem.to_ascii_uppercase().ends_with(MADE)
+}
+
+/// How many bytes of a list of the binary log's files end with the line of this one; none if it is not there.
+pub(super) fn listed_up_to(list: &[u8], file: &str) -> Option<usize> {
+    let mut end = 0;
+    list.split_inclusive(|&byte| byte == b'\n').find_map(|line| {
+        end += line.len();
+        let name = line.trim_ascii_end().rsplit(|&byte| byte == b'/').next();
+        (name == Some(file.as_bytes())).then_some(end)
+    })
 }
 
 /// The tables that the server's list of DDL names: database and table as in the names of their files. A table
@@ -222,6 +241,7 @@ mod tests {
             system: BTreeSet::from(["ibdata1".into(), "more/ibdata2".into()]),
             binary_log: Some("binlog".into()),
             relay_log: Some("relay-bin".into()),
+            index: Some("binlog.index".into()),
             told: BTreeSet::from(["host.err".into(), "slow.log".into()]),
         };
         let of = |when: When, paths: &[&str]| {
@@ -246,7 +266,7 @@ mod tests {
         );
         of(
             When::NoCommit,
-            &["aria_log_control", "aria_log.00000001", "d/t.MAD", "mysql/general_log.CSV", "binlog.index"],
+            &["aria_log_control", "aria_log.00000001", "d/t.MAD", "mysql/general_log.CSV", "binlog.state"],
         );
         of(
             When::NoCommit,
@@ -256,6 +276,7 @@ mod tests {
             When::Never,
             &[
                 "ib_logfile0",
+                "binlog.index",
                 "ibtmp1",
                 "ddl.log",
                 "host.pid",
@@ -275,6 +296,15 @@ mod tests {
         let names = Names { binary_log: Some("mysql-bin".into()), relay_log: Some("mysql".into()), ..names };
         assert_eq!(names.when(Path::new("mysql-bin.000001")), When::Closed);
         assert_eq!(names.when(Path::new("mysql.000001")), When::Never);
+    }
+
+    #[test]
+    fn a_list_of_the_binary_log_ends_with_the_file_of_the_position() {
+        let list = b"./b.000001\n/var/log/b.000002\n./b.000003\n";
+        assert_eq!(listed_up_to(list, "b.000002"), Some(29));
+        assert_eq!(listed_up_to(list, "b.000003"), Some(list.len()));
+        assert_eq!(listed_up_to(list, "b.00000"), None);
+        assert_eq!(listed_up_to(b"b.1", "b.1"), Some(3));
     }
 
     #[test]

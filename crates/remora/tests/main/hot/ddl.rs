@@ -133,6 +133,8 @@ fn an_alter_that_is_killed_late_and_a_table_without_a_tablespace_do_no_harm() {
             let sql = "ALTER TABLE app.slow ADD COLUMN x BIGINT DEFAULT (CRC32(MD5(REPEAT(id, 5000000)))), ALGORITHM=COPY";
             let alter = std::thread::spawn(move || other.execute(sql).unwrap_err());
             until("it has made a definition and a tablespace", || made() == 2);
+            // The tablespace has its number on the disk then.
+            session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").ok();
             let (gate, mut running) = behind.begin(Some(step.clone()));
             let way = gate.wait(&mut running);
             assert_eq!(made(), 2, "{product}: the ALTER has ended");
@@ -148,6 +150,39 @@ fn an_alter_that_is_killed_late_and_a_table_without_a_tablespace_do_no_harm() {
             drop(back);
             let line = ["verify", "repo", "--boot", "--work", ".", "--server", product.id()];
             scene.run(&line).exits(0).says(&["all sound", "`app`.`gone`: it has no rows"]);
+        }
+    }
+}
+
+/// The list of the binary log's files ends with the one in which the position is, whenever another is begun.
+#[test]
+fn a_binary_log_that_is_begun_while_nobody_commits_does_no_harm() {
+    for product in super::servers() {
+        let options = vec!["--log-bin=binlog".to_owned()];
+        let scene = Scene { options, ..Scene::new(product, &[]) };
+        let mut session = connect(scene.server.socket());
+        let behind = Behind { scene: &scene, there: None };
+        let (gate, running) = behind.begin(None);
+        running.end().exits(0);
+        let all = gate.steps.lock().unwrap().clone();
+        for part in ["SHOW MASTER STATUS", "SHOW BINARY LOGS"] {
+            let step = all.iter().rfind(|step| step.0.contains(part)).unwrap();
+            let (gate, mut running) = behind.begin(Some(step.clone()));
+            let way = gate.wait(&mut running);
+            session.execute("FLUSH BINARY LOGS").unwrap();
+            way.send(crate::gate::Way::On).unwrap();
+            running.end().exits(0);
+            let listed = scene.run(&["list", "repo", "--json"]).exits(0).out;
+            let (_, noted) = listed.rsplit_once("\"file\":\"").unwrap();
+            let noted = noted.split('"').next().unwrap();
+            let back = scene.back();
+            let mut session = connect(back.socket());
+            let logs = session.strings("SHOW BINARY LOGS").unwrap();
+            let names: Vec<&str> = logs.iter().filter_map(|row| row[0].as_deref()).collect();
+            let at = names.iter().position(|name| name == &noted);
+            // The server begins another one when it starts.
+            assert_eq!(at, Some(names.len() - 2), "{product}, {part}: {noted} of {names:?}");
+            session.strings(&format!("SHOW BINLOG EVENTS IN '{noted}'")).unwrap();
         }
     }
 }
