@@ -239,11 +239,18 @@ impl<'d> Line<'d> {
         Ok(writer)
     }
 
-    /// Writes its first file, or one that follows the last whole one.
+    /// Writes its first file, or one that follows the last whole one. What is there already survives a crash
+    /// from now on.
     ///
     /// # Errors
     /// Errors of the operating system.
     pub fn writer(&self) -> Result<Writer<'d>, Error> {
-        Ok(Writer::new(self.disk, self.folder.clone(), self.folder.join(INDEX), self.files()?))
+        let files = self.files()?;
+        // Whoever wrote it may have been killed before it was synced, and what is archived is acknowledged.
+        if let Some(last) = files.last() {
+            self.disk.volume(&self.folder.join(last))?.sync()?;
+            self.disk.sync_folder(&self.folder)?;
+        }
+        Ok(Writer::new(self.disk, self.folder.clone(), self.folder.join(INDEX), files))
     }
 }

@@ -128,6 +128,34 @@ fn line(disk: &FaultDisk) -> Line<'_> {
     Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap().newest().unwrap().unwrap()
 }
 
+/// Whoever wrote it was killed before it was synced: who goes on with it acknowledges it.
+#[test]
+fn what_a_killed_run_has_written_is_durable_once_another_one_goes_on() {
+    let mut lost = 0;
+    for (opens, unsynced) in [true, false].into_iter().flat_map(|opens| Unsynced::ALL.map(|it| (opens, it))) {
+        let disk = FaultDisk::default();
+        let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+        let line = archive.begin(about()).unwrap();
+        let mut writer = line.writer().unwrap();
+        writer.begin(FILES[0]).unwrap();
+        // It is given to the system, as it is much.
+        while disk.open(&line.folder().join(FILES[0])).unwrap().stat().unwrap().len <= 4 {
+            writer.append(&LOG[4..]).unwrap();
+        }
+        drop(writer);
+        let there = bytes(&disk, line.folder(), FILES[0]).unwrap();
+        if opens {
+            drop(line.writer().unwrap());
+        }
+        let disk = disk.after_crash(unsynced);
+        let folder = lines(&disk, Path::new(FOLDER)).unwrap().remove(0);
+        let kept = bytes(&disk, &folder, FILES[0]) == Some(there);
+        assert!(kept || !opens, "{unsynced:?}");
+        lost += u32::from(!kept);
+    }
+    assert!(lost > 0, "nothing is lost without it");
+}
+
 /// A number is never begun again, and the first one least of all.
 #[test]
 fn there_is_no_line_after_the_highest_number() {

@@ -125,9 +125,11 @@ fn purged_while_away() {
         let mut play = Play::new(product, &[]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS"]);
         play.once().exits(0);
-        // All that is purged is archived: the line goes on.
-        play.does(&["FLUSH BINARY LOGS"]);
-        play.purge("binlog.000003");
+        // All that is purged is archived, up to the name of the next file, before which a run was killed: the
+        // line goes on.
+        std::fs::remove_file(play.line(1).join("binlog.000002")).unwrap();
+        std::fs::write(play.line(1).join("log.index"), "./binlog.000001\n").unwrap();
+        play.purge("binlog.000002");
         play.does(&["INSERT INTO t (v) VALUES ('b')"]);
         play.once().exits(0);
         assert!(!play.line(2).exists());
@@ -136,13 +138,33 @@ fn purged_while_away() {
         // And here it is not.
         play.does(&["INSERT INTO t (v) VALUES ('c')", "FLUSH BINARY LOGS"]);
         play.does(&["INSERT INTO t (v) VALUES ('lost')", "FLUSH BINARY LOGS"]);
-        play.purge("binlog.000005");
+        play.purge("binlog.000004");
         play.does(&["INSERT INTO t (v) VALUES ('e')"]);
         let ended = play.once().exits(12);
-        ended.says(&["no binlog.000003 any more, its oldest file is binlog.000005", "not archived"]);
+        ended.says(&["no binlog.000002 any more, its oldest file is binlog.000004", "not archived"]);
         play.is_archived(2);
         assert_eq!(play.description(2)["why"], "gap");
-        assert_eq!(play.description(2)["before"][0], "binlog.000003");
+        assert_eq!(play.description(2)["before"][0], "binlog.000002");
         play.once().exits(0);
+    }
+}
+
+/// Only numbers say that it goes on where the archive ends, and they are those of another history.
+#[test]
+fn another_history_with_as_many_transactions_is_another_line() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &[]);
+        play.does(&[TABLE, "INSERT INTO t (v) VALUES ('old')"]);
+        play.once().exits(0);
+        play.does(&[
+            "RESET MASTER",
+            "INSERT INTO t (v) VALUES ('x')",
+            "INSERT INTO t (v) VALUES ('y')",
+            "FLUSH BINARY LOGS",
+            "INSERT INTO t (v) VALUES ('z')",
+        ]);
+        play.purge("binlog.000002");
+        play.once().exits(12).says(&["no binlog.000001 any more", "line 2 begins with binlog.000002"]);
+        play.is_archived(2);
     }
 }

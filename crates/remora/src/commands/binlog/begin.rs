@@ -64,7 +64,7 @@ pub(super) fn begin<'a>(
         false => (
             Why::Gap,
             format!(
-                "the server has no {} any more, its oldest file is {oldest}: what is between them is not archived",
+                "the server has no {} any more, its oldest file is {oldest}: what may be between them is not archived",
                 tail.file
             ),
         ),
@@ -125,10 +125,12 @@ fn files(session: &mut Session) -> Result<Vec<(String, u64)>> {
     Ok(rows.into_iter().filter_map(of).collect())
 }
 
-/// Whether a file goes on exactly where the archive ends: it begins with a list of all transactions before
-/// it.
+/// Whether a file goes on exactly where the archive ends: the archive ends with its name, and it begins with a
+/// list of all transactions before it. The list alone could be that of another history with as many of them.
 fn follows(run: &Run<'_>, tail: &Tail, file: &str) -> Result<bool> {
-    let Some(state) = &tail.state else { return Ok(false) };
+    let Some(state) = tail.state.as_ref().filter(|_| tail.next.as_deref() == Some(file)) else {
+        return Ok(false);
+    };
     Ok(listed(run, file)?.as_ref() == Some(state))
 }
 
