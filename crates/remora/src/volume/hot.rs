@@ -11,6 +11,7 @@
 //! aside while nobody committed.
 
 mod aside;
+mod control;
 mod doubt;
 mod early;
 mod file;

@@ -10,7 +10,7 @@ use block::{BLOCK, CHUNK, Seen, Want};
 use disk::{Kind, Source};
 
 use super::file::{self, When};
-use super::{HotFeed, named, parts_of};
+use super::{HotFeed, control, named, parts_of};
 
 /// Pages of a new tablespace (`FIL_IBD_FILE_INITIAL_SIZE`).
 const NEW_PAGES: u64 = 4;
@@ -34,10 +34,7 @@ impl HotFeed<'_> {
         // Aria's control file first, then the tables, then its logs, each with the length that it has then:
         // so no table is shorter than at the checkpoint, and nothing is newer than the logs.
         let control = |node: &Node| node.path == Path::new(file::ARIA_CONTROL);
-        let mut first = self.left([Path::new("")])?;
-        first.retain(control);
-        let first = self.put_together(first)?;
-        self.settle(&first)?;
+        let mut first = self.read_control()?;
         let nodes = self.left(self.folders.iter().map(PathBuf::as_path))?;
         let (altered, rest): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| file::is_altered(&node.path));
@@ -45,10 +42,17 @@ impl HotFeed<'_> {
         let files = rest.into_iter().filter(is_table).collect();
         let mut rest = self.put_together(files)?;
         self.settle(&rest)?;
+        let numbers = self.end_control(&mut first)?;
         rest.extend(first);
-        // As they are now: they have grown with the files, or there is a new one.
+        // As they are now: they have grown with the files, or there is a new one. Behind the newest one that
+        // the control file knows there may be one that is being made.
         let mut logs = self.left([Path::new("")])?;
-        logs.retain(|node| file::is_aria_log(&node.path));
+        logs.retain(|node| file::aria_log(&node.path).is_some_and(|log| log <= numbers[1]));
+        if let Some(missing) =
+            numbers.iter().find(|log| !logs.iter().any(|it| file::aria_log(&it.path) == Some(**log)))
+        {
+            return Err(io::Error::other(format!("Aria's log file {missing} is gone; make the copy again")));
+        }
         let logs = self.put_together(logs)?;
         self.settle(&logs)?;
         rest.extend(logs);
@@ -69,6 +73,37 @@ impl HotFeed<'_> {
             rest.push(Aside { node, offset });
         }
         Ok(rest)
+    }
+
+    /// Puts Aria's control file aside.
+    fn read_control(&mut self) -> io::Result<Vec<Aside>> {
+        let mut nodes = self.left([Path::new("")])?;
+        nodes.retain(|node| node.path == Path::new(file::ARIA_CONTROL));
+        let read = self.put_together(nodes)?;
+        self.settle(&read)?;
+        Ok(read)
+    }
+
+    /// Lets Aria's log end where it ends now, as a statement may have begun another file of it. The checkpoint
+    /// stays. Returns the numbers of the log files with the checkpoint, and of the newest one.
+    fn end_control(&mut self, first: &mut Vec<Aside>) -> io::Result<[u32; 2]> {
+        let now = self.read_control()?;
+        let whole = self.places.real(Path::new(file::ARIA_CONTROL));
+        let bytes = |aside: &[Aside]| {
+            let Some(Aside { node, offset }) = aside.first() else {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "it is gone"));
+            };
+            let mut bytes = vec![0; usize::try_from(node.len).map_err(io::Error::other)?];
+            self.aside.read(*offset, &mut bytes)?;
+            Ok(bytes)
+        };
+        let joined = bytes(first).and_then(|then| control::join(&then, &bytes(&now)?));
+        let (joined, numbers) = joined.map_err(|error| named(&whole, error))?;
+        *first = now;
+        for Aside { offset, .. } in first {
+            self.aside.replace(*offset, &joined)?;
+        }
+        Ok(numbers)
     }
 
     /// The files in some folders that are read while nobody commits.

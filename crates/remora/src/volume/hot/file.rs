@@ -176,10 +176,14 @@ fn is_relayed(base: &Path, path: &Path) -> bool {
     base.parent() == path.parent() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
+/// The number of a part of Aria's log.
+pub(super) fn aria_log(path: &Path) -> Option<u32> {
+    path.to_str()?.strip_prefix("aria_log.")?.parse().ok()
+}
+
 /// Whether this is a part of Aria's log.
 pub(super) fn is_aria_log(path: &Path) -> bool {
-    let number = path.to_str().and_then(|name| name.strip_prefix("aria_log."));
-    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    aria_log(path).is_some()
 }
 
 /// Whether this is a table, or a partition of one, that an ALTER TABLE makes; it may be gone at any time. In the

@@ -35,10 +35,22 @@ fn files_of_aria_may_grow_while_they_are_read() {
     }
 }
 
+/// Each statement fills several files of the log, so that another one is begun while tables are read.
+#[test]
+fn a_log_that_goes_on_in_another_file_is_copied_up_to_its_end() {
+    amid_statements_with(&["--aria-log-file-size=8M"], 40_000, 3, |scene| drop(scene.backup(&[]).exits(0)));
+}
+
 /// Copies each server while statements on a table of Aria with so many rows each run one after the other.
 fn amid_statements(rows: u64, copies: usize, copy: impl Fn(&Scene)) {
+    amid_statements_with(&[], rows, copies, copy);
+}
+
+fn amid_statements_with(more: &[&str], rows: u64, copies: usize, copy: impl Fn(&Scene)) {
     for product in super::servers() {
-        let scene = Scene::new(product, &["--aria-pagecache-buffer-size=2M", "--aria-checkpoint-interval=1"]);
+        let own = ["--aria-pagecache-buffer-size=2M", "--aria-checkpoint-interval=1"];
+        let options = more.iter().map(|option| (*option).to_owned()).collect();
+        let scene = Scene { options, ..Scene::new(product, &[&own, more].concat()) };
         let mut session = connect(scene.server.socket());
         session
             .execute("CREATE TABLE app.x (id INT PRIMARY KEY, pad VARCHAR(500), KEY (pad)) ENGINE=Aria")
