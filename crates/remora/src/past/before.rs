@@ -1,5 +1,5 @@
-//! Whether a generation is not later than a time, by the archived log before its place there. A hot copy is of
-//! the moment at which it ended, and the log has the server's clock, so the time of a backup proves little.
+//! Whether a generation is not later than a time, by the archived log before its place there. A hot copy is
+//! of the moment at which it ended, and the log has the server's clock, so the time of a backup is no proof.
 
 use anyhow::Result;
 
