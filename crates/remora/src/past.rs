@@ -2,6 +2,7 @@
 //! that replays it.
 
 mod apart;
+mod before;
 mod engine;
 mod goal;
 mod replay;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail, ensure};
+use block::Generation;
 use disk::{Disk, RealDisk};
 use dump::Selection;
 use progress::{Progress, count};
@@ -94,7 +96,7 @@ fn choose(
     goal: &Goal,
     log: &Log,
     report: &Report,
-) -> Result<(u64, Option<(Position, Found)>)> {
+) -> Result<(Generation, Option<(Position, Found)>)> {
     let mut why = None;
     for generation in named.repository.list()?.generations.iter().rev() {
         let number = generation.number;
@@ -107,13 +109,15 @@ fn choose(
         }
         let Some(position) = repository::position(generation) else {
             if wanted.is_some() {
-                return Ok((number, None));
+                return Ok((generation.clone(), None));
             }
             continue;
         };
-        let Some(files) = log.from(&position.0) else { continue };
-        match scan::scan(goal, files, position.1, report) {
-            Ok(found) => return Ok((number, Some((position, found)))),
+        if log.from(&position.0).is_none() {
+            continue;
+        }
+        match scan::scan(goal, log, (&position, generation.taken_s), report) {
+            Ok(found) => return Ok((generation.clone(), Some((position, found)))),
             Err(error) if error.is::<NoWay>() => why = why.or(Some(error)),
             Err(error) => return Err(error),
         }
@@ -135,6 +139,8 @@ pub(crate) struct Past<'a> {
     goal: &'a Goal,
     pub(crate) log: Log,
     pub(crate) generation: u64,
+    /// When its copy began.
+    taken_s: i64,
     /// Where the generation is in the log, and what follows; none if it does not say where it is.
     known: Option<Reached>,
 }
@@ -172,7 +178,7 @@ impl<'a> Past<'a> {
         let (generation, known) = choose((named, wanted), goal, &log, report)?;
         report.end();
         let known = known.map(|(position, found)| Reached { position, found });
-        Ok(Past { named, goal, log, generation, known })
+        Ok(Past { named, goal, log, generation: generation.number, taken_s: generation.taken_s, known })
     }
 
     /// The way, without going it.
@@ -257,11 +263,10 @@ impl<'a> Past<'a> {
     ) -> Result<(Reached, String)> {
         forget_source(data)?;
         let (position, name) = self.recover(data, wanted, stop)?;
-        let files = self.log.from(&position.0).unwrap_or_default();
         let known = self.known.take().filter(|known| known.position == position);
         let found = match known {
             Some(known) => known.found,
-            None => scan::scan(self.goal, files, position.1, report)?,
+            None => scan::scan(self.goal, &self.log, (&position, self.taken_s), report)?,
         };
         found.way.refuse()?;
         Ok((Reached { position, found }, name))

@@ -7,12 +7,14 @@ use anyhow::{Result, bail};
 use binlog::group::Name;
 use dump::Selection;
 
-use super::engine;
+use super::before::Before;
 use super::goal::Goal;
+use super::{Log, engine};
+use crate::boot::binary_log::Position;
 use crate::calendar;
 use crate::exit::Exit;
 use crate::history::{
-    Asked, Filter, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, names,
+    Asked, Filter, Judged, Known, Place, Range, TOLERANCE_S, Take, Transaction, Walk, names,
 };
 use crate::report::Report;
 
@@ -96,7 +98,7 @@ pub(crate) struct Found {
 
 /// The goal is not behind the generation.
 #[derive(Debug)]
-pub(crate) struct NoWay(String);
+pub(crate) struct NoWay(pub(super) String);
 
 impl fmt::Display for NoWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,6 +125,8 @@ struct Scan<'a> {
     /// The names of the files.
     files: Vec<String>,
     start: Place,
+    /// Whether what the generation has is not later than the goal, which is a time.
+    before: Option<Before>,
     /// The transactions so far.
     now: Way,
     /// The way, once it is known.
@@ -138,22 +142,22 @@ struct Scan<'a> {
     matches: u64,
 }
 
-/// Finds the way from an offset in the first of these files to the goal.
+/// Finds the way from where a generation is in the log to the goal. The copy began at `taken_s`.
 ///
 /// # Errors
 /// [`NoWay`] if the goal is not there; errors of files, and damage.
-pub(crate) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -> Result<Found> {
-    let statement = match goal {
-        Goal::BeforeStatement(text) => Some(text.clone()),
-        _ => None,
-    };
-    let tables = Selection { include: Vec::new(), exclude: Vec::new(), no_accounts: false };
-    let filter =
-        Filter { since: None, until: None, gtid: Vec::new(), tables, conditions: Vec::new(), statement };
+pub(crate) fn scan(
+    goal: &Goal,
+    log: &Log,
+    (position, taken_s): (&Position, i64),
+    report: &Report,
+) -> Result<Found> {
+    let files = log.from(&position.0).unwrap_or_default();
     let mut scan = Scan {
         goal,
         files: files.iter().map(|path| names::file(path)).collect(),
-        start: Place { file: 0, at: from },
+        start: Place { file: 0, at: position.1 },
+        before: if let Goal::Time(until) = goal { Some(Before::new(*until, taken_s)) } else { None },
         now: Way::default(),
         chosen: None,
         doubt: None,
@@ -162,12 +166,20 @@ pub(crate) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -
         unseen: if let Goal::After(names) = goal { names.iter().collect() } else { Vec::new() },
         matches: 0,
     };
-    let known = Known::default();
-    match Walk::new(files, &filter, &known, &mut scan, report).all() {
+    let statement = match goal {
+        Goal::BeforeStatement(text) => Some(text.clone()),
+        _ => None,
+    };
+    match Walk::new(files, &everything(statement), &Known::default(), &mut scan, report).all() {
         Ok(Exit::Done) => {}
         Ok(_) => bail!("the archived log can't be read to the end of what is to be replayed"),
         Err(error) if error.is::<Enough>() => {}
         Err(error) => return Err(error),
+    }
+    if let Some(mut before) = scan.before.take() {
+        let earlier = log.files.len() - files.len();
+        before.look_back(log.files.get(..earlier).unwrap_or_default(), report)?;
+        before.prove()?;
     }
     let servers = std::mem::take(&mut scan.servers);
     let others = scan.matches.saturating_sub(1);
@@ -179,12 +191,39 @@ pub(crate) fn scan(goal: &Goal, files: &[LogFile], from: u64, report: &Report) -
     Ok(Found { way: scan.way()?, servers, others, is_open, judged })
 }
 
+/// A filter that leaves nothing out, and looks for a text.
+pub(super) fn everything(statement: Option<String>) -> Filter {
+    let tables = Selection { include: Vec::new(), exclude: Vec::new(), no_accounts: false };
+    Filter { since: None, until: None, gtid: Vec::new(), tables, conditions: Vec::new(), statement }
+}
+
 /// That nobody knows whether a transaction is behind the goal.
 fn undecided(doubt: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "whether this was before that time can't be proven: {doubt}. When it came shows that it did not end at the time that it \
          says, and nothing shows more. 'remora log' shows its neighbours; give a GTID or FILE:POSITION"
     )
+}
+
+/// What a transaction in a file is called.
+fn name(whole: &Transaction, file: &str) -> String {
+    names::gtid(whole.name).unwrap_or_else(|| format!("{file}:{}", whole.start.at))
+}
+
+/// A transaction in a file, for people.
+pub(super) fn describe(whole: &Transaction, file: &str) -> String {
+    let name = name(whole, file);
+    let statement = whole.statements.first().map(|statement| statement.sql.clone());
+    let annotated = || whole.tables.iter().find_map(|changed| changed.statement.clone());
+    let tables = || {
+        let tables = whole.tables.iter().map(|it| format!("{}.{} {}", it.schema, it.name, it.shown()));
+        tables.collect::<Vec<_>>().join(", ")
+    };
+    let what = statement.or_else(annotated).unwrap_or_else(tables);
+    let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = what.chars().take(SHOWN_CHARS).collect();
+    let more = if short.len() < what.len() { " ..." } else { "" };
+    format!("{name} ({}) {short}{more}", calendar::shown(whole.time))
 }
 
 impl Scan<'_> {
@@ -220,26 +259,14 @@ impl Scan<'_> {
         self.chosen = Some(Way { next: Some(self.describe(whole)), ..self.now.clone() });
     }
 
-    /// What a transaction is called.
-    fn name(&self, whole: &Transaction) -> String {
-        let file = self.files.get(whole.start.file).map_or("", String::as_str);
-        names::gtid(whole.name).unwrap_or_else(|| format!("{file}:{}", whole.start.at))
+    /// The name of the file in which a transaction begins.
+    fn file(&self, whole: &Transaction) -> &str {
+        self.files.get(whole.start.file).map_or("", String::as_str)
     }
 
     /// A transaction for people.
     fn describe(&self, whole: &Transaction) -> String {
-        let name = self.name(whole);
-        let statement = whole.statements.first().map(|statement| statement.sql.clone());
-        let annotated = || whole.tables.iter().find_map(|changed| changed.statement.clone());
-        let tables = || {
-            let tables = whole.tables.iter().map(|it| format!("{}.{} {}", it.schema, it.name, it.shown()));
-            tables.collect::<Vec<_>>().join(", ")
-        };
-        let what = statement.or_else(annotated).unwrap_or_else(tables);
-        let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
-        let short: String = what.chars().take(SHOWN_CHARS).collect();
-        let more = if short.len() < what.len() { " ..." } else { "" };
-        format!("{name} ({}) {short}{more}", calendar::shown(whole.time))
+        describe(whole, self.file(whole))
     }
 
     /// Whether the way ends before this transaction, and nothing more need be known.
@@ -276,7 +303,7 @@ impl Scan<'_> {
         let is_behind = self.chosen.is_some() && self.doubt.is_none();
         let is_in = !is_behind && is_by != Some(false);
         if is_in != (whole.time <= until) {
-            self.judged.add(&self.name(whole), whole.time, whole.ended);
+            self.judged.add(&name(whole, self.file(whole)), whole.time, whole.ended);
         }
         match (&self.chosen, &self.doubt, is_by) {
             (None, _, Some(true)) => {}
@@ -309,11 +336,17 @@ impl Take for Scan<'_> {
     fn transaction(&mut self, whole: &Transaction, _: Asked) -> Result<()> {
         self.servers.insert(whole.server_id);
         if whole.end <= self.start {
+            let file = self.file(whole).to_owned();
+            self.before.iter_mut().for_each(|before| before.take(whole, &file));
             return Ok(());
         }
         if whole.start < self.start {
             let at = self.start.at;
             bail!("the generation ends at {at} in the log, which is within a transaction of the archive");
+        }
+        // What follows need not be read if the generation is too late.
+        if let Some(before) = self.before.take_if(|before| before.is_seen()) {
+            before.prove()?;
         }
         if self.ends_before(whole)? {
             self.choose(whole);
