@@ -13,6 +13,7 @@ mod find;
 mod known;
 pub(crate) mod names;
 mod request;
+pub(crate) mod said;
 mod transaction;
 mod walk;
 pub(crate) mod when;

@@ -323,7 +323,8 @@ impl<'a, T: Take> Walk<'a, T> {
                 open.annotate(sql);
             }
             Body::Rows(rows) => self.rows(&mut open, rows, event)?,
-            Body::Unknown => open.unknown.push((event.header.kind, event.at)),
+            // The server lost events at an incident.
+            Body::Unknown | Body::Incident(..) => open.unknown.push((event.header.kind, event.at)),
             _ => {}
         }
         self.open = Some(open);

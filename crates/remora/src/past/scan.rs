@@ -13,6 +13,7 @@ use super::{Log, engine};
 use crate::boot::binary_log::Position;
 use crate::calendar;
 use crate::exit::Exit;
+use crate::history::said::{acting, word};
 use crate::history::{
     Asked, Filter, Judged, Known, Place, Range, TOLERANCE_S, Take, Transaction, Walk, names,
 };
@@ -59,12 +60,11 @@ impl Way {
         }
         self.engines.extend(whole.statements.iter().filter_map(|statement| engine::named(&statement.sql)));
         for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
-            let sql = statement.sql.to_uppercase();
-            let mut words = sql.split_whitespace();
-            let (first, is_temporary) = (words.next(), words.any(|word| word == "TEMPORARY"));
-            match first {
-                Some("CREATE") if is_temporary => drop(self.creators.insert(statement.thread_id)),
-                Some("DROP") if is_temporary => {}
+            let tokens = acting(&statement.sql).unwrap_or_default();
+            let is_temporary = (1..4).any(|at| word(&tokens, at) == "TEMPORARY");
+            match word(&tokens, 0).as_str() {
+                "CREATE" if is_temporary => drop(self.creators.insert(statement.thread_id)),
+                "DROP" if is_temporary => {}
                 _ if self.creators.contains(&statement.thread_id) => {}
                 _ => drop(self.temporary.get_or_insert_with(|| statement.sql.clone())),
             }

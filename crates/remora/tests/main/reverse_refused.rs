@@ -36,6 +36,44 @@ fn statements_without_rows_and_columns_without_names_are_refused() {
     }
 }
 
+/// What changes rows is not always the first word.
+#[test]
+fn statements_behind_other_words_and_functions_are_refused() {
+    for product in mariadb() {
+        let mut play = Play::new(product, &["--log-bin-trust-function-creators=1"]);
+        execute(
+            &mut play.session,
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY)",
+                "CREATE TABLE u (id INT)",
+                "INSERT INTO t VALUES (1), (2), (3), (4), (5), (6), (7)",
+                "CREATE FUNCTION f(a INT) RETURNS INT BEGIN DELETE FROM t WHERE id = a; RETURN 1; END",
+            ],
+        );
+        let rows = play.done(&["DELETE FROM t WHERE id = 1"]);
+        execute(&mut play.session, &["SET SESSION binlog_format = STATEMENT"]);
+        for statement in [
+            "SET STATEMENT max_statement_time = 100 FOR DELETE FROM t WHERE id = 2",
+            "ANALYZE DELETE FROM t WHERE id = 3",
+            "ANALYZE FORMAT=JSON DELETE FROM t WHERE id = 4",
+            "SELECT f(5)",
+            "DO f(6)",
+            "INSERT INTO u VALUES (f(7))",
+        ] {
+            play.session.strings(statement).unwrap();
+            let gtid = play.session.value("SELECT @@last_gtid").unwrap().unwrap();
+            let place = format!("{gtid} at binlog.000001:");
+            play.refused(&["--gtid", &gtid], &[&place, "statement instead of rows"]);
+            play.refused(&["--gtid", &gtid, "--table", "app.t"], &[&place, "statement instead of rows"]);
+        }
+        let other = play.done(&["SET STATEMENT max_statement_time = 100 FOR INSERT INTO u VALUES (1)"]);
+        let both = format!("{rows},{other}");
+        play.reverse(&["--gtid", &both, "--table", "app.t"]).exits(0).says(&["1 statement", "passed over"]);
+        execute(&mut play.session, &["SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE t"]);
+        play.refused(&["--gtid", &rows], &["app.t is another table now", "SET STATEMENT"]);
+    }
+}
+
 #[test]
 fn reverse_trigger_warning() {
     for product in mariadb() {

@@ -466,8 +466,10 @@ impl Seeds {
 fn refuse_statements(whole: &Transaction, tables: &BTreeSet<TableName>) -> Result<()> {
     for said in &whole.statements {
         let mention = Mention::of(&said.sql);
-        let is_meant = |schema: &str, table: &str| {
-            tables.iter().any(|known| known.schema == schema && known.table == table)
+        let is_meant = |schema: &str, table: Option<&str>| {
+            tables
+                .iter()
+                .any(|known| known.schema == schema && table.is_none_or(|table| known.table == table))
         };
         ensure!(
             mention.effect == Effect::None || !mention.is_about(&said.schema, is_meant),

@@ -1,6 +1,8 @@
 //! Which tables a statement may be about, as far as its text says.
 
-use innodb::table::sql::{Kind, Token, split};
+use innodb::table::sql::{Kind, Token};
+
+use crate::history::said::{acting, word};
 
 /// What a statement does to tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,22 +15,21 @@ pub(super) enum Effect {
     Rows,
 }
 
-/// Statements that leave rows and columns as they are, by their first word.
-const HARMLESS: [&str; 13] = [
-    "ANALYZE",
-    "CHECK",
-    "FLUSH",
-    "GRANT",
-    "INSTALL",
-    "KILL",
-    "OPTIMIZE",
-    "REPAIR",
-    "REVOKE",
-    "SET",
-    "UNINSTALL",
-    "XA",
-    "DO",
-];
+/// Statements that leave rows and columns as they are, by their first word. What a function in them does is
+/// logged as SELECT.
+const HARMLESS: [&str; 11] =
+    ["ANALYZE", "CHECK", "FLUSH", "GRANT", "INSTALL", "KILL", "OPTIMIZE", "REVOKE", "SET", "UNINSTALL", "XA"];
+
+/// What may stand before a parenthesis and is no stored function.
+const PLAIN: &str = "ABS ADDDATE ADDTIME ALL AND ANY AS AVG BETWEEN BIGINT BINARY BY CASE CAST CEIL CEILING CHAR \
+    CHAR_LENGTH COALESCE CONCAT CONCAT_WS CONVERT COUNT CURDATE CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURTIME \
+    DATE DATEDIFF DATETIME DATE_ADD DATE_FORMAT DATE_SUB DAY DECIMAL DISTINCT DIV DOUBLE ELSE EXISTS EXTRACT FLOOR \
+    FORMAT FROM FROM_UNIXTIME GREATEST GROUP_CONCAT HAVING HEX HOUR IF IFNULL IN INDEX INSERT INSTR INT INTEGER INTERVAL \
+    ISNULL JOIN JSON_EXTRACT JSON_SET JSON_VALUE KEY LAST_INSERT_ID LEAST LEFT LENGTH LIKE LIMIT LINES LOCATE LOWER LPAD \
+    LTRIM MAX MD5 MID MIN MINUTE MOD MONTH NAME_CONST NOT NOW NULLIF ON OR OVER PARTITION POW POWER RAND REGEXP REPEAT \
+    REPLACE RIGHT ROUND ROW RPAD RTRIM SECOND SELECT SET SHA1 SHA2 SIGN SIGNED SUBSTR SUBSTRING SUM SYSDATE THAN THEN \
+    TIME TIMESTAMP TIMESTAMPDIFF TO_DAYS TRIM TRUNCATE UNHEX UNION UNIX_TIMESTAMP UNSIGNED UPPER USING UTC_TIMESTAMP \
+    UUID VALUE VALUES VARCHAR WHEN WHERE XOR YEAR";
 
 /// A statement.
 pub(super) struct Mention {
@@ -39,56 +40,122 @@ pub(super) struct Mention {
     schema: Option<String>,
     /// It is not understood: it may be about any table.
     is_unclear: bool,
+    /// It may call a stored function, which may change rows of any table.
+    is_calling: bool,
 }
 
 impl Mention {
     /// Reads a statement.
     pub(super) fn of(sql: &str) -> Mention {
-        let Ok(tokens) = split(sql) else {
-            return Mention { effect: Effect::Rows, tables: Vec::new(), schema: None, is_unclear: true };
+        let unclear = Mention {
+            effect: Effect::Rows,
+            tables: Vec::new(),
+            schema: None,
+            is_unclear: true,
+            is_calling: false,
         };
-        let words: Vec<String> = tokens.iter().take(8).map(|token| token.text.to_uppercase()).collect();
-        let has = |word: &str| words.iter().any(|own| own == word);
-        let first = words.first().map_or("", String::as_str);
-        let effect = match first {
-            _ if HARMLESS.contains(&first) => Effect::None,
-            "DROP" | "CREATE" if has("TEMPORARY") => Effect::None,
-            "DROP" if has("DATABASE") || has("SCHEMA") => Effect::Definition,
-            "CREATE" | "DROP" | "ALTER" if !has("TABLE") && !has("TABLES") => Effect::None,
-            "CREATE" | "DROP" | "ALTER" | "RENAME" | "TRUNCATE" => Effect::Definition,
-            _ => Effect::Rows,
+        let Some(tokens) = acting(sql) else { return unclear };
+        let (first, object) = (word(&tokens, 0), object(&tokens));
+        let is_table = matches!(word(&tokens, object).as_str(), "TABLE" | "TABLES" | "SEQUENCE");
+        let is_schema = matches!(word(&tokens, object).as_str(), "DATABASE" | "SCHEMA");
+        let effect = match first.as_str() {
+            // Only a comment.
+            "" if tokens.is_empty() => Effect::None,
+            first if HARMLESS.contains(&first) => Effect::None,
+            "CREATE" | "DROP" if word(&tokens, object) == "TEMPORARY" => Effect::None,
+            "DROP" if is_schema => Effect::Definition,
+            "CREATE" | "DROP" | "ALTER" | "RENAME" if is_table => Effect::Definition,
+            "CREATE" | "DROP" | "ALTER" => Effect::None,
+            "RENAME" if word(&tokens, object) == "USER" => Effect::None,
+            // It leaves out the rows that it can't read.
+            "REPAIR" | "TRUNCATE" => Effect::Definition,
+            "DELETE" | "INSERT" | "LOAD" | "REPLACE" | "UPDATE" | "WITH" | "SELECT" | "DO" | "CALL" => {
+                Effect::Rows
+            }
+            _ => return unclear,
         };
+        let is_routine = effect == Effect::None && word(&tokens, object) != "TEMPORARY";
+        let is_calling = !is_routine && calls(&first, &tokens);
+        let effect = if is_calling && effect == Effect::None { Effect::Rows } else { effect };
         let mut tables = named(sql, &tokens);
+        // The statement is in another character set.
+        let is_unclear = tables.iter().any(|(_, name)| name.contains(char::REPLACEMENT_CHARACTER));
         let mut schema = None;
-        if first == "DROP" && !has("TABLE") && effect == Effect::Definition {
+        if first == "DROP" && is_schema {
             schema = tables.pop().map(|(_, name)| name);
             tables.clear();
         }
         // What it makes is changed, not what it is made of.
         if first == "CREATE" {
-            let skipped = ["CREATE", "OR", "REPLACE", "TABLE", "IF", "NOT", "EXISTS"];
+            let skipped = ["CREATE", "OR", "REPLACE", "TABLE", "SEQUENCE", "IF", "NOT", "EXISTS"];
             tables.retain(|(schema, name)| {
                 schema.is_some() || !skipped.contains(&name.to_uppercase().as_str())
             });
             tables.truncate(1);
         }
-        Mention { effect, tables, schema, is_unclear: false }
+        Mention { effect, tables, schema, is_unclear, is_calling }
     }
 
-    /// Whether it may be about a table for which this holds. `schema` is the default database.
-    pub(super) fn is_about(&self, schema: &str, mut is_meant: impl FnMut(&str, &str) -> bool) -> bool {
+    /// Whether it may be about a table for which this holds, or about all of a database. `schema` is the
+    /// default database.
+    pub(super) fn is_about(&self, schema: &str, is_meant: impl FnMut(&str, Option<&str>) -> bool) -> bool {
+        self.is_calling || self.names(schema, is_meant)
+    }
+
+    /// Names that differ in upper and lower case may be the same table.
+    fn names(&self, schema: &str, mut is_meant: impl FnMut(&str, Option<&str>) -> bool) -> bool {
+        let mut is_any_meant = |schema: &str, name: Option<&str>| {
+            is_meant(schema, name) || is_meant(&schema.to_lowercase(), name.map(str::to_lowercase).as_deref())
+        };
         self.is_unclear
-            || self.tables.iter().any(|(own, name)| is_meant(own.as_deref().unwrap_or(schema), name))
+            || self.schema.as_ref().is_some_and(|own| is_any_meant(own, None))
+            || self
+                .tables
+                .iter()
+                .any(|(own, name)| is_any_meant(own.as_deref().unwrap_or(schema), Some(name)))
     }
 
-    /// Whether it may change what this table is. Names that differ in upper and lower case may be the same
-    /// table.
+    /// Whether it may change what this table is.
     pub(super) fn redefines(&self, default: &str, schema: &str, table: &str) -> bool {
         let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
         self.effect == Effect::Definition
-            && (self.schema.as_ref().is_some_and(|own| same(own, schema))
-                || self.is_about(default, |own, name| same(own, schema) && same(name, table)))
+            && self.names(default, |own, name| same(own, schema) && name.is_none_or(|name| same(name, table)))
     }
+}
+
+/// Where a statement says what it makes, alters or removes.
+fn object(tokens: &[Token]) -> usize {
+    let is_between =
+        |at: &usize| matches!(word(tokens, *at).as_str(), "OR" | "REPLACE" | "ONLINE" | "OFFLINE" | "IGNORE");
+    (1..).find(|at| !is_between(at)).unwrap_or(1)
+}
+
+/// Whether a statement may call stored functions, which may do anything.
+fn calls(first: &str, tokens: &[Token]) -> bool {
+    // Before these there are names with columns.
+    let begins: &[&str] = match first {
+        "INSERT" | "REPLACE" => &["VALUES", "VALUE", "SELECT", "SET"],
+        "CREATE" => &["VALUES", "SELECT"],
+        "LOAD" => &["SET"],
+        "DELETE" | "UPDATE" | "WITH" => &[first],
+        // They are logged because of what they call.
+        "SELECT" | "DO" | "CALL" => return true,
+        _ => return false,
+    };
+    let from = (0..tokens.len()).find(|at| begins.contains(&word(tokens, *at).as_str()));
+    let is_sign = |at: usize, sign: &str| {
+        tokens.get(at).is_some_and(|token| token.kind == Kind::Sign && token.text == sign)
+    };
+    let is_plain = |at: usize| {
+        let word = word(tokens, at);
+        let is_of_schema = at.checked_sub(1).is_some_and(|at| is_sign(at, "."));
+        !word.is_empty() && !is_of_schema && PLAIN.split_ascii_whitespace().any(|plain| plain == word)
+    };
+    let is_name =
+        |at: usize| tokens.get(at).is_some_and(|token| matches!(token.kind, Kind::Word | Kind::Name));
+    from.is_some_and(|from| {
+        (from..tokens.len()).any(|at| is_name(at) && is_sign(at + 1, "(") && !is_plain(at))
+    })
 }
 
 /// All words that may be the name of a table, with their database.
@@ -110,6 +177,17 @@ fn named(sql: &str, tokens: &[Token]) -> Vec<(Option<String>, String)> {
         let schema = at.checked_sub(2).filter(|_| is_dot(at.checked_sub(1)));
         let schema = schema.and_then(|at| tokens.get(at)).filter(is_name).map(|token| token.text.clone());
         names.push((schema, token.text.clone()));
+    }
+    // With NO_BACKSLASH_ESCAPES such a text ends earlier.
+    let is_long = |text: &&str| text.contains("\\'") || text.contains("\\\"");
+    let texts = tokens.iter().filter(|token| token.kind == Kind::Text);
+    for text in texts.filter_map(|token| sql.get(token.start..token.end)).filter(is_long) {
+        let plain = text.replace('`', "");
+        for name in plain.split(|char: char| !char.is_alphanumeric() && !"._$".contains(char)) {
+            let (schema, name) =
+                name.split_once('.').map_or((None, name), |(schema, name)| (Some(schema), name));
+            names.push((schema.map(str::to_owned), name.to_owned()));
+        }
     }
     names
 }
@@ -137,6 +215,13 @@ mod tests {
             "CREATE TABLE IF NOT EXISTS app.orders LIKE other",
             "/*!40000 ALTER TABLE `orders` DISABLE KEYS */",
             "ALTER TABLE \"orders\" ADD note TEXT",
+            "SET STATEMENT a=1 FOR TRUNCATE orders",
+            "REPAIR TABLE orders",
+            "ALTER IGNORE TABLE orders ADD UNIQUE (n)",
+            "CREATE OR REPLACE TABLE orders (temporary INT)",
+            "CREATE OR REPLACE TABLE orders SELECT f(1)",
+            "DROP TABLE `temporary`, `database`, orders",
+            "DROP SEQUENCE orders",
         ] {
             assert!(redefines(sql), "{sql}");
         }
@@ -149,6 +234,9 @@ mod tests {
             "DROP DATABASE other",
             "CREATE INDEX i ON orders (id)",
             "DROP TRIGGER orders",
+            "CREATE TABLE copy SELECT f(id) FROM orders",
+            "CREATE EVENT e ON SCHEDULE AT NOW() DO TRUNCATE TABLE orders",
+            "RENAME USER orders TO a",
             "ANALYZE TABLE orders",
             "INSERT INTO orders VALUES (1)",
         ] {
@@ -160,7 +248,7 @@ mod tests {
     fn what_changes_rows_names_them() {
         let is_about = |sql: &str| {
             let mention = Mention::of(sql);
-            let is = mention.is_about("app", |schema, name| (schema, name) == ("app", "orders"));
+            let is = mention.is_about("app", |schema, name| (schema, name) == ("app", Some("orders")));
             (mention.effect, is)
         };
         assert_eq!(is_about("INSERT INTO orders VALUES (1)"), (Effect::Rows, true));
@@ -169,5 +257,30 @@ mod tests {
         assert_eq!(is_about("INSERT INTO t VALUES ('without end"), (Effect::Rows, true));
         assert_eq!(is_about("GRANT SELECT ON orders TO a").0, Effect::None);
         assert_eq!(is_about("XA COMMIT 'x'").0, Effect::None);
+        assert_eq!(is_about("# Dummy event").0, Effect::None);
+        assert_eq!(is_about("CREATE TEMPORARY TABLE t SELECT MAX(id) FROM x").0, Effect::None);
+        assert_eq!(is_about("DROP DATABASE app"), (Effect::Definition, false));
+        for sql in [
+            "SET STATEMENT a=1 FOR ANALYZE DELETE FROM Orders",
+            "SET STATEMENT a='\\' FOR DELETE FROM t",
+            "SELECT `app`.`f`(1)",
+            "DO f(1)",
+            "INSERT INTO t (a) VALUES (f(1))",
+            "DELETE FROM t WHERE id = other.now()",
+            "CREATE TEMPORARY TABLE t SELECT f(id) FROM x",
+            "NEW STATEMENT OF SOME KIND",
+            "DELETE FROM t WHERE a = '\\' AND b IN (SELECT 1 FROM `app`.`orders` WHERE c = '\\')",
+            "DELETE FROM \u{fffd}",
+        ] {
+            assert_eq!(is_about(sql), (Effect::Rows, true), "{sql}");
+        }
+        for sql in [
+            "SET STATEMENT a=1 FOR INSERT INTO t (a, b) VALUES (NOW(), (1))",
+            "INSERT INTO app.t(a) SELECT COUNT(*) FROM x JOIN y USING (a)",
+            "LOAD DATA INFILE 'x' INTO TABLE t CHARACTER SET utf8 FIELDS TERMINATED BY ',' (a, b)",
+            "UPDATE t SET a = CONCAT('it\\'s', b) WHERE id IN (1, 2)",
+        ] {
+            assert_eq!(is_about(sql), (Effect::Rows, false), "{sql}");
+        }
     }
 }

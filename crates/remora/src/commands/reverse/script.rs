@@ -88,6 +88,13 @@ pub(super) fn remarks(sums: &Sums) -> Vec<String> {
         ));
     }
     lines.extend(sums.definitions.iter().cloned());
+    if sums.passed_over > 0 {
+        lines.push(format!(
+            "{} instead of rows passed over, because the tables asked for are not named in it: what triggers and views made of it is \
+             not in the log",
+            count(sums.passed_over, "statement")
+        ));
+    }
     if sums.by_statement > 0 {
         lines.push(format!(
             "the copy in which remora looked for what foreign keys did was brought there by {} with statements instead of rows, as DDL \

@@ -53,6 +53,8 @@ pub(super) struct Sums {
     pub(super) definitions: Vec<String>,
     /// Whether what foreign keys took along is among all this.
     pub(super) has_children: bool,
+    /// Statements instead of rows that do not name what is asked for.
+    pub(super) passed_over: u64,
     /// How many transactions that the copy was given for that are logged as statements.
     pub(super) by_statement: u64,
     /// Where the walk is, for people.
@@ -206,8 +208,16 @@ impl<'a> Undo<'a> {
             }
             let tables = &self.filter.tables;
             let is_meant = tables.include.is_empty()
-                || mention.is_about(&said.schema, |schema, table| tables.table(schema, table));
+                || mention.is_about(&said.schema, |schema, table| match table {
+                    Some(table) => tables.table(schema, table),
+                    None => tables.schema(schema),
+                });
+            if is_asked && !is_meant && mention.effect == Effect::Rows {
+                self.sums.passed_over += 1;
+            }
             if is_asked && is_meant && !(self.despite_ddl && mention.effect == Effect::Definition) {
+                let place = self.place(whole.start);
+                let name = if name == place { name } else { format!("{name} at {place}") };
                 return Err(anyhow!(
                     "{name} has a statement instead of rows, so nobody knows what was there before: {text}; choose other \
                      transactions, or tables that it does not change with --table. What it changed is only in a backup \
@@ -230,6 +240,16 @@ impl<'a> Undo<'a> {
         Ok(())
     }
 
+    /// Refuses a transaction that is not known whole.
+    fn known(&self, whole: &Transaction) -> Result<()> {
+        let Some((kind, at)) = whole.unknown.first() else { return Ok(()) };
+        Err(anyhow!(
+            "{} has an event of an unknown kind ({} at {at}), which may have changed rows; leave it out",
+            self.name(whole),
+            kind.name()
+        ))
+    }
+
     /// Refuses a transaction whose rows say nothing certain.
     fn certain(&mut self, whole: &Transaction) -> Result<()> {
         let name = self.name(whole);
@@ -237,12 +257,6 @@ impl<'a> Undo<'a> {
             return Err(anyhow!(
                 "{name} was rolled back, and tables without transactions (MyISAM, Aria) kept what it did: which of its rows were \
                  kept is not in the log; leave it out, or look at it with remora log --rows"
-            ));
-        }
-        if let Some((kind, at)) = whole.unknown.first() {
-            return Err(anyhow!(
-                "{name} has an event of an unknown kind ({} at {at}), which may have changed rows; leave it out",
-                kind.name()
             ));
         }
         if let Xa::Prepared(xid) = &whole.xa {
@@ -306,6 +320,9 @@ impl Take for Undo<'_> {
 
     fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()> {
         self.statements(whole, asked != Asked::No)?;
+        if asked != Asked::No {
+            self.known(whole)?;
+        }
         match &whole.xa {
             Xa::Committed(xid) => drop(self.prepared.remove(xid)),
             Xa::RolledBack(xid) => {
