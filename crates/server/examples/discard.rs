@@ -1,33 +1,22 @@
-//! Reads a server's binary log as seldom as `remora binlog` does, and keeps nothing: what any reader costs the
-//! server.
+//! Reads a server's binary log as seldom as `remora binlog` does, and keeps nothing: what any reader costs
+//! the server.
 //!
 //! `discard SOCKET FILE`, as root and without a password, until the server ends or this is killed.
 
-use std::process::ExitCode;
+use std::error::Error;
 use std::time::Duration;
 
 use server::dump::From;
-use server::{Environment, Error, Overrides, Target};
+use server::{Environment, Overrides, Target};
 
 /// How long more may come before it is read.
 const GATHER: Duration = Duration::from_millis(100);
 
-fn main() -> ExitCode {
+fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let (Some(socket), Some(file), None) = (words.next(), words.next(), words.next()) else {
-        eprintln!("usage: discard SOCKET FILE");
-        return ExitCode::from(2);
+        return Err("usage: discard SOCKET FILE".into());
     };
-    match discard(socket, file) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn discard(socket: String, file: String) -> Result<(), Error> {
     let root = Overrides {
         socket: Some(socket.into()),
         user: Some("root".to_owned()),

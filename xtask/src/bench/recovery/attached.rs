@@ -11,7 +11,7 @@ use sandbox::{Sandbox, Settings};
 
 use super::{Bench, query, shown};
 use crate::bench::measure::{as_f64, middle, processor_s};
-use crate::{places, run};
+use crate::{cargo, places, run};
 
 /// How often each way is measured, if nobody says it.
 const ROUNDS: usize = 3;
@@ -47,18 +47,23 @@ enum Reader {
     Nobody,
     /// Another time: how much rounds differ by themselves.
     NobodyAgain,
+    /// The example `discard`, which reads as seldom as remora and keeps nothing: the least that a reader
+    /// costs.
+    Discard,
     Remora,
-    /// `mariadb-binlog`: what the server's sender costs with a reader that only writes.
+    /// `mariadb-binlog`, which reads at once, and only writes.
     Copier,
 }
 
 impl Reader {
-    const ALL: [Reader; 4] = [Reader::Nobody, Reader::NobodyAgain, Reader::Remora, Reader::Copier];
+    const ALL: [Reader; 5] =
+        [Reader::Nobody, Reader::NobodyAgain, Reader::Discard, Reader::Remora, Reader::Copier];
 
     fn name(self) -> &'static str {
         match self {
             Reader::Nobody => "nobody",
             Reader::NobodyAgain => "nobody, another time",
+            Reader::Discard => "a reader that keeps nothing",
             Reader::Remora => "remora binlog",
             Reader::Copier => "mariadb-binlog --raw --stop-never",
         }
@@ -189,12 +194,20 @@ impl Bench {
         self.clear()?;
         let child = match reader {
             Reader::Nobody | Reader::NobodyAgain => return self.timed(load, None),
+            Reader::Discard => self.discard()?.spawn().context("discard")?,
             Reader::Remora => self.archiver(&[]).spawn()?,
             Reader::Copier => self.copier()?.spawn().context("mariadb-binlog")?,
         };
         let attached = Attached(child);
         self.wait_for_reader()?;
         self.timed(load, Some(attached.0.id()))
+    }
+
+    fn discard(&self) -> Result<Command> {
+        run(cargo().args(["build", "--release", "--quiet", "--package", "server", "--example", "discard"]))?;
+        let mut command = Command::new(self.remora.with_file_name("examples/discard"));
+        command.arg(self.server.socket()).arg(self.newest()?);
+        Ok(command)
     }
 
     fn copier(&self) -> Result<Command> {
@@ -224,7 +237,7 @@ impl Bench {
                 "\n{}, {} connections, {} transactions:\n",
                 load.what, load.connections, load.transactions
             );
-            let mut rounds: [Vec<Run>; 4] = Default::default();
+            let mut rounds: [Vec<Run>; 5] = Default::default();
             for _ in 0..self.rounds.unwrap_or(ROUNDS) {
                 for (reader, runs) in Reader::ALL.into_iter().zip(&mut rounds) {
                     runs.push(self.read_by(reader, &load)?);

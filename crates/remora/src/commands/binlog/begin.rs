@@ -125,8 +125,9 @@ fn files(session: &mut Session) -> Result<Vec<(String, u64)>> {
     Ok(rows.into_iter().filter_map(of).collect())
 }
 
-/// Whether a file goes on exactly where the archive ends: the archive ends with its name, and it begins with a
-/// list of all transactions before it. The list alone could be that of another history with as many of them.
+/// Whether a file goes on exactly where the archive ends: the archive ends with its name, and it begins with
+/// a list of all transactions before it. The list alone could be that of another history with as many of
+/// them.
 fn follows(run: &Run<'_>, tail: &Tail, file: &str) -> Result<bool> {
     let Some(state) = tail.state.as_ref().filter(|_| tail.next.as_deref() == Some(file)) else {
         return Ok(false);

@@ -84,8 +84,8 @@ impl HotFeed<'_> {
         Ok(read)
     }
 
-    /// Lets Aria's log end where it ends now, as a statement may have begun another file of it. The checkpoint
-    /// stays. Returns the numbers of the log files with the checkpoint, and of the newest one.
+    /// Lets Aria's log end where it ends now, as a statement may have begun another file of it. The
+    /// checkpoint stays. Returns the numbers of the log files with the checkpoint, and of the newest one.
     fn end_control(&mut self, first: &mut Vec<Aside>) -> io::Result<[u32; 2]> {
         let now = self.read_control()?;
         let whole = self.places.real(Path::new(file::ARIA_CONTROL));
@@ -215,8 +215,8 @@ impl HotFeed<'_> {
         Ok(open)
     }
 
-    /// Puts aside the list of the binary log's files as it was when `last` was the newest. Something else than
-    /// a commit may begin another file at any time.
+    /// Puts aside the list of the binary log's files as it was when `last` was the newest. Something else
+    /// than a commit may begin another file at any time.
     pub(super) fn put_index_aside(&mut self, last: &str, rest: &mut Vec<Aside>) -> io::Result<()> {
         let Some(path) = self.names.index.clone().filter(|_| !last.is_empty()) else { return Ok(()) };
         let whole = self.places.real(&path);

@@ -1,9 +1,10 @@
-//! Aria's control file, `aria_log_control`: the last checkpoint, and the number of the newest log file. A server
-//! that starts reads the log from the former to the latter, and takes no notice of files behind that.
+//! Aria's control file, `aria_log_control`: the last checkpoint, and the number of the newest log file. A
+//! server that starts reads the log from the former to the latter, and takes no notice of files behind that.
 //!
-//! Behind a part that never changes, whose length is at byte 20: a checksum (4 bytes, CRC-32 of what follows),
-//! the checkpoint's LSN (3 bytes the number of its log file, 4 the place in it), the newest number (4 bytes),
-//! and what is of no concern here. All little endian (`storage/maria/ma_control_file.c` of the server).
+//! Behind a part that never changes, whose length is at byte 20: a checksum (4 bytes, CRC-32 of what
+//! follows), the checkpoint's LSN (3 bytes the number of its log file, 4 the place in it), the newest number
+//! (4 bytes), and what is of no concern here. All little endian (`storage/maria/ma_control_file.c` of the
+//! server).
 
 use std::io;
 use std::ops::Range;
@@ -33,8 +34,8 @@ fn sum(part: &[u8]) -> [u8; 4] {
     u32::try_from(sum).unwrap_or_default().to_le_bytes()
 }
 
-/// A control file with the checkpoint of an `older` state of it and all else of a `newer` one. Returns also the
-/// numbers of the log files with the checkpoint, and of the newest one.
+/// A control file with the checkpoint of an `older` state of it and all else of a `newer` one. Returns also
+/// the numbers of the log files with the checkpoint, and of the newest one.
 pub(super) fn join(older: &[u8], newer: &[u8]) -> io::Result<(Vec<u8>, [u32; 2])> {
     let unknown = || io::Error::other("it is damaged, or of a format that remora does not know");
     let then = changes(older).and_then(|place| older.get(place)).ok_or_else(unknown)?;

@@ -65,8 +65,8 @@ impl HotFeed<'_> {
     }
 
     /// Notes that the copy has this tablespace. `space` is 0 for the system tablespace, and if the first page
-    /// was not written yet. What an ALTER TABLE is making may be without its first page, or be deleted, without
-    /// harm.
+    /// was not written yet. What an ALTER TABLE is making may be without its first page, or be deleted,
+    /// without harm.
     pub(super) fn note_space(&mut self, space: u32, path: &Path) {
         if file::is_altered(path) {
             return;

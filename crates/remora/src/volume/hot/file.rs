@@ -22,8 +22,8 @@ pub(super) const ARIA_CONTROL: &str = "aria_log_control";
 /// Extensions of files that only change with their table's rows or definition, of engines without a log.
 const UNLOGGED: [&str; 15] =
     ["frm", "MYD", "MYI", "CSV", "CSM", "ARZ", "ARM", "MRG", "par", "opt", "TRG", "TRN", "BAK", "TMD", "ARN"];
-/// Settings with the names of files: the beginning of those of the binary log and of the relay log, the list of
-/// the former, and files that are not copied.
+/// Settings with the names of files: the beginning of those of the binary log and of the relay log, the list
+/// of the former, and files that are not copied.
 const SETTINGS: [&str; 8] = [
     "log_bin_basename",
     "relay_log_basename",
@@ -186,8 +186,8 @@ pub(super) fn is_aria_log(path: &Path) -> bool {
     aria_log(path).is_some()
 }
 
-/// Whether this is a table, or a partition of one, that an ALTER TABLE makes; it may be gone at any time. In the
-/// name of a table that a user has given, `#` is written in another way.
+/// Whether this is a table, or a partition of one, that an ALTER TABLE makes; it may be gone at any time. In
+/// the name of a table that a user has given, `#` is written in another way.
 pub(super) fn is_altered(path: &Path) -> bool {
     let stem = path.file_stem().unwrap_or_default().as_encoded_bytes();
     stem.starts_with(b"#sql") || stem.to_ascii_uppercase().ends_with(MADE)
