@@ -11,7 +11,7 @@ use std::path::Path;
 use disk::RealDisk;
 use innodb::table::{Generated, Table, Type};
 use innodb::write::Row;
-use physical::write::{Input, Outcome, Request as Order, Take};
+use physical::write::{INCREMENTAL, Input, Outcome, Request as Order, Take};
 use rows::{Encoding, Rewriter, Value};
 use server::{Session, TableName, definition};
 
@@ -119,6 +119,7 @@ impl Fill<'_> {
                 if !added.is_empty() {
                     note += &format!("; the server built {}", added.join(", "));
                 }
+                note += &format!(". {INCREMENTAL}");
                 self.world.progress.note(&note);
                 Ok(Filled::Whole { rows, bytes })
             }

@@ -21,6 +21,8 @@ const COUNT_MAX: u32 = 1100;
 pub struct Export {
     bytes: Vec<u8>,
     counter_at: usize,
+    /// The tablespace that it was written for.
+    pub space_id: Option<u32>,
     /// Indexes, the clustered one first: the name of each, and where it begins.
     pub indexes: Vec<(String, Root)>,
 }
@@ -85,9 +87,10 @@ impl Export {
             reader.take(COLUMN_BYTES)?;
             reader.name()?;
         }
-        let mut indexes = Vec::new();
+        let (mut space_id, mut indexes) = (None, Vec::new());
         for _ in 0..reader.count()? {
             let index = reader.take(INDEX_BYTES)?;
+            space_id = Some(u32_at(index, 8));
             let (root, fields) =
                 (Root { index_id: u64_at(index, 0), page: u32_at(index, 12) }, u32_at(index, 36));
             indexes.push((reader.name()?, root));
@@ -99,7 +102,7 @@ impl Export {
         if reader.at != bytes.len() {
             return Err(reader.corrupt("the file goes on behind its end"));
         }
-        Ok(Export { counter_at, indexes, bytes })
+        Ok(Export { counter_at, space_id, indexes, bytes })
     }
 
     /// The file with another next value of the AUTO_INCREMENT column. The server takes it from here; with the

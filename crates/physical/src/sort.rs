@@ -13,6 +13,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use disk::{RealDisk, Tree as _};
+
 use crate::Error;
 use crate::error::io;
 
@@ -28,6 +30,8 @@ const HEAD_BYTES: usize = 8;
 /// So many bytes of records are brought together at once. The processor waits for many of them at a time
 /// then, and for one after the other while it merges.
 const GATHERED_BYTES: usize = 64 << 10;
+/// How many bytes are left on a disk for others, such as the server.
+pub(crate) const LEFT_BYTES: u64 = 256 << 20;
 
 /// Where a record is in memory, and how its key begins: most keys differ there, and a comparison that looks
 /// at the records waits for memory.
@@ -66,6 +70,8 @@ pub(crate) struct Sorter {
     /// How many bytes may be in memory.
     room: usize,
     folder: PathBuf,
+    /// Tells how many bytes may still be written to a folder.
+    free: fn(&Path) -> std::io::Result<u64>,
     bytes: Vec<u8>,
     places: Vec<Place>,
     pieces: Vec<Piece>,
@@ -77,7 +83,8 @@ impl Sorter {
     /// Makes a sorter that keeps `room` bytes in memory; more go to files in `folder`.
     pub(crate) fn new(room: usize, folder: &Path) -> Sorter {
         let (bytes, places, pieces) = (Vec::new(), Vec::new(), Vec::new());
-        Sorter { room, folder: folder.to_owned(), bytes, places, pieces, records: 0 }
+        let free = |folder: &Path| RealDisk.free(folder);
+        Sorter { room, folder: folder.to_owned(), free, bytes, places, pieces, records: 0 }
     }
 
     /// Adds a record with its key; `write` appends it.
@@ -125,6 +132,12 @@ impl Sorter {
     }
 
     fn spill(&mut self) -> Result<(), Error> {
+        let wanted = (self.bytes.len() + self.places.len() * HEAD_BYTES) as u64;
+        if (self.free)(&self.folder).is_ok_and(|free| free < LEFT_BYTES + wanted) {
+            let what = "the disk is nearly full while rows are sorted here, and others need what is left; make room, \
+                        or set TMPDIR to a folder on a disk with more";
+            return Err(io(&self.folder)(std::io::Error::new(std::io::ErrorKind::StorageFull, what)));
+        }
         self.sort();
         let file = tempfile::tempfile_in(&self.folder).map_err(io(&self.folder))?;
         let mut out = BufWriter::with_capacity(WRITE_BYTES, file);
@@ -403,6 +416,19 @@ mod tests {
         }
         assert_eq!(sorted(1 << 30, &[]), (Vec::new(), 0, 0));
         assert_eq!(sorted(1, &[5, 4, 4]), (vec![4, 4, 5], 3, 2));
+    }
+
+    #[test]
+    fn others_keep_some_room_on_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sorter = Sorter::new(1, folder.path());
+        // A record of one byte, and the lengths before it.
+        sorter.free = |_| Ok(LEFT_BYTES + 9);
+        sorter.push(b"a", |_| {}).unwrap();
+        sorter.free = |_| Ok(LEFT_BYTES + 8);
+        let error = sorter.push(b"b", |_| {}).unwrap_err().to_string();
+        assert!(error.contains("nearly full") && error.contains("TMPDIR"), "{error}");
+        assert!(error.starts_with(folder.path().to_str().unwrap()), "{error}");
     }
 
     /// Long records must not be in memory twice.

@@ -26,7 +26,7 @@ pub struct TableFiles {
     /// Its data: one file, or one for each partition, sorted by name. Empty for a table of another engine, or
     /// in the system tablespace.
     pub files: Vec<PathBuf>,
-    /// Whether each of them has the file that `FLUSH TABLES ... FOR EXPORT` writes.
+    /// Whether each of them has the file that `FLUSH TABLES ... FOR EXPORT` writes beside it, however old.
     pub exported: bool,
 }
 

@@ -1,9 +1,11 @@
 //! Tells whether files can be trusted: whether a server has written everything to them.
 
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 
 use disk::Disk;
+use innodb::export::Export;
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::redo::{Log, START};
 use innodb::transaction::{self, State, TRX_SYS_PAGE};
@@ -45,22 +47,50 @@ impl Source {
     /// Whether the files of these tables can be trusted.
     #[must_use]
     pub fn judge(&self, disk: &dyn Disk, tables: &[&TableFiles]) -> Verdict {
-        let Some(loose) = tables.iter().find(|table| !table.exported) else { return Verdict::Whole };
+        // In a data folder a .cfg proves nothing: it stays there after IMPORT TABLESPACE.
         let told = match &self.data {
-            None => Some(Doubt {
-                what: format!(
-                    "there is no {}.cfg beside it, so nothing says that the server wrote all of it",
-                    loose.name
-                ),
-                advice: format!(
-                    "stop the server, or copy the files while FLUSH TABLES {}.{} FOR EXPORT holds",
-                    loose.schema, loose.name
-                ),
-            }),
-            Some(data) => doubt(disk, data)
+            None => tables.iter().find_map(|table| loose(disk, table)),
+            Some(data) if !tables.is_empty() => doubt(disk, data)
                 .unwrap_or_else(|error| Some(Doubt { what: error.to_string(), advice: String::new() })),
+            Some(_) => None,
         };
         told.map_or(Verdict::Whole, Verdict::Doubtful)
+    }
+}
+
+/// Why the files of a table outside of a data folder are not those of an export, if so.
+fn loose(disk: &dyn Disk, table: &TableFiles) -> Option<Doubt> {
+    let what = if table.exported {
+        table.files.iter().find_map(|file| stale(disk, file))?
+    } else {
+        format!("there is no {}.cfg beside it, so nothing says that the server wrote all of it", table.name)
+    };
+    let advice = format!(
+        "stop the server, or copy the files while FLUSH TABLES {}.{} FOR EXPORT holds",
+        table.schema, table.name
+    );
+    Some(Doubt { what, advice })
+}
+
+/// Why a file's `.cfg` does not speak for it, if so. What can't be read is named when the rows are.
+fn stale(disk: &dyn Disk, path: &Path) -> Option<String> {
+    if disk.open(path).is_ok_and(|file| file.is_written_to() == Some(true)) {
+        return Some(format!("a server has {} open", path.display()));
+    }
+    let cfg = path.with_extension("cfg");
+    let mut bytes = Vec::new();
+    let read = disk.open(&cfg).and_then(|mut file| file.read_to_end(&mut bytes));
+    let own = File::open(disk, path).ok()?.space().id;
+    match read.map(|_| Export::parse(bytes)) {
+        Ok(Ok(export)) if export.space_id == Some(own) => None,
+        Ok(Ok(_)) => Some(format!(
+            "{} is of another file, as IMPORT TABLESPACE leaves it, so nothing says that the server wrote all of {}",
+            cfg.display(),
+            path.display()
+        )),
+        Ok(Err(innodb::Error::Unsupported(_))) => None,
+        Ok(Err(error)) => Some(format!("{}: {error}", cfg.display())),
+        Err(error) => Some(format!("{}: {error}", cfg.display())),
     }
 }
 
@@ -72,7 +102,7 @@ fn doubt(disk: &dyn Disk, data: &Path) -> Result<Option<Doubt>, Error> {
     if opened.is_written_to() == Some(true) {
         return doubt(
             format!("a server is running on {}", data.display()),
-            "stop it, or name files of FLUSH TABLES ... FOR EXPORT",
+            "stop it, or copy the files elsewhere while FLUSH TABLES ... FOR EXPORT holds, and name the copy",
         );
     }
     if !is_log_at_end(disk, data)? {

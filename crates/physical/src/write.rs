@@ -32,6 +32,10 @@ use attach::Attach;
 use ground::Ground;
 pub use trial::trial;
 
+/// What to say after tables were filled by their files.
+pub const INCREMENTAL: &str =
+    "incremental backups of mariadb-backup don't notice such a file: make a new full one";
+
 /// The table to fill, and how.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use disk::RealDisk;
 use innodb::write::Row;
-use physical::write::{Input, Request, Take};
+use physical::write::{INCREMENTAL, Input, Request, Take};
 use physical::{Table, write};
 use rows::{Dialect, Nulls, Rewriter, Texts};
 use server::{Session, snapshot};
@@ -109,9 +109,16 @@ impl Load<'_> {
         progress.phase("writing the tables' files", Some(large.iter().map(|entry| entry.text_bytes()).sum()));
         let connect = || connect(self.target, self.request);
         let proven = Mutex::default();
+        let is_any = AtomicBool::new(false);
         each(&large, tables, &connect, &|session, _, entry| {
-            self.fill_table(session, entry, request, &proven)
+            if self.fill_table(session, entry, request, &proven)? {
+                is_any.store(true, Ordering::Relaxed);
+            }
+            Ok(())
         })?;
+        if is_any.into_inner() {
+            progress.note(INCREMENTAL);
+        }
         self.proven.extend(proven.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }
@@ -121,14 +128,14 @@ impl Load<'_> {
         self.world.progress.note(&format!("the rows of {} go to the server: {why}", entry.table.name));
     }
 
-    /// Fills a table as the request says, which is made for another one.
+    /// Fills a table as the request says, which is made for another one. Returns whether that could be.
     fn fill_table(
         &self,
         session: &mut Session,
         entry: &TableEntry,
         request: Request<'_>,
         proven: &Mutex<Proven>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         if self.world.is_stopped() {
             return Err(Error::Stopped(AGAIN));
         }
@@ -145,10 +152,13 @@ impl Load<'_> {
                     let others = others.map(|(_, chunk)| (entry.table.name.clone(), chunk.number));
                     proven.lock().unwrap_or_else(PoisonError::into_inner).extend(others);
                 }
+                Ok(true)
             }
-            Filled::Refused(why) => self.refused(entry, &why),
+            Filled::Refused(why) => {
+                self.refused(entry, &why);
+                Ok(false)
+            }
         }
-        Ok(())
     }
 
     /// Empties a table whose file an earlier run may have put in place without a line of the ledger. Returns

@@ -129,11 +129,11 @@ fn filled<'a>(text: &'a [u8], bytes: usize, made: &'a mut Vec<u8>) -> &'a [u8] {
 
 /// A text in UTF-8 as a character set has it; `None` if that is not known here.
 fn in_charset<'a>(text: &'a [u8], collation: Collation, made: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-    // Character sets that are not like ASCII are not met here.
-    if text.is_ascii() {
-        return Some(text);
-    }
     let charset = collation.charset();
+    // Character sets that are not like ASCII at all are not met here.
+    if text.is_ascii() {
+        return charset.is_ascii(text).then_some(text);
+    }
     if ["binary", "utf8mb4", "utf8mb3"].contains(&charset.name) {
         return Some(text);
     }

@@ -47,6 +47,20 @@ pub struct Charset {
     pub max: u8,
 }
 
+impl Charset {
+    /// Whether an ASCII text has the same bytes in this character set, whose shortest characters have one
+    /// byte. The server has other letters in place of some ASCII characters in two of them.
+    #[must_use]
+    pub fn is_ascii(&self, text: &[u8]) -> bool {
+        match self.name {
+            "swe7" => !text.iter().any(|byte| matches!(byte, b'@' | b'['..=b'^' | b'`' | b'{'..=0x7f)),
+            // A backslash becomes 81 5f.
+            "sjis" => !text.contains(&b'\\'),
+            _ => true,
+        }
+    }
+}
+
 /// Character sets with characters of more than one byte.
 const WIDE: [Charset; 14] = [
     Charset { name: "big5", min: 1, max: 2 },

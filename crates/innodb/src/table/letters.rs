@@ -24,9 +24,9 @@ pub(super) fn of_utf8(text: &str, charset: Charset) -> Option<Vec<u8>> {
         "utf16le" => Some(units().flat_map(u16::to_le_bytes).collect()),
         "utf32" => Some(text.chars().flat_map(|char| u32::from(char).to_be_bytes()).collect()),
         "latin1" => text.chars().map(latin1).collect(),
-        // It has other letters in place of some ASCII characters.
-        "swe7" => None,
-        _ if text.is_ascii() && charset.min == 1 => Some(text.as_bytes().to_vec()),
+        _ if text.is_ascii() && charset.min == 1 && charset.is_ascii(text.as_bytes()) => {
+            Some(text.as_bytes().to_vec())
+        }
         _ => None,
     }
 }
@@ -63,7 +63,12 @@ mod tests {
             ("latin1_bin", "\u{80}", None),
             ("latin1_bin", "\u{9f}", None),
             ("latin1_bin", "\u{100}", None),
-            ("swe7_bin", "a", None),
+            ("swe7_bin", "a", Some(b"a")),
+            ("swe7_bin", "a@", None),
+            ("swe7_bin", "_\u{7f}", None),
+            ("sjis_bin", "a~", Some(b"a~")),
+            ("sjis_bin", "a\\", None),
+            ("cp932_bin", "a\\", Some(b"a\\")),
             ("cp1251_bin", "a~", Some(b"a~")),
             ("cp1251_bin", "\u{e4}", None),
         ] {

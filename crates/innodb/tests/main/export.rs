@@ -24,6 +24,7 @@ fn bytes(version: u32, page_bytes: u32) -> Vec<u8> {
     for (index, id, page) in [("PRIMARY", 31_u64, 3_u32), ("k", 32, 4)] {
         let mut head = [0; 40];
         head[..8].copy_from_slice(&id.to_be_bytes());
+        head[8..12].copy_from_slice(&77_u32.to_be_bytes());
         head[12..16].copy_from_slice(&page.to_be_bytes());
         head[39] = 1;
         out.extend_from_slice(&head);
@@ -40,7 +41,7 @@ fn indexes_and_where_they_begin_are_read() {
     let export = Export::parse(whole.clone()).unwrap();
     let expected = [("PRIMARY", 31, 3), ("k", 32, 4)]
         .map(|(name, index_id, page)| (name.to_owned(), Root { index_id, page }));
-    assert_eq!(export.indexes, expected);
+    assert_eq!((export.space_id, &export.indexes[..]), (Some(77), &expected[..]));
     let counted = export.with_counter(0x0102_0304);
     let differ: Vec<usize> = (0..whole.len()).filter(|&at| whole[at] != counted[at]).collect();
     // Behind the version and two names, 4 + 16 + 8 bytes, and the number's four upper bytes.

@@ -8,13 +8,12 @@ use innodb::page::{PAGE_BYTES, Page};
 
 use crate::Error;
 use crate::error::io as at;
+use crate::sort::LEFT_BYTES;
 
 /// How many pages are written at once.
 const PAGES: usize = 64;
 /// How many bytes are written between two looks at the room on the disk.
 const LOOK_BYTES: usize = 32 << 20;
-/// How many bytes are left for the server.
-const LEFT_BYTES: u64 = 256 << 20;
 
 /// Tells how many bytes may still be written.
 pub(super) type Free<'a> = dyn Fn() -> io::Result<u64> + Send + 'a;

@@ -156,6 +156,12 @@ pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> 
     {
         return refused("it has foreign keys, which the server would not check");
     }
+    let is_unique = |line: &str| line.starts_with("  PRIMARY KEY ") || line.starts_with("  UNIQUE KEY ");
+    if request.definition.lines().any(|line| is_unique(line) && line.contains(" WITHOUT OVERLAPS)")) {
+        return refused(
+            "it has a key WITHOUT OVERLAPS, and the server would not look for periods that overlap",
+        );
+    }
     let options = request.definition.rsplit_once("\n)").map_or("", |(_, options)| options);
     let options = options.split_once(" COMMENT='").map_or(options, |(before, _)| before);
     if options.contains(" DATA DIRECTORY=") || options.contains(" SEQUENCE=1") {

@@ -326,6 +326,14 @@ fn what_a_file_can_t_hold_is_refused_before_anything_is_changed() {
                 "foreign keys",
             ),
             ("id INT PRIMARY KEY, t TEXT, FULLTEXT (t)", "FULLTEXT"),
+            (
+                "id INT, a DATE, b DATE, PERIOD FOR p (a, b), PRIMARY KEY (id, p WITHOUT OVERLAPS)",
+                "WITHOUT OVERLAPS",
+            ),
+            (
+                "id INT PRIMARY KEY, n INT, a DATE, b DATE, PERIOD FOR p (a, b), UNIQUE (n, p WITHOUT OVERLAPS)",
+                "WITHOUT OVERLAPS",
+            ),
             ("id INT PRIMARY KEY, s INT AS (id + 1) STORED", "`s` is computed"),
             ("g GEOMETRY NOT NULL, PRIMARY KEY (g (10))", "the order of its primary key"),
             ("id INT PRIMARY KEY) WITH SYSTEM VERSIONING COMMENT='' /* ", "system-versioned"),

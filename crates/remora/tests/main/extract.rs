@@ -239,6 +239,82 @@ fn exported_files_are_enough() {
     }
 }
 
+/// The tables of a server while FLUSH TABLES ... FOR EXPORT holds all of them.
+#[test]
+fn every_exported_table_is_trusted() {
+    for product in mariadb() {
+        let folder = folder();
+        let statements: Vec<&str> = TABLES.split(";\n").collect();
+        let server = filled(product, &statements);
+        let mut session = session(&server);
+        let tables = "SELECT GROUP_CONCAT('`', table_name, '`') FROM information_schema.tables \
+                      WHERE table_schema = 'app' AND engine = 'InnoDB'";
+        let tables = session.value(tables).unwrap().unwrap();
+        session.execute(&format!("FLUSH TABLES {tables} FOR EXPORT")).unwrap();
+        let app = folder.path().join("app");
+        std::fs::create_dir(&app).unwrap();
+        for entry in std::fs::read_dir(server.data().join("app")).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), app.join(entry.file_name())).unwrap();
+        }
+        run(folder.path(), &["extract", &data(&server), "app", "-o", "held"])
+            .exits(1)
+            .says(&["a server is running", "copy the files elsewhere"]);
+        session.execute("UNLOCK TABLES").unwrap();
+        run(folder.path(), &["extract", "app", "-o", "rows"]).exits(0).says(&["rows of 25 tables"]);
+    }
+}
+
+/// IMPORT TABLESPACE leaves the `.cfg` that it was given where it is.
+#[test]
+fn the_cfg_of_an_import_proves_nothing() {
+    for product in mariadb() {
+        let folder = folder();
+        let mut server = filled(
+            product,
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20))",
+                "INSERT INTO t SELECT seq, 'old' FROM seq_1_to_100",
+                "CREATE TABLE u LIKE t",
+                "ALTER TABLE u DISCARD TABLESPACE",
+            ],
+        );
+        let mut session = session(&server);
+        export(&server, &mut session, &folder.path().join("copy"));
+        let own = server.data().join("app");
+        for end in ["ibd", "cfg"] {
+            let from = folder.path().join(format!("copy/t.{end}"));
+            std::fs::copy(from, own.join(format!("u.{end}"))).unwrap();
+        }
+        let update = "UPDATE u SET a = 'new' WHERE id <= 50";
+        execute(&mut session, &["ALTER TABLE u IMPORT TABLESPACE", update]);
+        assert!(own.join("u.cfg").exists(), "what the test is about");
+        let read = |source: &Path, table: &str| {
+            run(folder.path(), &["extract", source.to_str().unwrap(), table, "-o", "-"])
+        };
+        read(server.data(), "app.u").exits(1).says(&["a server is running"]);
+        read(&own.join("u.ibd"), "app.u").exits(1).says(&["a server is running"]);
+        // A folder of its own, as with DATA DIRECTORY, where nothing shows that a server runs on it.
+        let away = folder.path().join("app");
+        std::fs::create_dir(&away).unwrap();
+        for end in ["ibd", "cfg", "frm"] {
+            std::fs::copy(own.join(format!("u.{end}")), away.join(format!("u.{end}"))).unwrap();
+        }
+        read(&away, "app.u").exits(1).says(&["u.cfg is of another file", "FOR EXPORT"]);
+        let open = std::fs::File::options().append(true).open(folder.path().join("copy/t.ibd")).unwrap();
+        read(&folder.path().join("copy"), "copy.t").exits(1).says(&["a server has", "t.ibd open"]);
+        drop(open);
+        read(&folder.path().join("copy"), "copy.t").exits(0);
+        server.stop().unwrap();
+        let rows = read(server.data(), "app.u").exits(0).out;
+        assert_eq!(rows.matches("new").count(), 50);
+        server.restart().unwrap();
+        execute(&mut connect(server.socket()), &["UPDATE app.u SET a = 'newer'"]);
+        server.kill().unwrap();
+        read(server.data(), "app.u").exits(1).says(&["not stopped but killed"]);
+    }
+}
+
 #[test]
 fn deleted_rows_are_found() {
     for product in mariadb() {

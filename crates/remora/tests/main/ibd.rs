@@ -71,7 +71,9 @@ fn a_written_file_has_what_the_server_would_have_stored() {
             place.import(&[&[file.as_str(), "--into", table], zone.as_slice(), more].concat())
         };
         import("sent", &[]).exits(0);
-        import("made", &["--physical", "--chunk", "64K"]).exits(0).says(&["file was written directly"]);
+        import("made", &["--physical", "--chunk", "64K"])
+            .exits(0)
+            .says(&["file was written directly", "mariadb-backup"]);
         assert_eq!(place.leftovers(), [""; 0]);
         same(place, "made", "sent");
         // Numbers go on, and a replaced table gets its new rows in the same way.
@@ -181,6 +183,61 @@ fn what_only_the_server_can_judge_goes_there_if_it_may() {
         let words = place.file("words.csv", "id,n\nA,2\nb,1\nc,3\n");
         only(&words, &["word"]).exits(0);
         assert_eq!(place.value("SELECT GROUP_CONCAT(id ORDER BY id) FROM word"), "A,b,c");
+    });
+}
+
+/// Of every character set whose ASCII is written here the server is asked what it makes of it.
+#[test]
+fn ascii_is_what_the_server_stores() {
+    on_mariadb(|place| {
+        let sets = place.rows("SELECT character_set_name FROM information_schema.character_sets");
+        let mut session = place.session();
+        let mut stored = |set: &str, byte: u8| {
+            let text = format!("CONVERT(UNHEX('{byte:02X}') USING utf8mb4)");
+            session.value(&format!("SELECT HEX(CONVERT({text} USING {set}))")).unwrap().unwrap()
+        };
+        // Those like UTF-16 are left to the server as a whole.
+        let sets: Vec<String> = sets.into_iter().filter(|set| stored(set, b'a') == "61").collect();
+        assert!(sets.len() > 30, "{sets:?}");
+        let columns: Vec<String> =
+            sets.iter().map(|set| format!("c_{set} VARCHAR(9) CHARACTER SET {set}")).collect();
+        place.sql(&[&format!("CREATE TABLE t (id INT PRIMARY KEY, {})", columns.join(", "))]);
+        let mut text = format!("id,c_{}\n", sets.join(",c_"));
+        let mut others = Vec::new();
+        for byte in 0x20..=0x7f_u8 {
+            write!(text, "{byte}").unwrap();
+            for set in &sets {
+                let is_same = stored(set, byte) == format!("{byte:02X}");
+                if !is_same {
+                    others.push((set, byte));
+                }
+                let letter = if byte == b'"' { "\"\"".to_owned() } else { char::from(byte).to_string() };
+                write!(text, ",\"{}\"", if is_same { &letter } else { "" }).unwrap();
+            }
+            text.push('\n');
+        }
+        assert_eq!(others.iter().filter(|other| *other.0 == "swe7").count(), 11, "{others:?}");
+        assert_eq!(others.iter().filter(|other| *other.0 != "swe7").count(), 1, "{others:?}");
+        let plain = ["--into", "t", "--escape", "none", "--quote", "\"", "--delimiter", ",", "--header"];
+        let file = place.file("all.csv", text);
+        place.import(&[&[file.as_str()], &plain[..], &["--physical"]].concat()).exits(0);
+        for set in &sets {
+            let wrong = place.value(&format!(
+                "SELECT COUNT(*) FROM t WHERE c_{set} <> '' AND HEX(c_{set}) <> HEX(CHAR(id))"
+            ));
+            assert_eq!(wrong, "0", "{set}");
+        }
+        let count = place.value("SELECT COUNT(*), SUM(HEX(c_sjis) = '7E'), SUM(HEX(c_ascii) = '5C') FROM t");
+        assert_eq!(count, "96|1|1");
+        for (set, byte) in others {
+            place.sql(&[&format!(
+                "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET {set})"
+            )]);
+            let file = place.file("one.csv", format!("id,a\n1,\"x{}\"\n", char::from(byte)));
+            let ended = place.import(&[&[file.as_str()], &plain[..], &["--physical"]].concat());
+            assert_eq!(ended.code, 1, "{set} {byte:02x}");
+            ended.says(&["converted by the server only"]);
+        }
     });
 }
 

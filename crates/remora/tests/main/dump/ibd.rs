@@ -154,7 +154,8 @@ fn of_rows_that_were_read_in_the_file_the_server_tells_a_part() {
         for (more, parts) in [(["--physical"].as_slice(), (20, 2)), (&[], (1, 1))] {
             target.execute("DROP DATABASE IF EXISTS far").unwrap();
             let before = sent(&mut target);
-            pair.load(&[["far.dump", "--only", "far.plain"].as_slice(), more].concat()).exits(0);
+            let ended = pair.load(&[["far.dump", "--only", "far.plain"].as_slice(), more].concat()).exits(0);
+            assert_eq!(ended.err.contains("mariadb-backup"), !more.is_empty(), "{}", ended.err);
             let sent = sent(&mut target) - before;
             assert!((rows / parts.0..rows / parts.1 + 5000).contains(&sent), "{sent} of {rows}, {more:?}");
         }
