@@ -9,6 +9,7 @@ mod replay;
 mod same;
 mod scan;
 mod steps;
+mod whole;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,8 +25,8 @@ use progress::{Progress, count};
 use sandbox::Sandbox;
 
 use self::apart::Apart;
+use self::goal::NoWay;
 use self::replay::Replay;
-use self::scan::NoWay;
 use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};

@@ -3,7 +3,8 @@
 
 use anyhow::Result;
 
-use super::scan::{self, NoWay};
+use super::goal::NoWay;
+use super::whole::{describe, everything};
 use crate::calendar;
 use crate::exit::Exit;
 use crate::history::{Asked, Known, LogFile, TOLERANCE_S, Take, Transaction, Walk, names};
@@ -48,9 +49,9 @@ impl Before {
         self.says = match (std::mem::replace(&mut self.says, Says::Nothing), is_by) {
             (Says::Late(_) | Says::Contradiction, Some(true)) if is_well_by => Says::Contradiction,
             (late @ Says::Late(_), _) => late,
-            (_, Some(false)) => Says::Late(scan::describe(whole, file)),
+            (_, Some(false)) => Says::Late(describe(whole, file)),
             (doubt @ Says::Doubt(_), None) => doubt,
-            (_, None) => Says::Doubt(scan::describe(whole, file)),
+            (_, None) => Says::Doubt(describe(whole, file)),
             (Says::Contradiction, Some(true)) => Says::Contradiction,
             (_, Some(true)) => Says::InTime,
         };
@@ -64,8 +65,7 @@ impl Before {
             }
             let only = std::slice::from_ref(file);
             let mut back = Back { before: self, file: names::file(file) };
-            let exit =
-                Walk::new(only, &scan::everything(None), &Known::default(), &mut back, report).all()?;
+            let exit = Walk::new(only, &everything(None), &Known::default(), &mut back, report).all()?;
             if exit != Exit::Done {
                 // The last ones may be what can't be read.
                 self.says = Says::Nothing;

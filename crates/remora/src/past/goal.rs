@@ -1,8 +1,21 @@
 //! To which moment a server's data are brought.
 
 use std::str::FromStr;
+use std::{error, fmt};
 
 use crate::history::{Range, when};
+
+/// The goal is not behind the generation.
+#[derive(Debug)]
+pub(crate) struct NoWay(pub(super) String);
+
+impl fmt::Display for NoWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for NoWay {}
 
 /// The moment, as the command line names it.
 #[derive(Clone, Debug)]

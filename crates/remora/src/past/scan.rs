@@ -5,22 +5,16 @@ use std::{error, fmt};
 
 use anyhow::{Result, bail};
 use binlog::group::Name;
-use dump::Selection;
 
 use super::before::Before;
-use super::goal::Goal;
+use super::goal::{Goal, NoWay};
+use super::whole::{describe, everything, name};
 use super::{Log, engine};
 use crate::boot::binary_log::Position;
-use crate::calendar;
 use crate::exit::Exit;
 use crate::history::said::{acting, word};
-use crate::history::{
-    Asked, Filter, Judged, Known, Place, Range, TOLERANCE_S, Take, Transaction, Walk, names,
-};
+use crate::history::{Asked, Judged, Known, Place, Range, TOLERANCE_S, Take, Transaction, Walk, names};
 use crate::report::Report;
-
-/// The most characters of a statement that are shown.
-const SHOWN_CHARS: usize = 100;
 
 /// The way from where a generation is to the goal.
 #[derive(Clone, Debug, Default)]
@@ -95,18 +89,6 @@ pub(crate) struct Found {
     /// Transactions that are before the goal or behind it, and say otherwise.
     pub(crate) judged: Judged,
 }
-
-/// The goal is not behind the generation.
-#[derive(Debug)]
-pub(crate) struct NoWay(pub(super) String);
-
-impl fmt::Display for NoWay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl error::Error for NoWay {}
 
 /// Everything that matters is known: the rest of the log need not be read.
 #[derive(Debug)]
@@ -191,39 +173,12 @@ pub(crate) fn scan(
     Ok(Found { way: scan.way()?, servers, others, is_open, judged })
 }
 
-/// A filter that leaves nothing out, and looks for a text.
-pub(super) fn everything(statement: Option<String>) -> Filter {
-    let tables = Selection { include: Vec::new(), exclude: Vec::new(), no_accounts: false };
-    Filter { since: None, until: None, gtid: Vec::new(), tables, conditions: Vec::new(), statement }
-}
-
 /// That nobody knows whether a transaction is behind the goal.
 fn undecided(doubt: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "whether this was before that time can't be proven: {doubt}. When it came shows that it did not end at the time that it \
          says, and nothing shows more. 'remora log' shows its neighbours; give a GTID or FILE:POSITION"
     )
-}
-
-/// What a transaction in a file is called.
-fn name(whole: &Transaction, file: &str) -> String {
-    names::gtid(whole.name).unwrap_or_else(|| format!("{file}:{}", whole.start.at))
-}
-
-/// A transaction in a file, for people.
-pub(super) fn describe(whole: &Transaction, file: &str) -> String {
-    let name = name(whole, file);
-    let statement = whole.statements.first().map(|statement| statement.sql.clone());
-    let annotated = || whole.tables.iter().find_map(|changed| changed.statement.clone());
-    let tables = || {
-        let tables = whole.tables.iter().map(|it| format!("{}.{} {}", it.schema, it.name, it.shown()));
-        tables.collect::<Vec<_>>().join(", ")
-    };
-    let what = statement.or_else(annotated).unwrap_or_else(tables);
-    let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = what.chars().take(SHOWN_CHARS).collect();
-    let more = if short.len() < what.len() { " ..." } else { "" };
-    format!("{name} ({}) {short}{more}", calendar::shown(whole.time))
 }
 
 impl Scan<'_> {
