@@ -135,6 +135,8 @@ mod tree;
 mod uncache;
 #[path = "main/until.rs"]
 mod until;
+#[path = "main/until_before.rs"]
+mod until_before;
 #[path = "main/url.rs"]
 mod url;
 #[path = "main/value.rs"]

@@ -119,6 +119,19 @@ fn note_silence(run: &Run<'_>, writer: &mut Output<'_>, at: u64) -> Result<()> {
     }
 }
 
+/// Once all is compared, what follows is appended.
+fn go_on<'r>(
+    compare: &mut Option<Compare>,
+    tail: Option<&Tail>,
+    line: &Written<'r>,
+    writer: &mut Output<'r>,
+) -> Result<()> {
+    match (compare.take(), tail) {
+        (Some(_), Some(tail)) => line.resume(writer, tail),
+        _ => Ok(()),
+    }
+}
+
 impl<'r, 'a> Follow<'r, 'a> {
     pub(super) fn new(
         run: &'r Run<'a>,
@@ -395,12 +408,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                 self.writer.again(&event, bytes)?;
             }
             _ => {
-                // All is compared: what follows is appended.
-                if self.compare.take().is_some()
-                    && let Some(tail) = &self.tail
-                {
-                    self.line.resume(&mut self.writer, tail)?;
-                }
+                go_on(&mut self.compare, self.tail.as_ref(), self.line, &mut self.writer)?;
                 note_silence(self.run, &mut self.writer, self.at)?;
                 self.writer.append(&event, bytes)?;
                 self.dirty.get_or_insert_with(Instant::now);
@@ -430,16 +438,6 @@ impl<'r, 'a> Follow<'r, 'a> {
         Took::Difference(format!("the server's {} differs from what is archived, at {}", self.file, self.at))
     }
 
-    /// All is compared: what follows is appended.
-    fn go_on(&mut self) -> Result<()> {
-        if self.compare.take().is_some()
-            && let Some(tail) = &self.tail
-        {
-            self.line.resume(&mut self.writer, tail)?;
-        }
-        Ok(())
-    }
-
     /// What follows is of this file, from there on.
     fn rotate(&mut self, name: String, at: u64) -> Result<Took> {
         if name == self.file {
@@ -454,7 +452,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             return Ok(Took::Difference(what));
         }
         if !self.file.is_empty() || self.compare.is_none() {
-            self.go_on()?;
+            go_on(&mut self.compare, self.tail.as_ref(), self.line, &mut self.writer)?;
             let whole = self.writer.file();
             if self.dirty.take().is_some() {
                 self.writer.came(self.run.time_s(), false)?;

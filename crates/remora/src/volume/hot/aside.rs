@@ -1,6 +1,6 @@
 //! What is read while nobody commits, or just after that, and put aside until it is stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -9,11 +9,15 @@ use block::tree::{Care, Node};
 use block::{BLOCK, CHUNK, Seen, Want};
 use disk::{Kind, Source};
 
+use super::control::Control;
 use super::file::{self, When};
-use super::{HotFeed, control, named, parts_of};
+use super::{HotFeed, named, parts_of};
 
 /// Pages of a new tablespace (`FIL_IBD_FILE_INITIAL_SIZE`).
 const NEW_PAGES: u64 = 4;
+
+/// Bytes of a page of Aria's log. The first page of a file has no records.
+const LOG_PAGE: u64 = 8192;
 
 /// A file that was put aside.
 pub(super) struct Aside {
@@ -28,34 +32,35 @@ pub(super) struct Tail {
     pub(super) file: Box<dyn Source>,
 }
 
+fn is_control(node: &Node) -> bool {
+    node.path == Path::new(file::ARIA_CONTROL)
+}
+
 impl HotFeed<'_> {
     /// Reads what may change until nobody commits.
     pub(super) fn put_aside(&mut self) -> io::Result<Vec<Aside>> {
         // Aria's control file first, then the tables, then its logs, each with the length that it has then:
         // so no table is shorter than at the checkpoint, and nothing is newer than the logs.
-        let control = |node: &Node| node.path == Path::new(file::ARIA_CONTROL);
-        let mut first = self.read_control()?;
+        let (_, then) = self.read_control()?;
+        // All but the last two are whole, and a server removes old ones at its next checkpoint.
+        let mut logs = self.logs()?;
+        logs.retain(|number, _| number + 1 < then.newest());
+        let mut known: BTreeSet<u32> = logs.keys().copied().collect();
+        let mut rest = self.read_settled(logs.into_values().collect())?;
         let nodes = self.left(self.folders.iter().map(PathBuf::as_path))?;
-        let (altered, rest): (Vec<Node>, Vec<Node>) =
+        let (altered, files): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| file::is_altered(&node.path));
-        let is_table = |node: &Node| !file::is_aria_log(&node.path) && !control(node);
-        let files = rest.into_iter().filter(is_table).collect();
-        let mut rest = self.put_together(files)?;
-        self.settle(&rest)?;
-        let numbers = self.end_control(&mut first)?;
-        rest.extend(first);
-        // As they are now: they have grown with the files, or there is a new one. Behind the newest one that
-        // the control file knows there may be one that is being made.
-        let mut logs = self.left([Path::new("")])?;
-        logs.retain(|node| file::aria_log(&node.path).is_some_and(|log| log <= numbers[1]));
-        if let Some(missing) =
-            numbers.iter().find(|log| !logs.iter().any(|it| file::aria_log(&it.path) == Some(**log)))
-        {
+        let is_table = |node: &Node| !file::is_aria_log(&node.path) && !is_control(node);
+        rest.extend(self.read_settled(files.into_iter().filter(is_table).collect())?);
+        let (control, now) = self.read_control()?;
+        let (mut logs, newest) = self.logs_up_to(now.newest())?;
+        logs.retain(|number, _| known.insert(*number));
+        if let Some(missing) = (then.checkpoint()..=newest).find(|number| !known.contains(number)) {
             return Err(io::Error::other(format!("Aria's log file {missing} is gone; make the copy again")));
         }
-        let logs = self.put_together(logs)?;
-        self.settle(&logs)?;
-        rest.extend(logs);
+        rest.extend(self.read_settled(logs.into_values().collect())?);
+        self.aside.replace(control.offset, &now.joined(&then, newest))?;
+        rest.push(control);
         for node in altered {
             let whole = self.places.real(&node.path);
             match self.machine.disk().open(&whole) {
@@ -76,34 +81,47 @@ impl HotFeed<'_> {
     }
 
     /// Puts Aria's control file aside.
-    fn read_control(&mut self) -> io::Result<Vec<Aside>> {
+    fn read_control(&mut self) -> io::Result<(Aside, Control)> {
+        let whole = self.places.real(Path::new(file::ARIA_CONTROL));
         let mut nodes = self.left([Path::new("")])?;
-        nodes.retain(|node| node.path == Path::new(file::ARIA_CONTROL));
+        nodes.retain(is_control);
+        let read = self.read_settled(nodes)?.pop();
+        let read = read.ok_or_else(|| named(&whole, io::Error::other("it is gone")))?;
+        let mut bytes = vec![0; usize::try_from(read.node.len).map_err(io::Error::other)?];
+        self.aside.read(read.offset, &mut bytes)?;
+        Ok((read, Control::new(bytes).map_err(|error| named(&whole, error))?))
+    }
+
+    /// The files of Aria's log, by their numbers.
+    fn logs(&self) -> io::Result<BTreeMap<u32, Node>> {
+        let nodes = self.left([Path::new("")])?;
+        Ok(nodes.into_iter().filter_map(|node| Some((file::aria_log(&node.path)?, node))).collect())
+    }
+
+    /// The files of Aria's log up to this one, and the number of the last one that has more than its first
+    /// page. A server that starts writes to a wrong place if there is nothing in the newest.
+    fn logs_up_to(&self, newest: u32) -> io::Result<(BTreeMap<u32, Node>, u32)> {
+        // They are written one after the other: the length of an older one is that of a later moment, so that
+        // it is whole if there is anything in the newer one.
+        let mut last = self.logs()?;
+        let mut logs = self.logs()?;
+        logs.retain(|number, _| *number <= newest);
+        if let Some(node) = last.remove(&newest) {
+            let before = newest.saturating_sub(1);
+            if node.len <= LOG_PAGE && logs.contains_key(&before) {
+                logs.remove(&newest);
+                return Ok((logs, before));
+            }
+            logs.insert(newest, node);
+        }
+        Ok((logs, newest))
+    }
+
+    /// Reads whole files until they are not written to meanwhile.
+    fn read_settled(&mut self, nodes: Vec<Node>) -> io::Result<Vec<Aside>> {
         let read = self.put_together(nodes)?;
         self.settle(&read)?;
         Ok(read)
-    }
-
-    /// Lets Aria's log end where it ends now, as a statement may have begun another file of it. The
-    /// checkpoint stays. Returns the numbers of the log files with the checkpoint, and of the newest one.
-    fn end_control(&mut self, first: &mut Vec<Aside>) -> io::Result<[u32; 2]> {
-        let now = self.read_control()?;
-        let whole = self.places.real(Path::new(file::ARIA_CONTROL));
-        let bytes = |aside: &[Aside]| {
-            let Some(Aside { node, offset }) = aside.first() else {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "it is gone"));
-            };
-            let mut bytes = vec![0; usize::try_from(node.len).map_err(io::Error::other)?];
-            self.aside.read(*offset, &mut bytes)?;
-            Ok(bytes)
-        };
-        let joined = bytes(first).and_then(|then| control::join(&then, &bytes(&now)?));
-        let (joined, numbers) = joined.map_err(|error| named(&whole, error))?;
-        *first = now;
-        for Aside { offset, .. } in first {
-            self.aside.replace(*offset, &joined)?;
-        }
-        Ok(numbers)
     }
 
     /// The files in some folders that are read while nobody commits.

@@ -14,41 +14,61 @@ const LENGTHS: [Range<usize>; 2] = [20..22, 22..24];
 /// Places in the part that changes.
 const SUM: Range<usize> = 0..4;
 const CHECKPOINT: Range<usize> = 4..11;
+const CHECKPOINT_LOG: Range<usize> = 4..7;
 const NEWEST: Range<usize> = 11..15;
 
-/// The part of a control file that changes.
-fn changes(file: &[u8]) -> Option<Range<usize>> {
-    let number = |at: &Range<usize>| {
-        let bytes = file.get(at.clone())?.try_into().ok()?;
-        Some(usize::from(u16::from_le_bytes(bytes)))
-    };
-    let [start, len] = [number(&LENGTHS[0])?, number(&LENGTHS[1])?];
-    let part = file.get(start..start + len)?;
-    let is_whole = len >= NEWEST.end && part.get(SUM)? == sum(part);
-    is_whole.then_some(start..start + len)
+/// The file.
+pub(super) struct Control {
+    bytes: Vec<u8>,
+    /// Where in it the part that changes begins.
+    start: usize,
 }
 
+impl Control {
+    /// Fails if it is not whole.
+    pub(super) fn new(bytes: Vec<u8>) -> io::Result<Control> {
+        let [start, len] = LENGTHS.map(|place| number(bytes.get(place).unwrap_or_default()) as usize);
+        let part = bytes.get(start..start + len).unwrap_or_default();
+        if len < NEWEST.end || part.get(SUM) != Some(&sum(part)) {
+            return Err(io::Error::other("it is damaged, or of a format that remora does not know"));
+        }
+        Ok(Control { bytes, start })
+    }
+
+    fn part(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// The number of the log file with the checkpoint.
+    pub(super) fn checkpoint(&self) -> u32 {
+        number(&self.part()[CHECKPOINT_LOG])
+    }
+
+    /// The number of the newest log file.
+    pub(super) fn newest(&self) -> u32 {
+        number(&self.part()[NEWEST])
+    }
+
+    /// The file with the checkpoint of an older state of it, and another number of the newest log file.
+    pub(super) fn joined(mut self, older: &Control, newest: u32) -> Vec<u8> {
+        let part = self.bytes.get_mut(self.start..).unwrap_or_default();
+        part[CHECKPOINT].copy_from_slice(&older.part()[CHECKPOINT]);
+        part[NEWEST].copy_from_slice(&newest.to_le_bytes());
+        let sum = sum(part);
+        part[SUM].copy_from_slice(&sum);
+        self.bytes
+    }
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+/// The checksum of a part.
 fn sum(part: &[u8]) -> [u8; 4] {
     let rest = part.get(SUM.end..).unwrap_or_default();
     let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, rest);
     u32::try_from(sum).unwrap_or_default().to_le_bytes()
-}
-
-/// A control file with the checkpoint of an `older` state of it and all else of a `newer` one. Returns also
-/// the numbers of the log files with the checkpoint, and of the newest one.
-pub(super) fn join(older: &[u8], newer: &[u8]) -> io::Result<(Vec<u8>, [u32; 2])> {
-    let unknown = || io::Error::other("it is damaged, or of a format that remora does not know");
-    let then = changes(older).and_then(|place| older.get(place)).ok_or_else(unknown)?;
-    let place = changes(newer).ok_or_else(unknown)?;
-    let mut joined = newer.to_vec();
-    let part = joined.get_mut(place).ok_or_else(unknown)?;
-    part[CHECKPOINT].copy_from_slice(&then[CHECKPOINT]);
-    let sum = sum(part);
-    part[SUM].copy_from_slice(&sum);
-    let [a, b, c, ..] = part[CHECKPOINT] else { return Err(unknown()) };
-    let [d, e, f, g] = part[NEWEST] else { return Err(unknown()) };
-    let numbers = [u32::from_le_bytes([a, b, c, 0]), u32::from_le_bytes([d, e, f, g])];
-    Ok((joined, numbers))
 }
 
 #[cfg(test)]
@@ -63,17 +83,19 @@ mod tests {
     ];
 
     #[test]
-    fn a_control_file_has_the_older_checkpoint_and_the_newer_end() {
+    fn a_control_file_has_an_older_checkpoint_and_another_end() {
+        let read = |bytes: &[u8]| Control::new(bytes.to_vec()).unwrap();
         let mut newer = FILE;
         newer[34] = 0x86;
         newer[41] = 0x89;
         let part = sum(&newer[30..]);
         newer[30..34].copy_from_slice(&part);
-        let (joined, numbers) = join(&FILE, &newer).unwrap();
-        assert_eq!(numbers, [0x85, 0x89]);
-        assert_eq!((joined[34], joined[41]), (0x85, 0x89));
-        assert_eq!(join(&joined, &joined).unwrap(), (joined, [0x85, 0x89]));
-        assert_eq!(join(&FILE, &FILE).unwrap().0, FILE);
+        assert_eq!((read(&newer).checkpoint(), read(&newer).newest()), (0x86, 0x89));
+        let joined = read(&newer).joined(&read(&FILE), 0x88);
+        assert_eq!((read(&joined).checkpoint(), read(&joined).newest()), (0x85, 0x88));
+        // The place of the checkpoint in its file is that of the older one, too.
+        assert_eq!((&joined[34..41], &joined[45..]), (&FILE[34..41], &newer[45..]));
+        assert_eq!(read(&FILE).joined(&read(&FILE), 0x87), FILE);
     }
 
     #[test]
@@ -82,8 +104,8 @@ mod tests {
             let mut file = FILE;
             file[at] ^= 1;
             // Its own checksum, of the first part, ends before what changes.
-            assert_eq!(join(&FILE, &file).is_err(), !(24..30).contains(&at), "{at}");
-            assert!(join(&FILE[..at], &FILE).is_err(), "{at}");
+            assert_eq!(Control::new(file.to_vec()).is_err(), !(24..30).contains(&at), "{at}");
+            assert!(Control::new(FILE[..at].to_vec()).is_err(), "{at}");
         }
     }
 }

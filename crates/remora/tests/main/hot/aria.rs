@@ -35,14 +35,13 @@ fn files_of_aria_may_grow_while_they_are_read() {
     }
 }
 
-/// Each statement fills several files of the log, so that another one is begun while tables are read. With
-/// `REMORA_HOT_COPIES`: it takes long.
+/// Each statement fills several files of the log, so that another one is begun while tables are read.
 #[test]
 fn a_log_that_goes_on_in_another_file_is_copied_up_to_its_end() {
-    if std::env::var_os("REMORA_HOT_COPIES").is_none() {
-        return;
-    }
-    amid_statements_with(&["--aria-log-file-size=8M"], 40_000, 3, |scene| drop(scene.backup(&[]).exits(0)));
+    let copies = super::copies().try_into().unwrap();
+    amid_statements_with(&["--aria-log-file-size=8M"], 40_000, copies, |scene| {
+        drop(scene.backup(&[]).exits(0));
+    });
 }
 
 /// Copies each server while statements on a table of Aria with so many rows each run one after the other.
