@@ -51,7 +51,7 @@ impl FromStr for Goal {
         let position = text.rsplit_once(':').and_then(|(file, at)| Some((file, at.parse().ok()?)));
         let (file, at) = position.filter(|(file, _)| !file.is_empty()).ok_or_else(|| {
             format!(
-                "{text} is neither 'end' nor a time as 2026-11-22T19:05, a GTID as 0-1-42, or FILE:POSITION"
+                "{text} is neither 'end' nor a time such as 2026-11-22T19:05, a GTID such as 0-1-42, or FILE:POSITION"
             )
         })?;
         Ok(Goal::Position(file.to_owned(), at))
