@@ -210,6 +210,8 @@ fn whoever_is_killed_leaves_no_mount() {
 
     // Its watcher too: the next run finds a dead mount.
     let mounted = Mounted::new(folder, &[]);
+    // A process has no arguments yet while it starts, and a busy machine makes that long.
+    until("its watcher has started", || watcher(&place).is_some());
     let watcher = watcher(&place).expect("its watcher");
     assert!(Command::new("kill").args(["-9", &watcher.to_string()]).status().unwrap().success());
     mounted.running.kill();
