@@ -41,6 +41,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Records that were taken out of others.
+    pub(crate) fn of(file: usize, name: Arc<str>, records: u64, text: &[u8]) -> Chunk {
+        let mut buffer = Buffer::default();
+        buffer.append(text);
+        let share = Room::new(text.len()).take(text.len());
+        Chunk { number: 1, file, name, line: 1, records, buffer, line_byte: b'\n', home: None, _share: share }
+    }
+
     /// The records with their line ends; the last record of a file may have none.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

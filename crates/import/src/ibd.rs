@@ -4,6 +4,7 @@
 //! rows go to the server.
 
 mod cell;
+mod sample;
 
 use std::ops::Range;
 use std::path::Path;
@@ -24,6 +25,7 @@ use crate::wire::place;
 use crate::world::World;
 use crate::{Error, Reject};
 use cell::{Cells, Rules};
+use sample::Sample;
 
 /// How many bytes of rows and index entries are in memory while they are sorted.
 const MEMORY: usize = 384 << 20;
@@ -115,6 +117,9 @@ impl Fill<'_> {
         };
         match filled {
             Ok((Outcome { rows, bytes: size, added }, bytes)) => {
+                if let Some(why) = plan.sample.compare(self, name)? {
+                    return Ok(Filled::Refused(why));
+                }
                 let mut note = format!("the table's file was written directly: {}", progress::size(size));
                 if !added.is_empty() {
                     note += &format!("; the server built {}", added.join(", "));
@@ -174,6 +179,7 @@ impl Fill<'_> {
         request: Order<'_>,
         plan: &Plan,
     ) -> Result<(Outcome, u64), physical::Error> {
+        plan.sample.clear();
         let world = self.world;
         let packet = usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX);
         let mut chunker = Chunker::new(self.files, self.job.cut(packet), request.threads + 2, world.progress);
@@ -211,6 +217,7 @@ impl Fill<'_> {
         let mut rewriter = Rewriter::new(*dialect, nulls.clone(), rules, layout.fields.len());
         let mut cells = Cells::new(table.columns().len());
         let (mut row, mut number) = (Row::default(), before);
+        let mut sample = Vec::new();
         let mut values = rewriter.values(chunk.bytes());
         loop {
             let line = chunk.line + values.lines();
@@ -254,9 +261,13 @@ impl Fill<'_> {
                     ));
                 }
             }
+            if plan.sample.wants(chunk, number - before) {
+                sample.push(range());
+            }
             number += 1;
             take(&row, (chunk.file as u64) << LINE_BITS | line)?;
         }
+        plan.sample.take(chunk, &sample, dialect.line_end.bytes());
         self.world.progress.done(number - before, chunk.bytes().len() as u64);
         Ok(())
     }
@@ -349,6 +360,7 @@ struct Plan {
     /// For files whose columns are in another order.
     others: Vec<(usize, Layout)>,
     rules: Rules,
+    sample: Sample,
 }
 
 impl Plan {
@@ -407,7 +419,11 @@ impl Plan {
                 }
             });
         }
-        Ok(Ok(Plan { sources, usual, others, rules }))
+        let counter = sources.iter().find_map(|source| match source {
+            Source::Counter(first) => Some(*first),
+            Source::Field | Source::Constant(_) => None,
+        });
+        Ok(Ok(Plan { sources, usual, others, rules, sample: Sample::new(table, counter) }))
     }
 }
 
@@ -416,7 +432,7 @@ fn is_utc(fill: &Fill<'_>, session: &mut Session) -> Result<bool, Error> {
     let zone = match fill.job.time_zone.clone() {
         Some(zone) => Some(zone),
         None => session
-            .value("SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)")?,
+            .value("SELECT IF(@@SESSION.time_zone = 'SYSTEM', @@system_time_zone, @@SESSION.time_zone)")?,
     };
     Ok(zone.is_some_and(|zone| {
         ["+00:00", "-00:00", "UTC", "Etc/UTC", "GMT"].iter().any(|name| zone.eq_ignore_ascii_case(name))

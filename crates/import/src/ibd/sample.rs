@@ -1,0 +1,192 @@
+//! Rows of which the server makes its own values, to compare them with those in the table's file.
+//!
+//! The file is read back whole, but by the code that has written it. Only the server can say that a text
+//! means that value.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use innodb::table::{Generated, Table};
+use server::{TableName, quote_name};
+
+use crate::chunk::Chunk;
+use crate::wire::Wire;
+use crate::{Error, connect};
+
+use super::Fill;
+
+/// How many records of the first chunk are taken.
+const FIRST: u64 = 1000;
+/// How many records of each further chunk are taken.
+const FURTHER: u64 = 8;
+/// The most bytes of records that are taken.
+const BYTES_MAX: usize = 16 << 20;
+
+/// How rows of the table are found again.
+enum Found {
+    /// By these columns, which differ in any two rows.
+    Key(Vec<String>),
+    /// Only by their place: the first row of the first chunk is the first one of the table. With the indexes
+    /// that have another order.
+    Place(Vec<String>),
+}
+
+/// Which records are taken, and those that have been taken.
+pub(super) struct Sample {
+    found: Found,
+    /// Whether the rows are those from the first one on, without gaps.
+    first_only: bool,
+    /// The columns to compare.
+    columns: Vec<String>,
+    /// The number that the server gives to the first row.
+    counter: Option<u64>,
+    taken: Mutex<Taken>,
+}
+
+/// Records by file, with their line ends, and how many bytes they have.
+#[derive(Default)]
+struct Taken {
+    files: BTreeMap<usize, (Arc<str>, u64, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Sample {
+    /// For a table whose rows are numbered from `counter` on, if it numbers them.
+    pub(super) fn new(table: &Table, counter: Option<u64>) -> Sample {
+        let clustered = table.clustered();
+        let key = clustered.fields.iter().take(clustered.unique_fields).map(|field| field.column);
+        let key: Option<Vec<String>> = key
+            .map(|at| table.columns().get(at?).filter(|column| !column.hidden))
+            .map(|column| column.map(|column| column.name.clone()))
+            .collect();
+        let others = || table.indexes().iter().skip(1).map(|index| index.name.clone()).collect();
+        let found = key.map_or_else(|| Found::Place(others()), Found::Key);
+        let is_stored = |column: &&innodb::table::Column| {
+            !column.hidden && matches!(column.generated, Generated::No | Generated::Stored)
+        };
+        Sample {
+            first_only: counter.is_some() || matches!(found, Found::Place(_)),
+            found,
+            columns: table.columns().iter().filter(is_stored).map(|column| column.name.clone()).collect(),
+            counter,
+            taken: Mutex::default(),
+        }
+    }
+
+    /// Forgets what was taken, because all rows are read again.
+    pub(super) fn clear(&self) {
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Taken::default();
+    }
+
+    /// Whether the record of that number in a chunk, from 0, is taken.
+    pub(super) fn wants(&self, chunk: &Chunk, number: u64) -> bool {
+        match self.first_only {
+            true => chunk.number == 1 && number < FIRST,
+            false => {
+                let wanted = if chunk.number == 1 { FIRST } else { FURTHER };
+                number.is_multiple_of(chunk.records.div_ceil(wanted).max(1))
+            }
+        }
+    }
+
+    /// Takes records of a chunk.
+    pub(super) fn take(&self, chunk: &Chunk, records: &[Range<usize>], line_end: &[u8]) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        for record in records.iter().filter_map(|range| chunk.bytes().get(range.clone())) {
+            if taken.bytes.saturating_add(record.len()) > BYTES_MAX {
+                return;
+            }
+            taken.bytes += record.len();
+            let (_, count, text) =
+                taken.files.entry(chunk.file).or_insert_with(|| (Arc::clone(&chunk.name), 0, Vec::new()));
+            *count += 1;
+            text.extend_from_slice(record);
+            text.extend_from_slice(line_end);
+        }
+    }
+
+    /// Lets the server read the records as in any other import, and compares what it makes of them with the
+    /// rows of the table. Returns what differs.
+    pub(super) fn compare(&self, fill: &Fill<'_>, table: &TableName) -> Result<Option<String>, Error> {
+        let taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut session = connect::for_rows(fill.request, fill.world, fill.job)?;
+        // Nobody else sees it, and nothing of it is left if we are killed.
+        let own = TableName { schema: table.schema.clone(), table: "_remora_sample".to_owned() };
+        session.execute(&format!("CREATE TEMPORARY TABLE {own} LIKE {table}"))?;
+        if let Some(counter) = self.counter {
+            session.execute("SET SESSION auto_increment_increment = 1, auto_increment_offset = 1")?;
+            session.execute(&format!("ALTER TABLE {own} AUTO_INCREMENT = {counter}"))?;
+        }
+        let stop = Arc::clone(&fill.world.stop);
+        let wire = Arc::new(Wire::new(fill.job.clone(), &own, &session.about, stop));
+        let mut sent = 0;
+        for (file, (name, records, text)) in taken.files {
+            let chunk = Arc::new(Chunk::of(file, name, records, &text));
+            let outcome = wire.send(&mut session, &chunk, None, wire.first_way())?;
+            if outcome.clean != Some(records) {
+                let why = outcome.first_complaint().unwrap_or_else(|| "not all rows were taken".to_owned());
+                return Ok(Some(format!("the server does not take values that are in the file: {why}")));
+            }
+            sent += records;
+        }
+        let row = session.strings(&self.question(&own, table))?.into_iter().next().unwrap_or_default();
+        let mut counts = row.into_iter().map(|count| count.and_then(|count| count.parse::<u64>().ok()));
+        let there = counts.next().flatten().unwrap_or_default();
+        if there != sent {
+            return Ok(Some(format!("of {sent} rows that the server was asked for it finds {there}")));
+        }
+        let differs = |(name, count): (&String, Option<u64>)| {
+            count.filter(|count| *count > 0).map(|count| format!("{} in {count}", quote_name(name)))
+        };
+        let differing: Vec<String> = self.columns.iter().zip(counts).filter_map(differs).collect();
+        Ok((!differing.is_empty()).then(|| {
+            let columns = differing.join(", ");
+            format!("of {sent} rows the server reads other values than those in the file: {columns}")
+        }))
+    }
+
+    /// Asks how many rows of the sample are in the table, and for each column in how many the value differs.
+    fn question(&self, own: &TableName, table: &TableName) -> String {
+        let differs = |name: &String| {
+            let name = quote_name(name);
+            // As bytes too: letters that a collation takes for the same are not. Not only as bytes: the text of
+            // a FLOAT is rounded.
+            format!(
+                ", SUM(NOT (own.{name} <=> their.{name} AND \
+                 CAST(own.{name} AS BINARY) <=> CAST(their.{name} AS BINARY)))"
+            )
+        };
+        let sums: String = self.columns.iter().map(differs).collect();
+        match &self.found {
+            Found::Key(key) => {
+                let equal: Vec<String> = key
+                    .iter()
+                    .map(|name| quote_name(name))
+                    .map(|name| format!("own.{name} = their.{name}"))
+                    .collect();
+                format!(
+                    "SELECT COUNT(*){sums} FROM {own} own JOIN {table} their ON {}",
+                    equal.join(" AND ")
+                )
+            }
+            Found::Place(others) => {
+                let names = |names: &[String]| {
+                    names.iter().map(|name| quote_name(name)).collect::<Vec<_>>().join(", ")
+                };
+                let (columns, ignored) = (names(&self.columns), names(others));
+                let numbered = |table: &TableName| {
+                    format!(
+                        "(SELECT {columns}, ROW_NUMBER() OVER () AS `remora row` FROM \
+                         (SELECT {columns} FROM {table} IGNORE INDEX ({ignored}) LIMIT {FIRST}) AS first)"
+                    )
+                };
+                format!(
+                    "SELECT COUNT(*){sums} FROM {} own JOIN {} their ON own.`remora row` = their.`remora row`",
+                    numbered(own),
+                    numbered(table)
+                )
+            }
+        }
+    }
+}
