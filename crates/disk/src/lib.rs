@@ -39,7 +39,7 @@ pub use extent::Extent;
 pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::{RealDisk, is_lost};
-pub use reflink::{Own, Reflink, Vanish};
+pub use reflink::{Own, Reflink, Vanish, copy};
 pub use residency::{Resident, page_size};
 pub use tree::{Attributes, Entry, Kind, Tree};
 pub use visit::Visit;

@@ -287,6 +287,26 @@ fn share(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Copies one file to a path that does not exist. The copy shares its blocks where the file system can do
+/// that; else it needs room, and `spare` bytes stay free.
+///
+/// # Errors
+/// [`io::ErrorKind::StorageFull`] with both numbers if there is not enough room; those of reading and writing.
+pub fn copy(from: &Path, to: &Path, spare: u64) -> io::Result<()> {
+    let mut source = OpenOptions::new().read(true).open(from)?;
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    if clone(&source, &target).is_ok() {
+        return Ok(());
+    }
+    let state = rustix::fs::fstatvfs(&target)?;
+    let (free, bytes) = (state.f_bavail.saturating_mul(state.f_frsize), source.metadata()?.len());
+    if bytes.saturating_add(spare) > free {
+        let text = format!("a copy takes {bytes} bytes, and of {free} that are free {spare} must stay free");
+        return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+    }
+    io::copy(&mut source, &mut target).map(drop)
+}
+
 fn clone(source: &File, target: &File) -> io::Result<()> {
     match rustix::fs::ioctl_ficlone(target, source) {
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV) => {

@@ -1,6 +1,7 @@
 //! `remora extract`
 
 mod folder;
+mod kept;
 mod output;
 mod place;
 
@@ -42,7 +43,7 @@ const EXAMPLES: &str = "EXAMPLES
       a database of the newest generation, as a dump, into a server
   remora extract orders.ibd --schema orders.sql -o orders.tsv
       without the .frm: orders.sql is what SHOW CREATE TABLE says
-  remora extract /copy/shop/orders.ibd --force --deleted -o found
+  remora extract /var/lib/mysql shop.orders --force --deleted -o found
       after a wrong DELETE: what is still in the pages, in found/shop.orders.deleted.tsv";
 
 /// The server's own databases, which are read only if they are named.
@@ -90,7 +91,7 @@ pub(crate) struct Arguments {
     format: Form,
 
     /// Also write what is left of deleted rows, into a file of its own for each table: how each was found,
-    /// the page, then the columns
+    /// the page, then the columns. With --force the files are copied first
     #[arg(long)]
     deleted: bool,
 
@@ -111,8 +112,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     server_option: Vec<String>,
 
-    /// A folder with room for the whole backup, if it has to be recovered [default: the one for temporary
-    /// files]
+    /// A folder with room for the whole backup, if it has to be recovered, or for the files that --deleted
+    /// copies [default: the one for temporary files]
     #[arg(long, value_name = "FOLDER")]
     work: Option<PathBuf>,
 
@@ -278,7 +279,7 @@ fn wishes(
     for files in &chosen {
         let name = TableName { schema: files.schema.clone(), table: files.name.clone() };
         let opened = files.definition(disk, statements).and_then(|table| {
-            let files = files.files.iter().map(|path| File::open(disk, path));
+            let files = files.files.iter().map(|path| File::open(disk, place.path(path)));
             table.map(|table| Ok((table, files.collect::<Result<Vec<File>, _>>()?))).transpose()
         });
         let opened = opened.and_then(|opened| {
@@ -290,7 +291,7 @@ fn wishes(
                     return Ok(None);
                 }
             }
-            let triggers = opened.first().map(|file| file.path().with_extension("TRG"));
+            let triggers = files.files.first().map(|path| path.with_extension("TRG"));
             let has_triggers = triggers.is_some_and(|path| disk.stat(&path).is_ok());
             Ok(Some(Wish { name: name.clone(), table, files: opened, described, has_triggers }))
         });

@@ -354,3 +354,42 @@ fn deleted_rows_are_found() {
         });
     }
 }
+
+/// What a running server purges while its files are read would be lost.
+#[test]
+fn deleted_rows_are_read_in_copies() {
+    for product in mariadb() {
+        let folder = folder();
+        let server = filled(
+            product,
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(100))",
+                "INSERT INTO t SELECT seq, CONCAT('row ', seq) FROM seq_1_to_2000",
+            ],
+        );
+        let mut other = session(&server);
+        execute(&mut other, &["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT COUNT(*) FROM t"]);
+        let mut session = session(&server);
+        execute(&mut session, &["DELETE FROM t WHERE id % 10 = 0"]);
+        export(&server, &mut session, &folder.path().join("app"));
+        let work = folder.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let read = |source: &str, to: &str| {
+            let more = ["--force", "--deleted", "--work", "work", "-o", to];
+            run(folder.path(), &[&["extract", source, "app.t"], &more[..]].concat())
+        };
+        read(&data(&server), "live").exits(0).says(&["a server is running", "copied first"]);
+        let deleted = std::fs::read_to_string(folder.path().join("live/app.t.deleted.tsv")).unwrap();
+        assert_eq!(deleted.lines().filter(|line| line.starts_with("marked\t")).count(), 200);
+        // The server names what it has; a damaged page shows which file was read.
+        let file = folder.path().join("app/t.ibd");
+        std::fs::remove_file(file.with_extension("cfg")).unwrap();
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[4 * 16384 + 300] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        read("app/t.ibd", "found").exits(4).says(&["work/remora-boot-", "/t.ibd: wrong checksum"]);
+        assert_eq!(std::fs::read_dir(&work).unwrap().count(), 0, "no copy is left");
+        std::fs::remove_dir(&work).unwrap();
+        read("app/t.ibd", "none").exits(1).says(&["a folder to work in"]);
+    }
+}

@@ -13,6 +13,7 @@ use server::catalogue::Catalogue;
 use server::snapshot;
 use tempfile::TempDir;
 
+use super::kept::Kept;
 use super::{Arguments, Form, chosen, selection};
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::need::Needs;
@@ -33,6 +34,8 @@ pub(super) struct Place {
     /// What the server that has recovered the files says of them, and its version. Only for a dump.
     pub(super) catalogue: Option<(Catalogue, String)>,
     backup: Option<Backup>,
+    /// What is read instead of files that a server may be changing.
+    kept: Option<Kept>,
     /// Before the folder that they are in, so that a volume is unmounted first.
     restored: Option<boot::Files>,
     _work: Option<TempDir>,
@@ -79,6 +82,7 @@ impl Place {
                 unread: Vec::new(),
                 catalogue: None,
                 backup: None,
+                kept: None,
                 restored: None,
                 _work: None,
             });
@@ -106,6 +110,7 @@ impl Place {
             unread,
             catalogue: None,
             backup: Some(backup),
+            kept: None,
             restored: None,
             _work: None,
         })
@@ -132,6 +137,7 @@ impl Place {
             unread: Vec::new(),
             catalogue: None,
             backup: Some(backup),
+            kept: None,
             restored: Some(files),
             _work: Some(work),
         })
@@ -148,7 +154,11 @@ impl Place {
         let Verdict::Doubtful(doubt) = self.judge(arguments)? else { return Ok(self) };
         if arguments.force {
             report.warn(&doubt.to_string());
-            return Ok(self);
+            if !arguments.deleted || self.backup.is_some() {
+                return Ok(self);
+            }
+            let kept = Kept::of(&chosen(arguments, &self.source)?, arguments.wanted(), report)?;
+            return Ok(Place { kept: Some(kept), ..self });
         }
         let Some(backup) = self.backup.as_ref().filter(|_| self.source.data.is_some()) else {
             bail!("{doubt}. {FORCE}");
@@ -218,6 +228,11 @@ impl Place {
         report.end();
         let source = Source::find(&RealDisk, &data)?;
         Ok(Place { source, catalogue, ..place })
+    }
+
+    /// Where a file of a table is read.
+    pub(super) fn path<'a>(&'a self, file: &'a Path) -> &'a Path {
+        self.kept.as_ref().map_or(file, |kept| kept.path(file))
     }
 
     /// The generation that is read, if it is of a backup.
