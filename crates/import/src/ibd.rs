@@ -217,7 +217,8 @@ impl Fill<'_> {
         let mut rewriter = Rewriter::new(*dialect, nulls.clone(), rules, layout.fields.len());
         let mut cells = Cells::new(table.columns().len());
         let (mut row, mut number) = (Row::default(), before);
-        let mut sample = Vec::new();
+        let mut wanted = plan.sample.wanted(chunk);
+        let (mut sample, mut next) = (Vec::new(), wanted.next());
         let mut values = rewriter.values(chunk.bytes());
         loop {
             let line = chunk.line + values.lines();
@@ -261,8 +262,9 @@ impl Fill<'_> {
                     ));
                 }
             }
-            if plan.sample.wants(chunk, number - before) {
+            if next == Some(number - before) {
                 sample.push(range());
+                next = wanted.next();
             }
             number += 1;
             take(&row, (chunk.file as u64) << LINE_BITS | line)?;

@@ -202,15 +202,15 @@ fn a_copy_has_all_bytes_and_leaves_room() {
     let folder = tempfile::tempdir().unwrap();
     let [from, to, other] = ["from", "to", "other"].map(|name| folder.path().join(name));
     let bytes: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
-    std::fs::write(&from, &bytes).unwrap();
+    RealDisk.create(&from).unwrap().write_all(&bytes).unwrap();
     disk::copy(&from, &to, 0).unwrap();
     assert!(std::fs::read(&to).unwrap() == bytes);
-    assert_eq!(disk::copy(&from, &to, 0).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(disk::copy(&from, &to, 0).unwrap_err().kind(), ErrorKind::AlreadyExists);
     match disk::copy(&from, &other, u64::MAX) {
         // The file system shares blocks.
         Ok(()) => assert!(std::fs::read(&other).unwrap() == bytes),
         Err(error) => {
-            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+            assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
             assert_eq!(std::fs::metadata(&other).unwrap().len(), 0);
         }
     }

@@ -79,15 +79,16 @@ impl Sample {
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Taken::default();
     }
 
-    /// Whether the record of that number in a chunk, from 0, is taken.
-    pub(super) fn wants(&self, chunk: &Chunk, number: u64) -> bool {
-        match self.first_only {
-            true => chunk.number == 1 && number < FIRST,
-            false => {
-                let wanted = if chunk.number == 1 { FIRST } else { FURTHER };
-                number.is_multiple_of(chunk.records.div_ceil(wanted).max(1))
-            }
-        }
+    /// Which records of a chunk are taken, by their numbers from 0 on.
+    pub(super) fn wanted(&self, chunk: &Chunk) -> impl Iterator<Item = u64> + use<> {
+        let is_first = chunk.number == 1;
+        let (step, end) = match (self.first_only, is_first) {
+            (true, true) => (1, FIRST),
+            (true, false) => (1, 0),
+            (false, _) => (chunk.records.div_ceil(if is_first { FIRST } else { FURTHER }), u64::MAX),
+        };
+        std::iter::successors(Some(0_u64), move |at| at.checked_add(step.max(1)))
+            .take_while(move |at| *at < end)
     }
 
     /// Takes records of a chunk.
@@ -165,10 +166,7 @@ impl Sample {
                     .map(|name| quote_name(name))
                     .map(|name| format!("own.{name} = their.{name}"))
                     .collect();
-                format!(
-                    "SELECT COUNT(*){sums} FROM {own} own JOIN {table} their ON {}",
-                    equal.join(" AND ")
-                )
+                format!("SELECT COUNT(*){sums} FROM {own} own JOIN {table} their ON {}", equal.join(" AND "))
             }
             Found::Place(others) => {
                 let names = |names: &[String]| {
