@@ -41,7 +41,7 @@ pub use output::Output;
 pub use real::{RealDisk, is_lost};
 pub use reflink::{Own, Reflink, Vanish, copy};
 pub use residency::{Resident, page_size};
-pub use tree::{Attributes, Entry, Kind, Tree};
+pub use tree::{Attributes, Entry, Files, Kind, Tree};
 pub use visit::Visit;
 
 use std::ffi::OsString;

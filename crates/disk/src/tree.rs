@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
 
 use crate::extended::Extended;
 use crate::extent::Extent;
-use crate::{RealDisk, extended};
+use crate::{Disk, RealDisk, extended};
 
 /// The kind of an entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +126,11 @@ pub trait Tree: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
+
+/// Files and folders of one machine.
+pub trait Files: Disk + Tree {}
+
+impl<T: Disk + Tree> Files for T {}
 
 impl Tree for RealDisk {
     fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use disk::Disk;
+use disk::{Disk, Files};
 use progress::Progress;
 
 /// What the caller provides.
@@ -11,6 +11,8 @@ use progress::Progress;
 pub struct World {
     /// Access to files.
     pub disk: Arc<dyn Disk>,
+    /// The files of the server's machine.
+    pub server: Arc<dyn Files>,
     /// Set when the user wants to stop.
     pub stop: Arc<AtomicBool>,
     /// Receives the progress.

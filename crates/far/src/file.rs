@@ -271,6 +271,14 @@ impl Tree for FarDisk {
         self.0.ask_for_nothing(&Request::MakeHardLink(path.to_owned(), file.to_owned()))
     }
 
+    fn free(&self, folder: &Path) -> io::Result<u64> {
+        let answer = self.0.ask(&Request::Free(folder.to_owned()))?;
+        let mut input = In(&answer);
+        let bytes = input.u64()?;
+        input.end()?;
+        Ok(bytes)
+    }
+
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {
         let list = self.0.ask(&Request::Extents(path.to_owned()))?;
         In(&wire::decompress(&list, wire::LIST_MAX)?).all(In::extent)

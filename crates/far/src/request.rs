@@ -118,6 +118,8 @@ pub enum Request {
     SetExtended(PathBuf, OsString, Vec<u8>),
     /// Makes a hard link to a file, named second: nothing.
     MakeHardLink(PathBuf, PathBuf),
+    /// How many bytes may still be written to a folder's file system: a number.
+    Free(PathBuf),
     /// Copies a folder so that the files share their blocks: how many files, and how long that took.
     Clone(Cloning),
 }
@@ -177,6 +179,7 @@ impl Request {
             }
             Request::MakeHardLink(path, file) => (41, out.path(path).path(file)),
             Request::Clone(cloning) => (42, out.cloning(cloning)),
+            Request::Free(folder) => (43, out.path(folder)),
         };
         (kind, out.0)
     }
@@ -227,6 +230,7 @@ impl Request {
             40 => Request::SetExtended(input.path()?, input.text()?, input.rest().to_vec()),
             41 => Request::MakeHardLink(input.path()?, input.path()?),
             42 => Request::Clone(input.cloning()?),
+            43 => Request::Free(input.path()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;

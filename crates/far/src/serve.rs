@@ -254,6 +254,7 @@ impl Session<'_> {
                 return Ok(Out::default().list(names.iter().map(OsString::as_os_str)).0);
             }
             Request::Run(command) => return Ok(self.machine.run(&command)?.encode()),
+            Request::Free(folder) => return Ok(Out::default().u64(self.machine.tree().free(&folder)?).0),
             Request::Clone(cloning) => return Ok(self.machine.clone_folder(&cloning)?.encode()),
             Request::StatOf(handle) => return self.stat_of(handle),
             Request::ReadAt(handle, at, len) => return self.read_at(handle, at, len as usize),

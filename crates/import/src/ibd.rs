@@ -9,7 +9,6 @@ mod sample;
 use std::ops::Range;
 use std::path::Path;
 
-use disk::RealDisk;
 use innodb::table::{Generated, Table, Type};
 use innodb::write::Row;
 use physical::write::{INCREMENTAL, Input, Outcome, Request as Order, Take};
@@ -72,7 +71,7 @@ pub(crate) struct Fill<'a> {
 
 /// Removes what a run left that was killed while it wrote the file.
 pub(crate) fn sweep(session: &mut Session, names: &Names, world: &World<'_>) -> Result<(), Error> {
-    physical::write::sweep(session, &RealDisk, &names.shadow, world.progress).map_err(own)
+    physical::write::sweep(session, world.server, &names.shadow, world.progress).map_err(own)
 }
 
 impl Fill<'_> {
@@ -93,7 +92,7 @@ impl Fill<'_> {
         let folder = std::env::temp_dir();
         let order = self.order(name, &text, &folder);
         let tried = physical::write::check(session, &order)
-            .and_then(|()| physical::write::trial(session, &RealDisk, &order));
+            .and_then(|()| physical::write::trial(session, self.world.server, &order));
         if let Err(error) = tried {
             return self.judge(error);
         }
@@ -200,7 +199,7 @@ impl Fill<'_> {
             self.rows(plan, (table, &chunk, before), take)
         };
         let input = Input { next: &mut next, rows: &rows, back: None };
-        let outcome = physical::write::write(session, &RealDisk, &request, input)?;
+        let outcome = physical::write::write(session, world.server, &request, input)?;
         Ok((outcome, bytes))
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use disk::Disk;
+use disk::{Disk, Files};
 use progress::Progress;
 use server::Session;
 
@@ -14,6 +14,8 @@ use crate::Error;
 pub struct World<'a> {
     /// Access to files.
     pub disk: &'a dyn Disk,
+    /// The files of the server's machine.
+    pub server: &'a dyn Files,
     /// Opens a connection to the server.
     pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
     /// Folder for the rejects of standard input.

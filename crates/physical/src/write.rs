@@ -20,7 +20,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use disk::{Disk, Tree};
+use disk::Files;
 use innodb::table::Table;
 use innodb::write::Row;
 use progress::Progress;
@@ -116,9 +116,9 @@ pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> 
 /// [`Error::Refused`] if this server or table does not qualify, before anything is changed; [`Error::Row`]
 /// for rows out of order or with the same key; errors of the server, of files, and of the input. The target
 /// is unchanged then.
-pub fn write<D: Disk + Tree, P: Send>(
+pub fn write<P: Send>(
     session: &mut Session,
-    disk: &D,
+    disk: &dyn Files,
     request: &Request<'_>,
     mut input: Input<'_, P>,
 ) -> Result<Outcome, Error> {
@@ -131,9 +131,9 @@ pub fn write<D: Disk + Tree, P: Send>(
 ///
 /// # Errors
 /// Errors of the server and of files. A folder that can't be read is none: then there was no such run.
-pub fn sweep<D: Disk + Tree>(
+pub fn sweep(
     session: &mut Session,
-    disk: &D,
+    disk: &dyn Files,
     target: &TableName,
     progress: &dyn Progress,
 ) -> Result<(), Error> {

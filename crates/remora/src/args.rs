@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use server::{Environment, Overrides, SslMode, Target};
 
+use crate::host::{Address, Call, Machine};
+
 /// How to reach the server: as the MariaDB and MySQL clients do it.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server")]
@@ -152,4 +154,30 @@ fn environment() -> Environment {
 /// Cron does not set USER; root is the only account whose name follows from its number.
 fn login_name() -> Option<String> {
     rustix::process::getuid().is_root().then(|| "root".to_owned())
+}
+
+/// The machine of the server, to write files there.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MachineArgs {
+    /// The server runs on this machine: with --physical its files are written there through ssh, as the
+    /// server's user or root. How to reach the server itself is said as always [default: this machine]
+    #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine, requires = "physical")]
+    server_at: Option<Address>,
+
+    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    #[arg(long, value_name = "OPTION", requires = "server_at")]
+    ssh_option: Vec<String>,
+}
+
+impl MachineArgs {
+    /// Connects to it.
+    pub(crate) fn reach(&self) -> std::io::Result<Machine> {
+        let call = Call { options: &self.ssh_option, ..Call::default() };
+        Machine::reach(self.server_at.as_ref(), &call)
+    }
+}
+
+fn machine(text: &str) -> Result<Address, String> {
+    let place = text.strip_prefix("ssh://").ok_or_else(|| "write ssh://user@host".to_owned())?;
+    place.trim_end_matches('/').parse()
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use block::tree::{Care, Layout, Part, Reader};
 use block::{Feed, Scan};
 use crossbeam_channel::{Receiver, bounded};
-use disk::{Disk, RealDisk, Tree};
+use disk::{Disk, Files, RealDisk, Tree};
 use far::{Cloned, Cloning, Connection, Ran};
 use tempfile::TempDir;
 
@@ -135,6 +135,13 @@ impl Machine {
     }
 
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        match self {
+            Machine::Here => Arc::new(RealDisk),
+            Machine::There(host) => Arc::new(host.connection.disk()),
+        }
+    }
+
+    pub(crate) fn files(&self) -> Arc<dyn Files> {
         match self {
             Machine::Here => Arc::new(RealDisk),
             Machine::There(host) => Arc::new(host.connection.disk()),

@@ -57,6 +57,8 @@ mod hot;
 mod huge;
 #[path = "main/ibd.rs"]
 mod ibd;
+#[path = "main/ibd_far.rs"]
+mod ibd_far;
 #[path = "main/ibd_step.rs"]
 mod ibd_step;
 #[path = "main/kafka.rs"]

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use disk::RealDisk;
 use innodb::write::Row;
 use physical::write::{INCREMENTAL, Input, Request, Take};
 use physical::{Table, write};
@@ -100,7 +99,7 @@ impl Load<'_> {
             stop: &self.world.stop,
             progress: told,
         };
-        if let Err(error) = write::trial(session, &RealDisk, &request) {
+        if let Err(error) = write::trial(session, &*self.world.server, &request) {
             let why = error.into_reason().map_err(own)?;
             progress.note(&format!("all rows go to the server: {why}"));
             return Ok(());
@@ -176,7 +175,8 @@ impl Load<'_> {
             session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
             // Emptying it has set it to 1.
             set_counter(session, entry)?;
-            write::sweep(session, &RealDisk, &entry.table.name, &*self.world.progress).map_err(own)?;
+            write::sweep(session, &*self.world.server, &entry.table.name, &*self.world.progress)
+                .map_err(own)?;
         }
         Ok(true)
     }
@@ -259,7 +259,7 @@ impl Load<'_> {
             let mut next = next(pieces);
             let back = (self.request.verify == Verify::Rows).then_some(&mut adder as &mut (dyn Write + Send));
             let input = Input { next: &mut next, rows: &rows, back };
-            let written = write::write(session, &RealDisk, request, input);
+            let written = write::write(session, &*self.world.server, request, input);
             // A reader whose pieces nobody takes any more ends too.
             drop(next);
             let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

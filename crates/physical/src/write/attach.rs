@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use disk::{Disk, Tree};
+use disk::Files;
 use innodb::table::RowFormat;
 use server::{Session, definition, quote_name};
 
@@ -20,21 +20,21 @@ use crate::pipeline::joined;
 type Back<'a> = dyn Write + Send + 'a;
 
 /// A table that is being filled.
-pub(super) struct Attach<'a, D> {
-    ground: Ground<'a, D>,
+pub(super) struct Attach<'a> {
+    ground: Ground<'a>,
     request: &'a Request<'a>,
     format: RowFormat,
     /// Whether the target exists.
     is_there: bool,
 }
 
-impl<'a, D: Disk + Tree> Attach<'a, D> {
+impl<'a> Attach<'a> {
     /// Checks whether the server and the table qualify, and takes the lock. Nothing is changed.
     pub(super) fn begin(
         session: &'a mut Session,
-        disk: &'a D,
+        disk: &'a dyn Files,
         request: &'a Request<'a>,
-    ) -> Result<Attach<'a, D>, Error> {
+    ) -> Result<Attach<'a>, Error> {
         let Probed { format, is_there } = probe::all(session, request)?;
         let mut ground = Ground::take(session, disk, request.target, request.progress)?;
         match ground.clear() {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use disk::{Disk, Tree};
+use disk::Files;
 use innodb::page::Page;
 use innodb::prove::Claim;
 use innodb::table::{RowFormat, Table, Type};
@@ -269,8 +269,8 @@ fn numbered<'a, P>(next: &'a mut Next<'_, (P, u64)>) -> impl FnMut() -> Result<O
 }
 
 /// Writes the file of a twin, whose counter was at `next`, and proves it.
-pub(super) fn fill<D: Disk + Tree, P: Send>(
-    (session, disk): (&mut Session, &D),
+pub(super) fn fill<P: Send>(
+    (session, disk): (&mut Session, &dyn Files),
     twin: &Twin,
     (format, next): (RowFormat, u64),
     request: &Request<'_>,

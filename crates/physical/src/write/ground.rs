@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use disk::{Disk, Tree};
+use disk::Files;
 use progress::Progress;
 use server::{Session, TableName};
 
@@ -21,9 +21,9 @@ pub(super) enum Owner {
 }
 
 /// The session, the names and the folder of the tables beside a target, while nobody else uses them.
-pub(super) struct Ground<'a, D> {
+pub(super) struct Ground<'a> {
     pub(super) session: &'a mut Session,
-    pub(super) disk: &'a D,
+    pub(super) disk: &'a dyn Files,
     pub(super) names: Names,
     pub(super) way: Way,
     /// The server's data folder.
@@ -38,18 +38,18 @@ pub(super) struct Ground<'a, D> {
     logs: bool,
 }
 
-impl<'a, D: Disk + Tree> Ground<'a, D> {
+impl<'a> Ground<'a> {
     /// Takes the lock. Nothing is changed.
     pub(super) fn take(
         session: &'a mut Session,
-        disk: &'a D,
+        disk: &'a dyn Files,
         target: &TableName,
         progress: &'a dyn Progress,
-    ) -> Result<Ground<'a, D>, Error> {
+    ) -> Result<Ground<'a>, Error> {
         let data = PathBuf::from(&session.about.datadir);
         if disk.list(&data).is_err() {
             return Err(Error::Refused(format!(
-                "the server's data folder {} is not here, or this user can't read it",
+                "the server's data folder {} is not on the machine where its files are looked for, or this user can't read it",
                 data.display()
             )));
         }
@@ -63,7 +63,11 @@ impl<'a, D: Disk + Tree> Ground<'a, D> {
     }
 
     /// Whether a run that was killed has left something.
-    pub(super) fn is_littered(session: &mut Session, disk: &D, target: &TableName) -> Result<bool, Error> {
+    pub(super) fn is_littered(
+        session: &mut Session,
+        disk: &dyn Files,
+        target: &TableName,
+    ) -> Result<bool, Error> {
         let Names { twin, old, probe, .. } = Names::of(target);
         let names = [&twin, &old, &probe].map(|name| session.quote(&name.table)).join(", ");
         let tables = format!(

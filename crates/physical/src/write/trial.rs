@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use disk::{Disk, Tree};
+use disk::Files;
 use innodb::table::Table;
 use progress::Silent;
 use server::{Session, TableName};
@@ -42,7 +42,7 @@ fn texts(id: u64) -> [Option<String>; 7] {
 /// # Errors
 /// [`Error::Refused`] if they differ, or this server or place does not qualify; other errors as those of
 /// [`write()`].
-pub fn trial<D: Disk + Tree>(session: &mut Session, disk: &D, request: &Request<'_>) -> Result<(), Error> {
+pub fn trial(session: &mut Session, disk: &dyn Files, request: &Request<'_>) -> Result<(), Error> {
     let beside = |start| twin::beside(request.target, start);
     let (filled, inserted) = (beside("_remora_try_"), beside("_remora_ref_"));
     let logs =
@@ -61,9 +61,9 @@ pub fn trial<D: Disk + Tree>(session: &mut Session, disk: &D, request: &Request<
     tried
 }
 
-fn compare<D: Disk + Tree>(
+fn compare(
     session: &mut Session,
-    disk: &D,
+    disk: &dyn Files,
     request: &Request<'_>,
     (filled, inserted): (&TableName, &TableName),
 ) -> Result<(), Error> {

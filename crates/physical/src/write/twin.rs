@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
-use disk::{Attributes, Disk, Kind, Tree};
+use disk::{Attributes, Disk, Files, Kind};
 use innodb::export::Export;
 use innodb::table::{Table, Version, sql};
 use innodb::write::Plan;
@@ -51,7 +51,7 @@ fn hash(target: &TableName) -> u64 {
 }
 
 /// The paths of a table's files that exist.
-pub(super) fn files(disk: &impl Disk, data: &Path, table: &TableName) -> Result<Vec<PathBuf>, Error> {
+pub(super) fn files(disk: &dyn Disk, data: &Path, table: &TableName) -> Result<Vec<PathBuf>, Error> {
     let schema = table.schema.to_lowercase();
     let is_its = |folder: &OsString| {
         folder.to_str().is_some_and(|folder| name::decode(folder).to_lowercase() == schema)
@@ -92,9 +92,9 @@ pub(super) fn renamed(definition: &str, name: &TableName) -> Result<String, Erro
 
 impl Twin {
     /// Reads the empty table's definition and files.
-    pub(super) fn read<D: Disk + Tree>(
+    pub(super) fn read(
         session: &mut Session,
-        disk: &D,
+        disk: &dyn Files,
         name: &TableName,
         ibd: PathBuf,
     ) -> Result<Twin, Error> {
@@ -106,7 +106,7 @@ impl Twin {
         read
     }
 
-    fn exported<D: Disk + Tree>(disk: &D, table: Table, ibd: PathBuf) -> Result<Twin, Error> {
+    fn exported(disk: &dyn Files, table: Table, ibd: PathBuf) -> Result<Twin, Error> {
         let load = |end: &str| {
             let path = ibd.with_extension(end);
             let mut bytes = Vec::new();
@@ -127,9 +127,9 @@ impl Twin {
     }
 
     /// Makes an empty file with the owner and the mode of the server's own file.
-    pub(super) fn create<D: Disk + Tree>(
+    pub(super) fn create(
         &self,
-        disk: &D,
+        disk: &dyn Files,
         end: &str,
     ) -> Result<(PathBuf, Box<dyn disk::Sink>), Error> {
         let path = self.ibd.with_extension(end);
@@ -146,16 +146,16 @@ impl Twin {
     }
 
     /// Writes the `.cfg` file. `next` is the next AUTO_INCREMENT value.
-    pub(super) fn write_export<D: Disk + Tree>(&self, disk: &D, next: u64) -> Result<(), Error> {
+    pub(super) fn write_export(&self, disk: &dyn Files, next: u64) -> Result<(), Error> {
         self.write(disk, "cfg", &self.export.with_counter(next))
     }
 
     /// Writes the table's definition, as the server had it.
-    pub(super) fn write_definition<D: Disk + Tree>(&self, disk: &D) -> Result<(), Error> {
+    pub(super) fn write_definition(&self, disk: &dyn Files) -> Result<(), Error> {
         self.write(disk, "frm", &self.frm)
     }
 
-    fn write<D: Disk + Tree>(&self, disk: &D, end: &str, bytes: &[u8]) -> Result<(), Error> {
+    fn write(&self, disk: &dyn Files, end: &str, bytes: &[u8]) -> Result<(), Error> {
         let (path, mut sink) = self.create(disk, end)?;
         sink.write_all(bytes).and_then(|()| sink.flush()).and_then(|()| sink.sync()).map_err(io(&path))
     }

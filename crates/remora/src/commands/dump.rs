@@ -184,7 +184,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 
 /// The surroundings for dumps, loads and comparisons.
 pub(crate) fn world(report: &Report) -> anyhow::Result<World> {
-    Ok(World { disk: Arc::new(RealDisk), stop: stop_flag(report)?, progress: Arc::new(report.clone()) })
+    Ok(World {
+        disk: Arc::new(RealDisk),
+        server: Arc::new(RealDisk),
+        stop: stop_flag(report)?,
+        progress: Arc::new(report.clone()),
+    })
 }
 
 /// One session for each processor and `more`, unless a number is given.

@@ -16,7 +16,7 @@ use rows::{Habits, Hints, Json, Nulls};
 use serde_json::json;
 use server::Target;
 
-use crate::args::ServerArgs;
+use crate::args::{MachineArgs, ServerArgs};
 use crate::commands::table_name;
 use crate::exit::{self, Exit};
 use crate::report::{self, Report};
@@ -157,10 +157,13 @@ struct RunArgs {
     chunk: Option<usize>,
 
     /// Write the table's file and let the server import it, instead of sending rows to the server: about
-    /// twice as fast. For MariaDB on this machine. Where it can't be done, it says why: with only the import
-    /// ends there, with auto the rows are sent [without WHEN: only]
+    /// twice as fast. For MariaDB on this machine, or on that of --server-at. Where it can't be done, it says
+    /// why: with only the import ends there, with auto the rows are sent [without WHEN: only]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "only", value_parser = word::physical)]
     physical: Option<Physical>,
+
+    #[command(flatten)]
+    machine: MachineArgs,
 
     /// Let commits not wait for the disk while loading: server-wide, put back afterwards (see remora undo)
     #[arg(long)]
@@ -201,9 +204,11 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
         reader: Box::new(Patient { stop: Arc::clone(&stop) }),
         spool: std::env::temp_dir(),
     });
-    let connect = || target.connect();
+    let machine = arguments.run.machine.reach()?;
+    let (connect, files) = (|| target.connect(), machine.files());
     let world = World {
         disk: &disk::RealDisk,
+        server: &*files,
         connect: &connect,
         folder,
         cores: super::cores(),

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
+use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify, World};
 use progress::{Progress, count};
 use serde_json::json;
 
 use super::dump::{account, sessions, world};
-use crate::args::ServerArgs;
+use crate::args::{MachineArgs, ServerArgs};
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
@@ -73,9 +73,13 @@ pub(crate) struct Arguments {
     no_binlog: bool,
 
     /// Load large InnoDB tables by writing their files, which the server imports: about twice as fast. For
-    /// MariaDB on this machine; tables that can't be loaded so are named, and go to the server
+    /// MariaDB on this machine, or on that of --server-at; tables that can't be loaded so are named, and go to
+    /// the server
     #[arg(long, conflicts_with_all = ["follow", "no_data"])]
     physical: bool,
+
+    #[command(flatten)]
+    machine: MachineArgs,
 
     /// Sessions that load at the same time [default: one more than there are processors]
     #[arg(short = 'j', long, value_name = "N")]
@@ -105,7 +109,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         data: !arguments.no_data,
         physical: arguments.physical,
     };
-    let summary = dump::load(&world(report)?, &target, &request)?;
+    let machine = arguments.machine.reach()?;
+    let world = World { server: machine.files(), ..world(report)? };
+    let summary = dump::load(&world, &target, &request)?;
     report.end();
     for line in &summary.omitted {
         report.warn(&format!("not loaded: {line}"));

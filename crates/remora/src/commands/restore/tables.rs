@@ -166,8 +166,12 @@ fn dump_from(
     let server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
     boot::settle(&server, stop)?;
     let prepared = boot::connect(&server)?.strings("XA RECOVER")?.len();
-    let world =
-        dump::World { disk: Arc::new(RealDisk), stop: Arc::clone(stop), progress: Arc::new(report.clone()) };
+    let world = dump::World {
+        disk: Arc::new(RealDisk),
+        server: Arc::new(RealDisk),
+        stop: Arc::clone(stop),
+        progress: Arc::new(report.clone()),
+    };
     let request = DumpRequest {
         selection,
         folder: work.join(DUMP),
