@@ -291,7 +291,8 @@ fn share(from: &Path, to: &Path) -> io::Result<()> {
 /// that; else it needs room, and `spare` bytes stay free.
 ///
 /// # Errors
-/// [`io::ErrorKind::StorageFull`] with both numbers if there is not enough room; those of reading and writing.
+/// [`io::ErrorKind::StorageFull`] with both numbers if there is not enough room; those of reading and
+/// writing.
 pub fn copy(from: &Path, to: &Path, spare: u64) -> io::Result<()> {
     let mut source = OpenOptions::new().read(true).open(from)?;
     let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;

@@ -151,8 +151,8 @@ impl Sample {
     fn question(&self, own: &TableName, table: &TableName) -> String {
         let differs = |name: &String| {
             let name = quote_name(name);
-            // As bytes too: letters that a collation takes for the same are not. Not only as bytes: the text of
-            // a FLOAT is rounded.
+            // As bytes too: letters that a collation takes for the same are not. Not only as bytes: the text
+            // of a FLOAT is rounded.
             format!(
                 ", SUM(NOT (own.{name} <=> their.{name} AND \
                  CAST(own.{name} AS BINARY) <=> CAST(their.{name} AS BINARY)))"

@@ -73,8 +73,8 @@ pub(crate) struct Arguments {
     no_binlog: bool,
 
     /// Load large InnoDB tables by writing their files, which the server imports: about twice as fast. For
-    /// MariaDB on this machine, or on that of --server-at; tables that can't be loaded so are named, and go to
-    /// the server
+    /// MariaDB on this machine, or on that of --server-at; tables that can't be loaded so are named, and go
+    /// to the server
     #[arg(long, conflicts_with_all = ["follow", "no_data"])]
     physical: bool,
 

@@ -1,4 +1,5 @@
-//! Copies of files that a running server may be changing: what is left of deleted rows is gone within seconds.
+//! Copies of files that a running server may be changing: what is left of deleted rows is gone within
+//! seconds.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
