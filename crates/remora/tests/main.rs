@@ -61,6 +61,8 @@ mod ibd;
 mod ibd_step;
 #[path = "main/kafka.rs"]
 mod kafka;
+#[path = "main/keep.rs"]
+mod keep;
 #[path = "main/key.rs"]
 mod key;
 #[path = "main/lock.rs"]
