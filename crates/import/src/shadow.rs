@@ -54,8 +54,8 @@ pub(crate) fn like(
     Ok(Made { deferred, definition })
 }
 
-/// Creates a table that is defined as the target is. LIKE leaves some things out, such as DATA DIRECTORY; what
-/// is printed has them.
+/// Creates a table that is defined as the target is. LIKE leaves some things out, such as DATA DIRECTORY;
+/// what is printed has them.
 fn same(session: &mut Session, names: &Names, table: &Table, progress: &dyn Progress) -> Result<(), Error> {
     let Names { table: target, shadow, .. } = names;
     let other = |session: &mut Session| {
@@ -213,8 +213,8 @@ fn refuse_changed(session: &mut Session, place: &TableName, names: &Names, job: 
     )))
 }
 
-/// The first line of a definition that is missing from the other, in either direction. Of two lines of options
-/// it is the end that differs.
+/// The first line of a definition that is missing from the other, in either direction. Of two lines of
+/// options it is the end that differs.
 fn first_difference(before: &str, now: &str) -> String {
     let only = |one: &str, other: &str| {
         let line = one.lines().find(|line| !other.lines().any(|known| known == *line));

@@ -57,6 +57,8 @@ mod hot;
 mod huge;
 #[path = "main/ibd.rs"]
 mod ibd;
+#[path = "main/ibd_room.rs"]
+mod ibd_room;
 #[path = "main/ibd_step.rs"]
 mod ibd_step;
 #[path = "main/kafka.rs"]
@@ -131,6 +133,8 @@ mod story;
 mod table;
 #[path = "main/target.rs"]
 mod target;
+#[path = "main/tmpfs.rs"]
+mod tmpfs;
 #[path = "main/tree.rs"]
 mod tree;
 #[path = "main/uncache.rs"]

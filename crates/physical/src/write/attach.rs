@@ -60,7 +60,8 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         let definition = self.ground.session.definition(&name)?;
         let lines = |text: &str| Ok::<_, Error>(definition::sorted(&twin::renamed(text, &name)?));
         let made = lines(&definition)?;
-        if let Some(line) = lines(self.request.definition)?.iter().find(|line| !made.contains(line)) {
+        let is_made = |line: &String| made.iter().any(|made| made.starts_with(line));
+        if let Some(line) = lines(self.request.definition)?.iter().find(|line| !is_made(line)) {
             return Err(Error::Refused(format!("the server makes no other table that has this too: {line}")));
         }
         let next = definition::counter(&definition).unwrap_or(1);

@@ -165,7 +165,7 @@ pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> 
     let options = request.definition.rsplit_once("\n)").map_or("", |(_, options)| options);
     let options = options.split_once(" COMMENT='").map_or(options, |(before, _)| before);
     if options.contains(" DATA DIRECTORY=") {
-        return refused("its file is in a folder of its own (DATA DIRECTORY)");
+        return refused("its file is elsewhere (DATA DIRECTORY)");
     }
     if options.contains(" SEQUENCE=1") {
         return refused("it is a sequence");
