@@ -11,8 +11,8 @@ use std::path::Path;
 
 use innodb::table::{Generated, Table, Type};
 use innodb::write::Row;
-use physical::write::{INCREMENTAL, Input, Outcome, Request as Order, Take};
-use rows::{Encoding, Rewriter, Value};
+use physical::write::{INCREMENTAL, Input, Outcome, Piece, Request as Order, Take};
+use rows::{Encoding, Format, Rewriter, Value};
 use server::{Session, TableName, definition};
 
 use crate::chunk::{Chunk, Chunker};
@@ -186,9 +186,9 @@ impl Fill<'_> {
         let mut next = || {
             let chunk = chunker.next_chunk().map_err(|error| input(world.stopped(error)))?;
             Ok(chunk.map(|chunk| {
-                bytes += chunk.bytes().len() as u64;
-                let records = chunk.records;
-                (chunk, records)
+                let (rows, length) = (chunk.records, chunk.bytes().len() as u64);
+                bytes += length;
+                Piece { input: chunk, rows, bytes: length }
             }))
         };
         let watch = self.job.guessed.any().then(|| self.job.watch());
@@ -198,7 +198,10 @@ impl Fill<'_> {
             }
             self.rows(plan, (table, &chunk, before), take)
         };
-        let input = Input { next: &mut next, rows: &rows, back: None };
+        // Otherwise the text is longer or shorter than the files.
+        let is_as_is = self.job.encoding == Encoding::Utf8 && self.job.format == Format::Plain;
+        let total = self.files.bytes().filter(|_| is_as_is && self.files.are_plain());
+        let input = Input { next: &mut next, bytes: total, rows: &rows, back: None };
         let outcome = physical::write::write(session, world.server, &request, input)?;
         Ok((outcome, bytes))
     }

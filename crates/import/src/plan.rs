@@ -26,6 +26,10 @@ const CHUNK_BYTES: usize = 8 << 20;
 /// A smaller target size for small files, so that every session gets some chunks.
 const CHUNK_BYTES_MIN: usize = 256 << 10;
 
+/// Engines of tables that are only a way to rows elsewhere: what is put into a table that is made like such a
+/// one is in the same place at once.
+const ELSEWHERE: [&str; 6] = ["MRG_MyISAM", "FEDERATED", "CONNECT", "SPIDER", "SPHINX", "OQGRAPH"];
+
 /// The decisions.
 pub(crate) struct Plan {
     /// The part that will be kept in the ledger.
@@ -202,8 +206,17 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     let Some(table) = table else { return Ok(Way::Shadow) };
     let name = &request.table;
     let append = matches!(request.mode, Mode::Append { .. });
+    let is_elsewhere = ELSEWHERE.iter().any(|engine| table.engine.eq_ignore_ascii_case(engine));
+    if is_elsewhere && !table.transactional && !request.create {
+        return Err(Error::Target(format!(
+            "the rows of {name} are not in it ({}), and half an import could not be undone; import into the table \
+             that has them",
+            table.engine
+        )));
+    }
     let ties: Vec<String> = [
         table.versioned.then(|| "a history of its rows".to_owned()),
+        (is_elsewhere && !request.create).then(|| format!("its rows elsewhere ({})", table.engine)),
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
         table.triggers_hidden.then(|| {
             "perhaps triggers, which this account can't see: it lacks the privilege TRIGGER".to_owned()

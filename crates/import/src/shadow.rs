@@ -1,7 +1,7 @@
 //! The table in which rows wait until all of them are loaded, and how it gets the target's name.
 
-use server::definition::{plain_indexes, sorted};
-use server::{Session, TableName};
+use server::definition::{plain_indexes, quoted, sorted};
+use server::{Flavour, Session, TableName};
 
 use crate::Error;
 use crate::job::{Job, Names};
@@ -32,7 +32,7 @@ pub(crate) fn like(
     progress: &dyn Progress,
 ) -> Result<Made, Error> {
     let shadow = &names.shadow;
-    session.execute(&format!("CREATE TABLE {shadow} LIKE {}", names.table))?;
+    same(session, names, table, progress)?;
     if let Some(next) = table.auto_increment.filter(|next| *next > 1) {
         session.execute(&format!("ALTER TABLE {shadow} AUTO_INCREMENT = {next}"))?;
     }
@@ -52,6 +52,75 @@ pub(crate) fn like(
         progress.note(&format!("{} to be built when all rows are in", count(drops.len(), "index")));
     }
     Ok(Made { deferred, definition })
+}
+
+/// Creates a table that is defined as the target is. LIKE leaves some things out, such as DATA DIRECTORY;
+/// what is printed has them.
+fn same(session: &mut Session, names: &Names, table: &Table, progress: &dyn Progress) -> Result<(), Error> {
+    let Names { table: target, shadow, .. } = names;
+    let other = |session: &mut Session| {
+        let made = target::definition(session, shadow)?;
+        let wanted = as_compared(session, &table.definition);
+        Ok::<_, Error>(
+            (wanted != as_compared(session, &made)).then(|| first_difference(&table.definition, &made)),
+        )
+    };
+    session.execute(&format!("CREATE TABLE {shadow} LIKE {target}"))?;
+    let Some(mut why) = other(session)? else {
+        if session.about.flavour == Flavour::MySql && has_named_checks(&table.definition, &target.table) {
+            progress.note("the server gives the CHECK constraints of the table new names");
+        }
+        return Ok(());
+    };
+    session.execute(&format!("DROP TABLE {shadow}"))?;
+    // InnoDB does not move a file from the folder of one database into that of another one.
+    if shadow.schema == target.schema {
+        match session.execute(&format!("CREATE TABLE {shadow} (\n{}", table.definition)) {
+            Ok(_) => match other(session)? {
+                None => return Ok(()),
+                Some(difference) => why = difference,
+            },
+            Err(error) => why = error.to_string(),
+        }
+        session.execute(&format!("DROP TABLE IF EXISTS {shadow}"))?;
+    }
+    Err(Error::Target(format!(
+        "no table like {target} can be made beside it ({why}), and a swap would change that; {}",
+        match (shadow.schema == target.schema, table.transactional) {
+            (false, _) => "leave --work-database out",
+            (true, true) => "--append sends the rows into the table itself",
+            (true, false) => "use LOAD DATA",
+        }
+    )))
+}
+
+/// The lines of a definition that two tables of the same kind have in common. MySQL has no two CHECK
+/// constraints of one name in a database.
+fn as_compared(session: &Session, definition: &str) -> Vec<String> {
+    let mut lines = sorted(definition);
+    if session.about.flavour == Flavour::MySql {
+        lines.iter_mut().for_each(|line| {
+            if let Some(name) = check_name(line) {
+                *line = line.replacen(name, "", 1);
+            }
+        });
+        lines.sort();
+    }
+    lines
+}
+
+/// The name of the CHECK constraint in a line of a definition.
+fn check_name(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("  CONSTRAINT ")?;
+    let name = quoted(rest)?;
+    rest[name.len()..].starts_with(" CHECK ").then_some(name)
+}
+
+/// Whether somebody has named a CHECK constraint. MySQL calls them after the table, and again when that gets
+/// another name.
+fn has_named_checks(definition: &str, table: &str) -> bool {
+    let own = format!("{table}_chk_");
+    definition.lines().filter_map(check_name).any(|name| !name.trim_matches('`').starts_with(&own))
 }
 
 /// The table's definition as the server prints it, with sorted lines, because the order of indexes does not
@@ -144,14 +213,25 @@ fn refuse_changed(session: &mut Session, place: &TableName, names: &Names, job: 
     )))
 }
 
-/// The first line of a definition that is missing from the other, in either direction.
+/// The first line of a definition that is missing from the other, in either direction. Of two lines of
+/// options it is the end that differs.
 fn first_difference(before: &str, now: &str) -> String {
     let only = |one: &str, other: &str| {
         let line = one.lines().find(|line| !other.lines().any(|known| known == *line));
-        line.map(|line| shorten(line.trim().trim_end_matches(',')))
+        line.map(|line| line.trim().trim_end_matches(',').to_owned())
     };
-    let gone = only(before, now).map(|line| format!("before: {line}"));
-    let new = only(now, before).map(|line| format!("now: {line}"));
+    let (mut gone, mut new) = (only(before, now), only(now, before));
+    if let (Some(one), Some(other)) = (&mut gone, &mut new)
+        && one.starts_with(") ")
+    {
+        let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+        let word = one.get(..same).and_then(|same| same.rfind(' ')).map_or(0, |blank| blank + 1);
+        for line in [one, other] {
+            line.replace_range(..word, "...");
+        }
+    }
+    let gone = gone.map(|line| format!("before: {}", shorten(&line)));
+    let new = new.map(|line| format!("now: {}", shorten(&line)));
     gone.into_iter().chain(new).collect::<Vec<_>>().join("; ")
 }
 
@@ -187,4 +267,29 @@ fn exists(session: &mut Session, table: &TableName) -> Result<bool, Error> {
         "SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
     ))?;
     Ok(found.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_shown_where_it_is() {
+        let of = |one: &str, other: &str| first_difference(one, other);
+        let (one, other) = (") ENGINE=InnoDB COMMENT='a' DATA DIRECTORY='/x'", ") ENGINE=InnoDB COMMENT='a'");
+        assert_eq!(
+            of(one, other),
+            "before: ...COMMENT='a' DATA DIRECTORY='/x'; now: ...COMMENT='a'".replace('\'', "\\'")
+        );
+        assert_eq!(of("  `a` int,\n  `b` int,\n)", "  `a` int,\n)"), "before: `b` int");
+        assert_eq!(of("  `a` int,\n)", "  `a` bigint,\n)"), "before: `a` int; now: `a` bigint");
+    }
+
+    #[test]
+    fn only_the_names_that_mysql_gives_are_known() {
+        let line = "  CONSTRAINT `t_chk_1` CHECK ((`a` > 0)),";
+        assert_eq!(check_name(line), Some("`t_chk_1`"));
+        assert_eq!(check_name("  CONSTRAINT `t_chk_1` FOREIGN KEY (`a`)"), None);
+        assert!(!has_named_checks(line, "t") && has_named_checks(line, "u"));
+    }
 }

@@ -129,6 +129,13 @@ impl<'a> Files<'a> {
         self.files.iter().map(|file| file.bytes()).sum()
     }
 
+    /// Whether no file is compressed, as far as they can be opened.
+    #[must_use]
+    pub fn are_plain(&self) -> bool {
+        (0..self.len())
+            .all(|file| self.is_readable_again(file) && self.open(file).is_ok_and(|raw| raw.is_plain))
+    }
+
     /// The state of each file when the import began: length and modification time; `None` for a stream.
     #[must_use]
     pub fn stat(&self, file: usize) -> Option<Stat> {
@@ -280,6 +287,7 @@ pub struct Raw {
     name: String,
     reader: codec::Reader,
     count: Arc<Mutex<u64>>,
+    is_plain: bool,
     sample: Option<(Vec<u8>, bool)>,
 }
 
@@ -288,8 +296,9 @@ impl Raw {
         let count = Arc::new(Mutex::new(0));
         let counted = Counted { reader, count: Arc::clone(&count) };
         let opened = codec::decoder(Box::new(counted));
-        let (_, reader) = opened.map_err(|source| Error::Read { name: name.to_owned(), source })?;
-        Ok(Raw { name: name.to_owned(), reader, count, sample: None })
+        let (codec, reader) = opened.map_err(|source| Error::Read { name: name.to_owned(), source })?;
+        let is_plain = codec == codec::Codec::Plain;
+        Ok(Raw { name: name.to_owned(), reader, count, is_plain, sample: None })
     }
 
     /// The first bytes, and whether the file has no more; they are read once and kept for [`Raw::text`].

@@ -9,6 +9,7 @@ mod attach;
 mod barrier;
 mod fill;
 mod ground;
+mod need;
 mod pages;
 mod probe;
 mod proof;
@@ -82,10 +83,22 @@ pub type Take<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
 /// threads call it.
 pub type Rows<'a, P> = dyn Fn(&Table, P, u64, &mut Take<'_>) -> Result<(), Error> + Sync + 'a;
 
+/// A piece of the input.
+pub struct Piece<P> {
+    /// What it is.
+    pub input: P,
+    /// How many rows it has at most.
+    pub rows: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
 /// Where the rows come from, and who compares them.
 pub struct Input<'a, P> {
-    /// Gives the next piece of the input, and how many rows it has at most.
-    pub next: &'a mut Next<'a, (P, u64)>,
+    /// Gives the next piece of the input.
+    pub next: &'a mut Next<'a, Piece<P>>,
+    /// How many bytes all pieces have, if that is known. Then it is told early if the table has no room.
+    pub bytes: Option<u64>,
     /// Turns it into rows.
     pub rows: &'a Rows<'a, P>,
     /// Takes the rows as lines of [`Format::Tsv`](crate::Format::Tsv), as they are read back from the file

@@ -59,10 +59,14 @@ mod huge;
 mod ibd;
 #[path = "main/ibd_far.rs"]
 mod ibd_far;
+#[path = "main/ibd_room.rs"]
+mod ibd_room;
 #[path = "main/ibd_step.rs"]
 mod ibd_step;
 #[path = "main/kafka.rs"]
 mod kafka;
+#[path = "main/keep.rs"]
+mod keep;
 #[path = "main/key.rs"]
 mod key;
 #[path = "main/lock.rs"]
@@ -131,6 +135,8 @@ mod story;
 mod table;
 #[path = "main/target.rs"]
 mod target;
+#[path = "main/tmpfs.rs"]
+mod tmpfs;
 #[path = "main/tree.rs"]
 mod tree;
 #[path = "main/uncache.rs"]

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use innodb::write::Row;
-use physical::write::{INCREMENTAL, Input, Request, Take};
+use physical::write::{INCREMENTAL, Input, Piece, Request, Take};
 use physical::{Table, write};
 use rows::{Dialect, Nulls, Rewriter, Texts};
 use server::{Session, snapshot};
@@ -258,7 +258,7 @@ impl Load<'_> {
             };
             let mut next = next(pieces);
             let back = (self.request.verify == Verify::Rows).then_some(&mut adder as &mut (dyn Write + Send));
-            let input = Input { next: &mut next, rows: &rows, back };
+            let input = Input { next: &mut next, bytes: Some(entry.text_bytes()), rows: &rows, back };
             let written = write::write(session, &*self.world.server, request, input);
             // A reader whose pieces nobody takes any more ends too.
             drop(next);
@@ -311,14 +311,14 @@ impl Load<'_> {
     }
 }
 
-/// Gives the pieces of a reader, and the number of their lines.
+/// Gives the pieces of a reader.
 fn next(
     pieces: Receiver<Result<Vec<u8>, ()>>,
-) -> impl FnMut() -> Result<Option<(Vec<u8>, u64)>, physical::Error> {
+) -> impl FnMut() -> Result<Option<Piece<Vec<u8>>>, physical::Error> {
     move || match pieces.recv() {
         Ok(Ok(text)) => {
-            let lines = newlines(&text);
-            Ok(Some((text, lines)))
+            let (rows, bytes) = (newlines(&text), text.len() as u64);
+            Ok(Some(Piece { input: text, rows, bytes }))
         }
         Ok(Err(())) => Err(physical::Error::Stopped),
         Err(_) => Ok(None),

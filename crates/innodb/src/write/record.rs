@@ -2,8 +2,9 @@
 
 use super::row::{self, Row};
 use super::straight::Made;
-use crate::chain::REFERENCE_BYTES;
+use crate::chain::{PART_BYTES_MAX, REFERENCE_BYTES};
 use crate::index::{IndexPage, RECORD_HEADER_BYTES};
+use crate::page::PAGE_BYTES;
 use crate::record::Extent;
 
 /// A record as it will be in a page, and its place in the order. The memory is reused for the next record.
@@ -61,6 +62,16 @@ pub(crate) fn joint(row: &Row, record: u64) -> u64 {
 }
 
 impl Record {
+    /// How many bytes it takes, with the pages of the row's values that are not in it.
+    #[must_use]
+    pub fn room(&self, row: &Row) -> u64 {
+        let pages = self.away.iter().map(|away| {
+            let value = row.get(away.column).map_or(0, |value| value.len().saturating_sub(away.from));
+            value.div_ceil(PART_BYTES_MAX)
+        });
+        (self.bytes.len() + pages.sum::<usize>() * PAGE_BYTES) as u64
+    }
+
     /// The hash of its bytes; see [`hash`].
     pub(crate) fn hash(&self) -> u64 {
         hash(&self.bytes, self.origin)

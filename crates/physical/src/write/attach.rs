@@ -58,6 +58,12 @@ impl<'a> Attach<'a> {
             return Err(Error::Refused(format!("{data} is not the data folder of this server")));
         };
         let definition = self.ground.session.definition(&name)?;
+        let lines = |text: &str| Ok::<_, Error>(definition::sorted(&twin::renamed(text, &name)?));
+        let made = lines(&definition)?;
+        let is_made = |line: &String| made.iter().any(|made| made.starts_with(line));
+        if let Some(line) = lines(self.request.definition)?.iter().find(|line| !is_made(line)) {
+            return Err(Error::Refused(format!("the server makes no other table that has this too: {line}")));
+        }
         let next = definition::counter(&definition).unwrap_or(1);
         let added = self.drop_keys(&definition)?;
         let twin = Twin::read(self.ground.session, self.ground.disk, &name, ibd)?;

@@ -1,18 +1,20 @@
 //! From rows to the file, on several threads.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use disk::Files;
+use disk::{Files, RealDisk, Tree as _};
 use innodb::page::Page;
 use innodb::prove::Claim;
 use innodb::table::{RowFormat, Table, Type};
 use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written, append_number, take_number};
 use server::Session;
 
+use super::need::Need;
 use super::pages::Pages;
 use super::twin::Twin;
 use super::weight::{Waiting, Weigher};
-use super::{Input, Request, Rows, Take, proof};
+use super::{Input, Piece, Request, Rows, Take, proof};
 use crate::error::io;
 use crate::pipeline::{self, Next, joined};
 use crate::sort::{Sorted, Sorter};
@@ -122,11 +124,11 @@ impl Fill<'_> {
     /// Sorts rows by the primary key.
     fn sort<P: Send>(
         &self,
-        input: &mut Input<'_, P>,
+        next: &mut Next<'_, (u64, P)>,
+        rows: &Rows<'_, P>,
         shape: &Shape,
         weigher: Option<&Weigher<'_>>,
     ) -> Result<Sorted, Error> {
-        let rows = input.rows;
         let work = |worker: &mut Worker, (first, piece): (u64, P)| {
             self.go_on()?;
             let Worker { key, sorters, .. } = worker;
@@ -146,8 +148,7 @@ impl Fill<'_> {
                 })
             })
         };
-        let mut workers =
-            pipeline::run(self.workers(1), &mut numbered(&mut *input.next), &work, &mut |()| Ok(()))?;
+        let mut workers = pipeline::run(self.workers(1), next, &work, &mut |()| Ok(()))?;
         Ok(self.merged(&mut workers, 0))
     }
 
@@ -257,33 +258,44 @@ impl Fill<'_> {
     }
 }
 
+/// A piece of the input: how many rows are before it, what it is, and its length.
+type Numbered<P> = (u64, (P, u64));
+
 /// Adds to each piece the number of rows before it.
-fn numbered<'a, P>(next: &'a mut Next<'_, (P, u64)>) -> impl FnMut() -> Result<Option<(u64, P)>, Error> + 'a {
-    let mut rows = 0;
+fn numbered<'a, P>(
+    next: &'a mut Next<'_, Piece<P>>,
+) -> impl FnMut() -> Result<Option<Numbered<P>>, Error> + 'a {
+    let mut before = 0;
     move || {
-        Ok(next()?.map(|(piece, count)| {
-            rows += count;
-            (rows - count, piece)
+        Ok(next()?.map(|Piece { input, rows, bytes }| {
+            before += rows;
+            (before - rows, (input, bytes))
         }))
     }
 }
 
-/// Writes the file of a twin, whose counter was at `next`, and proves it.
+/// The shapes of the indexes, in the order in which the server has them.
+fn shapes(twin: &Twin, format: RowFormat) -> Result<Vec<Shape>, Error> {
+    let mut shapes = Vec::new();
+    for name in &twin.names {
+        let index = twin.table.indexes().iter().find(|index| index.name == *name);
+        let index =
+            index.ok_or_else(|| Error::Rejected(format!("the server has another index, `{name}`")))?;
+        shapes.push(Shape::new(&twin.table, index, format)?);
+    }
+    Ok(shapes)
+}
+
+/// Writes the file of a twin, whose counter was at `counter`, and proves it.
 pub(super) fn fill<P: Send>(
     (session, disk): (&mut Session, &dyn Files),
     twin: &Twin,
-    (format, next): (RowFormat, u64),
+    (format, counter): (RowFormat, u64),
     request: &Request<'_>,
     input: &mut Input<'_, P>,
 ) -> Result<Filled, Error> {
     let table = &twin.table;
-    let mut shapes = Vec::new();
-    for name in &twin.names {
-        let index = table.indexes().iter().find(|index| index.name == *name);
-        let index =
-            index.ok_or_else(|| Error::Rejected(format!("the server has another index, `{name}`")))?;
-        shapes.push(Shape::new(table, index, format)?);
-    }
+    let shapes = shapes(twin, format)?;
     let writer = Writer::new(twin.plan.clone(), &shapes)?;
     let Some(shape) = shapes.first() else {
         return Err(Error::Rejected("a table without an index".to_owned()));
@@ -299,19 +311,27 @@ pub(super) fn fill<P: Send>(
     let pages = Pages::new(&path, disk.volume(&path).map_err(io(&path))?, free);
     let mut joiner = Joiner { writer, pages, last: None };
     let sorters = request.threads.max(1) * (shapes.len() - 1 + usize::from(!is_sorted));
+    // What is sorted is on this machine.
+    let room = |at: &Path| if at == folder { disk.free(at) } else { RealDisk.free(at) };
+    let need = Need::new(disk, &room, request, &shapes, (folder, input.bytes, !is_sorted));
+    let given_rows = input.rows;
+    let rows = |table: &Table, piece: (P, u64), first: u64, take: &mut Take<'_>| {
+        need.rows(given_rows, table, (piece, first), take)
+    };
+    let mut next = numbered(&mut *input.next);
     let fill = Fill { request, twin, shapes: &shapes, share: request.memory / sorters.max(1) };
     let mut given = None;
     let mut workers = if is_sorted {
         request.progress.phase("rows to pages", request.bytes);
-        fill.rows(&mut numbered(&mut *input.next), input.rows, &mut joiner)?
+        fill.rows(&mut next, &rows, &mut joiner)?
     } else {
         request.progress.phase("sorting", request.bytes);
-        let sorted = fill.sort(input, shape, weigher.as_ref())?;
+        let sorted = fill.sort(&mut next, &rows, shape, weigher.as_ref())?;
         request.progress.phase("rows to pages", None);
         given = Some(sorted.records());
         fill.sorted_rows(&sorted, weigher.as_ref(), &mut joiner)?
     };
-    let last = workers.iter().map(|worker| worker.last).max().unwrap_or(0).max(next.saturating_sub(1));
+    let last = workers.iter().map(|worker| worker.last).max().unwrap_or(0).max(counter.saturating_sub(1));
     for at in 1..shapes.len() {
         request.progress.phase("entries of keys to pages", None);
         fill.entries(at, &fill.merged(&mut workers, at - 1), &mut joiner)?;

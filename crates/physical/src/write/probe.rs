@@ -164,8 +164,11 @@ pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> 
     }
     let options = request.definition.rsplit_once("\n)").map_or("", |(_, options)| options);
     let options = options.split_once(" COMMENT='").map_or(options, |(before, _)| before);
-    if options.contains(" DATA DIRECTORY=") || options.contains(" SEQUENCE=1") {
-        return refused("its file is elsewhere, or it is a sequence");
+    if options.contains(" DATA DIRECTORY=") {
+        return refused("its file is elsewhere (DATA DIRECTORY)");
+    }
+    if options.contains(" SEQUENCE=1") {
+        return refused("it is a sequence");
     }
     if !table.partitions().is_empty() {
         return refused("it is partitioned");

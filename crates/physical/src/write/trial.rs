@@ -7,7 +7,7 @@ use innodb::table::Table;
 use progress::Silent;
 use server::{Session, TableName};
 
-use super::{Input, Request, Take, twin, write};
+use super::{Input, Piece, Request, Take, twin, write};
 use crate::Error;
 
 /// The columns of the table. The last ones are often off-page.
@@ -87,7 +87,7 @@ fn compare(
         ..*request
     };
     let mut pieces = (1..=ROWS).step_by(100);
-    let mut next = || Ok(pieces.next().map(|first| (first, 100)));
+    let mut next = || Ok(pieces.next().map(|first| Piece { input: first, rows: 100, bytes: 0 }));
     let rows = |table: &Table, first: u64, _: u64, take: &mut Take<'_>| {
         for id in first..first + 100 {
             let mut row = innodb::write::Row::default();
@@ -101,7 +101,7 @@ fn compare(
         }
         Ok(())
     };
-    write(session, disk, &small, Input { next: &mut next, rows: &rows, back: None })?;
+    write(session, disk, &small, Input { next: &mut next, bytes: None, rows: &rows, back: None })?;
     let mut sums = Vec::new();
     for table in [filled, inserted] {
         let sum = session.strings(&format!("CHECKSUM TABLE {table} EXTENDED"))?;

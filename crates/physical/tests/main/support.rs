@@ -13,7 +13,7 @@ use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
 use innodb::write::Row;
 use innodb::{instant, leaf};
 use physical::follow::Follow;
-use physical::write::{Input, Outcome, Request, Take};
+use physical::write::{Input, Outcome, Piece, Request, Take};
 use physical::{Error, File, Position};
 use progress::{Progress, Silent};
 use sandbox::{Family, Places, Product, Sandbox, Settings};
@@ -204,7 +204,8 @@ impl<'a> Copy<'a> {
         let mut next = || {
             let Some((number, piece)) = pieces.next() else { return Ok(None) };
             before(number * self.piece)?;
-            Ok(Some(((number * self.piece, piece), piece.len() as u64)))
+            let rows = piece.len() as u64;
+            Ok(Some(Piece { input: (number * self.piece, piece), rows, bytes: rows }))
         };
         let rows = |table: &Table, (first, piece): (usize, &[Row]), before: u64, take: &mut Take<'_>| {
             assert_eq!(before, first as u64);
@@ -217,7 +218,7 @@ impl<'a> Copy<'a> {
             Ok(())
         };
         let mut back = Vec::new();
-        let input = Input { next: &mut next, rows: &rows, back: Some(&mut back) };
+        let input = Input { next: &mut next, bytes: None, rows: &rows, back: Some(&mut back) };
         let outcome = physical::write::write(session, &RealDisk, &request, input)?;
         // Each row is a line, and what is in it is escaped.
         assert_eq!(

@@ -28,6 +28,8 @@ mod format;
 mod hostile;
 #[path = "dump/ibd.rs"]
 mod ibd;
+#[path = "dump/ibd_step.rs"]
+mod ibd_step;
 #[path = "dump/interrupt.rs"]
 mod interrupt;
 #[path = "dump/replica.rs"]

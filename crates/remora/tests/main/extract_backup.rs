@@ -220,3 +220,41 @@ fn a_volume_is_restored_and_read() {
     ended.says(&["repo is a volume", "recovers a copy of it first"]);
     assert_eq!(names(&folder.path().join("work")), Vec::<PathBuf>::new());
 }
+
+/// Its `.cfg` stays beside a table that was imported. This one even is of the same tablespace.
+#[test]
+fn a_cfg_that_was_left_proves_nothing_in_a_backup_either() {
+    for product in mariadb() {
+        let Some(volume) = place() else { return };
+        let make = [
+            "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20))",
+            "INSERT INTO t SELECT seq, 'old' FROM seq_1_to_100",
+            "FLUSH TABLES t FOR EXPORT",
+        ];
+        let mut server = start(product, &[]);
+        let mut one = session(&server);
+        execute(&mut one, &make);
+        let path = server.data().join("app/t.cfg");
+        let cfg = std::fs::read(&path).unwrap();
+        execute(&mut one, &["UNLOCK TABLES"]);
+        std::fs::write(&path, cfg).unwrap();
+        server.stop().unwrap();
+        back_up(&volume, &server);
+        server.restart().unwrap();
+        execute(&mut session(&server), &["UPDATE t SET a = 'new' WHERE id <= 50"]);
+        server.kill().unwrap();
+        assert!(path.exists(), "what the test is about");
+        back_up(&volume, &server);
+        let read = |number: u32, more: &[&str]| {
+            let generation = format!("repo@{number}");
+            volume.remora(&[&["extract", &generation, "app.t", "-o", "-"], more].concat())
+        };
+        let first = read(1, &[]).exits(0);
+        assert_eq!(first.out.matches("\told\n").count(), 100);
+        assert!(!first.err.contains("redo log"), "{}", first.err);
+        let second = read(2, &["--server", product.id()]).exits(0);
+        let second = second.says(&["the redo log has changes", "recovers a copy of it"]);
+        assert_eq!(second.out.matches("\tnew\n").count(), 50);
+        read(2, &["--force"]).exits(0).says(&["the redo log has changes"]);
+    }
+}

@@ -27,6 +27,17 @@ pub(crate) enum Way {
     Alone,
 }
 
+/// Who is killed, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Victim {
+    /// The server, before it gets the statement.
+    Server,
+    /// The server, while it has the statement.
+    ServerAtWork,
+    /// Remora, when it sends the statement.
+    Remora,
+}
+
 /// Stands between remora and a server: passes everything on, and stops at one statement.
 pub(crate) struct Gate {
     pub(crate) steps: Arc<Mutex<Vec<Step>>>,

@@ -3,20 +3,9 @@
 
 use sandbox::{Family, Sandbox};
 
-use crate::gate::{Gate, Step, Way};
+use crate::gate::{Gate, Step, Victim, Way};
 use crate::ibd::{TABLE, files, same, text};
 use crate::support::{Place, Running, on_products, products, start, tell};
-
-/// Who is killed, and when.
-#[derive(Clone, Copy, Debug)]
-enum Victim {
-    /// The server, before it gets the statement.
-    Server,
-    /// The server, while it has the statement.
-    ServerAtWork,
-    /// Remora, when it sends the statement.
-    Remora,
-}
 
 /// Starts the import behind a gate.
 fn begin(place: &Place, stop: Option<Step>) -> (Gate, Running) {

@@ -9,6 +9,7 @@ use sandbox::{Product, Sandbox};
 use super::{OPTIONS, Scene, Stops, server, servers, under_load, write};
 use crate::ssh;
 use crate::support::{Ended, connect, remora, skipped, tell, until};
+use crate::tmpfs::Mounted;
 
 /// Copies a data folder of a server that has ended.
 pub(super) fn copy(from: &Path, to: &Path) {
@@ -260,22 +261,4 @@ fn a_run_whose_disk_is_full_holds_nobody_and_leaves_the_rest() {
     }
     scene.backup(&[]).exits(0).says(&["mysql@1 (full)"]);
     scene.is_exact();
-}
-
-/// A small file system in memory.
-struct Mounted<'a>(&'a Path);
-
-impl Mounted<'_> {
-    fn new(at: &Path, megabytes: u32) -> Mounted<'_> {
-        let size = format!("size={megabytes}M");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(at).status();
-        assert!(mount.unwrap().success());
-        Mounted(at)
-    }
-}
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        Command::new("umount").arg(self.0).status().unwrap();
-    }
 }
