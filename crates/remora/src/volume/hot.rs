@@ -171,7 +171,7 @@ pub(crate) struct HotFeed<'a> {
     growing: Growing,
     /// Where all files are, once that is known.
     pub(crate) layout: Option<Layout>,
-    /// The files of the first region.
+    /// The files of the first region; later those of them that are in the copy.
     early: BTreeMap<PathBuf, (Node, Early)>,
     /// Everything that is in the copy, as far as it is known.
     kept: Vec<Node>,
@@ -279,6 +279,7 @@ impl HotFeed<'_> {
                     if let Some(((read, then), _)) = known.filter(|_| same) {
                         if when == When::Pages {
                             self.note_space(then.space, &node.path);
+                            self.early.insert(node.path.clone(), (read.clone(), *then));
                         }
                         // What is behind its end by now is in the redo log.
                         (node.len, node.blocks) = (read.len, read.blocks.clone());
@@ -349,8 +350,9 @@ impl HotFeed<'_> {
 
     /// Reads the redo log up to its end.
     fn end_log(&mut self, log: Stopped, end: u64) -> io::Result<Spooled> {
+        let began = log.began;
         let log = log.finish(end)?;
-        self.refuse_imported(&log)?;
+        self.refuse_imported(&log, began)?;
         self.refuse_lost(&log)?;
         self.redo.replace(0, &log.head)?;
         Ok(log)

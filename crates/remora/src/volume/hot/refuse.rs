@@ -141,8 +141,18 @@ pub(super) fn name_in_log(path: &Path) -> String {
 
 impl HotFeed<'_> {
     /// Recovery does nothing to a tablespace that the log deletes. One that is there nevertheless was
-    /// discarded and imported, which the log does not tell.
-    pub(super) fn refuse_imported(&self, log: &Spooled) -> io::Result<()> {
+    /// discarded and imported, which the log does not tell. Nor does it tell what IMPORT changes in a file
+    /// that was in its place before: only that the dictionary has it. `began`: the LSN before which no page
+    /// was read.
+    pub(super) fn refuse_imported(&self, log: &Spooled, began: u64) -> io::Result<()> {
+        let is_imported = |path: &&PathBuf| log.spaces.redefines(&name_in_log(path), began);
+        if let Some(path) = self.early.keys().find(is_imported) {
+            return Err(io::Error::other(format!(
+                "{} was changed while it was read, and the redo log does not tell how, as after ALTER TABLE ... IMPORT TABLESPACE; make the \
+                 copy again",
+                self.places.real(path).display()
+            )));
+        }
         match log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(

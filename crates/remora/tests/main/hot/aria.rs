@@ -10,7 +10,7 @@ use super::{Scene, Stops, sound};
 use crate::support::{connect, until};
 
 #[test]
-fn a_statement_that_runs_while_commits_wait_is_in_the_copy_or_is_not() {
+fn aria_exact_amid_a_statement() {
     amid_statements(3_000, 2, |scene| drop(scene.backup(&[]).exits(0)));
 }
 

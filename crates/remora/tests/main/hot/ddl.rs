@@ -58,8 +58,9 @@ pub(super) const WANTED: [(&str, &str); 11] = [
     ("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'gone'", "0"),
 ];
 
+/// Facts: `rename_swap`, `drop_recreate`, `truncate`, `cfg_vanishes`, `odd_names_partitions`, `xa_survives`.
 #[test]
-fn what_changes_after_the_pages_were_read_is_in_the_copy() {
+fn rename_swap_and_other_ddl_after_the_pages_were_read() {
     for product in super::servers() {
         let scene = Scene::new(product, &[]);
         let mut session = connect(scene.server.socket());
@@ -100,10 +101,10 @@ fn what_changes_after_the_pages_were_read_is_in_the_copy() {
     }
 }
 
-/// `alter_copy_dropped_late`: what an ALTER TABLE makes goes between the list of files and their reading. A
+/// Facts: `alter_copy_dropped_late`. What an ALTER TABLE makes goes between the list of files and their reading. A
 /// table between DISCARD and IMPORT is no damage.
 #[test]
-fn an_alter_that_is_killed_late_and_a_table_without_a_tablespace_do_no_harm() {
+fn alter_copy_dropped_late_does_no_harm() {
     for product in super::servers() {
         let scene = Scene::new(product, &[]);
         let mut session = connect(scene.server.socket());
@@ -185,4 +186,84 @@ fn a_binary_log_that_is_begun_while_nobody_commits_does_no_harm() {
             session.strings(&format!("SHOW BINLOG EVENTS IN '{noted}'")).unwrap();
         }
     }
+}
+
+/// Makes a table of 500 rows with its name, and puts its tablespace, exported, and what the server says of that
+/// into files.
+pub(super) fn exported(scene: &Scene, table: &str, to: &std::path::Path) {
+    let mut session = connect(scene.server.socket());
+    session.execute("USE app").unwrap();
+    let columns = "(id INT PRIMARY KEY, text VARCHAR(100), KEY (text)) STATS_PERSISTENT=0";
+    session.execute(&format!("CREATE OR REPLACE TABLE {table} {columns}")).unwrap();
+    session.execute(&format!("INSERT INTO {table} SELECT seq, '{table}' FROM seq_1_to_500")).unwrap();
+    session.execute(&format!("FLUSH TABLES {table} FOR EXPORT")).unwrap();
+    for end in ["ibd", "cfg"] {
+        std::fs::copy(scene.server.data().join(format!("app/{table}.{end}")), to.with_extension(end))
+            .unwrap();
+    }
+    session.execute("UNLOCK TABLES").unwrap();
+}
+
+/// The redo log has nothing of what IMPORT does to a file. It may have been in its place before the pages
+/// were read, or not; and be of the table itself or of another one.
+#[test]
+fn import_recopied() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let mut session = connect(scene.server.socket());
+        session.execute("USE app").unwrap();
+        let file = |name: &str| scene.folder.path().join(name);
+        exported(&scene, "other", &file("other"));
+        for table in ["own_early", "own_late", "other_early", "other_late"] {
+            exported(&scene, table, &file(table));
+            session.execute(&format!("UPDATE {table} SET text = 'lost'")).unwrap();
+            session.execute(&format!("ALTER TABLE {table} DISCARD TABLESPACE")).unwrap();
+        }
+        let put = |table: &str| {
+            let from = if table.starts_with("own") { table } else { "other" };
+            for end in ["ibd", "cfg"] {
+                let to = scene.server.data().join(format!("app/{table}.{end}"));
+                std::fs::copy(file(from).with_extension(end), to).unwrap();
+            }
+        };
+        put("own_early");
+        put("other_early");
+        super::since::pass_checkpoint(&mut session);
+        let behind = Behind { scene: &scene, there: None };
+        let (gate, mut running) = behind.begin([("BACKUP STAGE FLUSH".to_owned(), 0)]);
+        let way = gate.wait(&mut running);
+        put("own_late");
+        put("other_late");
+        for table in ["own_early", "own_late", "other_early", "other_late"] {
+            session.strings(&format!("ALTER TABLE {table} IMPORT TABLESPACE")).unwrap();
+            session.execute(&format!("INSERT INTO {table} VALUES (1000, 'later')")).unwrap();
+            session.execute(&format!("UPDATE {table} SET text = 'new' WHERE id < 11")).unwrap();
+        }
+        way.send(crate::gate::Way::On).unwrap();
+        // Of the file that was in its place, with the number that it has still, pages were read.
+        running
+            .end()
+            .exits(1)
+            .says(&["app/own_early.ibd was changed while it was read", "make the copy again"]);
+        scene.backup(&[]).exits(0);
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        sound(&mut session);
+        for table in ["own_early", "own_late", "other_early", "other_late"] {
+            let query =
+                format!("SELECT CONCAT_WS(' ', COUNT(*), SUM(text = 'new'), MAX(id)) FROM app.{table}");
+            assert_eq!(session.value(&query).unwrap().unwrap(), "501 10 1000", "{product}: {table}");
+        }
+        assert!(!innodb_errors(&back), "{product}");
+    }
+}
+
+/// Whether a server's InnoDB has told of an error.
+fn innodb_errors(server: &sandbox::Sandbox) -> bool {
+    let log = std::fs::read_to_string(server.error_log()).unwrap();
+    log.lines()
+        .filter(|line| line.contains("[ERROR] InnoDB"))
+        .inspect(|line| crate::support::tell(line))
+        .count()
+        > 0
 }

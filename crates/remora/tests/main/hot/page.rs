@@ -190,9 +190,9 @@ fn a_redo_log_in_memory_is_followed() {
     }
 }
 
-/// A write that the disk has lost: the page is whole, and old.
+/// Facts: `lsn_alarm`. A write that the disk has lost: the page is whole, and old.
 #[test]
-fn a_page_that_goes_back_is_told() {
+fn lsn_alarm_tells_a_page_that_goes_back() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     scene.fill(2000);
     let mut session = connect(scene.server.socket());

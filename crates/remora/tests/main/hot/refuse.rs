@@ -37,7 +37,7 @@ fn what_can_not_be_copied_rightly_is_refused() {
 }
 
 #[test]
-fn a_damaged_page_is_named_and_nothing_is_stored() {
+fn damaged_refused_and_nothing_is_stored() {
     let scene = Scene::new(Product::MariaDb1011, &["--innodb-fast-shutdown=0"]);
     scene.fill(2000);
     let Scene { server, folder, .. } = &scene;
@@ -56,9 +56,9 @@ fn a_damaged_page_is_named_and_nothing_is_stored() {
     assert!(!folder.path().join("repo/mysql/000001.blk").exists());
 }
 
-/// `zero_page0_old_refused` and `zero_page0_new`: a new table's first page is zeros too.
+/// Facts: `zero_page0_old_refused`, `zero_page0_new`. A new table's first page is zeros too.
 #[test]
-fn a_first_page_that_was_lost_is_told_from_one_that_is_not_written_yet() {
+fn zero_page0_old_refused() {
     let products: Vec<Product> = crate::extract::mariadb().collect();
     on_products(&products, |product| {
         let mut scene = Scene::new(product, &[]);
@@ -149,7 +149,7 @@ fn rights_that_are_missing_are_named() {
 }
 
 #[test]
-fn another_redo_log_ends_a_copy() {
+fn resize_refused_while_it_is_copied() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     scene.fill(20_000);
     let mut running = scene.begin(&["--rate", "2M"]);
@@ -164,7 +164,7 @@ fn another_redo_log_ends_a_copy() {
 /// The server says nothing of an IMPORT to a backup, and recovery does nothing to a table whose discarding is
 /// in the log.
 #[test]
-fn a_table_that_is_imported_while_it_is_copied_is_refused() {
+fn import_refused_where_recovery_would_lose_it() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     let mut session = connect(scene.server.socket());
     session.execute("USE app").unwrap();
