@@ -57,6 +57,12 @@ impl Spaces {
         self.named.get(name.as_bytes()).is_some_and(|spaces| !spaces.is_disjoint(&self.begun))
     }
 
+    /// Whether the log gives this name to a file of this tablespace.
+    #[must_use]
+    pub fn names(&self, name: &str, space: u32) -> bool {
+        self.named.get(name.as_bytes()).is_some_and(|spaces| spaces.contains(&space))
+    }
+
     /// Whether the log changes the row in the dictionary of the table of this file, such as
     /// `./database/table.ibd`, after the LSN. `IMPORT TABLESPACE` does, and the log has nothing else of it.
     #[must_use]
@@ -248,6 +254,8 @@ mod tests {
         assert!(!begins(&[named(0x90), page(0x10, 7, 0)]), "deleted");
         let renamed = file(0xA0, &[7], b"./app/old.ibd\0./app/new.ibd");
         let spaces = taken(&[renamed, page(0x10, 7, 0)]);
+        assert!(spaces.names("./app/old.ibd", 7) && spaces.names("./app/new.ibd", 7));
+        assert!(!spaces.names("./app/old.ibd", 8) && !spaces.names("./app/other.ibd", 7));
         assert!(spaces.begins("./app/old.ibd") && spaces.begins("./app/new.ibd"));
         assert!(!spaces.begins("./app/other.ibd"));
     }

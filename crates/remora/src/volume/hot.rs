@@ -175,8 +175,9 @@ pub(crate) struct HotFeed<'a> {
     early: BTreeMap<PathBuf, (Node, Early)>,
     /// Everything that is in the copy, as far as it is known.
     kept: Vec<Node>,
-    /// The tablespaces in the copy, by their numbers.
-    spaces: BTreeMap<u32, PathBuf>,
+    /// The tablespaces in the copy, by their numbers. Two files may have one number, such as a copy that waits
+    /// for its IMPORT.
+    spaces: BTreeMap<u32, Vec<PathBuf>>,
     /// Those whose first page was not written yet when they were listed.
     unwritten: Vec<PathBuf>,
     /// The folders with files that are read while nobody commits.
@@ -354,6 +355,7 @@ impl HotFeed<'_> {
         let log = log.finish(end)?;
         self.refuse_imported(&log, began)?;
         self.refuse_lost(&log)?;
+        self.refuse_doubles(&log)?;
         self.redo.replace(0, &log.head)?;
         Ok(log)
     }

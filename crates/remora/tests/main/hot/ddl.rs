@@ -101,6 +101,79 @@ fn rename_swap_and_other_ddl_after_the_pages_were_read() {
     }
 }
 
+/// The same for definitions that are seldom: tables in the system tablespace, indexes of words, partitions that
+/// are emptied, pages that become compressed, a database with an odd name.
+#[test]
+fn what_is_seldom_may_change_after_the_pages_were_read() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let mut session = connect(scene.server.socket());
+        let rows = "SELECT seq AS id, REPEAT(MD5(seq), 7) AS pad FROM app.seq_1_to_900";
+        let parts = "(id INT PRIMARY KEY, pad VARCHAR(255)) PARTITION BY HASH (id) PARTITIONS 60";
+        for sql in [
+            "CREATE DATABASE `d-b \u{e9}`".to_owned(),
+            "USE `d-b \u{e9}`".to_owned(),
+            format!("CREATE TABLE packed (id INT PRIMARY KEY) {rows}"),
+            format!("CREATE TABLE words (id INT PRIMARY KEY, FULLTEXT (pad)) {rows}"),
+            format!("CREATE TABLE parts {parts} {rows}"),
+            format!("CREATE TABLE discarded (id INT PRIMARY KEY) {rows}"),
+            format!("CREATE TABLE replaced (id INT PRIMARY KEY) ENGINE=MyISAM {rows}"),
+            format!("CREATE TABLE moved (id INT PRIMARY KEY) {rows}"),
+            "SET GLOBAL innodb_file_per_table = OFF".to_owned(),
+            format!("CREATE TABLE shared (id INT PRIMARY KEY) {rows}"),
+            format!("CREATE TABLE shared_old (id INT PRIMARY KEY) {rows}"),
+        ] {
+            session.execute(&sql).unwrap();
+        }
+        session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").ok();
+        let behind = Behind { scene: &scene, there: None };
+        let (gate, mut running) = behind.begin([("BACKUP STAGE FLUSH".to_owned(), 0)]);
+        let way = gate.wait(&mut running);
+        for sql in [
+            "CREATE TABLE shared_new SELECT * FROM shared",
+            "DROP TABLE shared_old",
+            "ALTER TABLE shared ADD KEY (pad)",
+            "SET GLOBAL innodb_file_per_table = ON",
+            "ALTER TABLE packed PAGE_COMPRESSED=1",
+            "UPDATE packed SET pad = 'x' WHERE id < 11",
+            "ALTER TABLE words DROP KEY pad",
+            "ALTER TABLE words ADD FULLTEXT (pad)",
+            "INSERT INTO words VALUES (1000, 'unheard of')",
+            "ALTER TABLE parts TRUNCATE PARTITION p7, p8",
+            "ALTER TABLE parts ADD PARTITION PARTITIONS 1",
+            "ALTER TABLE discarded DISCARD TABLESPACE",
+            "CREATE OR REPLACE TABLE replaced (id INT PRIMARY KEY) SELECT 5 AS id",
+            "ALTER TABLE moved FORCE",
+        ] {
+            session.strings(sql).unwrap();
+        }
+        let count = session.value("SELECT COUNT(*) FROM parts").unwrap();
+        way.send(crate::gate::Way::On).unwrap();
+        running.end().exits(0);
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        session.execute("USE `d-b \u{e9}`").unwrap();
+        for (query, wanted) in [
+            ("SELECT CONCAT(COUNT(*), ' ', SUM(pad = 'x')) FROM packed", "900 10"),
+            ("SELECT COUNT(*) FROM words", "901"),
+            ("SELECT id FROM words WHERE MATCH (pad) AGAINST ('unheard')", "1000"),
+            ("SELECT COUNT(*) FROM parts", count.as_deref().unwrap()),
+            ("SELECT GROUP_CONCAT(id) FROM replaced", "5"),
+            ("SELECT COUNT(*) FROM moved", "900"),
+            ("SELECT COUNT(DISTINCT pad) FROM shared FORCE INDEX (pad)", "900"),
+            ("SELECT COUNT(*) FROM shared_new", "900"),
+        ] {
+            assert_eq!(session.value(query).unwrap().unwrap(), wanted, "{product}: {query}");
+        }
+        let tables = "packed, words, parts, replaced, moved, shared, shared_new";
+        for row in session.strings(&format!("CHECK TABLE {tables} EXTENDED")).unwrap() {
+            assert_eq!(row[3].as_deref(), Some("OK"), "{product}: {row:?}");
+        }
+        let line = ["verify", "repo", "--boot", "--work", ".", "--server", product.id()];
+        scene.run(&line).exits(0).says(&["all sound"]);
+    }
+}
+
 /// Facts: `alter_copy_dropped_late`. What an ALTER TABLE makes goes between the list of files and their reading. A
 /// table between DISCARD and IMPORT is no damage.
 #[test]

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use sandbox::Product;
 
+use super::ddl::exported;
+use super::since::pass_checkpoint;
 use super::{Scene, server};
 use crate::support::{Ended, connect, on_products, products, remora, tell, until};
 
@@ -210,5 +212,45 @@ fn a_repository_among_the_data_is_refused() {
             .exits(1)
             .says(&["is inside the server's data folder"]);
         assert!(!to.exists());
+    }
+}
+
+/// An old file of a table waits under a name that the table had, and has its number. Recovery takes it for
+/// the table only if the log has that name.
+#[test]
+fn two_files_of_one_tablespace_are_refused_where_the_log_names_both() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let stray = scene.folder.path().join("stray.ibd");
+        exported(&scene, "a_table", &stray);
+        let mut session = connect(scene.server.socket());
+        pass_checkpoint(&mut session);
+        let put = |name: &str| {
+            std::fs::copy(&stray, scene.server.data().join(name)).unwrap();
+        };
+        put("app/a_stray.ibd");
+        put("app/z_stray.ibd");
+        put("mysql/a_table.ibd");
+        session.execute("USE app").unwrap();
+        for sql in [
+            "RENAME TABLE a_table TO b_table",
+            "CREATE TABLE a_table LIKE b_table",
+            "ALTER TABLE a_table DISCARD TABLESPACE",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        put("app/a_table.ibd");
+        scene.backup(&[]).exits(1).says(&[
+            "app/a_table.ibd and ",
+            "app/b_table.ibd are files of tablespace",
+            "no backup was made",
+        ]);
+        pass_checkpoint(&mut session);
+        // It has one name from here on, and the others are no trouble.
+        session.execute("UPDATE b_table SET text = 'new' WHERE id < 101").unwrap();
+        scene.backup(&[]).exits(0);
+        let back = scene.back();
+        let sum = "SELECT CONCAT_WS(' ', COUNT(*), SUM(text = 'new')) FROM app.b_table";
+        assert_eq!(connect(back.socket()).value(sum).unwrap().unwrap(), "500 100", "{product}");
     }
 }
