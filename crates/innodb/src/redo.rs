@@ -6,6 +6,7 @@
 //!
 //! Facts: `log0log.h` and `mtr0types.h` of MariaDB's source; the format of MariaDB 10.8 and later.
 
+mod dictionary;
 mod spaces;
 mod touched;
 
@@ -256,7 +257,7 @@ impl Chain {
                 Mini::Whole(len) => {
                     let (records, end) = self.rest[at..at + len + END_BYTES].split_at_mut(len);
                     // The checksum is of the records alone.
-                    if self.spaces.take(records) {
+                    if self.spaces.take(records, self.lsn) {
                         put(end, 1, &crc(records).to_be_bytes());
                     }
                     out.extend_from_slice(records);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FILE_CREATE, FILE_DELETE, FILE_RENAME, Touched, number, record_bytes};
+use super::{FILE_CREATE, FILE_DELETE, FILE_RENAME, Touched, dictionary, number, record_bytes};
 
 /// The bit of a record's first byte that says that it is about the same page as the one before; without one
 /// before it, that it is about a file.
@@ -13,6 +13,7 @@ const SAME_PAGE: u8 = 0x80;
 const KIND: u8 = 0xF0;
 const FILE_MODIFY: u8 = 0xB0;
 const INIT_PAGE: u8 = 0x10;
+const EXTENDED: u8 = 0x20;
 /// Those with the name of a file.
 const NAMES: [u8; 4] = [FILE_CREATE, FILE_DELETE, FILE_RENAME, FILE_MODIFY];
 /// What a path begins with in a copy instead of `/`.
@@ -26,6 +27,8 @@ pub struct Spaces {
     begun: BTreeSet<u32>,
     /// The names that the log gives to their files.
     named: BTreeMap<Vec<u8>, BTreeSet<u32>>,
+    /// The tables whose rows in the dictionary it changes, each with the LSN at which it did so last.
+    redefined: BTreeMap<Vec<u8>, u64>,
     /// The pages that it changes, if that is asked for.
     touched: Option<Touched>,
 }
@@ -54,9 +57,22 @@ impl Spaces {
         self.named.get(name.as_bytes()).is_some_and(|spaces| !spaces.is_disjoint(&self.begun))
     }
 
-    /// Takes the records of a mini-transaction. Names of files outside of the data folder become those that
+    /// Whether the log gives this name to a file of this tablespace.
+    #[must_use]
+    pub fn names(&self, name: &str, space: u32) -> bool {
+        self.named.get(name.as_bytes()).is_some_and(|spaces| spaces.contains(&space))
+    }
+
+    /// Whether the log changes the row in the dictionary of the table of this file, such as
+    /// `./database/table.ibd`, after the LSN. `IMPORT TABLESPACE` does, and the log has nothing else of it.
+    #[must_use]
+    pub fn redefines(&self, name: &str, after: u64) -> bool {
+        self.redefined.get(table_of(name).as_bytes()).is_some_and(|lsn| *lsn > after)
+    }
+
+    /// Takes the records of the mini-transaction at an LSN. Names of files outside of the data folder become those that
     /// they have in a copy. Returns whether there are any.
-    pub(super) fn take(&mut self, records: &mut [u8]) -> bool {
+    pub(super) fn take(&mut self, records: &mut [u8], lsn: u64) -> bool {
         let (mut at, mut has_page, mut changed) = (0, false, false);
         while let Some((first, rest)) = records.get(at..).and_then(<[u8]>::split_first) {
             let (first, Some(len)) = (*first, record_bytes(*first, rest)) else { break };
@@ -65,12 +81,16 @@ impl Spaces {
             let Some(record) = records.get_mut(at..at + len) else { break };
             at += len;
             let is_of_file = first & SAME_PAGE != 0;
+            let body = record.get_mut(1 + skipped..).unwrap_or_default();
             // Once a record has named a page, those with this bit are about the same page.
-            if is_of_file && has_page {
+            let is_same_page = is_of_file && has_page;
+            if first & KIND & !SAME_PAGE == EXTENDED && (is_same_page || !is_of_file) {
+                self.extended(if is_same_page { body } else { behind_page(body) }, lsn);
+            }
+            if is_same_page {
                 continue;
             }
             has_page |= !is_of_file;
-            let body = record.get_mut(1 + skipped..).unwrap_or_default();
             // A checkpoint is a record of this kind, too, and has an LSN.
             if is_of_file && NAMES.contains(&(first & KIND)) {
                 changed |= bring_in(body);
@@ -107,9 +127,30 @@ impl Spaces {
         }
     }
 
+    /// Takes an extended record about a page, from behind the page's number.
+    fn extended(&mut self, body: &[u8], lsn: u64) {
+        let Some(table) = dictionary::table(body) else { return };
+        self.redefined.insert(table.to_vec(), lsn);
+        if let Some(touched) = &mut self.touched {
+            touched.table(table);
+        }
+    }
+
     fn name(&mut self, name: &[u8], space: u32) {
         self.named.entry(name.to_vec()).or_default().insert(space);
     }
+}
+
+/// The table of a file, such as `database/table` of `./database/table.ibd`.
+pub(super) fn table_of(name: &str) -> &str {
+    let name = name.strip_suffix(".ibd").unwrap_or(name);
+    name.rmatch_indices('/').nth(1).map_or(name, |(at, _)| &name[at + 1..])
+}
+
+/// What follows the numbers of a tablespace and of a page.
+fn behind_page(body: &[u8]) -> &[u8] {
+    let rest = number(body).and_then(|(_, space)| body.get(space..)).unwrap_or_default();
+    number(rest).and_then(|(_, page)| rest.get(page..)).unwrap_or_default()
 }
 
 /// The path in a copy, relative to the data folder, of a file that is outside of that folder. It is as long
@@ -159,7 +200,7 @@ mod tests {
 
     fn taken(records: &[Vec<u8>]) -> Spaces {
         let mut spaces = Spaces::default();
-        spaces.take(&mut records.concat());
+        spaces.take(&mut records.concat(), 0);
         spaces
     }
 
@@ -213,8 +254,36 @@ mod tests {
         assert!(!begins(&[named(0x90), page(0x10, 7, 0)]), "deleted");
         let renamed = file(0xA0, &[7], b"./app/old.ibd\0./app/new.ibd");
         let spaces = taken(&[renamed, page(0x10, 7, 0)]);
+        assert!(spaces.names("./app/old.ibd", 7) && spaces.names("./app/new.ibd", 7));
+        assert!(!spaces.names("./app/old.ibd", 8) && !spaces.names("./app/other.ibd", 7));
         assert!(spaces.begins("./app/old.ibd") && spaces.begins("./app/new.ibd"));
         assert!(!spaces.begins("./app/other.ibd"));
+    }
+
+    #[test]
+    fn a_table_whose_row_in_the_dictionary_changes_is_known() {
+        let undo = b"\x03\x0C\0\x01\0\0\0\0\0\x23\0\0\0\0\0\x06app/t3";
+        let at = |records: &[Vec<u8>]| {
+            let mut spaces = Spaces::with_pages();
+            spaces.take(&mut records.concat(), 50);
+            spaces
+        };
+        let of_page = |body: &[u8]| record(0x20, &[&[0xC0, 0, 0, 0x81, 7], body].concat());
+        // The same page as the record before.
+        for records in [&[of_page(undo)][..], &[record(0x30, &[7, 1, 2]), record(0xA0, undo)]] {
+            let spaces = at(records);
+            for name in ["./app/t3.ibd", ".x/y/app/t3.ibd"] {
+                assert!(spaces.redefines(name, 49) && !spaces.redefines(name, 50), "{name}");
+                assert!(spaces.touched().unwrap().pages(9, name).is_none(), "{name}");
+            }
+            for name in ["./app/t33.ibd", "./ap/t3.ibd", "ibdata1"] {
+                assert!(!spaces.redefines(name, 49), "{name}");
+                assert!(spaces.touched().unwrap().pages(9, name).is_some(), "{name}");
+            }
+        }
+        let other = [record(0x30, &[&[7, 1][..], undo].concat()), record(0xB0, undo)];
+        assert!(!at(&other).redefines("./app/t3.ibd", 0), "no extended record");
+        assert!(!at(&[record(0xA0, undo)]).redefines("./app/t3.ibd", 0), "it is about a file");
     }
 
     #[test]
@@ -223,7 +292,7 @@ mod tests {
         let brought = |records: &[Vec<u8>]| {
             let (before, mut spaces) = (records.concat(), Spaces::default());
             let mut after = before.clone();
-            assert_eq!(spaces.take(&mut after), after != before);
+            assert_eq!(spaces.take(&mut after, 0), after != before);
             (String::from_utf8_lossy(&after).into_owned(), spaces)
         };
         for kind in [0x80, 0x90, 0xA0, 0xB0] {

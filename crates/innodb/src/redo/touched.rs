@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::spaces::table_of;
 use super::{FILE_CREATE, FILE_DELETE, FILE_RENAME, number};
 
 /// The words of a run of pages, each of which has a bit.
@@ -19,15 +20,19 @@ pub struct Touched {
     /// The tablespaces that become others, and all names that their files had.
     remade: BTreeSet<u32>,
     names: BTreeSet<Vec<u8>>,
+    /// The tables whose rows in the dictionary change.
+    tables: BTreeSet<Vec<u8>>,
 }
 
 impl Touched {
     /// The pages of a tablespace that the log changes, in order. None if nothing is known of a file with that
     /// name, such as `./database/table.ibd`, because the log makes, deletes or renames one with its name or
-    /// its number. The name is the one in a copy.
+    /// its number, or changes what the dictionary says of its table. The name is the one in a copy.
     #[must_use]
     pub fn pages(&self, space: u32, name: &str) -> Option<impl Iterator<Item = u32>> {
-        let is_known = !self.remade.contains(&space) && !self.names.contains(name.as_bytes());
+        let is_known = !self.remade.contains(&space)
+            && !self.names.contains(name.as_bytes())
+            && !self.tables.contains(table_of(name).as_bytes());
         is_known.then(|| {
             self.runs.range((space, 0)..=(space, u32::MAX)).flat_map(|((_, run), bits)| of_run(*run, bits))
         })
@@ -42,6 +47,12 @@ impl Touched {
         if let Some(word) = bits.get_mut(word) {
             *word |= bit;
         }
+    }
+
+    /// Takes a table whose row in the dictionary changes: IMPORT does that, and the log has nothing else of
+    /// it.
+    pub(super) fn table(&mut self, table: &[u8]) {
+        self.tables.insert(table.to_vec());
     }
 
     /// Takes a record about a file, from the numbers of its tablespace and of a page on.

@@ -171,12 +171,13 @@ pub(crate) struct HotFeed<'a> {
     growing: Growing,
     /// Where all files are, once that is known.
     pub(crate) layout: Option<Layout>,
-    /// The files of the first region.
+    /// The files of the first region; later those of them that are in the copy.
     early: BTreeMap<PathBuf, (Node, Early)>,
     /// Everything that is in the copy, as far as it is known.
     kept: Vec<Node>,
-    /// The tablespaces in the copy, by their numbers.
-    spaces: BTreeMap<u32, PathBuf>,
+    /// The tablespaces in the copy, by their numbers. Two files may have one number, such as a copy that waits
+    /// for its IMPORT.
+    spaces: BTreeMap<u32, Vec<PathBuf>>,
     /// Those whose first page was not written yet when they were listed.
     unwritten: Vec<PathBuf>,
     /// The folders with files that are read while nobody commits.
@@ -279,6 +280,7 @@ impl HotFeed<'_> {
                     if let Some(((read, then), _)) = known.filter(|_| same) {
                         if when == When::Pages {
                             self.note_space(then.space, &node.path);
+                            self.early.insert(node.path.clone(), (read.clone(), *then));
                         }
                         // What is behind its end by now is in the redo log.
                         (node.len, node.blocks) = (read.len, read.blocks.clone());
@@ -349,9 +351,11 @@ impl HotFeed<'_> {
 
     /// Reads the redo log up to its end.
     fn end_log(&mut self, log: Stopped, end: u64) -> io::Result<Spooled> {
+        let began = log.began;
         let log = log.finish(end)?;
-        self.refuse_imported(&log)?;
+        self.refuse_imported(&log, began)?;
         self.refuse_lost(&log)?;
+        self.refuse_doubles(&log)?;
         self.redo.replace(0, &log.head)?;
         Ok(log)
     }

@@ -38,20 +38,21 @@ pub(crate) enum Victim {
     Remora,
 }
 
-/// Stands between remora and a server: passes everything on, and stops at one statement.
+/// Stands between remora and a server: passes everything on, and stops at some statements.
 pub(crate) struct Gate {
     pub(crate) steps: Arc<Mutex<Vec<Step>>>,
     reached: Receiver<Sender<Way>>,
 }
 
 impl Gate {
-    /// At the statement `stop` it is asked what becomes of it.
-    pub(crate) fn open(socket: &Path, server: &Path, stop: Option<Step>) -> Gate {
+    /// At each of the statements `stops` it is asked what becomes of it.
+    pub(crate) fn open(socket: &Path, server: &Path, stops: impl IntoIterator<Item = Step>) -> Gate {
         std::fs::remove_file(socket).ok();
         let listener = UnixListener::bind(socket).unwrap();
         let steps = Arc::new(Mutex::new(Vec::new()));
         let (tell, reached) = channel();
         let (server, seen) = (server.to_owned(), Arc::clone(&steps));
+        let stops: Arc<[Step]> = stops.into_iter().collect();
         let is_shut = Arc::new(AtomicBool::new(false));
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -62,15 +63,15 @@ impl Gate {
                     std::io::copy(&mut answers, &mut back).ok();
                     back.shutdown(std::net::Shutdown::Both).ok();
                 });
-                let (seen, stop, tell) = (Arc::clone(&seen), stop.clone(), tell.clone());
+                let (seen, stops, tell) = (Arc::clone(&seen), Arc::clone(&stops), tell.clone());
                 let is_shut = Arc::clone(&is_shut);
-                std::thread::spawn(move || pass(client, server, &seen, (stop.as_ref(), &tell), &is_shut));
+                std::thread::spawn(move || pass(client, server, &seen, (&*stops, &tell), &is_shut));
             }
         });
         Gate { steps, reached }
     }
 
-    /// Waits until a program is at that statement. What is sent then says what becomes of it.
+    /// Waits until a program is at the next of them. What is sent then says what becomes of it.
     #[track_caller]
     pub(crate) fn wait(&self, running: &mut Running) -> Sender<Way> {
         let mut way = None;
@@ -88,7 +89,7 @@ fn pass(
     mut client: UnixStream,
     mut server: UnixStream,
     seen: &Mutex<Vec<Step>>,
-    (stop, tell): (Option<&Step>, &Sender<Sender<Way>>),
+    (stops, tell): (&[Step], &Sender<Sender<Way>>),
     is_shut: &AtomicBool,
 ) {
     let mut head = [0; 4];
@@ -109,7 +110,7 @@ fn pass(
                 seen.push((statement, before));
                 seen.last().unwrap().clone()
             };
-            if stop == Some(&step) {
+            if stops.contains(&step) {
                 let (answer, way) = channel();
                 tell.send(answer).ok();
                 match way.recv().unwrap_or(Way::Cut) {

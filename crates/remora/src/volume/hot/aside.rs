@@ -98,23 +98,12 @@ impl HotFeed<'_> {
         Ok(nodes.into_iter().filter_map(|node| Some((file::aria_log(&node.path)?, node))).collect())
     }
 
-    /// The files of Aria's log up to this one, and the number of the last one that has more than its first
-    /// page. A server that starts writes to a wrong place if there is nothing in the newest.
+    /// The files of Aria's log up to this one, and the number of the last one that has something in it.
     fn logs_up_to(&self, newest: u32) -> io::Result<(BTreeMap<u32, Node>, u32)> {
         // They are written one after the other: the length of an older one is that of a later moment, so that
         // it is whole if there is anything in the newer one.
         let mut last = self.logs()?;
-        let mut logs = self.logs()?;
-        logs.retain(|number, _| *number <= newest);
-        if let Some(node) = last.remove(&newest) {
-            let before = newest.saturating_sub(1);
-            if node.len <= LOG_PAGE && logs.contains_key(&before) {
-                logs.remove(&newest);
-                return Ok((logs, before));
-            }
-            logs.insert(newest, node);
-        }
-        Ok((logs, newest))
+        Ok(up_to(newest, self.logs()?, last.remove(&newest)))
     }
 
     /// Reads whole files until they are not written to meanwhile.
@@ -263,5 +252,56 @@ impl HotFeed<'_> {
             rest.push(Aside { node, offset });
         }
         Ok(())
+    }
+}
+
+/// The files of Aria's log up to the `newest`, which was seen as `last` before the others, and the number of
+/// the last one that has more than its first page. A server that starts writes to a wrong place if there is
+/// nothing in the newest.
+fn up_to(newest: u32, mut logs: BTreeMap<u32, Node>, last: Option<Node>) -> (BTreeMap<u32, Node>, u32) {
+    logs.retain(|number, _| *number <= newest);
+    let Some(last) = last else { return (logs, newest) };
+    let before = newest.saturating_sub(1);
+    if last.len <= LOG_PAGE && logs.contains_key(&before) {
+        logs.remove(&newest);
+        return (logs, before);
+    }
+    logs.insert(newest, last);
+    (logs, newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use disk::{Attributes, Extended};
+
+    use super::*;
+
+    fn log(len: u64) -> Node {
+        Node {
+            path: PathBuf::new(),
+            kind: Kind::File,
+            len,
+            attributes: Attributes::default(),
+            extended: Extended::default(),
+            same_as: None,
+            blocks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_log_of_aria_ends_with_a_file_that_has_something_in_it() {
+        let of = |newest: u32, logs: &[(u32, u64)], last: Option<u64>| {
+            let logs = logs.iter().map(|(number, len)| (*number, log(*len))).collect();
+            let (logs, newest) = up_to(newest, logs, last.map(log));
+            (logs.into_iter().map(|(number, node)| (number, node.len)).collect::<Vec<_>>(), newest)
+        };
+        let [page, more, whole] = [LOG_PAGE, 2 * LOG_PAGE, 1 << 23];
+        let logs = [(5, whole), (6, whole), (7, more), (8, page)];
+        // It is as long as it was when it was seen first: then the one before was whole.
+        assert_eq!(of(7, &logs, Some(page)), (vec![(5, whole), (6, whole)], 6));
+        assert_eq!(of(7, &logs, Some(page + 1)), (vec![(5, whole), (6, whole), (7, page + 1)], 7));
+        assert_eq!(of(7, &logs, None), (vec![(5, whole), (6, whole), (7, more)], 7));
+        // The only one has nothing in it yet.
+        assert_eq!(of(7, &[(7, page)], Some(page)), (vec![(7, page)], 7));
     }
 }

@@ -71,9 +71,8 @@ impl HotFeed<'_> {
         if file::is_altered(path) {
             return;
         }
-        // Two files may have one number, such as a copy that waits for its IMPORT. Recovery goes by names.
         if space != 0 {
-            self.spaces.insert(space, path.to_owned());
+            self.spaces.entry(space).or_default().push(path.to_owned());
         } else if !self.is_system(path) {
             self.unwritten.push(path.to_owned());
         }

@@ -35,6 +35,10 @@ const SETTINGS: [&str; 8] = [
     // Keys are in no backup.
     "file_key_management_filename",
 ];
+/// The setting with the files of temporary tables, which a server makes anew.
+const TEMPORARY: &str = "innodb_temp_data_file_path";
+/// The setting with the folder of the redo log, which is copied in a way of its own.
+const REDO_FOLDER: &str = "innodb_log_group_home_dir";
 /// The setting with the key of that file, and what it begins with if that is in a file, too.
 const KEY_OF_KEYS: (&str, &str) = ("file_key_management_filekey", "FILE:");
 /// What the name of a partition ends with while an ALTER TABLE makes it.
@@ -69,7 +73,7 @@ pub(super) struct Names {
     relay_log: Option<PathBuf>,
     /// The list of the binary log's files.
     pub(super) index: Option<PathBuf>,
-    /// Files with messages and statements for people, and with keys.
+    /// Files with messages and statements for people, with keys, of temporary tables, and the redo log.
     told: BTreeSet<PathBuf>,
 }
 
@@ -89,6 +93,9 @@ impl Names {
         let (name, begins) = KEY_OF_KEYS;
         let key = setting(session, name)?.unwrap_or_default();
         paths.extend(key.strip_prefix(begins).map(|file| data.join(file)));
+        let temporary = setting(session, TEMPORARY)?.unwrap_or_default();
+        paths.extend(temporary.split(';').filter_map(|file| Some(data.join(file.split(':').next()?))));
+        paths.push(data.join(setting(session, REDO_FOLDER)?.unwrap_or_default()).join(REDO));
         let resolved = belongs::resolve(machine, &paths)?;
         let mut found = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
         let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());

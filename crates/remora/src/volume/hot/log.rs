@@ -26,6 +26,8 @@ const BEHIND_MAX: f64 = 0.7;
 pub(super) struct LogReader {
     /// The LSN at which it begins.
     pub(super) checkpoint: u64,
+    /// The LSN up to which it was read before it was followed.
+    began: u64,
     thread: JoinHandle<io::Result<(Follow, Session)>>,
     /// Dropped when the thread shall end.
     stop: Sender<()>,
@@ -49,7 +51,7 @@ impl LogReader {
                 follow => break follow.map_err(io::Error::other)?,
             }
         };
-        let checkpoint = follow.checkpoint();
+        let (checkpoint, began) = (follow.checkpoint(), follow.proven());
         let (stop, stopped) = bounded::<()>(1);
         let late = Arc::new(AtomicBool::new(false));
         let tells = Arc::clone(&late);
@@ -62,7 +64,7 @@ impl LogReader {
             }
             Ok((follow, session))
         })?;
-        Ok(LogReader { checkpoint, thread, stop, late })
+        Ok(LogReader { checkpoint, began, thread, stop, late })
     }
 
     /// Whether it can't be followed any more; [`LogReader::stop`] says why.
@@ -80,7 +82,7 @@ impl LogReader {
         drop(self.stop);
         let (follow, session) =
             self.thread.join().map_err(|_| io::Error::other("a thread ended early"))??;
-        Ok(Stopped { follow, session })
+        Ok(Stopped { follow, session, began: self.began })
     }
 }
 
@@ -103,12 +105,14 @@ fn caught_up(
 pub(super) struct Stopped {
     follow: Follow,
     session: Session,
+    /// The LSN before which the first page was read.
+    pub(super) began: u64,
 }
 
 impl Stopped {
     /// Reads up to the LSN `end`, and proves that the log is whole.
     pub(super) fn finish(mut self, end: u64) -> io::Result<Spooled> {
-        let Stopped { follow, session } = &mut self;
+        let Stopped { follow, session, .. } = &mut self;
         let mut current = || Ok(Position::read(session)?.current);
         follow.step(end, &mut current).map_err(io::Error::other)?;
         self.follow.finish(end).map_err(io::Error::other)

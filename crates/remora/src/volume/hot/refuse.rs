@@ -141,9 +141,19 @@ pub(super) fn name_in_log(path: &Path) -> String {
 
 impl HotFeed<'_> {
     /// Recovery does nothing to a tablespace that the log deletes. One that is there nevertheless was
-    /// discarded and imported, which the log does not tell.
-    pub(super) fn refuse_imported(&self, log: &Spooled) -> io::Result<()> {
-        match log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)) {
+    /// discarded and imported, which the log does not tell. Nor does it tell what IMPORT changes in a file
+    /// that was in its place before: only that the dictionary has it. `began`: the LSN before which no page
+    /// was read.
+    pub(super) fn refuse_imported(&self, log: &Spooled, began: u64) -> io::Result<()> {
+        let is_imported = |path: &&PathBuf| log.spaces.redefines(&name_in_log(path), began);
+        if let Some(path) = self.early.keys().find(is_imported) {
+            return Err(io::Error::other(format!(
+                "{} was changed while it was read, and the redo log does not tell how, as after ALTER TABLE ... IMPORT TABLESPACE; make the \
+                 copy again",
+                self.places.real(path).display()
+            )));
+        }
+        match log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)?.first()) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(
                 "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
@@ -151,6 +161,24 @@ impl HotFeed<'_> {
                 self.places.real(path).display()
             ))),
         }
+    }
+
+    /// Recovery finds a tablespace by the names that the log gives to it, and does no harm to another file of
+    /// the same number. But if the log has named both, as before and after a RENAME, no server recovers.
+    pub(super) fn refuse_doubles(&self, log: &Spooled) -> io::Result<()> {
+        for (space, paths) in self.spaces.iter().filter(|(_, paths)| paths.len() > 1) {
+            let mut named = paths.iter().filter(|path| log.spaces.names(&name_in_log(path), *space));
+            if let (Some(one), Some(other)) = (named.next(), named.next()) {
+                return Err(io::Error::other(format!(
+                    "{} and {} are files of tablespace {space}, and no server recovers while the redo log names both, as after RENAME: \
+                     move the one that waits for its IMPORT TABLESPACE away, or copy the server again after its next checkpoint \
+                     (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
+                    self.places.real(one).display(),
+                    self.places.real(other).display()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,

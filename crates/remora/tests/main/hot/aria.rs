@@ -10,7 +10,7 @@ use super::{Scene, Stops, sound};
 use crate::support::{connect, until};
 
 #[test]
-fn a_statement_that_runs_while_commits_wait_is_in_the_copy_or_is_not() {
+fn aria_exact_amid_a_statement() {
     amid_statements(3_000, 2, |scene| drop(scene.backup(&[]).exits(0)));
 }
 
@@ -32,6 +32,46 @@ fn files_of_aria_may_grow_while_they_are_read() {
             assert_eq!(seen, 1, "nobody opened {opened}");
             running.end().exits(0);
         });
+    }
+}
+
+/// Files of the log that are whole are read before the tables, as the server may remove them meanwhile.
+#[test]
+fn files_of_the_log_may_go_while_tables_are_read() {
+    for product in super::servers() {
+        let own = ["--aria-checkpoint-interval=0", "--aria-log-file-size=8M"];
+        let options = vec![own[1].to_owned()];
+        let scene = Scene { options, ..Scene::new(product, &own) };
+        let mut session = connect(scene.server.socket());
+        for sql in [
+            "CREATE TABLE app.x (id INT PRIMARY KEY, pad VARCHAR(500)) ENGINE=Aria",
+            // What comes into an empty table is not logged.
+            "INSERT INTO app.x VALUES (0, '')",
+            "INSERT INTO app.x SELECT seq, REPEAT(MD5(seq), 12) FROM app.seq_1_to_60000",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        let watch = inotify::init(CreateFlags::empty()).unwrap();
+        let (table, log) =
+            ["app/x.MAD", "aria_log.00000001"].map(|name| scene.server.data().join(name)).into();
+        assert!(log.exists());
+        inotify::add_watch(&watch, &table, WatchFlags::OPEN).unwrap();
+        let running = scene.begin(&[]);
+        let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let seen = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&minute)).unwrap();
+        running.signal("STOP");
+        assert_eq!(seen, 1, "nobody opened the table");
+        // The server would do that at a checkpoint.
+        let bytes = std::fs::read(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        running.signal("CONT");
+        let ended = running.end();
+        std::fs::write(&log, bytes).unwrap();
+        ended.exits(0);
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        sound(&mut session);
+        assert_eq!(session.value("SELECT COUNT(*) FROM app.x").unwrap().unwrap(), "60001", "{product}");
     }
 }
 

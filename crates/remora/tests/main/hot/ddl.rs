@@ -58,8 +58,9 @@ pub(super) const WANTED: [(&str, &str); 11] = [
     ("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'gone'", "0"),
 ];
 
+/// Facts: `rename_swap`, `drop_recreate`, `truncate`, `cfg_vanishes`, `odd_names_partitions`, `xa_survives`.
 #[test]
-fn what_changes_after_the_pages_were_read_is_in_the_copy() {
+fn rename_swap_and_other_ddl_after_the_pages_were_read() {
     for product in super::servers() {
         let scene = Scene::new(product, &[]);
         let mut session = connect(scene.server.socket());
@@ -100,10 +101,83 @@ fn what_changes_after_the_pages_were_read_is_in_the_copy() {
     }
 }
 
-/// `alter_copy_dropped_late`: what an ALTER TABLE makes goes between the list of files and their reading. A
+/// The same for definitions that are seldom: tables in the system tablespace, indexes of words, partitions that
+/// are emptied, pages that become compressed, a database with an odd name.
+#[test]
+fn what_is_seldom_may_change_after_the_pages_were_read() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let mut session = connect(scene.server.socket());
+        let rows = "SELECT seq AS id, REPEAT(MD5(seq), 7) AS pad FROM app.seq_1_to_900";
+        let parts = "(id INT PRIMARY KEY, pad VARCHAR(255)) PARTITION BY HASH (id) PARTITIONS 60";
+        for sql in [
+            "CREATE DATABASE `d-b \u{e9}`".to_owned(),
+            "USE `d-b \u{e9}`".to_owned(),
+            format!("CREATE TABLE packed (id INT PRIMARY KEY) {rows}"),
+            format!("CREATE TABLE words (id INT PRIMARY KEY, FULLTEXT (pad)) {rows}"),
+            format!("CREATE TABLE parts {parts} {rows}"),
+            format!("CREATE TABLE discarded (id INT PRIMARY KEY) {rows}"),
+            format!("CREATE TABLE replaced (id INT PRIMARY KEY) ENGINE=MyISAM {rows}"),
+            format!("CREATE TABLE moved (id INT PRIMARY KEY) {rows}"),
+            "SET GLOBAL innodb_file_per_table = OFF".to_owned(),
+            format!("CREATE TABLE shared (id INT PRIMARY KEY) {rows}"),
+            format!("CREATE TABLE shared_old (id INT PRIMARY KEY) {rows}"),
+        ] {
+            session.execute(&sql).unwrap();
+        }
+        session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").ok();
+        let behind = Behind { scene: &scene, there: None };
+        let (gate, mut running) = behind.begin([("BACKUP STAGE FLUSH".to_owned(), 0)]);
+        let way = gate.wait(&mut running);
+        for sql in [
+            "CREATE TABLE shared_new SELECT * FROM shared",
+            "DROP TABLE shared_old",
+            "ALTER TABLE shared ADD KEY (pad)",
+            "SET GLOBAL innodb_file_per_table = ON",
+            "ALTER TABLE packed PAGE_COMPRESSED=1",
+            "UPDATE packed SET pad = 'x' WHERE id < 11",
+            "ALTER TABLE words DROP KEY pad",
+            "ALTER TABLE words ADD FULLTEXT (pad)",
+            "INSERT INTO words VALUES (1000, 'unheard of')",
+            "ALTER TABLE parts TRUNCATE PARTITION p7, p8",
+            "ALTER TABLE parts ADD PARTITION PARTITIONS 1",
+            "ALTER TABLE discarded DISCARD TABLESPACE",
+            "CREATE OR REPLACE TABLE replaced (id INT PRIMARY KEY) SELECT 5 AS id",
+            "ALTER TABLE moved FORCE",
+        ] {
+            session.strings(sql).unwrap();
+        }
+        let count = session.value("SELECT COUNT(*) FROM parts").unwrap();
+        way.send(crate::gate::Way::On).unwrap();
+        running.end().exits(0);
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        session.execute("USE `d-b \u{e9}`").unwrap();
+        for (query, wanted) in [
+            ("SELECT CONCAT(COUNT(*), ' ', SUM(pad = 'x')) FROM packed", "900 10"),
+            ("SELECT COUNT(*) FROM words", "901"),
+            ("SELECT id FROM words WHERE MATCH (pad) AGAINST ('unheard')", "1000"),
+            ("SELECT COUNT(*) FROM parts", count.as_deref().unwrap()),
+            ("SELECT GROUP_CONCAT(id) FROM replaced", "5"),
+            ("SELECT COUNT(*) FROM moved", "900"),
+            ("SELECT COUNT(DISTINCT pad) FROM shared FORCE INDEX (pad)", "900"),
+            ("SELECT COUNT(*) FROM shared_new", "900"),
+        ] {
+            assert_eq!(session.value(query).unwrap().unwrap(), wanted, "{product}: {query}");
+        }
+        let tables = "packed, words, parts, replaced, moved, shared, shared_new";
+        for row in session.strings(&format!("CHECK TABLE {tables} EXTENDED")).unwrap() {
+            assert_eq!(row[3].as_deref(), Some("OK"), "{product}: {row:?}");
+        }
+        let line = ["verify", "repo", "--boot", "--work", ".", "--server", product.id()];
+        scene.run(&line).exits(0).says(&["all sound"]);
+    }
+}
+
+/// Facts: `alter_copy_dropped_late`. What an ALTER TABLE makes goes between the list of files and their reading. A
 /// table between DISCARD and IMPORT is no damage.
 #[test]
-fn an_alter_that_is_killed_late_and_a_table_without_a_tablespace_do_no_harm() {
+fn alter_copy_dropped_late_does_no_harm() {
     for product in super::servers() {
         let scene = Scene::new(product, &[]);
         let mut session = connect(scene.server.socket());
@@ -185,4 +259,84 @@ fn a_binary_log_that_is_begun_while_nobody_commits_does_no_harm() {
             session.strings(&format!("SHOW BINLOG EVENTS IN '{noted}'")).unwrap();
         }
     }
+}
+
+/// Makes a table of 500 rows with its name, and puts its tablespace, exported, and what the server says of that
+/// into files.
+pub(super) fn exported(scene: &Scene, table: &str, to: &std::path::Path) {
+    let mut session = connect(scene.server.socket());
+    session.execute("USE app").unwrap();
+    let columns = "(id INT PRIMARY KEY, text VARCHAR(100), KEY (text)) STATS_PERSISTENT=0";
+    session.execute(&format!("CREATE OR REPLACE TABLE {table} {columns}")).unwrap();
+    session.execute(&format!("INSERT INTO {table} SELECT seq, '{table}' FROM seq_1_to_500")).unwrap();
+    session.execute(&format!("FLUSH TABLES {table} FOR EXPORT")).unwrap();
+    for end in ["ibd", "cfg"] {
+        std::fs::copy(scene.server.data().join(format!("app/{table}.{end}")), to.with_extension(end))
+            .unwrap();
+    }
+    session.execute("UNLOCK TABLES").unwrap();
+}
+
+/// The redo log has nothing of what IMPORT does to a file. It may have been in its place before the pages
+/// were read, or not; and be of the table itself or of another one.
+#[test]
+fn import_recopied() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let mut session = connect(scene.server.socket());
+        session.execute("USE app").unwrap();
+        let file = |name: &str| scene.folder.path().join(name);
+        exported(&scene, "other", &file("other"));
+        for table in ["own_early", "own_late", "other_early", "other_late"] {
+            exported(&scene, table, &file(table));
+            session.execute(&format!("UPDATE {table} SET text = 'lost'")).unwrap();
+            session.execute(&format!("ALTER TABLE {table} DISCARD TABLESPACE")).unwrap();
+        }
+        let put = |table: &str| {
+            let from = if table.starts_with("own") { table } else { "other" };
+            for end in ["ibd", "cfg"] {
+                let to = scene.server.data().join(format!("app/{table}.{end}"));
+                std::fs::copy(file(from).with_extension(end), to).unwrap();
+            }
+        };
+        put("own_early");
+        put("other_early");
+        super::since::pass_checkpoint(&mut session);
+        let behind = Behind { scene: &scene, there: None };
+        let (gate, mut running) = behind.begin([("BACKUP STAGE FLUSH".to_owned(), 0)]);
+        let way = gate.wait(&mut running);
+        put("own_late");
+        put("other_late");
+        for table in ["own_early", "own_late", "other_early", "other_late"] {
+            session.strings(&format!("ALTER TABLE {table} IMPORT TABLESPACE")).unwrap();
+            session.execute(&format!("INSERT INTO {table} VALUES (1000, 'later')")).unwrap();
+            session.execute(&format!("UPDATE {table} SET text = 'new' WHERE id < 11")).unwrap();
+        }
+        way.send(crate::gate::Way::On).unwrap();
+        // Of the file that was in its place, with the number that it has still, pages were read.
+        running
+            .end()
+            .exits(1)
+            .says(&["app/own_early.ibd was changed while it was read", "make the copy again"]);
+        scene.backup(&[]).exits(0);
+        let back = scene.back();
+        let mut session = connect(back.socket());
+        sound(&mut session);
+        for table in ["own_early", "own_late", "other_early", "other_late"] {
+            let query =
+                format!("SELECT CONCAT_WS(' ', COUNT(*), SUM(text = 'new'), MAX(id)) FROM app.{table}");
+            assert_eq!(session.value(&query).unwrap().unwrap(), "501 10 1000", "{product}: {table}");
+        }
+        assert!(!innodb_errors(&back), "{product}");
+    }
+}
+
+/// Whether a server's InnoDB has told of an error.
+fn innodb_errors(server: &sandbox::Sandbox) -> bool {
+    let log = std::fs::read_to_string(server.error_log()).unwrap();
+    log.lines()
+        .filter(|line| line.contains("[ERROR] InnoDB"))
+        .inspect(|line| crate::support::tell(line))
+        .count()
+        > 0
 }

@@ -168,6 +168,28 @@ fn log_in(product: Product, place: &Path) -> Scene {
     scene
 }
 
+/// They would be read while nobody commits, and written meanwhile.
+#[test]
+fn the_redo_log_in_a_folder_of_the_data_and_temporary_tables_are_left_out() {
+    for product in servers() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        fresh(product, &data);
+        std::fs::create_dir(data.join("redo")).unwrap();
+        std::fs::rename(data.join("ib_logfile0"), data.join("redo/ib_logfile0")).unwrap();
+        let more =
+            ["--innodb-log-group-home-dir=redo", "--innodb-temp-data-file-path=temporary:12M:autoextend"];
+        let server = server(product, &[&OPTIONS[..], &more].concat(), &[], Some(data.clone()));
+        assert!(data.join("temporary").exists());
+        let scene = Scene { data: Some(folder), ..Scene::of(product, server, Vec::new()) };
+        under_load(&scene, |_| drop(scene.backup(&["--way", "copy"]).exits(0)));
+        scene.is_exact();
+        let back = scene.folder.path().join("back");
+        assert!(back.join("redo").is_dir() && !back.join("redo/ib_logfile0").exists(), "{product}");
+        assert!(back.join("ib_logfile0").exists() && !back.join("temporary").exists(), "{product}");
+    }
+}
+
 #[test]
 fn a_redo_log_in_another_folder_comes_into_the_data_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -191,9 +213,9 @@ fn a_redo_log_in_memory_is_followed() {
     }
 }
 
-/// A write that the disk has lost: the page is whole, and old.
+/// Facts: `lsn_alarm`. A write that the disk has lost: the page is whole, and old.
 #[test]
-fn a_page_that_goes_back_is_told() {
+fn lsn_alarm_tells_a_page_that_goes_back() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     scene.fill(2000);
     let mut session = connect(scene.server.socket());

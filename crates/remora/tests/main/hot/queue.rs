@@ -37,10 +37,11 @@ fn take(scene: &Scene, over: &AtomicBool, taken: &AtomicU64) {
     }
 }
 
+/// Facts: `queue_exact`.
 #[test]
-fn a_queue_is_copied_while_rows_come_and_go() {
+fn queue_exact_while_rows_come_and_go() {
     for product in super::servers() {
-        let Some(library) = library("a_queue_is_copied_while_rows_come_and_go", product) else { continue };
+        let Some(library) = library("queue_exact_while_rows_come_and_go", product) else { continue };
         let scene = Scene::with(product, &[], vec![library]);
         // It is read first, and meanwhile files of the queue go.
         scene.fill(150_000);

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use sandbox::Product;
 
+use super::ddl::exported;
+use super::since::pass_checkpoint;
 use super::{Scene, server};
 use crate::support::{Ended, connect, on_products, products, remora, tell, until};
 
@@ -37,7 +39,7 @@ fn what_can_not_be_copied_rightly_is_refused() {
 }
 
 #[test]
-fn a_damaged_page_is_named_and_nothing_is_stored() {
+fn damaged_refused_and_nothing_is_stored() {
     let scene = Scene::new(Product::MariaDb1011, &["--innodb-fast-shutdown=0"]);
     scene.fill(2000);
     let Scene { server, folder, .. } = &scene;
@@ -56,9 +58,9 @@ fn a_damaged_page_is_named_and_nothing_is_stored() {
     assert!(!folder.path().join("repo/mysql/000001.blk").exists());
 }
 
-/// `zero_page0_old_refused` and `zero_page0_new`: a new table's first page is zeros too.
+/// Facts: `zero_page0_old_refused`, `zero_page0_new`. A new table's first page is zeros too.
 #[test]
-fn a_first_page_that_was_lost_is_told_from_one_that_is_not_written_yet() {
+fn zero_page0_old_refused() {
     let products: Vec<Product> = crate::extract::mariadb().collect();
     on_products(&products, |product| {
         let mut scene = Scene::new(product, &[]);
@@ -149,7 +151,7 @@ fn rights_that_are_missing_are_named() {
 }
 
 #[test]
-fn another_redo_log_ends_a_copy() {
+fn resize_refused_while_it_is_copied() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     scene.fill(20_000);
     let mut running = scene.begin(&["--rate", "2M"]);
@@ -164,7 +166,7 @@ fn another_redo_log_ends_a_copy() {
 /// The server says nothing of an IMPORT to a backup, and recovery does nothing to a table whose discarding is
 /// in the log.
 #[test]
-fn a_table_that_is_imported_while_it_is_copied_is_refused() {
+fn import_refused_where_recovery_would_lose_it() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     let mut session = connect(scene.server.socket());
     session.execute("USE app").unwrap();
@@ -210,5 +212,45 @@ fn a_repository_among_the_data_is_refused() {
             .exits(1)
             .says(&["is inside the server's data folder"]);
         assert!(!to.exists());
+    }
+}
+
+/// An old file of a table waits under a name that the table had, and has its number. Recovery takes it for
+/// the table only if the log has that name.
+#[test]
+fn two_files_of_one_tablespace_are_refused_where_the_log_names_both() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &[]);
+        let stray = scene.folder.path().join("stray.ibd");
+        exported(&scene, "a_table", &stray);
+        let mut session = connect(scene.server.socket());
+        pass_checkpoint(&mut session);
+        let put = |name: &str| {
+            std::fs::copy(&stray, scene.server.data().join(name)).unwrap();
+        };
+        put("app/a_stray.ibd");
+        put("app/z_stray.ibd");
+        put("mysql/a_table.ibd");
+        session.execute("USE app").unwrap();
+        for sql in [
+            "RENAME TABLE a_table TO b_table",
+            "CREATE TABLE a_table LIKE b_table",
+            "ALTER TABLE a_table DISCARD TABLESPACE",
+        ] {
+            session.execute(sql).unwrap();
+        }
+        put("app/a_table.ibd");
+        scene.backup(&[]).exits(1).says(&[
+            "app/a_table.ibd and ",
+            "app/b_table.ibd are files of tablespace",
+            "no backup was made",
+        ]);
+        pass_checkpoint(&mut session);
+        // It has one name from here on, and the others are no trouble.
+        session.execute("UPDATE b_table SET text = 'new' WHERE id < 101").unwrap();
+        scene.backup(&[]).exits(0);
+        let back = scene.back();
+        let sum = "SELECT CONCAT_WS(' ', COUNT(*), SUM(text = 'new')) FROM app.b_table";
+        assert_eq!(connect(back.socket()).value(sum).unwrap().unwrap(), "500 100", "{product}");
     }
 }

@@ -47,7 +47,7 @@ impl Scene {
 
 /// Waits until recovery need not read what was before. Not every server makes a checkpoint when it is told
 /// to.
-fn pass_checkpoint(session: &mut ::server::Session) {
+pub(super) fn pass_checkpoint(session: &mut ::server::Session) {
     // Purging changes rows, too.
     let history = "SELECT variable_value FROM information_schema.global_status \
                    WHERE variable_name = 'innodb_history_list_length'";
@@ -125,6 +125,33 @@ fn only_what_the_log_has_changed_is_read() {
             assert!(megabytes(&said) < all - big * 0.6, "{product}: {big} of {all} MB: {said}");
         }
         // A page that was missed would still be missing.
+        scene.has_all();
+    }
+}
+
+/// What IMPORT changes in a file that was in its place before is not in the log, and nothing else than the
+/// dictionary is.
+#[test]
+fn a_file_that_waited_for_its_import_is_read() {
+    for product in super::servers() {
+        let scene = Scene::new(product, &["--innodb-log-file-size=64M"]);
+        let file = scene.folder.path().join("waits");
+        super::ddl::exported(&scene, "waits", &file);
+        scene.execute(&[
+            // Its index becomes another one, so that the file is not the table's any more.
+            "ALTER TABLE waits DROP KEY text, ADD KEY text (text), ALGORITHM=INPLACE",
+            "ALTER TABLE waits DISCARD TABLESPACE",
+        ]);
+        for end in ["ibd", "cfg"] {
+            let to = scene.server.data().join(format!("app/waits.{end}"));
+            std::fs::copy(file.with_extension(end), to).unwrap();
+        }
+        let mut session = connect(scene.server.socket());
+        pass_checkpoint(&mut session);
+        scene.backup(&["--track"]).exits(0);
+        scene.execute(&["ALTER TABLE waits IMPORT TABLESPACE", "INSERT INTO waits VALUES (1000, 'later')"]);
+        pass_checkpoint(&mut session);
+        scene.tracks(KNOWN);
         scene.has_all();
     }
 }

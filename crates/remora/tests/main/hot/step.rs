@@ -34,9 +34,9 @@ pub(super) struct Behind<'a> {
 
 impl Behind<'_> {
     /// Begins a copy behind a gate.
-    pub(super) fn begin(&self, stop: Option<Step>) -> (Gate, Running) {
+    pub(super) fn begin(&self, stops: impl IntoIterator<Item = Step>) -> (Gate, Running) {
         let socket = self.scene.folder.path().join("gate.sock");
-        let gate = Gate::open(&socket, self.scene.server.socket(), stop);
+        let gate = Gate::open(&socket, self.scene.server.socket(), stops);
         let repository = self.scene.folder.path().join("repo").display().to_string();
         let source =
             self.there.map_or_else(|| "mysql:".to_owned(), |there| format!("mysql:{}", there.machine()));
@@ -151,23 +151,29 @@ fn whoever_is_killed(product: Product, there: Option<&ssh::Server>, victims: &[V
     scene.is_exact();
 }
 
-#[test]
-fn whoever_is_killed_at_whichever_step_there_is_a_copy_or_none() {
+/// REMORA_TEST_SERVERS chooses others.
+fn oldest_and_newest() -> impl Iterator<Item = Product> {
     let servers = super::servers();
-    let ends = servers.iter().take(1).chain(servers.last().filter(|_| servers.len() > 1));
-    for product in ends {
+    let newest = servers.last().copied().filter(|_| servers.len() > 1);
+    servers.into_iter().take(1).chain(newest)
+}
+
+/// Facts: `connection_lost_each`, `kill_frees_locks`.
+#[test]
+fn connection_lost_each_step_there_is_a_copy_or_none() {
+    for product in oldest_and_newest() {
         let victims = [Victim::Remora, Victim::Connection, Victim::Server, Victim::ServerAtWork];
-        whoever_is_killed(*product, None, &victims);
+        whoever_is_killed(product, None, &victims);
     }
 }
 
+/// Facts: `connection_lost_each`, `kill_frees_locks`.
 #[test]
-fn whoever_is_killed_on_the_way_to_another_machine_there_is_a_copy_or_none() {
+fn connection_lost_each_step_on_the_way_to_another_machine() {
     let there = ssh::Server::start();
-    let victims = [Victim::Helper, Victim::Ssh, Victim::Remora];
-    // REMORA_TEST_SERVERS chooses another one.
-    for product in super::servers().iter().take(1) {
-        whoever_is_killed(*product, Some(&there), &victims);
+    let victims = [Victim::Helper, Victim::Ssh, Victim::Remora, Victim::Server, Victim::ServerAtWork];
+    for product in oldest_and_newest() {
+        whoever_is_killed(product, Some(&there), &victims);
     }
     until("nobody works for it any more", || there.helpers().is_empty());
 }
