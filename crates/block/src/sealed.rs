@@ -225,6 +225,10 @@ impl Store for Sealed {
         Ok(self.inner.list()?.into_iter().filter(|name| number(name).is_some()).collect())
     }
 
+    fn sync_names(&self) -> io::Result<()> {
+        self.inner.sync_names()
+    }
+
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
         self.inner.lock(name, share)
     }

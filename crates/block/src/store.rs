@@ -115,6 +115,15 @@ pub trait Store: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Lets the names that are there survive a crash: a run that was killed may have given one, and not have
+    /// made it durable. Whoever builds on files of another run needs this.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    fn sync_names(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Takes a lock without waiting; `None` when another run holds it. Locks are not files.
     ///
     /// # Errors
@@ -222,6 +231,11 @@ impl Store for Folder {
     fn remove(&self, name: &str) -> io::Result<()> {
         self.disk.remove(&self.path.join(name))?;
         self.disk.sync_folder(&self.path)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        // Its own name is in the folder above, and so are the keys of what lies beside others.
+        self.path.ancestors().take(2).try_for_each(|folder| self.disk.sync_folder(folder))
     }
 
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {

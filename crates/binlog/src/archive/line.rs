@@ -249,8 +249,9 @@ impl<'d> Line<'d> {
         // Whoever wrote it may have been killed before it was synced, and what is archived is acknowledged.
         if let Some(last) = files.last() {
             self.disk.volume(&self.folder.join(last))?.sync()?;
-            self.disk.sync_folder(&self.folder)?;
         }
+        // The names of its files, its own, and that of the archive.
+        self.folder.ancestors().take(3).try_for_each(|folder| self.disk.sync_folder(folder))?;
         Ok(Writer::new(self.disk, self.folder.clone(), self.folder.join(INDEX), files))
     }
 }

@@ -4,36 +4,54 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use innodb::table::sql::{Kind, Token};
 use progress::Progress;
 use server::Session;
 
 use crate::boot::QUEUES;
+use crate::history::said::{acting, word};
 use crate::report::Report;
+
+const WORD: &[u8] = b"ENGINE";
 
 /// Other names of engines, which SHOW ENGINES does not give.
 const ALIASES: [&str; 4] = ["INNOBASE", "HEAP", "MERGE", "MARIA"];
 
+/// Words behind which `engine` is the name of a column.
+const COLUMN: [&str; 8] = ["ADD", "COLUMN", "CHANGE", "MODIFY", "EXISTS", "DROP", "AFTER", "TO"];
+
 /// The engine that a statement names which makes or alters a table, in capitals.
 pub(super) fn named(sql: &str) -> Option<String> {
-    // Behind CREATE OR REPLACE TEMPORARY. Other statements may be long.
-    if !sql.split_whitespace().take(5).any(|word| word.eq_ignore_ascii_case("TABLE")) {
-        return None;
-    }
-    let mut plain = String::new();
-    let mut quote = None;
-    let mut chars = sql.chars();
-    while let Some(c) = chars.next() {
-        match quote {
-            Some(_) if c == '\\' => drop(chars.next()),
-            Some(open) => quote = Some(open).filter(|open| *open != c),
-            None if ['\'', '"', '`'].contains(&c) => quote = Some(c),
-            None => plain.push(c.to_ascii_uppercase()),
+    // Most statements have no such word, and may be long.
+    sql.as_bytes().windows(WORD.len()).any(|bytes| bytes.eq_ignore_ascii_case(WORD)).then_some(())?;
+    let tokens = acting(sql)?;
+    // Behind CREATE OR REPLACE TEMPORARY.
+    let makes = matches!(word(&tokens, 0).as_str(), "CREATE" | "ALTER");
+    let is_table = |at| matches!(word(&tokens, at).as_str(), "TABLE" | "SEQUENCE");
+    (makes && (1..5).any(is_table)).then_some(())?;
+    let (mut depth, mut is_part, mut found) = (0_usize, false, None);
+    for (at, token) in tokens.iter().enumerate() {
+        match (&token.kind, token.text.to_uppercase().as_str()) {
+            (Kind::Sign, "(") => depth += 1,
+            (Kind::Sign, ")") => depth = depth.saturating_sub(1),
+            (Kind::Word, "PARTITION") if depth == 0 => is_part = true,
+            // The rows that a table is made of.
+            (Kind::Word, "SELECT") if depth == 0 => break,
+            (Kind::Word, "ENGINE") if depth == 0 || is_part => {
+                let before = at.checked_sub(1).map_or_else(String::new, |at| word(&tokens, at));
+                found = engine(&tokens, at + 1, COLUMN.contains(&before.as_str())).or(found);
+            }
+            _ => {}
         }
     }
-    let (_, rest) = plain.rsplit_once("ENGINE")?;
-    let name = rest.trim_start().strip_prefix('=')?.trim_start();
-    let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
-    name.get(..end).filter(|name| !name.is_empty()).map(str::to_owned)
+    found
+}
+
+/// The engine that is named behind the word, with or without a sign between them.
+fn engine(tokens: &[Token], at: usize, is_column: bool) -> Option<String> {
+    let has_sign = tokens.get(at).is_some_and(|token| token.kind == Kind::Sign && token.text == "=");
+    let name = tokens.get(at + usize::from(has_sign)).filter(|_| has_sign || !is_column)?;
+    matches!(name.kind, Kind::Word | Kind::Name | Kind::Text).then(|| name.text.to_uppercase())
 }
 
 /// The option with which a server has the engine of queues, if tables need it.
@@ -67,7 +85,19 @@ mod tests {
             "QUEUE"
         );
         assert_eq!(found("ALTER TABLE t ENGINE=InnoDB COMMENT='\\'ENGINE=y'"), "INNODB");
+        for sql in [
+            "SET STATEMENT max_statement_time=1, sql_mode='' FOR CREATE TABLE t (a INT) ENGINE=QUEUE",
+            "/* one */ -- two\n create /* a longer comment than five words */ table t (a INT) engine=QUEUE",
+            "CREATE TABLE t (engine INT) ENGINE 'queue' SELECT 1 AS engine",
+            "/*!50000 CREATE OR REPLACE TEMPORARY TABLE t (a INT) ENGINE=`queue` */",
+            "ALTER TABLE t ADD engine INT, ENGINE Queue",
+            "CREATE TABLE t (a INT) PARTITION BY HASH (a) (PARTITION p ENGINE = QUEUE)",
+        ] {
+            assert_eq!(found(sql), "QUEUE", "{sql}");
+        }
         for none in [
+            "ALTER TABLE t ADD engine INT",
+            "CREATE TABLE t (a INT, CHECK (engine = b))",
             "CREATE TABLE engine (a INT)",
             "CREATE TABLE t (a INT DEFAULT 1 COMMENT \"ENGINE=x\")",
             "INSERT INTO t VALUES ('CREATE TABLE t ENGINE=x')",

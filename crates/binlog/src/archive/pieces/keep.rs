@@ -99,11 +99,13 @@ impl Keeper {
     }
 
     /// Finds out again how far the archive is. After an error this must be done before anything else: it is
-    /// unknown whether the last piece was written.
+    /// unknown whether the last piece was written. What is there survives a crash from then on.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn look(&mut self) -> Result<(), Error> {
+        // What the server repeats of it is acknowledged, and nothing is written for that.
+        self.store.sync_names()?;
         self.at = Written::default();
         self.entries.clear();
         self.recent.clear();
