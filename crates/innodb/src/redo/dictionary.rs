@@ -31,6 +31,12 @@ pub(super) fn table(record: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::try_from(len).ok()?)
 }
 
+/// The table of a file, such as `database/table` of `./database/table.ibd`.
+pub(super) fn table_of(name: &str) -> &str {
+    let name = name.strip_suffix(".ibd").unwrap_or(name);
+    name.rmatch_indices('/').nth(1).map_or(name, |(at, _)| &name[at + 1..])
+}
+
 /// A number of one to five bytes (`mach_write_compressed`), and what follows it.
 fn compressed(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (count, first) = match *bytes.first()? {

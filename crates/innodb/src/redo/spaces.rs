@@ -67,11 +67,11 @@ impl Spaces {
     /// `./database/table.ibd`, after the LSN. `IMPORT TABLESPACE` does, and the log has nothing else of it.
     #[must_use]
     pub fn redefines(&self, name: &str, after: u64) -> bool {
-        self.redefined.get(table_of(name).as_bytes()).is_some_and(|lsn| *lsn > after)
+        self.redefined.get(dictionary::table_of(name).as_bytes()).is_some_and(|lsn| *lsn > after)
     }
 
-    /// Takes the records of the mini-transaction at an LSN. Names of files outside of the data folder become those that
-    /// they have in a copy. Returns whether there are any.
+    /// Takes the records of the mini-transaction at an LSN. Names of files outside of the data folder become
+    /// those that they have in a copy. Returns whether there are any.
     pub(super) fn take(&mut self, records: &mut [u8], lsn: u64) -> bool {
         let (mut at, mut has_page, mut changed) = (0, false, false);
         while let Some((first, rest)) = records.get(at..).and_then(<[u8]>::split_first) {
@@ -139,12 +139,6 @@ impl Spaces {
     fn name(&mut self, name: &[u8], space: u32) {
         self.named.entry(name.to_vec()).or_default().insert(space);
     }
-}
-
-/// The table of a file, such as `database/table` of `./database/table.ibd`.
-pub(super) fn table_of(name: &str) -> &str {
-    let name = name.strip_suffix(".ibd").unwrap_or(name);
-    name.rmatch_indices('/').nth(1).map_or(name, |(at, _)| &name[at + 1..])
 }
 
 /// What follows the numbers of a tablespace and of a page.

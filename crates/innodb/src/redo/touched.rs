@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::spaces::table_of;
+use super::dictionary::table_of;
 use super::{FILE_CREATE, FILE_DELETE, FILE_RENAME, number};
 
 /// The words of a run of pages, each of which has a bit.

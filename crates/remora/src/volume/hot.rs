@@ -175,8 +175,8 @@ pub(crate) struct HotFeed<'a> {
     early: BTreeMap<PathBuf, (Node, Early)>,
     /// Everything that is in the copy, as far as it is known.
     kept: Vec<Node>,
-    /// The tablespaces in the copy, by their numbers. Two files may have one number, such as a copy that waits
-    /// for its IMPORT.
+    /// The tablespaces in the copy, by their numbers. Two files may have one number, such as a copy that
+    /// waits for its IMPORT.
     spaces: BTreeMap<u32, Vec<PathBuf>>,
     /// Those whose first page was not written yet when they were listed.
     unwritten: Vec<PathBuf>,

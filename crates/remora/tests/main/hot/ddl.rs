@@ -101,8 +101,8 @@ fn rename_swap_and_other_ddl_after_the_pages_were_read() {
     }
 }
 
-/// The same for definitions that are seldom: tables in the system tablespace, indexes of words, partitions that
-/// are emptied, pages that become compressed, a database with an odd name.
+/// The same for definitions that are seldom: tables in the system tablespace, indexes of words, partitions
+/// that are emptied, pages that become compressed, a database with an odd name.
 #[test]
 fn what_is_seldom_may_change_after_the_pages_were_read() {
     for product in super::servers() {
@@ -174,8 +174,8 @@ fn what_is_seldom_may_change_after_the_pages_were_read() {
     }
 }
 
-/// Facts: `alter_copy_dropped_late`. What an ALTER TABLE makes goes between the list of files and their reading. A
-/// table between DISCARD and IMPORT is no damage.
+/// Facts: `alter_copy_dropped_late`. What an ALTER TABLE makes goes between the list of files and their reading.
+/// A table between DISCARD and IMPORT is no damage.
 #[test]
 fn alter_copy_dropped_late_does_no_harm() {
     for product in super::servers() {
@@ -261,8 +261,8 @@ fn a_binary_log_that_is_begun_while_nobody_commits_does_no_harm() {
     }
 }
 
-/// Makes a table of 500 rows with its name, and puts its tablespace, exported, and what the server says of that
-/// into files.
+/// Makes a table of 500 rows with its name, and puts its tablespace, exported, and what the server says of
+/// that into files.
 pub(super) fn exported(scene: &Scene, table: &str, to: &std::path::Path) {
     let mut session = connect(scene.server.socket());
     session.execute("USE app").unwrap();
