@@ -174,8 +174,8 @@ fn what_is_seldom_may_change_after_the_pages_were_read() {
     }
 }
 
-/// Facts: `alter_copy_dropped_late`. What an ALTER TABLE makes goes between the list of files and their reading.
-/// A table between DISCARD and IMPORT is no damage.
+/// Facts: `alter_copy_dropped_late`. What an ALTER TABLE makes goes between the list of files and their
+/// reading. A table between DISCARD and IMPORT is no damage.
 #[test]
 fn alter_copy_dropped_late_does_no_harm() {
     for product in super::servers() {
