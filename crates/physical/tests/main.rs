@@ -3,6 +3,8 @@
 
 #[path = "main/beside.rs"]
 mod beside;
+#[path = "main/change.rs"]
+mod change;
 #[path = "main/follow.rs"]
 mod follow;
 #[path = "main/intact.rs"]
