@@ -98,7 +98,7 @@ fn is_whole(disk: &FaultDisk) {
 }
 
 #[test]
-fn nothing_durable_is_lost_wherever_it_is_stopped() {
+fn kill9_each_sync_loses_nothing_durable() {
     let places = places();
     assert!(places.len() > 10);
     let whole = FaultDisk::default();
@@ -154,6 +154,25 @@ fn what_a_killed_run_has_written_is_durable_once_another_one_goes_on() {
         lost += u32::from(!kept);
     }
     assert!(lost > 0, "nothing is lost without it");
+}
+
+/// The same for the names that it gave: of the archive, the line and its files.
+#[test]
+fn what_a_killed_run_has_named_is_durable_once_another_one_goes_on() {
+    let places = places();
+    let whole = FaultDisk::default();
+    archive(&whole, &places).1.unwrap();
+    for fails in 0..whole.syncs() {
+        let disk = FaultDisk::failing_at(fails);
+        archive(&disk, &places).1.unwrap_err();
+        let reopened = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+        let line = reopened.newest().unwrap().unwrap_or_else(|| reopened.begin(about()).unwrap());
+        drop(line.writer().unwrap());
+        let named = |disk: &FaultDisk| {
+            disk.names().into_iter().filter(|path| path.starts_with(FOLDER)).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&disk.after_crash(Unsynced::Drop)), named(&disk), "{fails}");
+    }
 }
 
 /// A number is never begun again, and the first one least of all.
