@@ -14,6 +14,7 @@ pub mod piece;
 pub mod pieces;
 mod same;
 mod tail;
+mod verify;
 mod writer;
 
 use std::io::{self, Write};
@@ -26,6 +27,7 @@ pub use forget::{Forgotten, forget};
 pub use line::{About, Line, Why, files, is_line};
 pub use same::Same;
 pub use tail::{State, Tail};
+pub use verify::verify;
 pub use writer::Writer;
 
 use crate::Error;

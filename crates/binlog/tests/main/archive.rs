@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use binlog::Error;
-use binlog::archive::{About, Archive, Line, Same, Why, caught_up, is_line, lines};
+use binlog::archive::{About, Archive, Line, Same, Why, caught_up, is_line, lines, verify};
 use binlog::reader::Reader;
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, RealDisk};
@@ -98,7 +98,7 @@ fn is_whole(disk: &FaultDisk) {
 }
 
 #[test]
-fn nothing_durable_is_lost_wherever_it_is_stopped() {
+fn kill9_each_sync_loses_nothing_durable() {
     let places = places();
     assert!(places.len() > 10);
     let whole = FaultDisk::default();
@@ -154,6 +154,25 @@ fn what_a_killed_run_has_written_is_durable_once_another_one_goes_on() {
         lost += u32::from(!kept);
     }
     assert!(lost > 0, "nothing is lost without it");
+}
+
+/// The same for the names that it gave: of the archive, the line and its files.
+#[test]
+fn what_a_killed_run_has_named_is_durable_once_another_one_goes_on() {
+    let places = places();
+    let whole = FaultDisk::default();
+    archive(&whole, &places).1.unwrap();
+    for fails in 0..whole.syncs() {
+        let disk = FaultDisk::failing_at(fails);
+        archive(&disk, &places).1.unwrap_err();
+        let reopened = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+        let line = reopened.newest().unwrap().unwrap_or_else(|| reopened.begin(about()).unwrap());
+        drop(line.writer().unwrap());
+        let named = |disk: &FaultDisk| {
+            disk.names().into_iter().filter(|path| path.starts_with(FOLDER)).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&disk.after_crash(Unsynced::Drop)), named(&disk), "{fails}");
+    }
 }
 
 /// A number is never begun again, and the first one least of all.
@@ -338,4 +357,42 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
     assert_eq!(caught_up(&RealDisk, folder).unwrap(), None);
     // No folder, but a file.
     assert!(caught_up(&RealDisk, &folder.join("Cargo.toml")).is_err());
+}
+
+/// Every byte is covered but the bit that says that a file is in use, whatever line and file it is in.
+#[test]
+fn every_flipped_byte_and_every_missing_file_is_told() {
+    let disk = FaultDisk::default();
+    archive(&disk, &places()).1.unwrap();
+    let path = |file: &str| Path::new(FOLDER).join("000001").join(file);
+    let mut read = 0;
+    let mut count = |bytes| {
+        read += bytes;
+        true
+    };
+    let sound = verify(&disk, Path::new(FOLDER), &mut count).unwrap();
+    assert_eq!(
+        (sound.damages, sound.files, sound.bytes, read),
+        (Vec::new(), 3, 3 * LOG.len() as u64, sound.bytes)
+    );
+    for (at, file) in (0..LOG.len()).flat_map(|at| [FILES[0], FILES[2]].map(|file| (at, file))) {
+        let mask = if at == 21 { 2 } else { 1 };
+        disk.corrupt(&path(file), at, mask);
+        let found = verify(&disk, Path::new(FOLDER), &mut |_| true).unwrap().damages;
+        let told = found.len() == 1 && found[0].place == path(file).display().to_string();
+        // In the last file a length that leads behind its end may be that of an event that is written.
+        let is_len = places().iter().any(|start| (start + 9..start + 13).contains(&at));
+        assert!(told || (file == FILES[2] && is_len), "{file} at {at}: {found:?}");
+        disk.corrupt(&path(file), at, mask);
+    }
+    disk.append(&path(FILES[0]), LOG.len() as u64 - 3).unwrap();
+    disk.append(&path(FILES[2]), LOG.len() as u64 - 3).unwrap();
+    disk.remove(&path(FILES[1])).unwrap();
+    let found = verify(&disk, Path::new(FOLDER), &mut |_| true).unwrap().damages;
+    let texts: Vec<_> = found.iter().map(ToString::to_string).collect();
+    assert!(
+        matches!(&texts[..], [cut, gone] if cut.contains("ends within the event") && gone.contains("missing")),
+        "{texts:?}"
+    );
+    assert!(verify(&disk, Path::new(FOLDER), &mut |_| false).is_err());
 }

@@ -65,7 +65,7 @@ fn events_around_4_gib_are_where_they_are() {
 
 /// The file has fillers up to there, which take no room.
 #[test]
-fn an_archive_goes_on_behind_4_gib() {
+fn huge_group_an_archive_goes_on_behind_4_gib() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("beyond");
     // What a test has left that was killed.
     fs::remove_dir_all(&folder).ok();

@@ -207,7 +207,7 @@ fn used(disk: &FaultDisk, put: &Key, all: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
 }
 
 #[test]
-fn nothing_durable_is_lost_wherever_it_is_stopped_and_no_nonce_comes_twice() {
+fn kill9_each_sync_loses_nothing_durable_and_no_nonce_comes_twice() {
     let (full, put) = keys();
     let whole = FaultDisk::default();
     archive(&whole, Some(&put), 9).1.unwrap();

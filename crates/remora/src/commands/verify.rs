@@ -106,8 +106,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             exit = Exit::Damaged;
         }
     }
-    for (name, pieces) in logs {
-        if log::verify(&name, pieces, &stop, report)? {
+    for (name, archive) in logs {
+        if log::verify(&name, archive, &stop, report)? {
             exit = Exit::Damaged;
         }
     }

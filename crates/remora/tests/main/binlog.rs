@@ -206,6 +206,7 @@ fn what_is_killed_goes_on() {
     }
 }
 
+/// Facts: `two_archivers`.
 #[test]
 fn an_archive_follows_a_server_and_ends_when_it_is_told() {
     let mut play = Play::new(mariadb().next().unwrap(), &[]);
@@ -246,7 +247,7 @@ fn many_transactions_are_read_together() {
 }
 
 #[test]
-fn commit_waits_for_the_archive() {
+fn semi_sync_ack_commit_waits_for_the_archive() {
     for product in mariadb() {
         let options =
             ["--rpl-semi-sync-master-enabled=1", "--rpl-semi-sync-master-timeout=1", "--sync-binlog=1"];

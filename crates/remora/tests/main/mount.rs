@@ -119,7 +119,7 @@ fn seen(top: &Path) -> Vec<Node> {
 }
 
 #[test]
-fn a_mount_equals_restores_of_every_generation() {
+fn mount_equals_restore_of_every_generation() {
     if !is_possible() {
         return;
     }

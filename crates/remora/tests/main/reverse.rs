@@ -342,6 +342,7 @@ fn reverse_minimal_image() {
     }
 }
 
+/// Facts: `reverse_after_alter`, `reverse_truncate`.
 #[test]
 fn reverse_after_alter_and_truncate() {
     for product in mariadb() {

@@ -93,8 +93,9 @@ fn zoo(file: &str) -> Vec<Vec<String>> {
     steps.iter().map(|step| step.iter().map(ToString::to_string).collect()).collect()
 }
 
+/// Facts: `mixed_format_zoo`.
 #[test]
-fn every_moment_comes_back() {
+fn until_each_group_comes_back() {
     on_mariadb(|product| {
         let packed: &[&str] = match product {
             Product::MariaDb1011 => &[],
@@ -225,6 +226,7 @@ fn a_volume_too() {
     done.says(&["2 transactions to", "next would be", "4 rows"]);
 }
 
+/// Facts: `before_statement`.
 #[test]
 fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one() {
     let packed = ["--binlog-format=ROW", "--log-bin-compress=1", "--log-bin-compress-min-len=10"];
@@ -287,6 +289,7 @@ fn a_time_means_the_ends_of_transactions_and_contradictions_are_told() {
     scene.refused(&["--until", &time(300)], 1, "contradict one another");
 }
 
+/// Facts: `same_server_id_canary`, `temp_table_at_start`.
 #[test]
 fn what_a_replay_would_do_wrong_is_refused() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=STATEMENT"]);
@@ -348,7 +351,7 @@ fn another_history_is_not_replayed() {
 }
 
 #[test]
-fn a_replay_that_is_stopped_or_killed_leaves_nothing_under_the_name_and_can_be_done_again() {
+fn replay_killed_or_stopped_leaves_nothing_under_the_name_and_can_be_done_again() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     scene.does(&["CREATE TABLE app.big (a INT PRIMARY KEY, b CHAR(100))"]);
     scene.backup();

@@ -5,40 +5,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use binlog::archive::pieces::{self, Pieces};
+use binlog::archive::{self, pieces};
+use disk::RealDisk;
 use progress::{Progress, count};
 use serde_json::json;
 
 use crate::archived::{self, Archive};
 use crate::report::{self, Report};
 use crate::repository::Named;
+use crate::shown;
 
-/// The archives in pieces, and their names. One that is the server's files has no hashes of its own: 'remora
-/// log' proves its events.
-pub(super) fn find<'a>(all: impl Iterator<Item = &'a Named>) -> Result<Vec<(String, Pieces)>> {
+/// The archives, and their names.
+pub(super) fn find<'a>(all: impl Iterator<Item = &'a Named>) -> Result<Vec<(String, Archive)>> {
     let mut found = Vec::new();
     for named in all {
-        if let Some(Archive::Pieces(pieces)) = archived::find(&named.home, named.key.as_ref())? {
-            found.push((named.name.clone(), pieces));
+        if let Some(archive) = archived::find(&named.home, named.key.as_ref())? {
+            found.push((named.name.clone(), archive));
         }
     }
     Ok(found)
 }
 
 /// Proves an archive. Returns whether it is damaged.
-pub(super) fn verify(name: &str, pieces: Pieces, stop: &AtomicBool, report: &Report) -> Result<bool> {
+pub(super) fn verify(name: &str, archive: Archive, stop: &AtomicBool, report: &Report) -> Result<bool> {
     let began = Instant::now();
-    let pieces = Arc::new(pieces);
     report.phase("verifying the log", None);
     let mut goes_on = |bytes| {
         report.read(bytes);
         !stop.load(Ordering::Relaxed)
     };
-    let done = pieces::verify(&pieces, &mut goes_on);
+    let (done, shown) = match archive {
+        Archive::Pieces(all) => {
+            let shown = all.shown();
+            (pieces::verify(&Arc::new(all), &mut goes_on), shown)
+        }
+        Archive::Files(folder) => (archive::verify(&RealDisk, &folder, &mut goes_on), shown::path(&folder)),
+    };
     if stop.load(Ordering::Relaxed) {
         return Err(block::Error::Stopped.into());
     }
-    let found = done.with_context(|| pieces.shown())?;
+    let found = done.with_context(|| shown)?;
     for damage in &found.damages {
         if report.is_json() {
             report.message(&json!({
@@ -61,9 +67,9 @@ pub(super) fn verify(name: &str, pieces: Pieces, stop: &AtomicBool, report: &Rep
         number => count(number as u64, "damaged place"),
     };
     report.note(&format!(
-        "{name}, archived log: {} in {}, {}, {}, {seconds:.1} s: {damages}",
+        "{name}, archived log: {}{}, {}, {}, {seconds:.1} s: {damages}",
         count(found.files, "file"),
-        count(found.pieces, "piece"),
+        if found.pieces == 0 { String::new() } else { format!(" in {}", count(found.pieces, "piece")) },
         report::size(found.bytes),
         match found.is_opened {
             true => "event by event",
