@@ -4,6 +4,7 @@ mod begin;
 mod compare;
 mod follow;
 mod kept;
+mod lacks;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -24,6 +25,7 @@ use server::{Session, Target};
 use self::begin::Beginning;
 use self::follow::{Follow, Left};
 use self::kept::Kept;
+use self::lacks::Unwaited;
 use crate::archived::Place;
 use crate::args::ServerArgs;
 use crate::calendar;
@@ -133,6 +135,8 @@ pub(crate) struct Run<'a> {
     ahead_s: Cell<i64>,
     /// Where in its log the server had nothing more, and when, by its clock.
     silent: Cell<Option<(u64, i64)>>,
+    /// With --ack: commits that did not wait for us.
+    unwaited: Option<Unwaited>,
     report: &'a Report,
 }
 
@@ -159,6 +163,13 @@ impl Run<'_> {
         self.must_have_the_key()?;
         self.retain()?;
         Ok(self.kept.note_caught_up(now_s)?)
+    }
+
+    /// Tells commits that did not wait for us.
+    fn look_for_unwaited(&self) {
+        if let Some(unwaited) = &self.unwaited {
+            unwaited.look(self.target, self.report);
+        }
     }
 
     /// Ends the run if the key that it was given is not the one that opens the backups any more.
@@ -200,6 +211,7 @@ impl Run<'_> {
         }
         let time_s = time_s.min(calendar::now_s()).max(noted_s);
         self.noted.set((time_s, Some(Instant::now())));
+        self.look_for_unwaited();
         self.must_have_the_key()?;
         self.retain()?;
         Ok(self.kept.note_caught_up(time_s)?)
@@ -226,6 +238,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         noted: Cell::new((0, None)),
         ahead_s: Cell::new(0),
         silent: Cell::new(None),
+        unwaited: arguments.ack.then(Unwaited::default),
         report,
     };
     match run.once {
@@ -276,6 +289,9 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     let mut session = run.target.connect()?;
     if run.ack {
         can_acknowledge(&mut session, run.report)?;
+    }
+    if !*has_connected {
+        lacks::tell(&mut session, run.report)?;
     }
     run.compare_clocks(&mut session)?;
     run.retain()?;

@@ -284,11 +284,39 @@ fn semi_sync_ack_commit_waits_for_the_archive() {
         running.signal("CONT");
         commit.join().unwrap();
         play.is_archived(1);
+        // One whose wait is over is told.
+        let before = status(&mut play, "no_tx");
+        play.does(&["SET GLOBAL rpl_semi_sync_master_timeout = 1"]);
+        running.signal("STOP");
+        play.does(&["INSERT INTO t (v) VALUES ('alone')"]);
+        running.signal("CONT");
+        assert_ne!(status(&mut play, "no_tx"), before);
+        running.until_says("1 commit did not wait for us");
         running.kill();
         play.does(&["SET GLOBAL rpl_semi_sync_master_enabled = OFF"]);
         let refused = play.arguments(&["--ack"]);
         let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
         run(play.folder.path(), &refused).exits(1).says(&["rpl_semi_sync_master_enabled = ON"]);
+    }
+}
+
+/// An archive has what the log has. What the log lacks is told.
+#[test]
+fn what_the_server_does_not_log_is_told() {
+    for product in mariadb() {
+        let options = ["--binlog-ignore-db=secret", "--binlog-ignore-db=other"];
+        let mut play = Play::new(product, &options);
+        let filter = "does not log every database (binlog_ignore_db=secret,other)";
+        let replica = "the server is a replica and does not log what it gets";
+        let lines = |play: &Play| {
+            let arguments = play.arguments(&["--once"]);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            run(play.folder.path(), &arguments).exits(0)
+        };
+        let ended = lines(&play).says(&[filter]);
+        assert!(!ended.err.contains("replica"), "{}", ended.err);
+        play.does(&["CHANGE MASTER TO MASTER_HOST = '127.0.0.1'"]);
+        lines(&play).says(&[filter, replica, "log_slave_updates=ON"]);
     }
 }
 

@@ -260,6 +260,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                         Took::It => read += len,
                         Took::Silence => {
                             self.run.silent.set(Some((self.at, self.before_s)));
+                            self.run.look_for_unwaited();
                             if let Some(what) = self.unfinished() {
                                 return Ok(Left::Forked(what));
                             }

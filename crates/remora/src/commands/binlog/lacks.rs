@@ -1,0 +1,90 @@
+//! What a server does not put into its binary log, and commits that did not wait for the archive.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use progress::{Progress, count};
+use server::{Flavour, Session, Target};
+
+use crate::report::Report;
+
+/// How often it is asked whether commits went on without us.
+const ASK: Duration = Duration::from_secs(10);
+
+/// Tells what the server's log does not have: no archive of it has that either.
+pub(super) fn tell(session: &mut Session, report: &Report) -> Result<()> {
+    let state = session.strings("SHOW MASTER STATUS")?.into_iter().next().unwrap_or_default();
+    let mut settings = ["binlog_do_db", "binlog_ignore_db"].iter().zip(state.into_iter().skip(2));
+    let filters: Vec<String> = settings
+        .by_ref()
+        .filter_map(|(name, value)| Some(format!("{name}={}", value.filter(|value| !value.is_empty())?)))
+        .collect();
+    if !filters.is_empty() {
+        report.warn(&format!(
+            "the server does not log every database ({}): what is changed in the others is not archived, and 'restore --until' \
+             does not bring it back",
+            filters.join(", ")
+        ));
+    }
+    let updates = session.value("SELECT @@GLOBAL.log_slave_updates")?;
+    if updates.is_some_and(|value| value == "0" || value == "OFF") {
+        let question = match session.about.flavour {
+            Flavour::MariaDb => "SHOW ALL SLAVES STATUS",
+            Flavour::MySql => "SHOW SLAVE STATUS",
+        };
+        // It may take another privilege than those of an archive.
+        let is_replica = session.strings(question).map(|rows| !rows.is_empty());
+        if is_replica.as_ref().is_ok_and(|is_replica| !is_replica) {
+            return Ok(());
+        }
+        let who = if is_replica.is_ok() { "the server is a replica" } else { "if the server is a replica" };
+        report.warn(&format!(
+            "{who} and does not log what it gets from its master (log_slave_updates=OFF): that is not archived; archive the log \
+             of the master, or write log_slave_updates=ON into the option file"
+        ));
+    }
+    Ok(())
+}
+
+/// Counts the commits that the server did not let wait for us.
+#[derive(Default)]
+pub(super) struct Unwaited {
+    session: RefCell<Option<Session>>,
+    /// How many there were, since the server was started.
+    known: Cell<Option<u64>>,
+    asked: Cell<Option<Instant>>,
+}
+
+impl Unwaited {
+    /// Looks now and then, and tells new ones. A server that does not answer is told of elsewhere.
+    pub(super) fn look(&self, target: &Target, report: &Report) {
+        if self.asked.get().is_some_and(|asked| asked.elapsed() < ASK) {
+            return;
+        }
+        self.asked.set(Some(Instant::now()));
+        let mut kept = self.session.borrow_mut();
+        let mut session = match kept.take().map_or_else(|| target.connect(), Ok) {
+            Ok(session) => session,
+            Err(_) => return,
+        };
+        let Ok(now) = number(&mut session) else { return };
+        *kept = Some(session);
+        let before = self.known.replace(now);
+        if let (Some(before), Some(now)) = (before, now)
+            && now > before
+        {
+            let commits = usize::try_from(now - before).unwrap_or(usize::MAX);
+            report.warn(&format!(
+                "{} did not wait for us: we were away or took longer than rpl_semi_sync_master_timeout; what the server lost \
+                 since may be missing here",
+                count(commits, "commit")
+            ));
+        }
+    }
+}
+
+fn number(session: &mut Session) -> Result<Option<u64>, server::Error> {
+    let row = session.strings("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_master_no_tx'")?.into_iter().next();
+    Ok(row.and_then(|row| row.into_iter().nth(1)).flatten().and_then(|value| value.parse().ok()))
+}
