@@ -164,6 +164,49 @@ fn logs_without_checksums_and_images_are_archived_too() {
     }
 }
 
+/// The files of an archive have no hashes. Their events have checksums.
+#[test]
+fn verify_reads_the_archived_files() {
+    let mut play = Play::new(mariadb().next().unwrap(), &["--binlog-checksum=CRC32"]);
+    play.does(&[
+        TABLE,
+        "INSERT INTO t (v) VALUES ('one')",
+        "FLUSH BINARY LOGS",
+        "INSERT INTO t (v) VALUES ('two')",
+    ]);
+    let arguments = play.arguments(&["--once"]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    run(play.folder.path(), &arguments).exits(0);
+    let first = play.line(1).join(play.files().swap_remove(0));
+    let verify = |what: &str| run(play.folder.path(), &["verify", what]);
+    for what in ["repo/db", "repo"] {
+        verify(what).exits(0).says(&["archived log: 2 files", "event by event"]);
+    }
+    let sound = std::fs::read(&first).unwrap();
+    let mut damaged = sound.clone();
+    let row = sound.windows(3).rposition(|bytes| bytes == b"one").unwrap();
+    damaged[row] ^= 1;
+    std::fs::write(&first, &damaged).unwrap();
+    let name = first.file_name().unwrap().to_str().unwrap();
+    for what in ["repo/db", "repo"] {
+        let told = verify(what).exits(4).says(&["1 damaged place"]).out;
+        assert!(told.contains(name) && told.contains("checksum"), "{told}");
+    }
+    let ended = run(play.folder.path(), &["verify", "repo/db", "--json"]).exits(4);
+    let lines: Vec<serde_json::Value> =
+        ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let log = lines.iter().find(|line| line["message_type"] == "log").unwrap();
+    assert_eq!((log["files"].as_u64(), log["damages"].as_u64()), (Some(2), Some(1)), "{log}");
+    std::fs::write(&first, &sound[..sound.len() - 5]).unwrap();
+    let told = verify("repo/db").exits(4).out;
+    assert!(told.contains(name) && told.contains("ends within the event"), "{told}");
+    std::fs::remove_file(&first).unwrap();
+    let told = verify("repo/db").exits(4).out;
+    assert!(told.contains(name) && told.contains("missing"), "{told}");
+    std::fs::write(&first, &sound).unwrap();
+    verify("repo/db").exits(0);
+}
+
 /// Archiver and server are killed again and again.
 #[test]
 fn what_is_killed_goes_on() {
