@@ -145,19 +145,20 @@ impl HotFeed<'_> {
     /// that was in its place before: only that the dictionary has it. `began`: the LSN before which no page
     /// was read.
     pub(super) fn refuse_imported(&self, log: &Spooled, began: u64) -> io::Result<()> {
-        let is_imported = |path: &&PathBuf| log.spaces.redefines(&name_in_log(path), began);
-        if let Some(path) = self.early.keys().find(is_imported) {
+        // First what another copy alone does not mend.
+        if let Some(path) = log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)?.first()) {
             return Err(io::Error::other(format!(
-                "{} was changed while it was read, and the redo log does not tell how, as after ALTER TABLE ... IMPORT TABLESPACE; make the \
-                 copy again",
+                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
+                 again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
                 self.places.real(path).display()
             )));
         }
-        match log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)?.first()) {
+        let is_imported = |path: &&PathBuf| log.spaces.redefines(&name_in_log(path), began);
+        match self.early.keys().find(is_imported) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(
-                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
-                 again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
+                "{} was changed while it was read, and the redo log does not tell how, as after ALTER TABLE ... IMPORT TABLESPACE; make the \
+                 copy again",
                 self.places.real(path).display()
             ))),
         }
