@@ -55,6 +55,15 @@ pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
     on(&products, test);
 }
 
+/// The same on servers that no other test has, for what others would notice: settings, or files elsewhere.
+pub(crate) fn on_own_servers(test: impl Fn(&Place)) {
+    on_products(&products(), |product| {
+        tell(product);
+        let server = start(product, &[]);
+        test(&Place::new(&server));
+    });
+}
+
 /// Runs a test for every one of these products.
 pub(crate) fn on_products(products: &[Product], test: impl Fn(Product)) {
     products.iter().for_each(|product| test(*product));
