@@ -159,8 +159,8 @@ fn login_name() -> Option<String> {
 /// The machine of the server, to write files there.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MachineArgs {
-    /// The server runs on this machine: with --physical its files are written there through ssh, as the
-    /// server's user or root. How to reach the server itself is said as always [default: this machine]
+    /// The machine that the server runs on: --physical writes its files there through ssh, as the server's
+    /// user or as root. Say how to connect to the server itself as usual, such as -h [default: this machine]
     #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine, requires = "physical")]
     server_at: Option<Address>,
 

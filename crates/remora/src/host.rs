@@ -135,10 +135,7 @@ impl Machine {
     }
 
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
-        match self {
-            Machine::Here => Arc::new(RealDisk),
-            Machine::There(host) => Arc::new(host.connection.disk()),
-        }
+        self.files()
     }
 
     pub(crate) fn files(&self) -> Arc<dyn Files> {

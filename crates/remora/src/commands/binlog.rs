@@ -165,6 +165,12 @@ impl Run<'_> {
         Ok(self.kept.note_caught_up(now_s)?)
     }
 
+    /// The server has nothing more behind this place in its log, at this time.
+    fn hears_nothing(&self, place: (u64, i64)) {
+        self.silent.set(Some(place));
+        self.look_for_unwaited();
+    }
+
     /// Tells commits that did not wait for us.
     fn look_for_unwaited(&self) {
         if let Some(unwaited) = &self.unwaited {

@@ -360,6 +360,20 @@ fn what_the_server_does_not_log_is_told() {
         assert!(!ended.err.contains("replica"), "{}", ended.err);
         play.does(&["CHANGE MASTER TO MASTER_HOST = '127.0.0.1'"]);
         lines(&play).says(&[filter, replica, "log_slave_updates=ON"]);
+        // Of an account that may not ask it is told only if something was applied.
+        play.does(&[
+            "CREATE USER few@localhost",
+            "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO few@localhost",
+        ]);
+        let few = |play: &Play| {
+            let socket = play.server.socket().to_str().unwrap();
+            let command = ["binlog", "repo/few", "--once", "--no-defaults", "-u", "few", "-S", socket];
+            run(play.folder.path(), &command).exits(0)
+        };
+        let ended = few(&play).says(&[filter]);
+        assert!(!ended.err.contains("replica"), "{}", ended.err);
+        play.does(&["SET GLOBAL gtid_slave_pos = '0-9-1'"]);
+        few(&play).says(&["seems to be a replica", "log_slave_updates=ON"]);
     }
 }
 

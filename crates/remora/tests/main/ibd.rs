@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use crate::support::{
-    Place, on_every_server, on_mariadb, on_own_servers, on_products, products, start, until,
+    Place, on_every_server, on_mariadb, on_own_mariadb, on_products, products, start, until,
 };
 
 pub(crate) const TABLE: &str = "(id INT UNSIGNED NOT NULL AUTO_INCREMENT, name VARCHAR(60) CHARACTER SET latin1 NOT NULL, \
@@ -334,10 +334,7 @@ fn an_account_that_may_not_is_told_which_privilege_it_lacks() {
 /// What an account finds when it connects may give values another meaning. init_connect is such a thing.
 #[test]
 fn values_that_the_server_makes_of_the_same_text_are_compared() {
-    on_own_servers(|place| {
-        if !place.is_mariadb() {
-            return;
-        }
+    on_own_mariadb(|place| {
         let account = place.account("plain");
         place.sql(&[
             &format!("GRANT ALL ON {}.* TO {account}", place.schema),

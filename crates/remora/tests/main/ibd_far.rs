@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::ibd::{TABLE, files, same, text};
 use crate::mount;
 use crate::ssh::Server;
-use crate::support::{Ended, Place, Running, on_own_servers, remora, until};
+use crate::support::{Ended, Place, Running, on_own_mariadb, remora, until};
 
 /// `remora ARGUMENTS` for a server whose data folder this process can't see: an empty one is mounted over it.
 fn far(machine: &Server, place: &Place, arguments: &[&str]) -> Command {
@@ -24,10 +24,7 @@ fn a_table_is_written_on_another_machine() {
     if !mount::is_possible() {
         return;
     }
-    on_own_servers(|place| {
-        if !place.is_mariadb() {
-            return;
-        }
+    on_own_mariadb(|place| {
         let machine = Server::start();
         let run = |arguments: &[&str]| Ended::of(&far(&machine, place, arguments).output().unwrap());
         let into = |table: &str| format!("{}.{table}", place.schema);
@@ -64,10 +61,7 @@ fn a_connection_that_ends_leaves_the_old_table() {
     if !mount::is_possible() {
         return;
     }
-    on_own_servers(|place| {
-        if !place.is_mariadb() {
-            return;
-        }
+    on_own_mariadb(|place| {
         let machine = Server::start();
         place.sql(&[&format!("CREATE TABLE t {TABLE}"), "SET GLOBAL time_zone = '+00:00'"]);
         let path = place.path(&place.file("rows.csv", text(1..50_000))).display().to_string();

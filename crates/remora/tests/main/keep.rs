@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Place, on_own_servers, tell};
+use crate::support::{Place, on_own_mariadb, on_own_servers, tell};
 
 /// Tables of columns `a` and `b`, as far as a server takes them. <> is a folder.
 const TABLES: &[&str] = &[
@@ -102,10 +102,7 @@ fn a_table_is_after_an_import_what_it_was_before() {
 
 #[test]
 fn what_no_other_table_can_be_made_like_is_told_in_one_line() {
-    on_own_servers(|place| {
-        if !place.is_mariadb() {
-            return;
-        }
+    on_own_mariadb(|place| {
         let folder = place.path("rows");
         std::fs::create_dir(&folder).unwrap();
         let directory = format!("DATA DIRECTORY='{}'", folder.display());

@@ -55,6 +55,15 @@ pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
     on(&products, test);
 }
 
+/// The same on MariaDB servers that no other test has.
+pub(crate) fn on_own_mariadb(test: impl Fn(&Place)) {
+    on_own_servers(|place| {
+        if place.is_mariadb() {
+            test(place);
+        }
+    });
+}
+
 /// The same on servers that no other test has, for what others would notice: settings, or files elsewhere.
 pub(crate) fn on_own_servers(test: impl Fn(&Place)) {
     on_products(&products(), |product| {

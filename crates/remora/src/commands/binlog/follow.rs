@@ -259,8 +259,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                     match self.event(bytes)? {
                         Took::It => read += len,
                         Took::Silence => {
-                            self.run.silent.set(Some((self.at, self.before_s)));
-                            self.run.look_for_unwaited();
+                            self.run.hears_nothing((self.at, self.before_s));
                             if let Some(what) = self.unfinished() {
                                 return Ok(Left::Forked(what));
                             }

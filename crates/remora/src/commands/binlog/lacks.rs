@@ -15,9 +15,8 @@ const ASK: Duration = Duration::from_secs(10);
 /// Tells what the server's log does not have: no archive of it has that either.
 pub(super) fn tell(session: &mut Session, report: &Report) -> Result<()> {
     let state = session.strings("SHOW MASTER STATUS")?.into_iter().next().unwrap_or_default();
-    let mut settings = ["binlog_do_db", "binlog_ignore_db"].iter().zip(state.into_iter().skip(2));
+    let settings = ["binlog_do_db", "binlog_ignore_db"].iter().zip(state.into_iter().skip(2));
     let filters: Vec<String> = settings
-        .by_ref()
         .filter_map(|(name, value)| Some(format!("{name}={}", value.filter(|value| !value.is_empty())?)))
         .collect();
     if !filters.is_empty() {
@@ -33,12 +32,15 @@ pub(super) fn tell(session: &mut Session, report: &Report) -> Result<()> {
             Flavour::MariaDb => "SHOW ALL SLAVES STATUS",
             Flavour::MySql => "SHOW SLAVE STATUS",
         };
-        // It may take another privilege than those of an archive.
-        let is_replica = session.strings(question).map(|rows| !rows.is_empty());
-        if is_replica.as_ref().is_ok_and(|is_replica| !is_replica) {
-            return Ok(());
-        }
-        let who = if is_replica.is_ok() { "the server is a replica" } else { "if the server is a replica" };
+        let who = match session.strings(question) {
+            Ok(rows) if rows.is_empty() => return Ok(()),
+            Ok(_) => "the server is a replica",
+            // That takes a privilege that an archive does not need. Whoever has applied something says so.
+            Err(_) => match session.value("SELECT @@GLOBAL.gtid_slave_pos") {
+                Ok(Some(applied)) if !applied.is_empty() => "the server seems to be a replica",
+                _ => return Ok(()),
+            },
+        };
         report.warn(&format!(
             "{who} and does not log what it gets from its master (log_slave_updates=OFF): that is not archived; archive the log \
              of the master, or write log_slave_updates=ON into the option file"

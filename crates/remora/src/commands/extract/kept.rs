@@ -44,7 +44,7 @@ impl Kept {
         }
         report.end();
         report.note(&format!(
-            "{} copied first, so that no more of the deleted rows goes while they are read",
+            "{} copied first, so that the server can't purge deleted rows while they are read",
             size(bytes)
         ));
         Ok(Kept { copies, _work: work })
