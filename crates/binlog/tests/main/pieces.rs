@@ -239,33 +239,6 @@ fn kill9_each_sync_loses_nothing_durable_and_no_nonce_comes_twice() {
     }
 }
 
-/// A run that is killed behind a rename has not synced the folder, and what is found then is acknowledged.
-#[test]
-fn what_a_killed_run_has_named_is_durable_once_another_one_opens_it() {
-    let (full, put) = keys();
-    let whole = FaultDisk::default();
-    archive(&whole, Some(&put), 9).1.unwrap();
-    let mut lost = 0;
-    for (opens, fails) in
-        [true, false].into_iter().flat_map(|opens| (1..whole.syncs()).map(move |it| (opens, it)))
-    {
-        let disk = FaultDisk::failing_at(fails);
-        archive(&disk, Some(&put), 9).1.unwrap_err();
-        let before = stored(&disk);
-        if opens {
-            drop(Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap());
-        }
-        let disk = disk.after_crash(Unsynced::Drop);
-        let kept = stored(&disk) == before;
-        assert!(kept || !opens, "{fails}");
-        lost += u32::from(!kept);
-        if opens {
-            assert_eq!(pieces(&disk, Some(&full)).damages(), &[][..], "{fails}");
-        }
-    }
-    assert!(lost > 0, "nothing is lost without it");
-}
-
 /// Each event is a piece, and a run is killed while it folds, too.
 #[test]
 fn many_pieces_are_folded_and_a_fold_that_is_killed_is_harmless() {

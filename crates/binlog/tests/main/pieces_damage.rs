@@ -1,8 +1,8 @@
-//! Pieces that are damaged, swapped, missing or of another archive.
+//! Pieces that are damaged, swapped, missing, not durable or of another archive.
 
 use binlog::archive::pieces::{Keeper, verify};
 use binlog::archive::{About, piece};
-use disk::faults::FaultDisk;
+use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Source};
 
 use crate::pieces::{FILES, LOG, Sender, about, archive, keys, pieces, proven, read, store, stored};
@@ -184,4 +184,31 @@ fn what_is_damaged_is_not_folded_with_its_neighbours() {
     assert!(behind.count() > 0, "what is behind it is there");
     let found = verify(&after, &mut |_| true).unwrap();
     assert!(found.damages.iter().all(|it| !it.what.contains("as long as")), "{found:?}");
+}
+
+/// A run that is killed behind a rename has not synced the folder, and what is found then is acknowledged.
+#[test]
+fn what_a_killed_run_has_named_is_durable_once_another_one_opens_it() {
+    let (full, put) = keys();
+    let whole = FaultDisk::default();
+    archive(&whole, Some(&put), 9).1.unwrap();
+    let mut lost = 0;
+    for (opens, fails) in
+        [true, false].into_iter().flat_map(|opens| (1..whole.syncs()).map(move |it| (opens, it)))
+    {
+        let disk = FaultDisk::failing_at(fails);
+        archive(&disk, Some(&put), 9).1.unwrap_err();
+        let before = stored(&disk);
+        if opens {
+            drop(Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap());
+        }
+        let disk = disk.after_crash(Unsynced::Drop);
+        let kept = stored(&disk) == before;
+        assert!(kept || !opens, "{fails}");
+        lost += u32::from(!kept);
+        if opens {
+            assert_eq!(pieces(&disk, Some(&full)).damages(), &[][..], "{fails}");
+        }
+    }
+    assert!(lost > 0, "nothing is lost without it");
 }
