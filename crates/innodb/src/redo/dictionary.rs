@@ -10,9 +10,12 @@ const UNDO_KIND: u8 = 0x0F;
 const UNDO_UPDATE: u8 = 12;
 /// The number of the table of tables.
 const SYS_TABLES: u32 = 1;
+/// Its fields that IMPORT changes: the flags (`MIX_LEN`), of which one says that the tablespace is
+/// discarded, and `SPACE`. A column that is added to a table changes `N_COLS`, and its file stays.
+const OF_FILE: [u32; 2] = [7, 9];
 
-/// The table, such as `database/table`, whose row in the table of tables an extended record is about to
-/// change, if it is. `record` is what follows the page's number.
+/// The table, such as `database/table`, whose file an extended record is about to change in the table of
+/// tables, if it is. `record` is what follows the page's number.
 pub(super) fn table(record: &[u8]) -> Option<&[u8]> {
     let (&[UNDO_APPEND, kind], rest) = record.split_first_chunk()? else { return None };
     if kind & UNDO_KIND != UNDO_UPDATE {
@@ -27,8 +30,28 @@ pub(super) fn table(record: &[u8]) -> Option<&[u8]> {
     // The transaction that wrote the row before, and its undo record: two halves of each number.
     let (_, rest) = compressed(rest.get(1..)?)?;
     let (_, rest) = compressed(rest.get(4..)?)?;
-    let (len, rest) = compressed(rest.get(4..)?)?;
-    rest.get(..usize::try_from(len).ok()?)
+    let (name, rest) = field(rest.get(4..)?)?;
+    // What can't be read may be anything.
+    changes_file(rest).unwrap_or(true).then_some(name)
+}
+
+/// Whether one of the fields that a change lists is of the table's file.
+fn changes_file(rest: &[u8]) -> Option<bool> {
+    let (count, mut rest) = compressed(rest)?;
+    for _ in 0..count {
+        let (number, after) = compressed(rest)?;
+        if OF_FILE.contains(&number) {
+            return Some(true);
+        }
+        (_, rest) = field(after)?;
+    }
+    Some(false)
+}
+
+/// A value behind its length, and what follows it.
+fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = compressed(bytes)?;
+    rest.split_at_checked(usize::try_from(len).ok()?)
 }
 
 /// The table of a file, such as `database/table` of `./database/table.ibd`.
@@ -76,6 +99,23 @@ mod tests {
         }
         for len in 0..24 {
             assert_eq!(table(&RECORD[..len]), None, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_leaves_the_file_is_none() {
+        let changed = |fields: &[u8]| [&RECORD[..24], fields].concat();
+        let columns = [4, 4, 0x80, 0, 0, 7];
+        for (fields, of_file) in [
+            ([&[1][..], &columns].concat(), false),
+            ([&[2][..], &columns, &[7, 4, 0, 0, 0, 0x70]].concat(), true),
+            ([&[2][..], &columns, &[9, 4, 0, 0, 0, 5]].concat(), true),
+            // What is torn or NULL may hide one.
+            ([&[2][..], &columns].concat(), true),
+            ([&[2][..], &[8, 0xFF], &columns].concat(), true),
+        ] {
+            let record = changed(&fields);
+            assert_eq!(table(&record), of_file.then_some(&b"app/t3"[..]), "{fields:?}");
         }
     }
 }
