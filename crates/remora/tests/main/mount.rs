@@ -109,8 +109,16 @@ impl Mounted {
 }
 
 fn is_mounted(top: &Path) -> bool {
-    let top = format!(" {} ", top.canonicalize().unwrap_or_else(|_| top.to_owned()).display());
-    fs::read_to_string("/proc/thread-self/mounts").unwrap().contains(&top)
+    mounts().contains(&format!(" {} ", top.canonicalize().unwrap_or_else(|_| top.to_owned()).display()))
+}
+
+/// Whether anything is mounted in a folder. Other tests mount elsewhere meanwhile.
+pub(crate) fn is_mounted_in(folder: &Path) -> bool {
+    mounts().contains(&format!(" {}/", folder.canonicalize().unwrap().display()))
+}
+
+fn mounts() -> String {
+    fs::read_to_string("/proc/thread-self/mounts").unwrap()
 }
 
 /// What can be seen of a tree; the volume's blocks apart.
