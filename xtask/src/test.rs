@@ -49,6 +49,9 @@ struct Counts {
 /// This many lines of a failed test's output are repeated at the end, where they are easy to find.
 const AGAIN: usize = 12;
 
+/// This many lines of it, from where it ended on, stand beside the test's name.
+const REASON: usize = 4;
+
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let all = arguments.iter().any(|argument| argument == "--all-servers");
     if all {
@@ -230,12 +233,25 @@ impl Counts {
         }
     }
 
+    /// Where a test ended and why, in few lines made one: who sees no more than the end of a log knows it too.
+    fn why(&self, name: &str) -> String {
+        let begin = format!("---- {name} stdout ----");
+        let output = self.printed.iter().skip_while(|line| **line != begin).skip(1);
+        let output = output.take_while(|line| !line.starts_with("---- "));
+        let reason: Vec<_> = output.skip_while(|line| !line.contains(" panicked at ")).take(REASON).collect();
+        let place = reason.first().and_then(|line| line.split_once(" panicked at "));
+        place.map_or_else(String::new, |(_, place)| {
+            let rest = reason[1..].iter().flat_map(|line| [" ", line.trim()]);
+            [": ", place].into_iter().chain(rest).collect()
+        })
+    }
+
     /// Prints the last lines of a run.
     fn tell(&mut self) {
         self.skips.sort();
         self.skips.dedup();
         self.printed.iter().for_each(|line| println!("{line}"));
-        self.failures.iter().for_each(|name| println!("failed: {name}"));
+        self.failures.iter().for_each(|name| println!("failed: {name}{}", self.why(name)));
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skips.len());
         self.skips.iter().for_each(|skip| println!("skipped: {skip}"));
     }
@@ -254,7 +270,10 @@ mod tests {
             "test b::waits ... ignored, takes an hour",
             "failures:",
             "---- a::breaks stdout ----",
+            "",
+            "thread 'a::breaks' (7) panicked at a.rs:7:1:",
             "it broke",
+            "note: ...",
             "stack backtrace:",
             "   0: main",
             "failures:",
@@ -265,7 +284,9 @@ mod tests {
             counts.add(line);
         }
         assert_eq!((counts.passed, counts.failed), (9, 1));
-        assert_eq!(counts.printed, ["---- a::breaks stdout ----", "it broke"]);
+        assert_eq!(counts.printed.len(), 4, "{:?}", counts.printed);
+        assert_eq!(counts.why("a::breaks"), ": a.rs:7:1: it broke note: ...");
+        assert_eq!(counts.why("a::works"), "");
         assert_eq!(told("---- a::breaks stdout ----"), "test a::breaks ... FAILED");
         assert!(!told("test a::breaks ... FAILED").contains("FAILED"));
         assert_eq!(told("test a::works ... ok"), "test a::works ... ok");
