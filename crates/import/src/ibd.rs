@@ -427,20 +427,33 @@ impl Plan {
             Source::Counter(first) => Some(*first),
             Source::Field | Source::Constant(_) => None,
         });
+        let steps = "SELECT @@SESSION.auto_increment_increment <> 1 OR @@SESSION.auto_increment_offset <> 1";
+        if counter.is_some() && session.value(steps)?.as_deref() != Some("0") {
+            return Ok(Err(
+                "the server does not number rows one by one (auto_increment_increment)".to_owned()
+            ));
+        }
         Ok(Ok(Plan { sources, usual, others, rules, sample: Sample::new(table, counter) }))
     }
 }
 
 /// Whether TIMESTAMP values of the files are in UTC.
 fn is_utc(fill: &Fill<'_>, session: &mut Session) -> Result<bool, Error> {
-    let zone = match fill.job.time_zone.clone() {
-        Some(zone) => Some(zone),
-        None => session
-            .value("SELECT IF(@@SESSION.time_zone = 'SYSTEM', @@system_time_zone, @@SESSION.time_zone)")?,
-    };
-    Ok(zone.is_some_and(|zone| {
-        ["+00:00", "-00:00", "UTC", "Etc/UTC", "GMT"].iter().any(|name| zone.eq_ignore_ascii_case(name))
-    }))
+    let own = session.value("SELECT @@SESSION.time_zone")?.unwrap_or_default();
+    let zone = fill.job.time_zone.as_ref().unwrap_or(&own);
+    if ["+00:00", "-00:00", "UTC", "Etc/UTC", "GMT"].iter().any(|name| zone.eq_ignore_ascii_case(name)) {
+        return Ok(true);
+    }
+    if *zone != own || own != "SYSTEM" {
+        return Ok(false);
+    }
+    // @@system_time_zone is what the zone was called when the server started: in London GMT, if that was in
+    // winter. So each month is asked for, to 2038.
+    let differs = "WITH RECURSIVE months (at) AS \
+                   (SELECT 86400 UNION ALL SELECT at + 2592000 FROM months WHERE at < 2144000000) \
+                   SELECT COUNT(*) FROM months \
+                   WHERE FROM_UNIXTIME(at) <> TIMESTAMP'1970-01-01' + INTERVAL at SECOND";
+    Ok(session.value(differs)?.as_deref() == Some("0"))
 }
 
 /// The stored default of a column, with `Some(None)` for NULL; `None` if the server computes it or there is

@@ -355,7 +355,7 @@ fn log_size(data: &Path) -> Option<u64> {
 }
 
 /// The version of the server for which the data were last upgraded, or which wrote the newest log beside
-/// them; empty if nothing tells.
+/// them, or made the newest of the system's tables; empty if nothing tells.
 pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
     let mut note = String::new();
     for name in ["mariadb_upgrade_info", "mysql_upgrade_info"] {
@@ -365,7 +365,28 @@ pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
         }
     }
     let noted = note.trim_end_matches(['\n', '\0']);
-    if noted.is_empty() { binary_log::version(disk, data).unwrap_or_default() } else { noted.to_owned() }
+    if !noted.is_empty() {
+        return noted.to_owned();
+    }
+    let found = binary_log::version(disk, data).or_else(|| version_of_tables(disk, &data.join("mysql")));
+    found.unwrap_or_default()
+}
+
+/// The version of the newest server that has made a table in a folder: its definition has that behind a mark
+/// (`unireg.h` and `table.cc` of MariaDB's source).
+fn version_of_tables(disk: &dyn Disk, folder: &Path) -> Option<String> {
+    let is_definition =
+        |name: &std::ffi::OsString| Path::new(name).extension().is_some_and(|end| end == "frm");
+    let newest = disk.list(folder).ok()?.into_iter().filter(is_definition).filter_map(|name| {
+        let mut head = [0; 55];
+        let read = disk.open(&folder.join(name)).and_then(|file| file.read_full_at(0, &mut head)).ok()?;
+        // A view's definition is a text.
+        let is_table = read == head.len() && head.starts_with(&[0xFE, 1]);
+        is_table.then(|| u32::from_le_bytes([head[51], head[52], head[53], head[54]]))
+    });
+    let number = newest.max().filter(|number| *number > 0)?;
+    let family = if number < 10_00_00 { "" } else { "-MariaDB" };
+    Some(format!("{}.{}.{}{family}", number / 10_000, number / 100 % 100, number % 100))
 }
 
 /// The server for which the data were last upgraded.
@@ -381,6 +402,16 @@ fn product(disk: &dyn Disk, data: &Path) -> Result<Product> {
         (5, _) if !version.contains("MariaDB") => Family::MySql,
         _ => Family::MariaDb,
     };
+    if version.is_empty() {
+        // An older server may refuse or harm the data, a newer one does not.
+        let places = places()?;
+        let here = Product::ALL
+            .into_iter()
+            .filter(|product| product.family() == family && sandbox::find(&places, *product).is_ok());
+        if let Some(newest) = here.max_by_key(|product| product.series()) {
+            return Ok(newest);
+        }
+    }
     Product::for_data(family, series).with_context(|| {
         format!("the data are of {family} {version}, and there is no server here that takes them; --server chooses one")
     })

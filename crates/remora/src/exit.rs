@@ -83,7 +83,7 @@ impl Exit {
             Exit::Partial => "finished, but some items were left out; each is named",
             Exit::Damaged => "verification found a difference or damage",
             Exit::Server => "server unreachable, or it refused us",
-            Exit::Busy => "target in use by another run",
+            Exit::Busy => "target in use by another run, or a lock not obtained in time",
             Exit::Broken => "done, but the server's log has a gap or another history",
             Exit::HungUp => "stopped by SIGHUP",
             Exit::Interrupted => "stopped by SIGINT",

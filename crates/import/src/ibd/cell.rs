@@ -68,6 +68,9 @@ impl<'r> Cells<'r> {
             {
                 return Err("a date with zeros, which sql_mode forbids");
             }
+            Type::Float(_) | Type::Double(_) if is_own(text) => {
+                return Err("a zero with a sign, or more digits than every server reads alike");
+            }
             Type::Char { chars, collation: Collation::BINARY } => {
                 filled(text, usize::from(*chars), &mut self.made)
             }
@@ -114,6 +117,15 @@ pub(super) fn is_binary(kind: &Type) -> bool {
 /// Whether a date has a month or a day of zero.
 fn has_zeros(text: &[u8]) -> bool {
     text.get(5..7) == Some(b"00") || text.get(8..10) == Some(b"00")
+}
+
+/// Whether servers make more than one number of this text. Of `-0` some make 0; and of more than 30 digits
+/// they do not always make the nearest number.
+fn is_own(text: &[u8]) -> bool {
+    let mantissa = text.split(|byte| byte.eq_ignore_ascii_case(&b'e')).next().unwrap_or_default();
+    let digits = mantissa.iter().filter(|byte| byte.is_ascii_digit()).skip_while(|digit| **digit == b'0');
+    let count = digits.count();
+    count > 30 || count == 0 && mantissa.contains(&b'-')
 }
 
 /// The value of a BINARY: filled up with zeros.

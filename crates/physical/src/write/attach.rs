@@ -98,7 +98,7 @@ impl<'a> Attach<'a> {
             self.request.progress.phase("checkpoint", None);
             barrier::pass(self.ground.session)?;
         }
-        self.place()?;
+        self.place(filled.rows)?;
         let bytes = u64::from(filled.written.pages) * innodb::page::PAGE_BYTES as u64;
         Ok(Outcome { rows: filled.rows, bytes, added: added.into_iter().map(|key| key.0).collect() })
     }
@@ -226,23 +226,39 @@ impl<'a> Attach<'a> {
         Ok(())
     }
 
-    /// Gives the twin the target's name. Waits for sessions that have written to the target meanwhile; their
-    /// rows win.
-    fn place(&mut self) -> Result<(), Error> {
-        let (Names { twin, old, .. }, target) = (&self.ground.names, self.request.target);
+    /// Gives the twin, which has `rows` rows, the target's name. Waits for sessions that have written to the
+    /// target meanwhile; their rows win.
+    fn place(&mut self, rows: u64) -> Result<(), Error> {
+        let (Names { twin, old, kept, .. }, target) = (&self.ground.names, self.request.target);
+        let session = &mut *self.ground.session;
         if !self.is_there {
-            self.ground.session.execute(&format!("RENAME TABLE {twin} TO {target}"))?;
+            session.execute(&format!("RENAME TABLE {twin} TO {target}"))?;
             return Ok(());
         }
-        self.ground.session.execute(&format!("RENAME TABLE {target} TO {old}, {twin} TO {target}"))?;
-        let written = self.ground.session.value(&format!("SELECT 1 FROM {old} LIMIT 1"));
+        let theirs =
+            || Error::Rejected(format!("somebody has written to {target} meanwhile; it has their rows only"));
+        if session.value(&format!("SELECT 1 FROM {target} LIMIT 1"))?.is_some() {
+            return Err(theirs());
+        }
+        session.execute(&format!("RENAME TABLE {target} TO {old}, {twin} TO {target}"))?;
+        // What was not committed before is seen now.
+        let written = session.value(&format!("SELECT 1 FROM {old} LIMIT 1"));
         if let Ok(None) = written {
-            self.ground.session.execute(&format!("DROP TABLE {old}"))?;
+            session.execute(&format!("DROP TABLE {old}"))?;
             return Ok(());
         }
-        self.ground.session.execute(&format!("RENAME TABLE {target} TO {twin}, {old} TO {target}"))?;
-        written?;
-        Err(Error::Rejected(format!("somebody has written to {target} meanwhile; it has their rows only")))
+        // Whoever waited for the first RENAME has written to the twin.
+        session.execute(&format!("RENAME TABLE {target} TO {kept}, {old} TO {target}"))?;
+        let count = session.value(&format!("SELECT COUNT(*) FROM {kept}"))?;
+        if count == Some(rows.to_string()) {
+            session.execute(&format!("DROP TABLE {kept}"))?;
+            written?;
+            return Err(theirs());
+        }
+        Err(Error::Rejected(format!(
+            "{}. Rows that others wrote in the moment when the new table had its name are in {kept}, among those of the file",
+            theirs()
+        )))
     }
 
     /// Releases everything. Of two errors the first one is returned.

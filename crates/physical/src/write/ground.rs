@@ -82,8 +82,14 @@ impl<'a> Ground<'a> {
     /// Keeps the session out of the binary log, and removes what a killed run left.
     pub(super) fn clear(&mut self) -> Result<(), Error> {
         self.quiet()?;
-        let Names { old, probe, .. } = self.names.clone();
+        let Names { old, probe, kept, .. } = self.names.clone();
         self.session.execute(&format!("DROP TABLE IF EXISTS {probe}"))?;
+        if self.session.execute(&format!("SELECT 1 FROM {kept} LIMIT 0")).is_ok() {
+            return Err(Error::Refused(format!(
+                "{kept} has rows that others wrote to {} when an earlier run failed: save them, and drop it",
+                self.target
+            )));
+        }
         if self.session.execute(&format!("SELECT 1 FROM {old} LIMIT 0")).is_ok() {
             if self.session.value(&format!("SELECT 1 FROM {old} LIMIT 1"))?.is_some() {
                 return Err(Error::Refused(format!(

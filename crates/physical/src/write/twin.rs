@@ -26,6 +26,8 @@ pub(super) struct Names {
     pub(super) twin: TableName,
     /// What the target is called until it is dropped.
     pub(super) old: TableName,
+    /// The rows that others inserted in the moment when the twin had the target's name, with ours.
+    pub(super) kept: TableName,
     /// An empty table that shows where the server's files are.
     pub(super) probe: TableName,
     /// The name of the lock that is held meanwhile.
@@ -35,8 +37,13 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn of(target: &TableName) -> Names {
         let name = |start: &str| beside(target, start);
-        let (twin, old, probe) = (name("_remora_ibd_"), name("_remora_old_"), name("_remora_here_"));
-        Names { lock: format!("remora.ibd.{:016x}", hash(target)), twin, old, probe }
+        Names {
+            lock: format!("remora.ibd.{:016x}", hash(target)),
+            twin: name("_remora_ibd_"),
+            old: name("_remora_old_"),
+            kept: name("_remora_kept_"),
+            probe: name("_remora_here_"),
+        }
     }
 }
 

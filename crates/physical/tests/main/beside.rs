@@ -46,6 +46,54 @@ fn what_others_write_meanwhile_is_kept() {
     }
 }
 
+/// Who waits until the target has its new name writes to the new table, which goes again.
+#[test]
+fn what_others_write_while_the_names_change_is_kept() {
+    for product in products() {
+        let server = start(product, &[]);
+        let (mut session, mut looks) = (connect(&server), connect(&server));
+        let (mut first, mut second) = (connect(&server), connect(&server));
+        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY)");
+        let definition = definition(&mut session, "t");
+        execute(&mut session, "INSERT INTO t VALUES (1), (2)");
+        let good = rows(&mut session, &server, "t");
+        execute(&mut session, "TRUNCATE TABLE t");
+        // Not committed, so nobody sees it, but the names can't change.
+        execute(&mut first, "BEGIN");
+        execute(&mut first, "INSERT INTO t VALUES (7)");
+        let mut until_waiting = |count: u32| {
+            let waiting = "SELECT COUNT(*) FROM information_schema.processlist \
+                           WHERE state = 'Waiting for table metadata lock'";
+            let waits = (0..2000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                looks.value(waiting).unwrap() == Some(count.to_string())
+            });
+            assert!(waits, "{count} never waited");
+        };
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                until_waiting(1);
+                scope.spawn(|| execute(&mut second, "INSERT INTO t VALUES (8)"));
+                until_waiting(2);
+                execute(&mut first, "COMMIT");
+            });
+            Copy::new("t", &definition).make(&mut session, &good).unwrap_err().to_string()
+        });
+        let kept = error.split("are in ").nth(1).unwrap_or_else(|| panic!("{error}"));
+        let kept = kept.split(',').next().unwrap();
+        let mut ids = |table: &str| {
+            session.value(&format!("SELECT GROUP_CONCAT(id ORDER BY id) FROM {table}")).unwrap().unwrap()
+        };
+        assert_eq!((ids("t").as_str(), ids(kept).as_str()), ("7", "1,2,8"), "{product}");
+        execute(&mut session, "TRUNCATE TABLE t");
+        let error = Copy::new("t", &definition).make(&mut session, &good).unwrap_err().to_string();
+        assert!(error.contains("_remora_kept_"), "{error}");
+        execute(&mut session, &format!("DROP TABLE {kept}"));
+        Copy::new("t", &definition).make(&mut session, &good).unwrap();
+        assert_eq!(strays(&server), [""; 0]);
+    }
+}
+
 #[test]
 fn after_a_kill_the_next_run_finds_its_way() {
     for product in products() {

@@ -322,7 +322,7 @@ impl HotFeed<'_> {
         // They are opened now: later they may be purged.
         let logs = self.stages()?.binary_logs()?;
         let newest = position["file"].as_str().unwrap_or_default();
-        let logs = self.open_logs(logs, newest)?;
+        let logs = self.open_logs(logs, (newest, position["offset"].as_u64().unwrap_or_default()))?;
         self.put_index_aside(newest, &mut rest)?;
         let fresh = self.fresh()?;
         let waited = self.stages.take().ok_or_else(ended)?.end()?;

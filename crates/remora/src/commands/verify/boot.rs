@@ -171,7 +171,11 @@ impl Found {
         let mut session = boot::connect(server)?;
         let innodb = binary_log::innodb_position(&server.error_log())?;
         self.position = match log {
-            Some(log) => Some(log.position(&mut session, innodb)?),
+            // After RESET MASTER InnoDB may still tell a position of an older log, which this one does not
+            // reach. What is wrong with the log itself is so from its beginning, too.
+            Some(log) => {
+                Some(log.position(&mut session, innodb).or_else(|_| log.position(&mut session, None))?)
+            }
             None => innodb,
         };
         let tables = sound::tables(&mut session, false)?;

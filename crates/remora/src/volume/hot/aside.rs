@@ -195,10 +195,19 @@ impl HotFeed<'_> {
         Ok(fresh)
     }
 
-    /// Opens the parts of the binary log that were not read before, by their names and lengths. `last` is the
-    /// one in which the position is: the server may have begun another one since, and nothing is in that.
-    pub(super) fn open_logs(&mut self, mut logs: Vec<(String, u64)>, last: &str) -> io::Result<Vec<Tail>> {
+    /// Opens the parts of the binary log that were not read before, by their names and lengths. The second is
+    /// where the position is: the server may have begun another file since, and nothing is in that.
+    pub(super) fn open_logs(
+        &mut self,
+        mut logs: Vec<(String, u64)>,
+        (last, offset): (&str, u64),
+    ) -> io::Result<Vec<Tail>> {
         match logs.iter().position(|(name, _)| name == last) {
+            Some(at) if logs[at].1 < offset => {
+                return Err(io::Error::other(
+                    "the server began its binary log anew just then (RESET MASTER); make the copy again",
+                ));
+            }
             Some(at) => logs.truncate(at + 1),
             None if last.is_empty() && logs.is_empty() => {}
             None => {

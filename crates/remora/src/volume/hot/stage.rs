@@ -43,6 +43,10 @@ impl Stages {
         let mut stages = Stages { session, wait, asked: Instant::now(), stopped: [None; 2] };
         stages.end_idle(IDLE_S)?;
         stages.go("BACKUP STAGE START")?;
+        // Asked once more while nobody can commit. Whoever may not is told now, not after all pages were read.
+        stages.session.position().map_err(io::Error::other)?;
+        stages.session.source_position().map_err(io::Error::other)?;
+        stages.binary_logs()?;
         Ok(stages)
     }
 
@@ -114,15 +118,7 @@ impl Stages {
 
     /// The files of the binary log with their lengths.
     pub(super) fn binary_logs(&mut self) -> io::Result<Vec<(String, u64)>> {
-        if !self.session.about.log_bin {
-            return Ok(Vec::new());
-        }
-        let rows = self.session.strings("SHOW BINARY LOGS").map_err(io::Error::other)?;
-        let of = |row: Vec<Option<String>>| {
-            let mut cells = row.into_iter().flatten();
-            Some((cells.next()?, cells.next()?.parse().ok()?))
-        };
-        Ok(rows.into_iter().filter_map(of).collect())
+        binary_logs(&mut self.session).map_err(io::Error::other)
     }
 
     /// Ends the backup. Fails if it had ended before: then nothing was stopped, and the copy is of no use.
@@ -158,4 +154,16 @@ impl Stages {
         };
         Err(io::Error::other(Held(line)))
     }
+}
+
+/// The files of the binary log with their lengths.
+fn binary_logs(session: &mut Session) -> Result<Vec<(String, u64)>, server::Error> {
+    if !session.about.log_bin {
+        return Ok(Vec::new());
+    }
+    let of = |row: Vec<Option<String>>| {
+        let mut cells = row.into_iter().flatten();
+        Some((cells.next()?, cells.next()?.parse().ok()?))
+    };
+    Ok(session.strings("SHOW BINARY LOGS")?.into_iter().filter_map(of).collect())
 }
