@@ -1,5 +1,5 @@
-//! Whether files follow one another, by the numbers of MariaDB's transactions: each file begins with a list of
-//! those before it.
+//! Whether files follow one another, by the numbers of MariaDB's transactions: each file begins with a list
+//! of those before it.
 
 use std::collections::BTreeMap;
 
