@@ -10,6 +10,7 @@
 mod arrival;
 mod forget;
 mod line;
+mod numbers;
 pub mod piece;
 pub mod pieces;
 mod same;
@@ -25,8 +26,9 @@ use disk::{Disk, Guard, Output, Share};
 pub use arrival::{Arrival, Arrivals, arrivals};
 pub use forget::{Forgotten, forget};
 pub use line::{About, Line, Why, files, is_line};
+pub use numbers::{State, missing, state};
 pub use same::Same;
-pub use tail::{State, Tail};
+pub use tail::Tail;
 pub use verify::verify;
 pub use writer::Writer;
 

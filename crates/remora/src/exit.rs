@@ -207,7 +207,11 @@ fn of_server(error: &server::Error) -> Exit {
     use server::Error as E;
     match error {
         E::OptionFile { .. } | E::BadUrl { .. } | E::BadOption { .. } => Exit::Usage,
-        E::Unreachable { .. } | E::Refused { .. } | E::Privilege { .. } | E::Tls { .. } => Exit::Server,
+        E::Unreachable { .. }
+        | E::Refused { .. }
+        | E::Privilege { .. }
+        | E::Tls { .. }
+        | E::SameNumber { .. } => Exit::Server,
         _ => Exit::Failed,
     }
 }

@@ -17,6 +17,8 @@ mod backup;
 mod binlog;
 #[path = "main/binlog_history.rs"]
 mod binlog_history;
+#[path = "main/binlog_wire.rs"]
+mod binlog_wire;
 #[path = "main/boot.rs"]
 mod boot;
 #[path = "main/byte.rs"]

@@ -32,6 +32,9 @@ const OPTION_PREVENTS: u16 = 1290;
 /// ER_READ_ONLY_MODE.
 const READ_ONLY_MODE: u16 = 1836;
 
+/// ER_SLAVE_SAME_ID of MariaDB: another client with the same number has asked for the binary log.
+pub(crate) const SLAVE_SAME_ID: u16 = 4052;
+
 /// ER_TOO_BIG_ROWSIZE: a row, as declared or as stored, is longer than the engine allows.
 pub const TOO_BIG_ROWSIZE: u16 = 1118;
 /// ER_DUP_ENTRY: a row whose key already exists.

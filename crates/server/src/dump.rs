@@ -14,7 +14,7 @@ use mysql::Conn;
 
 use crate::secure::{self, Secure};
 use crate::stream::{self, PAYLOAD_MAX};
-use crate::{Error, Target};
+use crate::{Error, Target, code};
 
 const QUERY: u8 = 0x03;
 const REGISTER: u8 = 0x15;
@@ -25,6 +25,10 @@ const NON_BLOCK: u16 = 1;
 const ANNOTATE: u16 = 2;
 /// Marks packets of semi-synchronous replication.
 const SEMI_SYNC: u8 = 0xEF;
+/// What servers say, with different codes, to who has the same number as one that came later.
+const SAME_NUMBER: &str = "with the same server_uuid/server_id";
+/// The host that we name in SHOW SLAVE HOSTS.
+pub const HOST: &str = "remora";
 /// The bytes of a packet before its payload: its length, and a number.
 const HEAD_BYTES: usize = 4;
 /// Bytes per read.
@@ -72,6 +76,7 @@ pub struct Dump {
     wire: Wire,
     target: String,
     what: String,
+    server_id: u32,
     is_semi_sync: bool,
     has_sums: bool,
     buffer: Vec<u8>,
@@ -140,6 +145,7 @@ impl Target {
             wire: Wire::open(self)?,
             target: self.to_string(),
             what: format!("the binary log {} from {}", from.file, from.at),
+            server_id: from.server_id,
             is_semi_sync: from.acknowledges,
             has_sums: false,
             buffer: vec![0; BUFFER_BYTES],
@@ -182,7 +188,9 @@ impl Dump {
         let mut command = vec![REGISTER];
         command.extend_from_slice(&server_id.to_le_bytes());
         // The host, the account and its password, each after a byte with its length.
-        command.extend_from_slice(b"\x06remora\0\0");
+        command.extend(u8::try_from(HOST.len()));
+        command.extend_from_slice(HOST.as_bytes());
+        command.extend_from_slice(&[0; 2]);
         // The port, a rank that is not used, and the number of our source, which the server fills in.
         command.extend_from_slice(&[0; 10]);
         self.send(&command)?;
@@ -352,6 +360,13 @@ impl Dump {
                 what: format!("{} may not read the binary log", self.target),
                 grant: "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO the account (REPLICATION CLIENT on MySQL)".to_owned(),
                 code: said.code,
+            };
+        }
+        if said.code == code::SLAVE_SAME_ID || said.message.contains(SAME_NUMBER) {
+            return Error::SameNumber {
+                target: self.target.clone(),
+                server_id: self.server_id,
+                who: "another replica or archiver has connected with".to_owned(),
             };
         }
         Error::Sql { code: said.code, state: said.state, message: said.message, statement: self.what.clone() }

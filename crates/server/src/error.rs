@@ -171,6 +171,20 @@ pub enum Error {
         hint: String,
     },
 
+    /// Another client has our number. A server sends its binary log to only one of each: to the newest.
+    #[error(
+        "{target}: {who} server id {server_id}, as we have, and a server sends its binary log to only one of each number: \
+         choose another with --server-id"
+    )]
+    SameNumber {
+        /// The account and the server.
+        target: String,
+        /// Our number.
+        server_id: u32,
+        /// Who has it, too, with the verb.
+        who: String,
+    },
+
     /// The server sent something that the protocol does not allow or this program does not understand.
     #[error("unexpected answer: {what}")]
     Protocol {

@@ -1,11 +1,11 @@
 //! How far an archive is: what its last file says.
 
-use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use disk::Disk;
 
+use super::numbers::{self, State};
 use crate::event::gtid::Number;
 use crate::event::{Body, Event, MAGIC};
 use crate::group::{Grouping, Part};
@@ -14,9 +14,6 @@ use crate::{Corrupt, Error};
 
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// MariaDB's last transaction of each domain and server: its number.
-pub type State = BTreeMap<(u32, u32), u64>;
 
 /// The end of the last file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,10 +98,7 @@ impl Track {
             self.began = Some(event.at);
         }
         match &body {
-            Body::GtidList(list) => {
-                let numbers = list.numbers.iter();
-                self.state = Some(numbers.map(|it| ((it.domain, it.server_id), it.sequence)).collect());
-            }
+            Body::GtidList(list) => self.state = Some(numbers::state(list)),
             Body::Gtid(gtid) => self.open = Some(gtid.number),
             Body::Rotate(rotate) => self.next = Some(String::from_utf8_lossy(rotate.file).into_owned()),
             _ => {}

@@ -7,6 +7,7 @@ use disk::Disk;
 
 use super::line::files;
 use super::lines;
+use super::numbers::Numbers;
 use super::pieces::Verified;
 use crate::event::Kind;
 use crate::reader::{End, Reader};
@@ -28,12 +29,14 @@ pub fn verify(
     let mut found = Verified { is_opened: true, ..Verified::default() };
     for line in lines(disk, archive)? {
         let names = files(disk, &line)?;
+        let mut numbers = Numbers::default();
         for name in &names {
             let path = line.join(name);
             let source = match disk.open(&path) {
                 Ok(source) => source,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     // What a prune has removed meanwhile is not missing.
+                    numbers = Numbers::default();
                     if files(disk, &line)?.contains(name) {
                         found.damages.push(Corrupt {
                             what: "the file is missing, and the line's log.index names it".to_owned(),
@@ -47,7 +50,7 @@ pub fn verify(
             found.files += 1;
             found.bytes += source.stat()?.len;
             let counted = Counted { source: BufReader::with_capacity(PIECE_BYTES, source), goes_on };
-            if let Some(what) = file(counted, names.last() == Some(name))? {
+            if let Some(what) = file(counted, names.last() == Some(name), &mut numbers)? {
                 found.damages.push(Corrupt { what, place: path.display().to_string() });
             }
         }
@@ -56,7 +59,8 @@ pub fn verify(
 }
 
 /// What is wrong with a file. The last one of a line may be written, or end where a run was killed.
-fn file(input: impl Read, is_last: bool) -> Result<Option<String>, Error> {
+fn file(input: impl Read, is_last: bool, numbers: &mut Numbers) -> Result<Option<String>, Error> {
+    let mut missing = None;
     let read = || -> Result<_, Error> {
         let mut reader = Reader::open(input)?;
         // It says whether the others have checksums, so that without it nothing would be proven.
@@ -65,11 +69,18 @@ fn file(input: impl Read, is_last: bool) -> Result<Option<String>, Error> {
         {
             return Err(Error::Foreign("it does not begin with a FORMAT_DESCRIPTION event"));
         }
-        while reader.next()?.is_some() {}
+        while let Some(event) = reader.next()? {
+            missing = numbers.take(&event)?.or(missing.take());
+        }
         Ok(reader.end().cloned())
     };
-    Ok(match read() {
-        Ok(None | Some(End::Whole)) => None,
+    let read = read();
+    if !matches!(read, Ok(None | Some(End::Whole))) {
+        // What it has further is unknown.
+        *numbers = Numbers::default();
+    }
+    Ok(match read {
+        Ok(None | Some(End::Whole)) => missing,
         Ok(Some(End::Torn { .. })) if is_last => None,
         Ok(Some(End::Torn { at, .. })) => Some(format!("it ends within the event at {at}")),
         Ok(Some(End::Encrypted { at })) => Some(format!(

@@ -1,5 +1,6 @@
 //! `remora binlog`
 
+mod alone;
 mod begin;
 mod compare;
 mod follow;
@@ -129,6 +130,8 @@ pub(crate) struct Run<'a> {
     stop: Arc<AtomicBool>,
     /// Whether it was told that everything is archived.
     has_told: Cell<bool>,
+    /// Whether something was archived since a connection broke last.
+    has_archived: Cell<bool>,
     /// Up to when everything is archived, and when that was noted last.
     noted: Cell<(i64, Option<Instant>)>,
     /// How far the server's clock is ahead of ours, in seconds.
@@ -241,6 +244,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         renewed: Cell::new(None),
         stop: stop::flag(move || line.print_line())?,
         has_told: Cell::new(false),
+        has_archived: Cell::new(false),
         noted: Cell::new((0, None)),
         ahead_s: Cell::new(0),
         silent: Cell::new(None),
@@ -279,6 +283,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Err(error) if has_connected && !run.once && is_passing(&error) => {
                 report.warn(&format!("{error:#}; trying again"));
                 run.has_told.set(false);
+                if run.has_archived.take() {
+                    pause = PAUSE;
+                }
                 stop::pause(pause, &run.stop);
                 must_look = true;
                 pause = (pause * 2).min(PAUSE_MAX);
@@ -297,6 +304,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
         can_acknowledge(&mut session, run.report)?;
     }
     if !*has_connected {
+        alone::must_be(&mut session, run.target, run.server_id)?;
         lacks::tell(&mut session, run.report)?;
     }
     run.compare_clocks(&mut session)?;

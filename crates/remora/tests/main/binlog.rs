@@ -249,7 +249,7 @@ fn what_is_killed_goes_on() {
     }
 }
 
-/// Facts: `two_archivers`.
+/// Facts: `two_archivers`, the lock.
 #[test]
 fn an_archive_follows_a_server_and_ends_when_it_is_told() {
     let mut play = Play::new(mariadb().next().unwrap(), &[]);

@@ -178,3 +178,82 @@ fn another_history_with_as_many_transactions_is_another_line() {
         play.is_archived(2);
     }
 }
+
+/// Two domains have transactions, and what the server has purged was archived, but for some of one of them.
+#[test]
+fn multi_domain_gap() {
+    let insert = |domain: u32| {
+        format!("SET STATEMENT gtid_domain_id = {domain} FOR INSERT INTO t (v) VALUES ('{domain}')")
+    };
+    for product in mariadb() {
+        let mut play = Play::new(product, &[]);
+        play.does(&[TABLE, &insert(0), &insert(1), &insert(1), "FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        let forget = |play: &Play, file: &str, index: &str| {
+            std::fs::remove_file(play.line(1).join(file)).unwrap();
+            std::fs::write(play.line(1).join("log.index"), index).unwrap();
+        };
+        // Both have in the server's oldest file what they have at the archive's end: it goes on.
+        forget(&play, "binlog.000002", "./binlog.000001\n");
+        play.purge("binlog.000002");
+        play.does(&[&insert(1), "FLUSH BINARY LOGS", &insert(0), "FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        assert!(!play.line(2).exists());
+        let verify = |play: &Play| run(play.folder.path(), &["verify", "repo/db"]);
+        verify(&play).exits(0);
+        // A file in the midst of the line, which is in no list any more.
+        let kept = ["binlog.000002", "log.index"].map(|name| {
+            let path = play.line(1).join(name);
+            (std::fs::read(&path).unwrap(), path)
+        });
+        forget(&play, "binlog.000002", "./binlog.000001\n./binlog.000003\n./binlog.000004\n");
+        let told = verify(&play).exits(4).out;
+        assert!(
+            told.contains("binlog.000003: transactions are missing before it: 1-7-3 behind 1-7-2"),
+            "{told}"
+        );
+        kept.iter().for_each(|(bytes, path)| std::fs::write(path, bytes).unwrap());
+        verify(&play).exits(0);
+        // One domain lacks two.
+        play.does(&[&insert(1), "FLUSH BINARY LOGS", &insert(1), "FLUSH BINARY LOGS"]);
+        play.purge("binlog.000006");
+        let ended =
+            play.once().exits(12).says(&["no binlog.000004 any more, its oldest file is binlog.000006"]);
+        let said = ended.err.lines().next().unwrap();
+        assert!(said.contains("is not archived, 1-7-5 behind 1-7-3;"), "{said}");
+        assert_eq!(play.description(2)["why"], "gap");
+        play.is_archived(2);
+        verify(&play).exits(0);
+    }
+}
+
+/// The server has another history, in which one of two domains has less.
+#[test]
+fn multi_domain_gap_in_another_history() {
+    let insert = |domain: u32| {
+        format!("SET STATEMENT gtid_domain_id = {domain} FOR INSERT INTO t (v) VALUES ('{domain}')")
+    };
+    for product in mariadb() {
+        let mut play = Play::new(product, &[]);
+        play.does(&[TABLE, &insert(1), &insert(1)]);
+        play.once().exits(0);
+        let domain_0 = play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        let domain_0 = domain_0.split(',').find(|it| it.starts_with("0-")).unwrap().to_owned();
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.once().exits(0);
+        std::fs::remove_file(play.line(1).join("binlog.000002")).unwrap();
+        std::fs::write(play.line(1).join("log.index"), "./binlog.000001\n").unwrap();
+        play.does(&["RESET MASTER", &insert(1)]);
+        loop {
+            play.does(&[&insert(0)]);
+            if play.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap().contains(&domain_0) {
+                break;
+            }
+        }
+        play.does(&["FLUSH BINARY LOGS"]);
+        play.purge("binlog.000002");
+        play.once().exits(12).says(&["its oldest file is binlog.000002, with 1-7-1 as the last one"]);
+        assert_eq!(play.description(2)["why"], "fork");
+        play.is_archived(2);
+    }
+}

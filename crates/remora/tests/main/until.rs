@@ -309,6 +309,29 @@ fn what_a_replay_would_do_wrong_is_refused() {
     scene.refused(&["--until", "end"], 1, "temporary table that was made before the backup");
 }
 
+/// The last file of the log ends without an event that says so, as one does whose server was killed.
+/// Facts: `parallel_empty_name`.
+#[test]
+fn no_rotate_tail_ends_also_with_parallel_threads() {
+    on_mariadb(|product| {
+        let mut scene = Scene::new(product, &["--sync-binlog=1"]);
+        scene.backup();
+        scene.does(&["FLUSH BINARY LOGS", "INSERT INTO app.t VALUES (3, 'three')"]);
+        scene.does(&["INSERT INTO app.t VALUES (4, 'four')"]);
+        let moment = scene.moment();
+        scene.archive();
+        scene.server.kill().unwrap();
+        let log = fs::read(scene.folder.path().join("repo/db/log/000001/binlog.000002")).unwrap();
+        // The end of a transaction is the last event: its kind.
+        assert_eq!(log[log.len() - 31 + 4], 16);
+        let parallel = "--server-option=--slave-parallel-threads=4";
+        for more in [&[][..], &[parallel]] {
+            let (found, ended) = scene.restored(&[&["--until", "end"], more].concat());
+            assert_eq!(found, moment.sums, "{}", ended.err);
+        }
+    });
+}
+
 #[test]
 fn an_event_that_cannot_be_applied_is_named_with_its_place() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);

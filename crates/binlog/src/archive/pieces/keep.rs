@@ -10,8 +10,9 @@ use super::cover::{Covered, choose};
 use super::{CAUGHT_UP, Entry, FIRST, caught_up, first, put_note};
 use crate::archive::arrival::{self, Arrival};
 use crate::archive::line::{self, About, Why};
+use crate::archive::numbers::State;
 use crate::archive::piece::{self, Chunk, Front, Mark, Numbers, Piece, Sum};
-use crate::archive::tail::{State, Tail, Track};
+use crate::archive::tail::{Tail, Track};
 use crate::event::{Event, FLAGS_AT, IN_USE, Kind, MAGIC};
 use crate::{Corrupt, Error};
 

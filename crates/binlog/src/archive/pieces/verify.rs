@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::super::numbers::Numbers;
 use super::chain::Pieces;
 use super::chunk::{chunks, opened, stored};
 use crate::reader::{End, Reader};
@@ -55,41 +56,50 @@ pub fn verify(pieces: &Arc<Pieces>, goes_on: &mut dyn FnMut(u64) -> bool) -> Res
         }
     }
     for line in pieces.lines() {
+        let mut numbers = Numbers::default();
         for file in &line.files {
             found.files += 1;
             let place = format!("line {}, {}", line.number, file.name);
             if let Some(what) = &file.missing {
                 found.damages.push(Corrupt { what: what.clone(), place });
-            } else if found.is_opened {
-                events(pieces, file, &place, &mut found)?;
+                numbers = Numbers::default();
+            } else if found.is_opened
+                && let Some(what) = events(pieces, file, &mut numbers)?
+            {
+                found.damages.push(Corrupt { what, place });
             }
         }
     }
     Ok(found)
 }
 
-/// Reads a file event by event.
+/// Reads a file event by event. Returns what is wrong with it.
 fn events(
     pieces: &Arc<Pieces>,
     file: &super::LogFile,
-    place: &str,
-    found: &mut Verified,
-) -> Result<(), Error> {
-    let read = || -> Result<Option<End>, Error> {
+    numbers: &mut Numbers,
+) -> Result<Option<String>, Error> {
+    let mut missing = None;
+    let mut read = || -> Result<Option<End>, Error> {
         let mut reader = Reader::open(pieces.open_file(file))?;
-        while reader.next()?.is_some() {}
+        while let Some(event) = reader.next()? {
+            missing = numbers.take(&event)?.or(missing.take());
+        }
         Ok(reader.end().cloned())
     };
-    let what = match read() {
-        Ok(None | Some(End::Whole)) => return Ok(()),
-        Ok(Some(_)) => "it ends within an event".to_owned(),
-        Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
+    let read = read();
+    if !matches!(read, Ok(None | Some(End::Whole))) {
+        // What it has further is unknown.
+        *numbers = Numbers::default();
+    }
+    match read {
+        Ok(None | Some(End::Whole)) => Ok(missing),
+        Ok(Some(_)) => Ok(Some("it ends within an event".to_owned())),
+        Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => Err(error.into()),
         // That of a piece was told already.
-        Err(Error::Io(_)) => return Ok(()),
-        Err(error) => error.to_string(),
-    };
-    found.damages.push(Corrupt { what, place: place.to_owned() });
-    Ok(())
+        Err(Error::Io(_)) => Ok(None),
+        Err(error) => Ok(Some(error.to_string())),
+    }
 }
 
 fn damage(found: &mut Verified, place: String, error: io::Error) -> Result<(), Error> {

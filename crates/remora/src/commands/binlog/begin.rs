@@ -1,7 +1,7 @@
 //! Where to begin: which line, and where in it.
 
 use anyhow::{Context, Result, bail};
-use binlog::archive::{About, State, Tail, Why};
+use binlog::archive::{About, State, Tail, Why, missing, state};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
 use progress::Progress;
@@ -15,6 +15,10 @@ use crate::calendar;
 
 /// How long the head of a file may take to arrive.
 const PATIENCE: u32 = 30;
+
+/// How the names of MariaDB's logs end that InnoDB writes. Who receives one gets a stream without files and
+/// positions.
+const IN_INNODB: &str = ".ibb";
 
 /// A line to write, and where to go on.
 pub(super) struct Beginning<'a> {
@@ -55,19 +59,16 @@ pub(super) fn begin<'a>(
         let first = tail.file.clone();
         return Ok(Beginning { line, tail: Some(tail), first, end });
     }
-    if follows(run, &tail, &oldest)? {
+    let known = tail.state.as_ref();
+    let before = if known.is_some() { listed(run, &oldest)? } else { None };
+    // The list alone could be that of another history with as many transactions.
+    if tail.next.as_deref() == Some(&oldest) && known.is_some() && known == before.as_ref() {
         return Ok(Beginning { line, tail: None, first: oldest, end });
     }
     *is_broken = true;
     let (why, what) = match number(&end.0) < number(&tail.file) {
         true => (Why::Fork, format!("the server has begun its log anew: it has no {} any more", tail.file)),
-        false => (
-            Why::Gap,
-            format!(
-                "the server has no {} any more, its oldest file is {oldest}: what may be between them is not archived",
-                tail.file
-            ),
-        ),
+        false => between(&tail, &oldest, before.as_ref()),
     };
     let line = begin_line(run, session, &oldest, Reason { why, what, before: Some(&tail) })?;
     Ok(Beginning { line, tail: None, first: oldest, end })
@@ -122,17 +123,33 @@ fn files(session: &mut Session) -> Result<Vec<(String, u64)>> {
         let mut cells = row.into_iter().flatten();
         Some((cells.next()?, cells.next()?.parse().ok()?))
     };
-    Ok(rows.into_iter().filter_map(of).collect())
+    let files: Vec<(String, u64)> = rows.into_iter().filter_map(of).collect();
+    if files.iter().any(|(file, _)| file.ends_with(IN_INNODB)) {
+        bail!(
+            "the server writes its binary log into InnoDB (binlog_storage_engine=innodb), as MariaDB can from 12.3 on: such a log \
+             has no files that can be archived; without that option, it can be"
+        );
+    }
+    Ok(files)
 }
 
-/// Whether a file goes on exactly where the archive ends: the archive ends with its name, and it begins with
-/// a list of all transactions before it. The list alone could be that of another history with as many of
-/// them.
-fn follows(run: &Run<'_>, tail: &Tail, file: &str) -> Result<bool> {
-    let Some(state) = tail.state.as_ref().filter(|_| tail.next.as_deref() == Some(file)) else {
-        return Ok(false);
-    };
-    Ok(listed(run, file)?.as_ref() == Some(state))
+/// What is between the archive's end and the server's oldest file, before which it had these transactions.
+fn between(tail: &Tail, oldest: &str, before: Option<&State>) -> (Why, String) {
+    let file = &tail.file;
+    let gone = format!("the server has no {file} any more, its oldest file is {oldest}");
+    let unknown = || (Why::Gap, format!("{gone}: what may be between them is not archived"));
+    let Some((known, before)) = tail.state.as_ref().zip(before) else { return unknown() };
+    let is_less = |(of, number): (&(u32, u32), &u64)| known.get(of).is_some_and(|own| own > number);
+    if let Some(((domain, server_id), sequence)) = before.iter().find(|entry| is_less(*entry)) {
+        let what = format!(
+            "{gone}, with {domain}-{server_id}-{sequence} as the last one of its domain and server before it: what is \
+             archived goes further, so it is of another history"
+        );
+        return (Why::Fork, what);
+    }
+    missing(known, before).map_or_else(unknown, |missing| {
+        (Why::Gap, format!("{gone}: what is between them is not archived, {missing}"))
+    })
 }
 
 /// The transactions before a file, as MariaDB writes them at its beginning.
@@ -160,10 +177,7 @@ fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
             at += bytes.len() as u64;
             match event.parse()? {
                 Body::Format(format) => *format,
-                Body::GtidList(list) => {
-                    let numbers = list.numbers.iter();
-                    return Ok(Some(numbers.map(|it| ((it.domain, it.server_id), it.sequence)).collect()));
-                }
+                Body::GtidList(list) => return Ok(Some(state(&list))),
                 Body::Rotate(_) | Body::Encryption(_) => continue,
                 _ => return Ok(None),
             }

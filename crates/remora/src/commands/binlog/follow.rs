@@ -182,6 +182,8 @@ impl<'r, 'a> Follow<'r, 'a> {
         let mut dump = self.run.target.dump(&self.asked(from, self.run.once))?;
         self.format.has_sums = dump.has_sums();
         let left = self.receive(&mut dump);
+        // Who has ended the connection takes no acknowledgement.
+        self.waits &= left.is_ok();
         // Whatever happened, what has come is kept, unless that is what has failed.
         if !self.writer.is_broken() {
             self.sync(&mut dump)?;
@@ -341,6 +343,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             let began = Instant::now();
             self.writer.came(self.run.time_s(), false)?;
             self.writer.sync()?;
+            self.run.has_archived.set(true);
             self.patience = pace::patience(self.run.sync, began.elapsed(), self.gather);
             if !dump.has_more() {
                 self.run.note(self.newest_s)?;
@@ -389,6 +392,11 @@ impl<'r, 'a> Follow<'r, 'a> {
                 }
             }
             _ => {}
+        }
+        if self.file.is_empty() {
+            bail!(
+                "the server sends its log without saying which file it is of, so that it can't be archived"
+            );
         }
         let end = self.at + bytes.len() as u64;
         // MariaDB from 11.4 on writes 0 for events within a transaction.
