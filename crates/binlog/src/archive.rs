@@ -26,7 +26,7 @@ pub use arrival::{Arrival, Arrivals, arrivals};
 pub use forget::{Forgotten, forget};
 pub use line::{About, Line, Why, files, is_line};
 pub use same::Same;
-pub use tail::{State, Tail};
+pub use tail::{State, Tail, Track};
 pub use verify::verify;
 pub use writer::Writer;
 

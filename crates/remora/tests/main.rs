@@ -45,6 +45,8 @@ mod extract;
 mod extract_backup;
 #[path = "main/extract_dump.rs"]
 mod extract_dump;
+#[path = "main/failover.rs"]
+mod failover;
 #[path = "main/form.rs"]
 mod form;
 #[path = "main/galera.rs"]
