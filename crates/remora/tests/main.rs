@@ -153,3 +153,5 @@ mod url;
 mod value;
 #[path = "main/vars.rs"]
 mod vars;
+#[path = "main/verify_log.rs"]
+mod verify_log;
