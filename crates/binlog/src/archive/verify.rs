@@ -18,8 +18,8 @@ use crate::{Corrupt, Error};
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Reads all files of the archive in a folder, or those of a sample; `goes_on` is asked now and then, with the
-/// bytes that were read since, whether to go on.
+/// Reads all files of the archive in a folder, or those of a sample; `goes_on` is asked now and then, with
+/// the bytes that were read since, whether to go on.
 ///
 /// # Errors
 /// [`Error::Io`] if they can't be read, and `TimedOut` if it is not to go on.
@@ -139,8 +139,8 @@ fn cut(
     }))
 }
 
-/// The last transactions before a file, as MariaDB lists them at its beginning. What is wrong with the file is
-/// told when it is read.
+/// The last transactions before a file, as MariaDB lists them at its beginning. What is wrong with the file
+/// is told when it is read.
 fn listed(disk: &dyn Disk, path: &Path) -> Option<State> {
     let mut reader = Reader::open(BufReader::new(disk.open(path).ok()?)).ok()?;
     let mut track = Track::default();

@@ -1,8 +1,8 @@
 //! Where a generation is in the log of another server, which has the same transactions in other files and at
 //! other offsets: that of a replica, for example, on which everybody goes on after a failover.
 //!
-//! MariaDB's numbers show the place. That it is the same history is shown by the newest transaction before it:
-//! both logs have the same statements and rows of it, made in the same second.
+//! MariaDB's numbers show the place. That it is the same history is shown by the newest transaction before
+//! it: both logs have the same statements and rows of it, made in the same second.
 
 use std::collections::BTreeMap;
 
@@ -238,8 +238,8 @@ impl Has {
         state.iter().all(|(of, last)| self.state.get(of).is_some_and(|own| own >= last))
     }
 
-    /// The transactions before the place, which the generation has, are all that it has. `later` is the end of
-    /// its own log, `end` that of the other one. Else why not.
+    /// The transactions before the place, which the generation has, are all that it has. `later` is the end
+    /// of its own log, `end` that of the other one. Else why not.
     fn prove_equal(&self, here: &State, (later, end): (&State, &State)) -> Result<(), String> {
         let mut domains: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
         for ((domain, server), last) in &self.state {

@@ -13,7 +13,7 @@ fn borders(play: &mut Play, file: &str) -> (Vec<u64>, u64) {
     let cell = |row: &[Option<String>], at: usize| row[at].clone().unwrap();
     let ends =
         rows.iter().map(|row| (cell(row, 2), cell(row, 4).parse::<u64>().unwrap())).collect::<Vec<_>>();
-    // From 11.4 on an event within a transaction does not say where it ends: the next one says where it begins.
+    // From 11.4 on an event within a transaction does not say where it ends: the next one where it begins.
     let starts = rows.iter().skip(1).map(|row| cell(row, 1).parse::<u64>().unwrap());
     let borders: Vec<u64> = starts.chain(ends.last().map(|(_, end)| *end)).collect();
     let last = ends.iter().rposition(|(kind, _)| kind == "Xid").unwrap();
@@ -37,7 +37,8 @@ fn cut(play: &Play, path: &Path, len: u64) -> String {
     ended.out
 }
 
-/// A file that ends behind an event looks whole. What follows it, and what is noted of it, tells what is missing.
+/// A file that ends behind an event looks whole. What follows it, and what is noted of it, tells what is
+/// missing.
 #[test]
 fn a_file_that_was_cut_behind_an_event_is_told() {
     for product in mariadb() {

@@ -26,7 +26,8 @@ pub struct Verified {
     pub damages: Vec<Corrupt>,
 }
 
-/// Reads all pieces, or those of the files of a sample; `goes_on` is asked now and then, with the bytes that were read since, whether to go on.
+/// Reads all pieces, or those of the files of a sample; `goes_on` is asked now and then, with the bytes that
+/// were read since, whether to go on.
 ///
 /// # Errors
 /// [`Error::Io`] if the store does not answer, and `Interrupted` if it is not to go on.
