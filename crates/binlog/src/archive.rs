@@ -28,7 +28,7 @@ pub use forget::{Forgotten, forget};
 pub use line::{About, Line, Why, files, is_line};
 pub use numbers::{State, missing, state};
 pub use same::Same;
-pub use tail::Tail;
+pub use tail::{Tail, Track};
 pub use verify::verify;
 pub use writer::Writer;
 

@@ -68,8 +68,10 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether a record, with the blocks that it brings, is in this part. It always is in the same one.
-    fn has(self, file: u64, chunk: u64) -> bool {
+    /// Whether something is in this part, by two numbers of it: of a record, with the blocks that it brings,
+    /// those of its file and its chunk. It always is in the same one.
+    #[must_use]
+    pub fn has(self, file: u64, chunk: u64) -> bool {
         let parts = self.parts.max(1);
         file.wrapping_add(chunk) % parts == self.part % parts
     }

@@ -27,4 +27,4 @@ pub(crate) use find::{Found, Times, files, of_pieces};
 pub(crate) use known::{Known, logged};
 pub(crate) use request::Request;
 pub(crate) use transaction::{Changed, Place, Transaction, Xa, XaName, slot};
-pub(crate) use walk::{Asked, Take, Walk};
+pub(crate) use walk::{Asked, Take, Walk, is_frame};

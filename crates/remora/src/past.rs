@@ -5,6 +5,7 @@ mod apart;
 mod before;
 mod engine;
 mod goal;
+mod other;
 mod replay;
 mod same;
 mod scan;
@@ -26,6 +27,7 @@ use sandbox::Sandbox;
 
 use self::apart::Apart;
 use self::goal::NoWay;
+use self::other::Has;
 use self::replay::Replay;
 use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
@@ -45,6 +47,27 @@ pub(crate) struct Log {
     /// The line's number.
     pub(crate) line: String,
     pub(crate) files: Vec<LogFile>,
+    /// The other lines, the newest first.
+    others: Vec<Log>,
+}
+
+/// Where a generation is.
+#[derive(Clone)]
+pub(crate) struct Start {
+    /// In the log of the server that it was made of.
+    pub(crate) own: Position,
+    /// In the line that is replayed.
+    pub(crate) here: Position,
+    /// The line with the log of its server, if another one is replayed.
+    pub(crate) line: Option<String>,
+    /// The last transactions in that line which the other one lacks.
+    pub(crate) lacks: Vec<String>,
+}
+
+impl Start {
+    fn here(own: &Position) -> Start {
+        Start { own: own.clone(), here: own.clone(), line: None, lacks: Vec::new() }
+    }
 }
 
 impl Log {
@@ -56,8 +79,23 @@ impl Log {
         let shown = named.home.shown();
         let none = || usage(format!("no log is archived in {shown}: 'remora binlog {shown}' does that"));
         let mut found = history::Found::default();
+        let mut others = Vec::new();
+        let mut add = |number: u32, found: history::Found| {
+            if found.missing.is_empty() {
+                others.push(Log { line: number.to_string(), files: found.files, others: Vec::new() });
+            }
+        };
         let line = match archived::find(&named.home, named.key.as_ref())?.ok_or_else(none)? {
-            Archive::Pieces(pieces) => history::of_pieces(&Arc::new(pieces), line, &mut found)?,
+            Archive::Pieces(pieces) => {
+                let pieces = Arc::new(pieces);
+                let chosen = history::of_pieces(&pieces, line, &mut found)?;
+                for number in pieces.lines().iter().map(|line| line.number).filter(|it| *it != chosen).rev() {
+                    let mut other = history::Found::default();
+                    history::of_pieces(&pieces, Some(number), &mut other)?;
+                    add(number, other);
+                }
+                chosen
+            }
             Archive::Files(folder) => {
                 let lines = binlog::archive::lines(&RealDisk, &folder)?;
                 let number = |path: &PathBuf| names::file(path).parse::<u32>().unwrap_or(0);
@@ -68,8 +106,12 @@ impl Log {
                 let wanted = line.unwrap_or(0);
                 let none = || usage(format!("the archive of {shown} has no line {wanted}"));
                 let chosen = chosen.ok_or_else(none)?;
-                let paths = std::slice::from_ref(chosen);
-                found = history::files(paths, &KeyArguments::default(), Times::Noted)?;
+                let read =
+                    |path| history::files(std::slice::from_ref(path), &KeyArguments::default(), Times::Noted);
+                found = read(chosen)?;
+                for other in lines.iter().rev().filter(|path| *path != chosen) {
+                    add(number(other), read(other)?);
+                }
                 number(chosen)
             }
         };
@@ -80,7 +122,24 @@ impl Log {
         for damage in &found.damages {
             report.warn(&format!("the archive is damaged: {damage}"));
         }
-        Ok(Log { line: line.to_string(), files: found.files })
+        Ok(Log { line: line.to_string(), files: found.files, others })
+    }
+
+    /// Finds where a generation is that says that it is there, with this GTID in each domain. `None` if it is
+    /// in no line.
+    fn start(&self, own: &Position, gtid: &str) -> Result<Option<Start>> {
+        let has = |log: &Log| log.from(&own.0).is_some();
+        let mut others = self.others.iter().filter(|log| has(log)).peekable();
+        // Several servers may have files of this name.
+        if has(self) && (others.peek().is_none() || Has::read(self, own, gtid)?.is_some()) {
+            return Ok(Some(Start::here(own)));
+        }
+        for log in others {
+            let Some(has) = Has::read(log, own, gtid)? else { continue };
+            let other::Found { place: here, lacks } = has.place(log, self)?;
+            return Ok(Some(Start { own: own.clone(), here, line: Some(log.line.clone()), lacks }));
+        }
+        Ok(has(self).then(|| Start::here(own)))
     }
 
     /// The files from the one with this name on; none if it is not archived.
@@ -97,7 +156,7 @@ fn choose(
     goal: &Goal,
     log: &Log,
     report: &Report,
-) -> Result<(Generation, Option<(Position, Found)>)> {
+) -> Result<(Generation, Option<Reached>)> {
     let mut why = None;
     for generation in named.repository.list()?.generations.iter().rev() {
         let number = generation.number;
@@ -114,11 +173,14 @@ fn choose(
             }
             continue;
         };
-        if log.from(&position.0).is_none() {
-            continue;
-        }
-        match scan::scan(goal, log, (&position, generation.taken_s), report) {
-            Ok(found) => return Ok((generation.clone(), Some((position, found)))),
+        let way = || -> Result<Option<Reached>> {
+            let Some(start) = log.start(&position, &repository::gtid(generation))? else { return Ok(None) };
+            let found = scan::scan(goal, log, (&start.here, generation.taken_s), report)?;
+            Ok(Some(Reached { start, found }))
+        };
+        match way() {
+            Ok(None) => {}
+            Ok(reached) => return Ok((generation.clone(), reached)),
             Err(error) if error.is::<NoWay>() => why = why.or(Some(error)),
             Err(error) => return Err(error),
         }
@@ -148,8 +210,7 @@ pub(crate) struct Past<'a> {
 
 /// The way that was gone, or would be.
 pub(crate) struct Reached {
-    /// Where the generation is in the log.
-    pub(crate) position: Position,
+    pub(crate) start: Start,
     pub(crate) found: Found,
 }
 
@@ -178,7 +239,6 @@ impl<'a> Past<'a> {
         report.phase("reading the archived log", None);
         let (generation, known) = choose((named, wanted), goal, &log, report)?;
         report.end();
-        let known = known.map(|(position, found)| Reached { position, found });
         Ok(Past { named, goal, log, generation: generation.number, taken_s: generation.taken_s, known })
     }
 
@@ -212,13 +272,13 @@ impl<'a> Past<'a> {
         report: &Report,
     ) -> Result<(Reached, usize)> {
         let (reached, name) = self.begin(data, wanted, stop, report)?;
-        let Reached { position, found } = &reached;
-        let files = self.log.from(&position.0).unwrap_or_default();
+        let Reached { start, found } = &reached;
+        let files = self.log.from(&start.here.0).unwrap_or_default();
         let files = files.get(..=found.way.end.map_or(0, |end| end.file)).unwrap_or(files).to_vec();
         let folder = work.join("log");
         RealDisk.create_folder(&folder)?;
         let servers = found.servers.clone();
-        let replay = Replay { work: folder.clone(), files, from: position.1, servers };
+        let replay = Replay { work: folder.clone(), files, from: start.here.1, servers };
         let apart = Apart::new(data, &folder)?;
         let tables = replay.run((data, wanted), (&found.way, only), stop, report)?;
         apart.back()?;
@@ -239,8 +299,8 @@ impl<'a> Past<'a> {
         (wanted, more): (Wanted<'_>, Vec<String>),
         (stop, report): (&AtomicBool, &Report),
     ) -> Result<Steps> {
-        let (Reached { position, found }, _) = self.begin(data, wanted, stop, report)?;
-        let files = self.log.from(&position.0).unwrap_or_default();
+        let (Reached { start, found }, _) = self.begin(data, wanted, stop, report)?;
+        let files = self.log.from(&start.here.0).unwrap_or_default();
         let first = self.log.files.len() - files.len();
         let files = files.get(..=last.saturating_sub(first)).unwrap_or(files).to_vec();
         let work = work.join("log");
@@ -248,7 +308,7 @@ impl<'a> Past<'a> {
         // Nobody needs the data afterwards, so they stay apart.
         Apart::new(data, &work)?;
         let servers = servers.union(&found.servers).copied().collect();
-        let replay = Replay { work, files, from: position.1, servers };
+        let replay = Replay { work, files, from: start.here.1, servers };
         let options: Vec<String> = more.into_iter().chain(wanted.options.iter().cloned()).collect();
         Steps::start(replay, (data, Wanted { options: &options, ..wanted }), (found.way, first))
     }
@@ -263,19 +323,19 @@ impl<'a> Past<'a> {
         report: &Report,
     ) -> Result<(Reached, String)> {
         forget_source(data)?;
-        let (position, name) = self.recover(data, wanted, stop)?;
-        let known = self.known.take().filter(|known| known.position == position);
+        let (start, name) = self.recover(data, wanted, stop)?;
+        let known = self.known.take().filter(|known| known.start.own == start.own);
         let found = match known {
             Some(known) => known.found,
-            None => scan::scan(self.goal, &self.log, (&position, self.taken_s), report)?,
+            None => scan::scan(self.goal, &self.log, (&start.here, self.taken_s), report)?,
         };
         found.way.refuse()?;
-        Ok((Reached { position, found }, name))
+        Ok((Reached { start, found }, name))
     }
 
     /// Lets a server recover the data, with their own log, and proves that this is the archived one. Returns
     /// where they are in it, and its name.
-    fn recover(&self, data: &Path, wanted: Wanted<'_>, stop: &AtomicBool) -> Result<(Position, String)> {
+    fn recover(&self, data: &Path, wanted: Wanted<'_>, stop: &AtomicBool) -> Result<(Start, String)> {
         let Some(log) = BinaryLog::find(data)? else {
             bail!(
                 "{}@{} has no binary log, so nothing shows that the archive is of the same history",
@@ -297,7 +357,7 @@ impl<'a> Past<'a> {
         let innodb = binary_log::innodb_position(&server.error_log())?;
         // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and
         // in restored data, that may for some time be one of an older log, beyond where the generation is.
-        let noted = self.known.as_ref().map(|known| &known.position);
+        let noted = self.known.as_ref().map(|known| &known.start.own);
         let innodb = innodb.filter(|innodb| noted.is_none_or(|noted| innodb <= noted));
         let last = innodb.clone();
         let position = log.explain(log.position(&mut session, innodb))?;
@@ -308,17 +368,27 @@ impl<'a> Past<'a> {
                 position.0
             );
         }
+        let (file, at) = (session.quote(&position.0), position.1);
+        let gtid = session.value(&format!("SELECT BINLOG_GTID_POS({file}, {at})"))?.unwrap_or_default();
         drop(session);
+        let known = self.known.as_ref().map(|known| &known.start).filter(|known| known.own == position);
+        let start = match known {
+            Some(start) => start.clone(),
+            None => self.log.start(&position, &gtid)?.unwrap_or_else(|| Start::here(&position)),
+        };
         // With other keys than the log's, its bytes may by chance pass for events.
-        log.explain(self.is_same_history(&server, &position))?;
+        log.explain(self.is_same_history(&server, &start))?;
         server.stop()?;
-        Ok((position, log.name))
+        Ok((start, log.name))
     }
 
     /// The log in the backup and the archived one have the same bytes, up to where the backup is.
-    fn is_same_history(&self, server: &Sandbox, position: &Position) -> Result<()> {
-        let ((file, at), line) = (position, &self.log.line);
-        let Some(archived) = self.log.from(file).and_then(<[LogFile]>::first) else {
+    fn is_same_history(&self, server: &Sandbox, start: &Start) -> Result<()> {
+        let (file, at) = &start.own;
+        let other = self.log.others.iter().find(|log| start.line.as_ref() == Some(&log.line));
+        let log = other.unwrap_or(&self.log);
+        let line = &log.line;
+        let Some(archived) = log.from(file).and_then(<[LogFile]>::first) else {
             bail!("the generation is in {file}, which is not in line {line} of the archive");
         };
         let archived = archived.open()?;
@@ -327,7 +397,7 @@ impl<'a> Past<'a> {
             "the generation is at {file}:{at}, and line {line} of the archive ends before that"
         );
         ensure!(
-            same::is_same(server, position, archived)?,
+            same::is_same(server, &start.own, archived)?,
             "line {line} of the archive is another history than {}@{}: their logs differ in {file}; --line chooses another line",
             self.named.name,
             self.generation

@@ -115,6 +115,12 @@ pub(crate) fn position(generation: &Generation) -> Option<(String, u64)> {
     Some((file, note.pointer("/position/offset")?.as_u64()?))
 }
 
+/// The last transaction of each domain that a generation has, as far as it says it.
+pub(crate) fn gtid(generation: &Generation) -> String {
+    let note: serde_json::Value = serde_json::from_str(&generation.note).unwrap_or_default();
+    note.pointer("/position/gtid").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
 /// Whether a generation is a tree of files and not a volume.
 pub(crate) fn is_tree(generation: &Generation) -> bool {
     note_says_tree(&generation.note) == Some(true)

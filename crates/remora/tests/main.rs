@@ -47,6 +47,8 @@ mod extract;
 mod extract_backup;
 #[path = "main/extract_dump.rs"]
 mod extract_dump;
+#[path = "main/failover.rs"]
+mod failover;
 #[path = "main/form.rs"]
 mod form;
 #[path = "main/galera.rs"]
@@ -153,3 +155,5 @@ mod url;
 mod value;
 #[path = "main/vars.rs"]
 mod vars;
+#[path = "main/verify_log.rs"]
+mod verify_log;

@@ -131,7 +131,7 @@ pub(super) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
 }
 
 /// The name of a file and its number, as in `binlog.000031`.
-fn numbered(file: &str) -> Option<(&str, u64)> {
+pub(super) fn numbered(file: &str) -> Option<(&str, u64)> {
     let (base, number) = file.rsplit_once('.')?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
     Some((base, number.parse().ok()?))

@@ -66,7 +66,7 @@ impl Tail {
 
 /// How far the events of a file are that were seen so far.
 #[derive(Default)]
-pub(super) struct Track {
+pub struct Track {
     grouping: Grouping,
     /// Where the transaction begins that is open.
     began: Option<u64>,
@@ -74,11 +74,19 @@ pub(super) struct Track {
     /// As in [`Tail`]; none as long as there is no such place.
     end: Option<u64>,
     last: Option<u64>,
-    pub(super) state: Option<State>,
-    pub(super) next: Option<String>,
+    /// As in [`Tail`].
+    pub state: Option<State>,
+    /// As in [`Tail`].
+    pub next: Option<String>,
 }
 
 impl Track {
+    /// Behind the last whole transaction, or event that belongs to none.
+    #[must_use]
+    pub fn end(&self) -> Option<u64> {
+        self.end
+    }
+
     fn all(&mut self, reader: &mut Reader<impl Read>) -> Result<(), Error> {
         while let Some(event) = reader.next()? {
             self.take(&event)?;
@@ -91,7 +99,11 @@ impl Track {
         self.began.or(self.last)
     }
 
-    pub(super) fn take(&mut self, event: &Event<'_>) -> Result<(), Corrupt> {
+    /// The next event.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if it is not as a server writes it.
+    pub fn take(&mut self, event: &Event<'_>) -> Result<(), Corrupt> {
         let body = event.parse()?;
         let (part, is_cut) = self.grouping.take(event, &body);
         if matches!(part, Part::First | Part::Whole) || is_cut {

@@ -3,12 +3,15 @@
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use block::verify::Sample;
 use disk::Disk;
 
-use super::line::files;
+use super::arrival::arrivals;
+use super::line::{Line, files, numbered};
 use super::lines;
-use super::numbers::Numbers;
+use super::numbers::{State, missing};
 use super::pieces::Verified;
+use super::tail::Track;
 use crate::event::Kind;
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
@@ -16,28 +19,32 @@ use crate::{Corrupt, Error};
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Reads all files of the archive in a folder; `goes_on` is asked now and then, with the bytes that were read
-/// since, whether to go on.
+/// Reads all files of the archive in a folder, or those of a sample; `goes_on` is asked now and then, with
+/// the bytes that were read since, whether to go on.
 ///
 /// # Errors
 /// [`Error::Io`] if they can't be read, and `TimedOut` if it is not to go on.
 pub fn verify(
     disk: &dyn Disk,
     archive: &Path,
+    sample: Option<Sample>,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Verified, Error> {
     let mut found = Verified { is_opened: true, ..Verified::default() };
-    for line in lines(disk, archive)? {
-        let names = files(disk, &line)?;
-        let mut numbers = Numbers::default();
-        for name in &names {
+    let all = lines(disk, archive)?;
+    for (at, line) in all.iter().enumerate() {
+        // How far it was when the line behind it began.
+        let next = all.get(at + 1).and_then(|next| Line::read(disk, next).ok());
+        let reached = next.and_then(|next| next.about.before);
+        let number = line.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
+        let names = files(disk, line)?;
+        for (at, name) in names.iter().enumerate() {
             let path = line.join(name);
             let source = match disk.open(&path) {
                 Ok(source) => source,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     // What a prune has removed meanwhile is not missing.
-                    numbers = Numbers::default();
-                    if files(disk, &line)?.contains(name) {
+                    if files(disk, line)?.contains(name) {
                         found.damages.push(Corrupt {
                             what: "the file is missing, and the line's log.index names it".to_owned(),
                             place: path.display().to_string(),
@@ -47,10 +54,20 @@ pub fn verify(
                 }
                 Err(error) => return Err(error.into()),
             };
+            let len = source.stat()?.len;
             found.files += 1;
-            found.bytes += source.stat()?.len;
+            found.bytes += len;
+            if !is_in(sample, number, name) {
+                continue;
+            }
             let counted = Counted { source: BufReader::with_capacity(PIECE_BYTES, source), goes_on };
-            if let Some(what) = file(counted, names.last() == Some(name), &mut numbers)? {
+            let next = names.get(at + 1).map(String::as_str);
+            let what = match (file(counted, next.is_none())?, next) {
+                (Err(what), _) => Some(what),
+                (Ok(track), Some(next)) => cut(disk, line, (name, len), (&track, next))?,
+                (Ok(_), None) => shorter(len, reached.as_ref().filter(|(file, _)| file == name)),
+            };
+            if let Some(what) = what {
                 found.damages.push(Corrupt { what, place: path.display().to_string() });
             }
         }
@@ -58,9 +75,16 @@ pub fn verify(
     Ok(found)
 }
 
-/// What is wrong with a file. The last one of a line may be written, or end where a run was killed.
-fn file(input: impl Read, is_last: bool, numbers: &mut Numbers) -> Result<Option<String>, Error> {
-    let mut missing = None;
+/// Whether a file of a line is in a sample: by its own number, which stays when others are removed.
+pub(super) fn is_in(sample: Option<Sample>, line: u32, file: &str) -> bool {
+    let number = numbered(file).map_or(0, |(_, number)| number);
+    sample.is_none_or(|sample| sample.has(number, line.into()))
+}
+
+/// Reads a file: how far it is, or what is wrong with it. The last one of a line may be written, or end where
+/// a run was killed.
+fn file(input: impl Read, is_last: bool) -> Result<Result<Track, String>, Error> {
+    let mut track = Track::default();
     let read = || -> Result<_, Error> {
         let mut reader = Reader::open(input)?;
         // It says whether the others have checksums, so that without it nothing would be proven.
@@ -70,25 +94,65 @@ fn file(input: impl Read, is_last: bool, numbers: &mut Numbers) -> Result<Option
             return Err(Error::Foreign("it does not begin with a FORMAT_DESCRIPTION event"));
         }
         while let Some(event) = reader.next()? {
-            missing = numbers.take(&event)?.or(missing.take());
+            track.take(&event)?;
         }
         Ok(reader.end().cloned())
     };
-    let read = read();
-    if !matches!(read, Ok(None | Some(End::Whole))) {
-        // What it has further is unknown.
-        *numbers = Numbers::default();
-    }
-    Ok(match read {
-        Ok(None | Some(End::Whole)) => missing,
-        Ok(Some(End::Torn { .. })) if is_last => None,
-        Ok(Some(End::Torn { at, .. })) => Some(format!("it ends within the event at {at}")),
-        Ok(Some(End::Encrypted { at })) => Some(format!(
+    Ok(match read() {
+        Ok(None | Some(End::Whole)) => Ok(track),
+        Ok(Some(End::Torn { .. })) if is_last => Ok(track),
+        Ok(Some(End::Torn { at, .. })) => Err(format!("it ends within the event at {at}")),
+        Ok(Some(End::Encrypted { at })) => Err(format!(
             "what is behind {at} is encrypted by the server, which no archive has, and was not read"
         )),
         Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
-        Err(error) => Some(error.to_string()),
+        Err(error) => Err(error.to_string()),
     })
+}
+
+/// What is missing at the end of the last file of a line, if it is known how far it was.
+fn shorter(len: u64, reached: Option<&(String, u64)>) -> Option<String> {
+    let (_, end) = reached.filter(|(_, end)| *end > len)?;
+    Some(format!("it ends at {len}, and {end} bytes were archived: the rest is missing"))
+}
+
+/// What is missing at the end of a file that another one follows, though it ends behind an event. A server
+/// that is killed writes no last event, so only what else is known of the end can tell.
+fn cut(
+    disk: &dyn Disk,
+    line: &Path,
+    (name, len): (&str, u64),
+    (track, next): (&Track, &str),
+) -> io::Result<Option<String>> {
+    let noted = arrivals(disk, line, name)?.last().map(|arrival| (name.to_owned(), arrival.end));
+    if let Some(what) = shorter(len, noted.as_ref()) {
+        return Ok(Some(what));
+    }
+    let other = track.next.as_deref().filter(|named| *named != next);
+    if let Some(other) = other {
+        return Ok(Some(format!("it says that {other} follows, and in log.index {next} does")));
+    }
+    let Some(before) = listed(disk, &line.join(next)) else { return Ok(None) };
+    let has = track.state.as_ref();
+    let missing = has.and_then(|has| missing(has, &before));
+    Ok(missing.map(|missing| {
+        format!("it ends at {len}, and transactions are missing between it and {next}: {missing}")
+    }))
+}
+
+/// The last transactions before a file, as MariaDB lists them at its beginning. What is wrong with the file
+/// is told when it is read.
+fn listed(disk: &dyn Disk, path: &Path) -> Option<State> {
+    let mut reader = Reader::open(BufReader::new(disk.open(path).ok()?)).ok()?;
+    let mut track = Track::default();
+    while track.state.is_none() {
+        let event = reader.next().ok()??;
+        if ![Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST].contains(&event.header.kind) {
+            return None;
+        }
+        track.take(&event).ok()?;
+    }
+    track.state
 }
 
 /// Tells what is read.
@@ -105,5 +169,20 @@ impl<R: Read> Read for Counted<'_, R> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_is_in_one_part_of_a_sample_and_stays_there() {
+        for number in 1..100 {
+            let is_in = |part| is_in(Some(Sample { part, parts: 20 }), 1, &format!("binlog.{number:06}"));
+            let parts: Vec<u64> = (0..20).filter(|part| is_in(*part)).collect();
+            assert_eq!(parts, [(number + 1) % 20]);
+        }
+        assert!(is_in(None, 1, "binlog.000001"));
     }
 }

@@ -370,7 +370,7 @@ fn every_flipped_byte_and_every_missing_file_is_told() {
         read += bytes;
         true
     };
-    let sound = verify(&disk, Path::new(FOLDER), &mut count).unwrap();
+    let sound = verify(&disk, Path::new(FOLDER), None, &mut count).unwrap();
     assert_eq!(
         (sound.damages, sound.files, sound.bytes, read),
         (Vec::new(), 3, 3 * LOG.len() as u64, sound.bytes)
@@ -378,7 +378,7 @@ fn every_flipped_byte_and_every_missing_file_is_told() {
     for (at, file) in (0..LOG.len()).flat_map(|at| [FILES[0], FILES[2]].map(|file| (at, file))) {
         let mask = if at == 21 { 2 } else { 1 };
         disk.corrupt(&path(file), at, mask);
-        let found = verify(&disk, Path::new(FOLDER), &mut |_| true).unwrap().damages;
+        let found = verify(&disk, Path::new(FOLDER), None, &mut |_| true).unwrap().damages;
         let told = found.len() == 1 && found[0].place == path(file).display().to_string();
         // In the last file a length that leads behind its end may be that of an event that is written.
         let is_len = places().iter().any(|start| (start + 9..start + 13).contains(&at));
@@ -388,11 +388,11 @@ fn every_flipped_byte_and_every_missing_file_is_told() {
     disk.append(&path(FILES[0]), LOG.len() as u64 - 3).unwrap();
     disk.append(&path(FILES[2]), LOG.len() as u64 - 3).unwrap();
     disk.remove(&path(FILES[1])).unwrap();
-    let found = verify(&disk, Path::new(FOLDER), &mut |_| true).unwrap().damages;
+    let found = verify(&disk, Path::new(FOLDER), None, &mut |_| true).unwrap().damages;
     let texts: Vec<_> = found.iter().map(ToString::to_string).collect();
     assert!(
         matches!(&texts[..], [cut, gone] if cut.contains("ends within the event") && gone.contains("missing")),
         "{texts:?}"
     );
-    assert!(verify(&disk, Path::new(FOLDER), &mut |_| false).is_err());
+    assert!(verify(&disk, Path::new(FOLDER), None, &mut |_| false).is_err());
 }

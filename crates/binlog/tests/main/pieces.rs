@@ -154,7 +154,7 @@ pub(crate) fn read(pieces: &Arc<Pieces>, name: &str) -> Option<Vec<u8>> {
 }
 
 pub(crate) fn proven(disk: &FaultDisk, key: Option<&Key>) -> Verified {
-    verify(&pieces(disk, key), &mut |_| true).unwrap()
+    verify(&pieces(disk, key), None, &mut |_| true).unwrap()
 }
 
 /// All files have the log, and only the last one is in use.
@@ -168,7 +168,7 @@ fn is_whole(disk: &FaultDisk, key: Option<&Key>) {
         bytes[21] = LOG[21];
         assert!(bytes == LOG, "{file}");
     }
-    let found = verify(&pieces, &mut |_| true).unwrap();
+    let found = verify(&pieces, None, &mut |_| true).unwrap();
     assert_eq!((found.damages, found.is_opened), (Vec::new(), true));
 }
 

@@ -182,7 +182,7 @@ fn what_is_damaged_is_not_folded_with_its_neighbours() {
     assert!(bytes[22..] == LOG[22..bytes.len()]);
     let behind = stored(&disk).into_iter().map(|(path, _)| path).filter(|path| *path > last[1].0);
     assert!(behind.count() > 0, "what is behind it is there");
-    let found = verify(&after, &mut |_| true).unwrap();
+    let found = verify(&after, None, &mut |_| true).unwrap();
     assert!(found.damages.iter().all(|it| !it.what.contains("as long as")), "{found:?}");
 }
 

@@ -38,7 +38,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/db1 --tables app.orders --to /tmp/orders --before 0-1-90113     as it was just before that
   remora restore /backup/db1 --to /data --until end          a server's data with every archived commit
   remora restore /backup/db1 --to /data --until '2026-11-22 19:05'
-  remora restore /backup/db1 --to /data --before-statement 'DELETE FROM orders' --plan";
+  remora restore /backup/db1 --to /data --before-statement 'DELETE FROM orders'
+  remora restore /backup/db1 --until 0-1-90113 --plan        only say what would be done";
 
 /// Bring a generation back into a file, a device or a folder
 ///
@@ -57,9 +58,9 @@ pub(crate) struct Arguments {
     from: String,
 
     /// A file or a block device, or a new folder for a tree of files, here or at ssh://user@host/PATH; file:
-    /// or block: may come first, as for backup
-    #[arg(long, value_name = "PATH", value_parser = target)]
-    to: Place,
+    /// or block: may come first, as for backup. --plan needs none
+    #[arg(long, value_name = "PATH", value_parser = target, required_unless_present = "plan")]
+    to: Option<Place>,
 
     /// Write into an existing target, all of it
     #[arg(long, conflicts_with = "delta")]
@@ -99,6 +100,13 @@ pub(crate) struct Arguments {
     until: until::Moment,
 }
 
+impl Arguments {
+    /// Where to restore to.
+    fn target(&self) -> Result<&Place> {
+        self.to.as_ref().ok_or_else(|| exit::usage("--to PATH is missing: only --plan needs none"))
+    }
+}
+
 fn target(text: &str) -> Result<Place, String> {
     ["file:", "block:"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text).parse()
 }
@@ -125,12 +133,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let (delta, keep_going) = (arguments.delta, arguments.keep_going);
     let request = Request { generation, delta, keep_going, jobs };
-    let target = arguments.to.to_string();
-    let machine = Machine::reach(
-        arguments.to.host.as_ref(),
-        &Call { options: &arguments.ssh_option, ..Call::default() },
-    )?;
-    let (disk, path) = (machine.disk(), arguments.to.path.as_path());
+    let place = arguments.target()?;
+    let target = place.to_string();
+    let machine =
+        Machine::reach(place.host.as_ref(), &Call { options: &arguments.ssh_option, ..Call::default() })?;
+    let (disk, path) = (machine.disk(), place.path.as_path());
     let there = !matches!(disk.stat(path), Err(error) if error.kind() == ErrorKind::NotFound);
     let restored = if named.is_tree(request)? {
         if there {

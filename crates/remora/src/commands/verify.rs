@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     for (name, archive) in logs {
-        if log::verify(&name, archive, &stop, report)? {
+        if log::verify((&name, archive), sample, &stop, report)? {
             exit = Exit::Damaged;
         }
     }
@@ -213,8 +213,6 @@ fn tell(
         number if number < DAMAGES_MAX => count(number, "damaged place"),
         _ => "more damaged places than are shown".to_owned(),
     };
-    let part =
-        sample.map(|sample| format!(", part {} of {} (another one each day)", sample.part + 1, sample.parts));
     report.note(&format!(
         "{name}: {} in {}, {}, {}{}, {seconds:.1} s: {damages}",
         count(verified.generations, "generation"),
@@ -224,7 +222,13 @@ fn tell(
             true => count(verified.blocks, "block"),
             false => "blocks as they are stored (a put key opens none)".to_owned(),
         },
-        part.unwrap_or_default(),
+        part_of(sample),
     ));
     Ok(())
+}
+
+/// Which part was read, for people.
+fn part_of(sample: Option<Sample>) -> String {
+    let part = |Sample { part, parts }| format!(", part {} of {parts} (another one each day)", part + 1);
+    sample.map(part).unwrap_or_default()
 }

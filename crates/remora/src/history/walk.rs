@@ -416,7 +416,7 @@ fn starts(sql: &[u8], word: &[u8]) -> bool {
 }
 
 /// Whether a statement only begins or ends a transaction or a part of it.
-fn is_frame(sql: &[u8]) -> bool {
+pub(crate) fn is_frame(sql: &[u8]) -> bool {
     const PARTS: [&[u8]; 5] =
         [b"XA START ", b"XA END ", b"SAVEPOINT ", b"ROLLBACK TO ", b"RELEASE SAVEPOINT "];
     [&b"BEGIN"[..], b"COMMIT", b"ROLLBACK"].iter().any(|word| sql.eq_ignore_ascii_case(word))

@@ -13,7 +13,9 @@ use super::{Log, engine};
 use crate::boot::binary_log::Position;
 use crate::exit::Exit;
 use crate::history::said::{acting, word};
-use crate::history::{Asked, Judged, Known, Place, Range, TOLERANCE_S, Take, Transaction, Walk, names};
+use crate::history::{
+    Asked, Judged, Known, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
+};
 use crate::report::Report;
 
 /// The way from where a generation is to the goal.
@@ -35,6 +37,8 @@ pub(crate) struct Way {
     pub(crate) next: Option<String>,
     /// A statement that uses a temporary table which was made before the generation.
     pub(crate) temporary: Option<String>,
+    /// Those in XA PREPARE that nothing on the way ends, and their transactions.
+    pub(crate) prepared: BTreeMap<XaName, String>,
     /// The engines that statements name which make tables, in capitals.
     pub(super) engines: BTreeSet<String>,
     /// The connections that have made temporary tables.
@@ -51,6 +55,13 @@ impl Way {
         self.by_statement += u64::from(!whole.statements.is_empty());
         if let Name::MariaDb(number) = whole.name {
             self.last.insert(number.domain, number.to_string());
+        }
+        match &whole.xa {
+            Xa::No => {}
+            Xa::Prepared(xa) => {
+                self.prepared.insert(xa.clone(), names::gtid(whole.name).unwrap_or_default());
+            }
+            Xa::Committed(xa) | Xa::RolledBack(xa) => drop(self.prepared.remove(xa)),
         }
         self.engines.extend(whole.statements.iter().filter_map(|statement| engine::named(&statement.sql)));
         for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {

@@ -50,9 +50,13 @@ pub(crate) fn sums(session: &mut Session) -> BTreeMap<String, String> {
 impl Scene {
     pub(crate) fn new(product: Product, options: &[&str]) -> Scene {
         let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=MIXED", "--local-infile=1"];
-        let server = start(product, &[&own[..], options].concat());
+        Scene::of(start(product, &[&own[..], options].concat()))
+    }
+
+    /// The same with a server that has a log.
+    pub(crate) fn of(server: Sandbox) -> Scene {
         let session = session(&server);
-        let mut scene = Scene { product, folder: folder(), server, session };
+        let mut scene = Scene { product: server.product(), folder: folder(), server, session };
         scene.does(&["CREATE TABLE app.t (id INT PRIMARY KEY, text VARCHAR(50))"]);
         scene.does(&["INSERT INTO app.t VALUES (1, 'one'), (2, 'two')"]);
         scene

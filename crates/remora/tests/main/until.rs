@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
-use sandbox::Product;
+use sandbox::{Product, Sandbox, Settings};
 
 use crate::boot::volume;
-use crate::extract::session;
+use crate::extract::{execute, session};
 use crate::moment::{Scene, on_mariadb, sums};
 use crate::mount::is_possible;
 use crate::queue::library;
-use crate::support::{Running, remora, start, until};
+use crate::support::{Running, places, remora, start, until};
 
 impl Scene {
     /// A restore that fails, and leaves nothing.
@@ -417,6 +417,79 @@ fn prepared_transactions_are_refused() {
     scene.does(&["XA COMMIT 'a'"]);
     scene.archive();
     scene.refused(&["--until", "end"], 1, "in XA PREPARE");
+}
+
+#[test]
+fn transactions_that_stay_prepared_are_named() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.backup();
+    let name = "X'00ff','b',7";
+    let prepare = |scene: &Scene, name: &str, row: &str| {
+        let mut session = session(&scene.server);
+        let xa = |what: &str| format!("XA {what} {name}");
+        let insert = format!("INSERT INTO app.t VALUES {row}");
+        execute(&mut session, &[&xa("START"), &insert, &xa("END"), &xa("PREPARE")]);
+        session
+    };
+    let first = prepare(&scene, "'a'", "(5, 'xa')");
+    let one = scene.moment();
+    let second = prepare(&scene, name, "(6, 'xb')");
+    let both = scene.moment();
+    // Another session can end what it has prepared once it is gone.
+    drop((first, second));
+    until("it can be committed", || scene.session.execute("XA COMMIT 'a'").is_ok());
+    scene.archive();
+    let plan = scene.run(&["restore", "repo/db", "--until", &both.gtid, "--plan"]).exits(0);
+    plan.says(&["in XA PREPARE at that moment", &format!("'a' ({}); {name} ({})", one.gtid, both.gtid)]);
+    let prepared = |until: &str| {
+        let ended = scene.restore(&["--until", until, "--json"]).exits(0);
+        let told: serde_json::Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+        let back = scene.folder.path().join("back");
+        let options = vec!["--skip-grant-tables".to_owned()];
+        let settings = Settings { data: Some(back.clone()), options, ..Settings::default() };
+        let found = sandbox::find(&places(), Product::MariaDb1011).unwrap();
+        let server = Sandbox::start(&found, &places(), &settings).unwrap();
+        let mut session = session(&server);
+        let rows = session.strings("XA RECOVER FORMAT='SQL'").unwrap();
+        // What was named ends them.
+        for xa in told["prepared"].as_array().unwrap() {
+            session.execute(&format!("XA ROLLBACK {}", xa.as_str().unwrap())).unwrap();
+        }
+        assert!(session.strings("XA RECOVER").unwrap().is_empty());
+        drop((session, server));
+        fs::remove_dir_all(back).unwrap();
+        (rows.len(), told["prepared"].clone(), ended.err)
+    };
+    let (rows, told, said) = prepared(&both.gtid);
+    assert_eq!((rows, told), (2, serde_json::json!(["'a'", name])), "{said}");
+    let (rows, told, said) = prepared("end");
+    assert_eq!((rows, told), (1, serde_json::json!([name])), "{said}");
+    assert!(said.contains("in XA PREPARE at that moment"), "{said}");
+    let (rows, told, said) = prepared(&one.gtid);
+    assert_eq!((rows, told), (1, serde_json::json!(["'a'"])), "{said}");
+    let ended = scene.restore(&["--before", &one.gtid, "--plan"]).exits(0);
+    assert!(!ended.err.contains("XA PREPARE"), "{}", ended.err);
+}
+
+/// It writes nothing, so it needs no place for that.
+#[test]
+fn a_plan_needs_no_target() {
+    let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
+    scene.backup();
+    scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+    let moment = scene.moment();
+    scene.archive();
+    let plan = ["restore", "repo/db", "--plan"];
+    for goal in [["--until", "end"], ["--before", &moment.gtid], ["--before-statement", "insert"]] {
+        for tables in [&[][..], &["--tables", "app.t"]] {
+            let goal = [&plan[..], &goal, tables].concat();
+            scene.run(&goal).exits(0).says(&["would be restored"]);
+            // With a target it says what is wrong with that.
+            scene.run(&[&goal[..], &["--to", "repo"]].concat()).exits(2).says(&["exists already"]);
+        }
+    }
+    scene.run(&["restore", "repo/db", "--until", "end"]).exits(2).says(&["--to"]);
+    scene.run(&plan).exits(2).says(&["need --until"]);
 }
 
 /// A server's own recovery remembers greater names of its log from before.

@@ -3,9 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
+use block::verify::Sample;
+
 use super::super::numbers::Numbers;
 use super::chain::Pieces;
 use super::chunk::{chunks, opened, stored};
+use crate::archive::verify::is_in;
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
@@ -24,11 +27,16 @@ pub struct Verified {
     pub damages: Vec<Corrupt>,
 }
 
-/// Reads all pieces; `goes_on` is asked now and then, with the bytes that were read since, whether to go on.
+/// Reads all pieces, or those of the files of a sample; `goes_on` is asked now and then, with the bytes that
+/// were read since, whether to go on.
 ///
 /// # Errors
 /// [`Error::Io`] if the store does not answer, and `Interrupted` if it is not to go on.
-pub fn verify(pieces: &Arc<Pieces>, goes_on: &mut dyn FnMut(u64) -> bool) -> Result<Verified, Error> {
+pub fn verify(
+    pieces: &Arc<Pieces>,
+    sample: Option<Sample>,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Verified, Error> {
     let mut found = Verified {
         pieces: pieces.entries.len() as u64,
         is_opened: pieces.reads(),
@@ -38,6 +46,9 @@ pub fn verify(pieces: &Arc<Pieces>, goes_on: &mut dyn FnMut(u64) -> bool) -> Res
     let store = &*pieces.store;
     for entry in &pieces.entries {
         found.bytes += entry.bytes;
+        if !is_in(sample, entry.front.piece.line, &entry.front.piece.file) {
+            continue;
+        }
         let name = entry.name();
         let proven = store.open(&name).and_then(|source| {
             for (_, at, chunk) in chunks(entry) {
@@ -63,9 +74,9 @@ pub fn verify(pieces: &Arc<Pieces>, goes_on: &mut dyn FnMut(u64) -> bool) -> Res
             if let Some(what) = &file.missing {
                 found.damages.push(Corrupt { what: what.clone(), place });
                 numbers = Numbers::default();
-            } else if found.is_opened
-                && let Some(what) = events(pieces, file, &mut numbers)?
-            {
+            } else if !found.is_opened || !is_in(sample, line.number, &file.name) {
+                numbers = Numbers::default();
+            } else if let Some(what) = events(pieces, file, &mut numbers)? {
                 found.damages.push(Corrupt { what, place });
             }
         }

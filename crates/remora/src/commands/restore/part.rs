@@ -32,12 +32,11 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
-    let target = arguments.to.to_string();
-    let machine = Machine::reach(
-        arguments.to.host.as_ref(),
-        &Call { options: &arguments.ssh_option, ..Call::default() },
-    )?;
-    let (disk, path) = (machine.disk(), arguments.to.path.as_path());
+    let place = arguments.target()?;
+    let target = place.to_string();
+    let machine =
+        Machine::reach(place.host.as_ref(), &Call { options: &arguments.ssh_option, ..Call::default() })?;
+    let (disk, path) = (machine.disk(), place.path.as_path());
     if disk.stat(path).is_ok() {
         return Err(usage(format!("{target} exists already; --path needs a new folder")));
     }

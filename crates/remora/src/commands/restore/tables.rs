@@ -74,12 +74,13 @@ impl Drop for Work {
 pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
-    if arguments.to.host.is_some() {
-        return Err(usage("--tables makes a dump on this machine; copy its folder"));
-    }
-    let target = arguments.to.path.as_path();
-    if target.symlink_metadata().is_ok() {
-        return Err(usage(format!("{} exists already; --tables needs a new folder", target.display())));
+    if let Some(to) = &arguments.to {
+        if to.host.is_some() {
+            return Err(usage("--tables makes a dump on this machine; copy its folder"));
+        }
+        if to.path.symlink_metadata().is_ok() {
+            return Err(usage(format!("{} exists already; --tables needs a new folder", to.path.display())));
+        }
     }
     let stop = commands::stop_flag(report)?;
     let find = |goal| Past::find((&named, generation), goal, arguments.until.line, report);
@@ -87,6 +88,7 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     if let (Some(past), true) = (&past, arguments.until.plan) {
         return until::plan(&named, past, report);
     }
+    let target = arguments.target()?.path.as_path();
     let work = Work::new(&std::path::absolute(target)?)?;
     let name = named.name.clone();
     report.phase("opening the backup", None);

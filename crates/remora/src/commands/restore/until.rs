@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{Exit, usage};
-use crate::history::Range;
-use crate::past::{Goal, Past, Reached, Way, single};
+use crate::history::{Range, names};
+use crate::past::{Goal, Past, Reached, Start, Way, single};
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::{calendar, commands, shown};
@@ -48,7 +48,7 @@ pub(super) struct Moment {
     #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(super) line: Option<u32>,
 
-    /// Say what would be done and what would come next, and do nothing
+    /// Say what would be done and what would come next, and do nothing. Needs no --to
     #[arg(long, help_heading = HEADING)]
     pub(super) plan: bool,
 
@@ -94,12 +94,15 @@ pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) ->
              --path, --delta, --overwrite and --keep-going",
         ));
     }
-    if arguments.to.host.is_some() {
-        return Err(usage("the replay needs the data on this machine: restore here, and copy the folder"));
-    }
-    let target = arguments.to.path.as_path();
-    if target.symlink_metadata().is_ok() {
-        return Err(usage(format!("{} exists already; a new folder is needed", target.display())));
+    if let Some(to) = &arguments.to {
+        if to.host.is_some() {
+            return Err(usage(
+                "the replay needs the data on this machine: restore here, and copy the folder",
+            ));
+        }
+        if to.path.symlink_metadata().is_ok() {
+            return Err(usage(format!("{} exists already; a new folder is needed", to.path.display())));
+        }
     }
     let stop = commands::stop_flag(report)?;
     let past = Past::find((&named, wanted), goal, own.line, report)?;
@@ -112,12 +115,15 @@ pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) ->
     told.tables = Some(tables);
     told.seconds = Some(began.elapsed().as_secs_f64());
     told.tell("is restored", &reached, report)?;
+    tell_prepared(&reached.found.way, report);
     Ok(Exit::Done)
 }
 
 /// Says what would be done.
 pub(super) fn plan(named: &Named, past: &Past<'_>, report: &Report) -> Result<Exit> {
-    Told::new(named, past).tell("would be restored", past.plan()?, report)?;
+    let reached = past.plan()?;
+    Told::new(named, past).tell("would be restored", reached, report)?;
+    tell_prepared(&reached.found.way, report);
     Ok(Exit::Done)
 }
 
@@ -130,7 +136,7 @@ fn whole(
     stop: &AtomicBool,
     report: &Report,
 ) -> Result<(Reached, usize)> {
-    let target = arguments.to.path.as_path();
+    let target = arguments.target()?.path.as_path();
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let work = parent.unwrap_or(Path::new("."));
     let own = &arguments.until;
@@ -200,13 +206,15 @@ impl Told {
     /// The same as JSON.
     pub(super) fn json(&self, reached: &Reached) -> Value {
         let Told { name, generation, line, .. } = self;
-        let Reached { position: (file, offset), found } = reached;
-        let way = &found.way;
+        let Reached { start, found } = reached;
+        let (way, (file, offset)) = (&found.way, &start.own);
         let mut message = json!({
             "message_type": "summary", "name": name, "generation": generation, "line": line,
             "from_file": file, "from_offset": offset, "transactions": way.transactions,
             "bytes_of_log": way.bytes, "gtid": last(way), "time": way.time.map(calendar::machine),
             "next": way.next, "judged_by_arrival": found.judged.count,
+            "own_line": start.line, "lacks": start.lacks,
+            "prepared": way.prepared.keys().map(names::xa).collect::<Vec<_>>(),
         });
         if let Some(tables) = self.tables {
             message["tables"] = tables.into();
@@ -223,7 +231,8 @@ impl Told {
             return Ok(());
         }
         let Told { name, generation, .. } = self;
-        let Reached { position: (file, offset), found } = reached;
+        let Reached { start, found } = reached;
+        let (file, offset) = &start.own;
         let (way, last) = (&found.way, last(&found.way));
         let when = way.time.map(|time| format!(" ({})", calendar::shown(time))).unwrap_or_default();
         let to = if last.is_empty() { String::new() } else { format!(" to {last}{when}") };
@@ -235,6 +244,7 @@ impl Told {
             report::size(way.bytes),
             count(way.transactions, "transaction"),
         ));
+        tell_other(start, &self.line, report);
         match &way.next {
             Some(next) => report.note(&format!("next would be {next}")),
             None if found.is_open => report.note(
@@ -261,6 +271,37 @@ impl Told {
         }
         Ok(())
     }
+}
+
+/// Says that the line that is replayed is of another server than the generation, and what it lacks.
+fn tell_other(Start { own, here, line: own_line, lacks }: &Start, line: &str, report: &Report) {
+    let Some(own_line) = own_line else { return };
+    report.note(&format!(
+        "the generation is in the log of another server, line {own_line}: line {line} has the same transactions up to {}:{}",
+        here.0, here.1
+    ));
+    if !lacks.is_empty() {
+        report.warn(&format!(
+            "line {own_line} goes on behind {}:{} with transactions that are not in line {line}, up to {}: that server never got them,              and they are not replayed; '--line {own_line}' replays line {own_line} instead",
+            own.0,
+            own.1,
+            lacks.join(",")
+        ));
+    }
+}
+
+/// Says what the transactions in XA PREPARE need: because of their locks nobody can change their rows.
+fn tell_prepared(way: &Way, report: &Report) {
+    if way.prepared.is_empty() {
+        return;
+    }
+    let shown = way.prepared.iter().map(|(xa, gtid)| format!("{} ({gtid})", names::xa(xa)));
+    let shown: Vec<String> = shown.collect();
+    report.warn(&format!(
+        "in XA PREPARE at that moment, neither committed nor rolled back, and holding locks: {}. A server with these data shows them \
+         with XA RECOVER FORMAT='SQL'; XA COMMIT or XA ROLLBACK with its name ends each",
+        shown.join("; ")
+    ));
 }
 
 /// The last transaction of each domain.

@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use binlog::archive::{self, pieces};
+use block::verify::Sample;
 use disk::RealDisk;
 use progress::{Progress, count};
 use serde_json::json;
 
+use super::part_of;
 use crate::archived::{self, Archive};
 use crate::report::{self, Report};
 use crate::repository::Named;
@@ -26,8 +28,13 @@ pub(super) fn find<'a>(all: impl Iterator<Item = &'a Named>) -> Result<Vec<(Stri
     Ok(found)
 }
 
-/// Proves an archive. Returns whether it is damaged.
-pub(super) fn verify(name: &str, archive: Archive, stop: &AtomicBool, report: &Report) -> Result<bool> {
+/// Proves an archive, or the files of a sample. Returns whether it is damaged.
+pub(super) fn verify(
+    (name, archive): (&str, Archive),
+    sample: Option<Sample>,
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<bool> {
     let began = Instant::now();
     report.phase("verifying the log", None);
     let mut goes_on = |bytes| {
@@ -37,9 +44,11 @@ pub(super) fn verify(name: &str, archive: Archive, stop: &AtomicBool, report: &R
     let (done, shown) = match archive {
         Archive::Pieces(all) => {
             let shown = all.shown();
-            (pieces::verify(&Arc::new(all), &mut goes_on), shown)
+            (pieces::verify(&Arc::new(all), sample, &mut goes_on), shown)
         }
-        Archive::Files(folder) => (archive::verify(&RealDisk, &folder, &mut goes_on), shown::path(&folder)),
+        Archive::Files(folder) => {
+            (archive::verify(&RealDisk, &folder, sample, &mut goes_on), shown::path(&folder))
+        }
     };
     if stop.load(Ordering::Relaxed) {
         return Err(block::Error::Stopped.into());
@@ -59,6 +68,7 @@ pub(super) fn verify(name: &str, archive: Archive, stop: &AtomicBool, report: &R
         report.message(&json!({
             "message_type": "log", "name": name, "pieces": found.pieces, "files": found.files,
             "opened": found.is_opened, "bytes": found.bytes, "damages": found.damages.len(), "seconds": seconds,
+            "part": sample.map(|sample| sample.part + 1), "parts": sample.map(|sample| sample.parts),
         }))?;
         return Ok(!found.damages.is_empty());
     }
@@ -67,7 +77,7 @@ pub(super) fn verify(name: &str, archive: Archive, stop: &AtomicBool, report: &R
         number => count(number as u64, "damaged place"),
     };
     report.note(&format!(
-        "{name}, archived log: {}{}, {}, {}, {seconds:.1} s: {damages}",
+        "{name}, archived log: {}{}, {}, {}{}, {seconds:.1} s: {damages}",
         count(found.files, "file"),
         if found.pieces == 0 { String::new() } else { format!(" in {}", count(found.pieces, "piece")) },
         report::size(found.bytes),
@@ -75,6 +85,7 @@ pub(super) fn verify(name: &str, archive: Archive, stop: &AtomicBool, report: &R
             true => "event by event",
             false => "as they are stored (a put key opens none)",
         },
+        part_of(sample),
     ));
     Ok(!found.damages.is_empty())
 }

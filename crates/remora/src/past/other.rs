@@ -1,0 +1,278 @@
+//! Where a generation is in the log of another server, which has the same transactions in other files and at
+//! other offsets: that of a replica, for example, on which everybody goes on after a failover.
+//!
+//! MariaDB's numbers show the place. That it is the same history is shown by the newest transaction before
+//! it: both logs have the same statements and rows of it, made in the same second.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use binlog::archive::{State, Track};
+use binlog::event::gtid::Number;
+use binlog::event::{Body, Change, Event};
+use binlog::reader::Reader;
+use binlog::tables::Tables;
+
+use super::Log;
+use super::goal::NoWay;
+use crate::boot::binary_log::Position;
+use crate::history::{Feed, LogFile, is_frame, names};
+
+/// Where the first event of a file is.
+const FIRST: u64 = 4;
+
+/// What every server logs of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Print {
+    number: Number,
+    hash: blake3::Hash,
+}
+
+/// A transaction that is being read.
+#[derive(Default)]
+struct Printing {
+    number: Option<Number>,
+    hasher: blake3::Hasher,
+    /// What the rows were that came last. One server may write in several events what another one has in one.
+    rows: Option<(String, String, Change)>,
+}
+
+impl Printing {
+    fn take(&mut self, event: &Event<'_>, body: &Body<'_>, tables: &Tables) {
+        let made = event.header.timestamp.to_le_bytes();
+        match body {
+            Body::Gtid(gtid) => *self = Printing { number: Some(gtid.number), ..Printing::default() },
+            Body::Query(query) if !is_frame(&query.sql) => {
+                self.hasher.update(&made).update(&query.sql);
+            }
+            Body::ExecuteLoad(_) => {
+                self.hasher.update(&made);
+            }
+            Body::Rows(rows) => {
+                let table =
+                    tables.get(rows.table_id).map(|it| (it.schema.clone(), it.name.clone(), rows.change));
+                if table.is_some() && self.rows != table {
+                    self.hasher.update(&made).update(format!("{table:?}").as_bytes());
+                    self.rows = table;
+                }
+                self.hasher.update(&rows.data);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A place between transactions.
+struct Spot<'a> {
+    at: u64,
+    /// The transactions before it.
+    state: &'a State,
+    /// The one that ends here.
+    print: Option<Print>,
+}
+
+/// Walks over a file of MariaDB, as long as `goes_on`.
+fn walk(file: &LogFile, mut goes_on: impl FnMut(&Spot<'_>) -> bool) -> Result<()> {
+    let mut read = || -> Result<()> {
+        let mut reader = Reader::open(Feed::open(file, 0)?)?;
+        let (mut track, mut tables, mut printing) =
+            (Track::default(), Tables::default(), Printing::default());
+        while let Some(event) = reader.next()? {
+            tables.take(&event, |_| ())?;
+            printing.take(&event, &event.parse()?, &tables);
+            track.take(&event)?;
+            let (at, before) = (event.end(), track.end());
+            let Some(state) = track.state.as_ref().filter(|_| before == Some(at)) else { continue };
+            let number = printing.number.take();
+            let print = number.map(|number| Print { number, hash: printing.hasher.finalize() });
+            if !goes_on(&Spot { at, state, print }) {
+                break;
+            }
+        }
+        Ok(())
+    };
+    read().with_context(|| file.display().to_string())
+}
+
+/// The transactions before a file.
+fn head(file: &LogFile) -> Result<Option<State>> {
+    let mut found = None;
+    walk(file, |spot| {
+        found = Some(spot.state.clone());
+        false
+    })?;
+    Ok(found)
+}
+
+/// The transactions in a log and before it.
+fn end(log: &Log) -> Result<State> {
+    let mut found = State::new();
+    if let Some(last) = log.files.last() {
+        walk(last, |spot| {
+            found.clone_from(spot.state);
+            true
+        })?;
+    }
+    Ok(found)
+}
+
+/// The newest transaction in these files for which the question is answered with yes.
+fn newest(files: &[LogFile], is_wanted: impl Fn(Print) -> bool) -> Result<Option<Print>> {
+    for file in files.iter().rev() {
+        let mut found = None;
+        walk(file, |spot| {
+            found = spot.print.filter(|print| is_wanted(*print)).or(found);
+            true
+        })?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// The transactions that a generation has, by the log of the server that it was made of.
+pub(super) struct Has {
+    state: State,
+    newest: Option<Print>,
+}
+
+/// A place in the log of another server.
+pub(super) struct Found {
+    pub(super) place: Position,
+    /// The last transactions that the generation's own server logged behind it and the other one lacks.
+    pub(super) lacks: Vec<String>,
+}
+
+impl Has {
+    /// Reads it in that log. `None` if the log has no such place between transactions, or if the generation
+    /// says another `gtid` than the log.
+    pub(super) fn read(log: &Log, (file, at): &Position, gtid: &str) -> Result<Option<Has>> {
+        let files = log.from(file).unwrap_or_default();
+        let Some(own) = files.first() else { return Ok(None) };
+        let (mut found, mut print, mut is_first) = (None, None, true);
+        walk(own, |spot| {
+            // Before the first one there is only what every file begins with.
+            if spot.at == *at || is_first && spot.at > *at {
+                found = Some(spot.state.clone());
+            }
+            print = spot.print.filter(|_| spot.at <= *at).or(print);
+            is_first = false;
+            spot.at < *at
+        })?;
+        let Some(state) = found else { return Ok(None) };
+        let mut numbers = gtid.split(',').filter_map(|number| number.parse::<Number>().ok());
+        if !numbers.all(|it| state.get(&(it.domain, it.server_id)) == Some(&it.sequence)) {
+            return Ok(None);
+        }
+        if print.is_none() {
+            let earlier = log.files.len() - files.len();
+            print = newest(log.files.get(..earlier).unwrap_or_default(), |_| true)?;
+        }
+        Ok(Some(Has { state, newest: print }))
+    }
+
+    /// The place in `log` behind the same transactions. `own` is the log of the generation's server.
+    ///
+    /// # Errors
+    /// [`NoWay`] if there is none, or if it is not proven that it is the same history.
+    pub(super) fn place(&self, own: &Log, log: &Log) -> Result<Found> {
+        let no_way = |why: &str| {
+            let (own, line) = (&own.line, &log.line);
+            NoWay(format!(
+                "the generation is in the log of another server, line {own} of the archive, and its place in line {line} is not \
+                 known: {why}. '--line {own}' replays line {own} to its end; a generation that was made since line {line} began needs \
+                 no place in another one"
+            ))
+        };
+        let mut chosen = None;
+        for (number, file) in log.files.iter().enumerate().rev() {
+            if head(file)?.is_some_and(|head| self.covers(&head)) {
+                chosen = Some((number, file));
+                break;
+            }
+        }
+        let Some((number, file)) = chosen else {
+            return Err(no_way(&format!(
+                "line {} begins behind the generation, or with transactions that it lacks",
+                log.line
+            ))
+            .into());
+        };
+        let (mut at, mut here) = (FIRST, State::new());
+        walk(file, |spot| {
+            let is_before = self.covers(spot.state);
+            if is_before {
+                at = spot.at;
+                here.clone_from(spot.state);
+            }
+            is_before
+        })?;
+        let (later, end) = (end(own)?, end(log)?);
+        self.prove_equal(&here, (&later, &end)).map_err(|why| no_way(&why))?;
+        let files = log.files.get(..=number).unwrap_or_default();
+        let same = match self.newest {
+            Some(own) => newest(files, |print| print.number == own.number)?.map(|print| print == own),
+            None => None,
+        };
+        match same {
+            Some(true) => {}
+            Some(false) => return Err(no_way("it is another history with the same GTIDs").into()),
+            None => {
+                return Err(
+                    no_way("no transaction that both logs have shows that it is the same history").into()
+                );
+            }
+        }
+        let is_lacked = |(of, last): &(&(u32, u32), &u64)| {
+            let is_behind = self.state.get(*of).is_none_or(|own| own < *last);
+            is_behind && end.get(*of).is_none_or(|end| end < *last)
+        };
+        let lacks = later.iter().filter(is_lacked);
+        let lacks = lacks.map(|((domain, server), last)| format!("{domain}-{server}-{last}")).collect();
+        Ok(Found { place: (names::file(file), at), lacks })
+    }
+
+    /// Whether the generation has all of these.
+    fn covers(&self, state: &State) -> bool {
+        state.iter().all(|(of, last)| self.state.get(of).is_some_and(|own| own >= last))
+    }
+
+    /// The transactions before the place, which the generation has, are all that it has. `later` is the end
+    /// of its own log, `end` that of the other one. Else why not.
+    fn prove_equal(&self, here: &State, (later, end): (&State, &State)) -> Result<(), String> {
+        let mut domains: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+        for ((domain, server), last) in &self.state {
+            let newest = domains.entry(*domain).or_default();
+            if newest.1 <= *last {
+                *newest = (*server, *last);
+            }
+        }
+        for (domain, (server, last)) in domains {
+            let of = |state: &State| -> State {
+                state.iter().filter(|((own, _), _)| *own == domain).map(|(of, last)| (*of, *last)).collect()
+            };
+            let (own, here) = (of(&self.state), of(here));
+            // Nothing has happened in it since the other log began.
+            if here.is_empty() && of(end).is_empty() && of(later) == own {
+                continue;
+            }
+            let name = format!("{domain}-{server}-{last}");
+            if end.get(&(domain, server)).is_none_or(|end| *end < last) {
+                return Err(format!("the generation has {name}, which that server has not logged"));
+            }
+            if here.is_empty() {
+                return Err(format!(
+                    "it does not reach back to {name}, the generation's last one of that domain"
+                ));
+            }
+            let is_equal = here.iter().all(|(of, last)| own.get(of) == Some(last));
+            if !is_equal || !here.contains_key(&(domain, server)) {
+                return Err(format!(
+                    "that server logged {name} in another order with those of other domains"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

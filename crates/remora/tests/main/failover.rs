@@ -1,0 +1,228 @@
+//! A server dies, and everybody goes on with a replica of it: backups of the one and the archived log of the
+//! other. The replica's log has other files, and the same transactions at other offsets.
+
+use std::collections::BTreeMap;
+
+use sandbox::{Product, Sandbox, Settings};
+use server::Session;
+
+use crate::extract::{execute, session};
+use crate::moment::{Moment, Scene, on_mariadb, sums};
+use crate::support::{connect, places, start, until};
+
+/// Options of a server that others replicate. Its log is ROW, so that all have the same rows.
+const OWN: [&str; 3] = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW"];
+
+/// A server and a replica.
+struct Pair {
+    scene: Scene,
+    replica: Sandbox,
+    copy: Session,
+}
+
+impl Pair {
+    /// `name` is the name of the replica's log.
+    fn new(product: Product, name: &str) -> Pair {
+        let options = OWN.map(str::to_owned).to_vec();
+        let settings = Settings { options, port: Some(0), ..Settings::default() };
+        let source =
+            Sandbox::start(&sandbox::find(&places(), product).unwrap(), &places(), &settings).unwrap();
+        let mut scene = Scene::of(source);
+        scene.does(&[
+            "CREATE USER copy@'127.0.0.1' IDENTIFIED BY 'x'",
+            "GRANT REPLICATION SLAVE ON *.* TO copy@'127.0.0.1'",
+            "CREATE TABLE app.twice (a INT)",
+            "CREATE TABLE app.u (a INT)",
+        ]);
+        let log = format!("--log-bin={name}");
+        let options = [
+            &log,
+            "--server-id=8",
+            "--log-slave-updates=1",
+            "--binlog-format=ROW",
+            "--slave-parallel-threads=4",
+        ];
+        let replica = start(product, &options);
+        let mut copy = connect(replica.socket());
+        let change = format!(
+            "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {}, MASTER_USER = 'copy', MASTER_PASSWORD = 'x', \
+             MASTER_SSL = 0, MASTER_USE_GTID = slave_pos",
+            scene.server.port().unwrap()
+        );
+        execute(&mut copy, &[&change, "START SLAVE"]);
+        let mut pair = Pair { scene, replica, copy };
+        pair.same();
+        // From here on the offsets differ, whatever the names are.
+        execute(&mut pair.copy, &["FLUSH BINARY LOGS"]);
+        pair
+    }
+
+    fn does(&mut self, statements: &[&str]) {
+        self.scene.does(statements);
+    }
+
+    /// Waits until the replica has everything.
+    fn same(&mut self) {
+        let all = self.scene.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        let copy = &mut self.copy;
+        until("the replica has everything", || {
+            copy.value("SELECT @@gtid_slave_pos").unwrap().as_deref() == Some(&*all)
+        });
+    }
+
+    /// The server dies, and its replica is the server from now on.
+    fn fails(mut self) -> Scene {
+        self.scene.server.kill().unwrap();
+        execute(&mut self.copy, &["STOP SLAVE"]);
+        self.scene.session = connect(self.replica.socket());
+        self.scene.server = self.replica;
+        self.scene
+    }
+}
+
+/// A moment, and later ones, on the server that everybody goes on with.
+fn goes_on(scene: &mut Scene) -> (Moment, BTreeMap<String, String>) {
+    scene.does(&["INSERT INTO app.twice VALUES (3)", "UPDATE app.t SET text = CONCAT(text, '!')"]);
+    let moment = scene.moment();
+    scene.does(&["DELETE FROM app.t WHERE id = 1", "FLUSH BINARY LOGS", "INSERT INTO app.twice VALUES (4)"]);
+    scene.archive();
+    (moment, sums(&mut scene.session))
+}
+
+/// Facts: `failover_by_gtid`.
+#[test]
+fn failover_by_gtid() {
+    on_mariadb(|product| {
+        for name in ["replog", "binlog"] {
+            let mut pair = Pair::new(product, name);
+            pair.does(&[
+                "INSERT INTO app.twice VALUES (1)",
+                "FLUSH BINARY LOGS",
+                "INSERT INTO app.twice VALUES (1)",
+            ]);
+            pair.scene.backup();
+            pair.does(&["INSERT INTO app.twice VALUES (2)", "CREATE TABLE app.v AS SELECT * FROM app.t"]);
+            let before = pair.scene.moment();
+            pair.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+            pair.scene.archive();
+            pair.same();
+            let mut scene = pair.fails();
+            let (moment, end) = goes_on(&mut scene);
+            let (found, ended) = scene.restored(&["--until", "end"]);
+            assert_eq!(found, end, "{}", ended.err);
+            ended.says(&[
+                "another server, line 1: line 2 has the same transactions up to",
+                &format!("{name}.00000"),
+            ]);
+            for (until, sums) in
+                [(&moment.gtid, &moment.sums), (&moment.position, &moment.sums), (&before.gtid, &before.sums)]
+            {
+                let (found, ended) = scene.restored(&["--until", until]);
+                assert_eq!(found, *sums, "{until}: {}", ended.err);
+            }
+            let plan =
+                scene.run(&["restore", "repo/db@1", "--until", "end", "--plan", "--json"]).exits(0).out;
+            let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+            assert_eq!((&plan["own_line"], &plan["transactions"]), (&"1".into(), &7.into()), "{plan}");
+            assert!(plan["lacks"].as_array().unwrap().is_empty(), "{plan}");
+            let (found, _) = scene.restored(&["--line", "1", "--until", &before.gtid]);
+            assert_eq!(found, before.sums);
+        }
+    });
+}
+
+/// Two domains, which the replica applies at the same time.
+#[test]
+fn failover_with_two_domains() {
+    let mut pair = Pair::new(Product::MariaDb1011, "replog");
+    pair.does(&["SET gtid_domain_id = 1", "INSERT INTO app.u VALUES (1)", "SET gtid_domain_id = 0"]);
+    pair.same();
+    pair.scene.backup();
+    pair.does(&["INSERT INTO app.twice VALUES (1)"]);
+    pair.same();
+    pair.scene.backup();
+    // Here domain 0 waits, and domain 1 goes on.
+    let mut locks = connect(pair.replica.socket());
+    execute(&mut locks, &["LOCK TABLES app.twice READ"]);
+    pair.does(&["INSERT INTO app.twice VALUES (2)"]);
+    pair.scene.backup();
+    pair.does(&["SET gtid_domain_id = 1", "INSERT INTO app.u VALUES (2)", "SET gtid_domain_id = 0"]);
+    until("the second domain is there", || {
+        pair.copy.value("SELECT COUNT(*) FROM app.u").unwrap().as_deref() == Some("2")
+    });
+    execute(&mut locks, &["UNLOCK TABLES"]);
+    pair.same();
+    pair.scene.archive();
+    let mut scene = pair.fails();
+    let (_, end) = goes_on(&mut scene);
+    for generation in ["repo/db@1", "repo/db@2"] {
+        scene.run(&["restore", generation, "--to", "back", "--until", "end"]).exits(0);
+        assert_eq!(scene.found(), end, "{generation}");
+    }
+    let third = scene.run(&["restore", "repo/db@3", "--until", "end", "--plan"]).exits(1);
+    third.says(&["in another order with those of other domains", "--line 1"]);
+    // Without a number another generation is taken.
+    scene.restore(&["--until", "end", "--plan"]).exits(0).says(&["db@2 at"]);
+}
+
+/// The archive has what the replica never got.
+#[test]
+fn failover_to_a_replica_that_is_behind() {
+    let mut pair = Pair::new(Product::MariaDb1011, "replog");
+    pair.does(&["INSERT INTO app.twice VALUES (1)"]);
+    pair.scene.backup();
+    pair.same();
+    execute(&mut pair.copy, &["STOP SLAVE"]);
+    pair.does(&["INSERT INTO app.twice VALUES (7)"]);
+    let lost = pair.scene.moment();
+    pair.scene.backup();
+    pair.scene.archive();
+    let mut scene = pair.fails();
+    let (_, end) = goes_on(&mut scene);
+    let (found, ended) = scene.restored(&["--until", "end"]);
+    assert_eq!(found, end, "{}", ended.err);
+    let lacks =
+        format!("transactions that are not in line 2, up to {}: that server never got them", lost.gtid);
+    ended.says(&["db@1 at", &lacks]);
+    let ended = scene.run(&["restore", "repo/db@2", "--to", "back", "--until", "end"]).exits(1);
+    ended.says(&[&format!("the generation has {}, which that server has not logged", lost.gtid)]);
+    let (found, _) = scene.restored(&["--line", "1", "--until", "end"]);
+    assert_eq!(found, lost.sums);
+}
+
+#[test]
+fn failover_to_a_replica_that_has_purged_its_log() {
+    let mut pair = Pair::new(Product::MariaDb1011, "replog");
+    pair.scene.backup();
+    pair.does(&["INSERT INTO app.twice VALUES (1)"]);
+    let moment = pair.scene.moment();
+    pair.scene.archive();
+    pair.same();
+    execute(&mut pair.copy, &["FLUSH BINARY LOGS"]);
+    until("the files are purged", || {
+        execute(&mut pair.copy, &["PURGE BINARY LOGS TO 'replog.000003'"]);
+        pair.copy.strings("SHOW BINARY LOGS").unwrap().len() == 1
+    });
+    let mut scene = pair.fails();
+    goes_on(&mut scene);
+    let ended = scene.run(&["restore", "repo/db", "--to", "back", "--until", "end"]).exits(1);
+    ended.says(&["line 2 begins behind the generation", "'--line 1' replays line 1 to its end"]);
+    let (found, _) = scene.restored(&["--line", "1", "--until", "end"]);
+    assert_eq!(found, moment.sums);
+}
+
+/// The same GTIDs, but nobody's replica.
+#[test]
+fn a_server_with_the_same_gtids_and_other_rows_is_no_replica() {
+    let product = Product::MariaDb1011;
+    let mut scene = Scene::new(product, &["--binlog-format=ROW"]);
+    scene.backup();
+    scene.archive();
+    scene.server = start(product, &["--log-bin=other", "--server-id=7", "--binlog-format=ROW"]);
+    scene.session = session(&scene.server);
+    scene.does(&["CREATE TABLE app.t (id INT PRIMARY KEY, text VARCHAR(50))"]);
+    scene.does(&["INSERT INTO app.t VALUES (1, 'eno'), (2, 'owt')", "INSERT INTO app.t VALUES (3, 'three')"]);
+    scene.archive();
+    let ended = scene.run(&["restore", "repo/db", "--to", "back", "--until", "end"]).exits(1);
+    ended.says(&["another history with the same GTIDs"]);
+}
