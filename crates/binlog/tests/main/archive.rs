@@ -365,6 +365,15 @@ fn every_flipped_byte_and_every_missing_file_is_told() {
     let disk = FaultDisk::default();
     archive(&disk, &places()).1.unwrap();
     let path = |file: &str| Path::new(FOLDER).join("000001").join(file);
+    // The same log, but for the file that follows.
+    let (mut second, name) = (LOG.to_vec(), FILES[1].as_bytes());
+    let at = second.windows(name.len()).rposition(|window| window == name).unwrap();
+    second[at..at + name.len()].copy_from_slice(FILES[2].as_bytes());
+    let end = at + name.len();
+    // An event has 19 bytes of header, and this one a position.
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &second[at - 27..end]);
+    second[end..end + 4].copy_from_slice(&u32::try_from(sum).unwrap().to_le_bytes());
+    disk.put(&path(FILES[1]), &second);
     let mut read = 0;
     let mut count = |bytes| {
         read += bytes;
