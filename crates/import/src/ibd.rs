@@ -448,12 +448,12 @@ fn is_utc(fill: &Fill<'_>, session: &mut Session) -> Result<bool, Error> {
         return Ok(false);
     }
     // @@system_time_zone is what the zone was called when the server started: in London GMT, if that was in
-    // winter. So each month is asked for, to 2038.
-    let differs = "WITH RECURSIVE months (at) AS \
-                   (SELECT 86400 UNION ALL SELECT at + 2592000 FROM months WHERE at < 2144000000) \
-                   SELECT COUNT(*) FROM months \
-                   WHERE FROM_UNIXTIME(at) <> TIMESTAMP'1970-01-01' + INTERVAL at SECOND";
-    Ok(session.value(differs)?.as_deref() == Some("0"))
+    // winter. So all 829 months up to 2038 are asked for.
+    let agreeing = "WITH RECURSIVE months (at) AS \
+                    (SELECT 86400 UNION ALL SELECT at + 2592000 FROM months WHERE at < 2144000000) \
+                    SELECT COUNT(*) FROM months \
+                    WHERE FROM_UNIXTIME(at) = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL at SECOND";
+    Ok(session.value(agreeing)?.as_deref() == Some("829"))
 }
 
 /// The stored default of a column, with `Some(None)` for NULL; `None` if the server computes it or there is

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use crate::support::{
-    Place, on_every_server, on_mariadb, on_own_mariadb, on_products, products, start, until,
+    Ended, Place, connect, on_every_server, on_mariadb, on_own_mariadb, on_products, products, remora, start,
+    until,
 };
 
 pub(crate) const TABLE: &str = "(id INT UNSIGNED NOT NULL AUTO_INCREMENT, name VARCHAR(60) CHARACTER SET latin1 NOT NULL, \
@@ -357,6 +358,9 @@ fn values_that_the_server_makes_of_the_same_text_are_compared() {
         for (file, table) in [(&numbers, "numbered"), (&unkeyed, "unkeyed"), (&zoned, "zoned")] {
             import(file, table, "--physical").exits(0).says(&["written directly"]);
         }
+        place.sql(&["SET GLOBAL auto_increment_increment = 2"]);
+        import(&numbers, "numbered", "--physical").exits(1).says(&["does not number rows one by one"]);
+        place.sql(&["SET GLOBAL auto_increment_increment = 1"]);
         place.sql(&["SET GLOBAL init_connect = 'SET insert_id = 77'"]);
         let why = "of 1000 rows";
         import(&numbers, "numbered", "--physical").exits(1).says(&[why]);
@@ -369,6 +373,37 @@ fn values_that_the_server_makes_of_the_same_text_are_compared() {
         import(&zoned, "zoned", "--physical=auto").exits(0);
         assert_eq!(place.value("SELECT UNIX_TIMESTAMP(at) FROM zoned"), "1609441200");
     });
+}
+
+/// What a server calls its zone is what it was called when the server started.
+#[test]
+fn a_zone_that_is_utc_for_a_part_of_the_year_is_not_utc() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("zone-test-{}", std::process::id());
+    let data = folder.path().join("server");
+    let mut start = remora(folder.path());
+    start.args(["sandbox", "start", &name, "--server", "mariadb-10.11", "--folder"]).arg(&data);
+    // Only January has other hours, so the server is likely to call it UTC.
+    Ended::of(&start.env("TZ", "UTC0SUM,0,31").output().unwrap()).exits(0);
+    let mut session = connect(&data.join("server.sock"));
+    session.execute("CREATE DATABASE z").unwrap();
+    session.execute("CREATE TABLE z.t (id INT PRIMARY KEY, at TIMESTAMP NULL)").unwrap();
+    let file = folder.path().join("t.csv");
+    std::fs::write(&file, "id,at\n1,2024-01-15 12:00:00\n").unwrap();
+    let import = |more: &[&str]| {
+        let mut import = remora(folder.path());
+        import.args(["import", "t.csv", "--into", "z.t", "--replace", "--no-defaults", "-uroot", "-S"]);
+        Ended::of(&import.arg(data.join("server.sock")).args(more).output().unwrap())
+    };
+    let refused = import(&["--physical"]);
+    let utc = import(&["--physical", "--time-zone", "+00:00"]);
+    let at = session.value("SELECT UNIX_TIMESTAMP(at) FROM z.t").unwrap();
+    drop(session);
+    let mut stop = remora(folder.path());
+    Ended::of(&stop.args(["sandbox", "stop", &name, "--remove"]).output().unwrap()).exits(0);
+    refused.exits(1).says(&["the times are not in UTC"]);
+    utc.exits(0);
+    assert_eq!(at.as_deref(), Some("1705320000"));
 }
 
 #[test]
@@ -408,6 +443,18 @@ fn values_are_as_the_server_wants_them() {
         for table in ["none", "now"] {
             let why = "is not in the files, and has no constant default";
             place.import(&[&file, "--into", table, "--physical"]).exits(1).says(&[why]);
+        }
+        // Numbers of which servers do not all make the same.
+        place.sql(&["CREATE TABLE f (id INT PRIMARY KEY, f FLOAT, d DOUBLE)"]);
+        let digits = "1.00000000000000000000000000001";
+        let file = place.file("f.csv", format!("id,f,d\n1,-0.5,{digits}\n2,0,-1e-5\n3,0.000,-0.{digits}\n"));
+        place.import(&[&file, "--into", "f", "--physical"]).exits(1).says(&["f.csv:4: column d", "digits"]);
+        let file = place.file("f.csv", format!("id,f,d\n1,-0.5,{digits}\n2,0,-1e-5\n3,0.000,2\n"));
+        place.import(&[&file, "--into", "f", "--physical"]).exits(0);
+        for zero in ["-0", "-0.0", "-.0e5", " -0"] {
+            let file = place.file("f.csv", format!("id,f,d\n1,{zero},1\n"));
+            let import = [file.as_str(), "--into", "f", "--replace", "--physical"];
+            place.import(&import).exits(1).says(&["a zero with a sign"]);
         }
         // A BINARY is filled up with zeros.
         place.sql(&["CREATE TABLE b (id INT PRIMARY KEY, code BINARY(4))"]);
