@@ -133,8 +133,7 @@ fn cut(
         return Ok(Some(format!("it says that {other} follows, and in log.index {next} does")));
     }
     let Some(before) = listed(disk, &line.join(next)) else { return Ok(None) };
-    let has = track.state.as_ref();
-    let missing = has.and_then(|has| missing(has, &before));
+    let missing = missing(&track.state.clone().unwrap_or_default(), &before);
     Ok(missing.map(|missing| {
         format!("it ends at {len}, and transactions are missing between it and {next}: {missing}")
     }))

@@ -447,7 +447,7 @@ fn values_are_as_the_server_wants_them() {
         // Numbers of which servers do not all make the same.
         place.sql(&["CREATE TABLE f (id INT PRIMARY KEY, f FLOAT, d DOUBLE)"]);
         let digits = "1.00000000000000000000000000001";
-        let file = place.file("f.csv", format!("id,f,d\n1,-0.5,{digits}\n2,0,-1e-5\n3,0.000,-0.{digits}\n"));
+        let file = place.file("f.csv", format!("id,f,d\n1,-0.5,{digits}\n2,0,-1e-5\n3,0.000,-{digits}1\n"));
         place.import(&[&file, "--into", "f", "--physical"]).exits(1).says(&["f.csv:4: column d", "digits"]);
         let file = place.file("f.csv", format!("id,f,d\n1,-0.5,{digits}\n2,0,-1e-5\n3,0.000,2\n"));
         place.import(&[&file, "--into", "f", "--physical"]).exits(0);

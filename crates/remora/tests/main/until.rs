@@ -443,7 +443,12 @@ fn transactions_that_stay_prepared_are_named() {
     plan.says(&["in XA PREPARE at that moment", &format!("'a' ({}); {name} ({})", one.gtid, both.gtid)]);
     let prepared = |until: &str| {
         let ended = scene.restore(&["--until", until, "--json"]).exits(0);
-        let told: serde_json::Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+        let line = ended
+            .out
+            .lines()
+            .find(|line| line.contains("\"prepared\""))
+            .unwrap_or_else(|| panic!("{}", ended.out));
+        let told: serde_json::Value = serde_json::from_str(line).unwrap();
         let back = scene.folder.path().join("back");
         let options = vec!["--skip-grant-tables".to_owned()];
         let settings = Settings { data: Some(back.clone()), options, ..Settings::default() };
@@ -458,7 +463,7 @@ fn transactions_that_stay_prepared_are_named() {
         assert!(session.strings("XA RECOVER").unwrap().is_empty());
         drop((session, server));
         fs::remove_dir_all(back).unwrap();
-        (rows.len(), told["prepared"].clone(), ended.err)
+        (rows.len(), told["prepared"].clone(), ended.out)
     };
     let (rows, told, said) = prepared(&both.gtid);
     assert_eq!((rows, told), (2, serde_json::json!(["'a'", name])), "{said}");
