@@ -233,7 +233,7 @@ impl Counts {
         }
     }
 
-    /// Where a test ended and why, in few lines made one: who sees no more than the end of a log knows it too.
+    /// Where a test ended and why, in one line: who sees only the end of a log knows it, too.
     fn why(&self, name: &str) -> String {
         let begin = format!("---- {name} stdout ----");
         let output = self.printed.iter().skip_while(|line| **line != begin).skip(1);

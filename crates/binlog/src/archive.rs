@@ -14,6 +14,7 @@ mod numbers;
 pub mod piece;
 pub mod pieces;
 mod same;
+mod sample;
 mod tail;
 mod verify;
 mod writer;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use block::verify::Sample;
 
 use super::super::numbers::Numbers;
+use super::super::sample::is_in;
 use super::chain::Pieces;
 use super::chunk::{chunks, opened, stored};
-use crate::archive::verify::is_in;
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 

@@ -43,7 +43,7 @@ impl Stages {
         let mut stages = Stages { session, wait, asked: Instant::now(), stopped: [None; 2] };
         stages.end_idle(IDLE_S)?;
         stages.go("BACKUP STAGE START")?;
-        // Asked once more while nobody can commit. Whoever may not is told now, not after all pages were read.
+        // Asked again while nobody can commit. Whoever may not is told now, not after all pages were read.
         stages.session.position().map_err(io::Error::other)?;
         stages.session.source_position().map_err(io::Error::other)?;
         stages.binary_logs()?;

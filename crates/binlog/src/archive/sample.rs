@@ -1,0 +1,26 @@
+//! Which files of an archive a sample has.
+
+use block::verify::Sample;
+
+use super::line::numbered;
+
+/// Whether a file of a line is in a sample: by its own number, which stays when others are removed.
+pub(super) fn is_in(sample: Option<Sample>, line: u32, file: &str) -> bool {
+    let number = numbered(file).map_or(0, |(_, number)| number);
+    sample.is_none_or(|sample| sample.has(number, line.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_is_in_one_part_of_a_sample_and_stays_there() {
+        for number in 1..100 {
+            let is_in = |part| is_in(Some(Sample { part, parts: 20 }), 1, &format!("binlog.{number:06}"));
+            let parts: Vec<u64> = (0..20).filter(|part| is_in(*part)).collect();
+            assert_eq!(parts, [(number + 1) % 20]);
+        }
+        assert!(is_in(None, 1, "binlog.000001"));
+    }
+}
