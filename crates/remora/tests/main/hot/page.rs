@@ -286,3 +286,22 @@ fn a_run_whose_disk_is_full_holds_nobody_and_leaves_the_rest() {
     scene.backup(&[]).exits(0).says(&["mysql@1 (full)"]);
     scene.is_exact();
 }
+
+/// InnoDB still tells a position of the older log, which the new one does not reach.
+#[test]
+fn a_copy_made_soon_after_reset_master_is_proven() {
+    let scene = Scene::new(Product::MariaDb1011, &[]);
+    scene.fill(10);
+    let mut session = connect(scene.server.socket());
+    session.execute("FLUSH BINARY LOGS").unwrap();
+    for id in 11..80 {
+        session.execute(&format!("INSERT INTO app.big VALUES ({id}, REPEAT('x', 200))")).unwrap();
+    }
+    for sql in ["RESET MASTER", "FLUSH BINARY LOGS", "INSERT INTO app.big VALUES (80, 'the last one')"] {
+        session.execute(sql).unwrap();
+    }
+    let end = session.strings("SHOW MASTER STATUS").unwrap().remove(0).remove(1).unwrap();
+    scene.backup(&["--way", "copy"]).exits(0);
+    let place = format!("binary log position binlog.000002 {end}");
+    scene.run(&["verify", "repo", "--boot", "--work", "."]).exits(0).says(&["all sound", &place]);
+}
