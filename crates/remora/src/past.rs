@@ -14,6 +14,7 @@ mod whole;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -52,7 +53,7 @@ pub(crate) struct Log {
 }
 
 /// Where a generation is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Start {
     /// In the log of the server that it was made of.
     pub(crate) own: Position,
@@ -60,13 +61,19 @@ pub(crate) struct Start {
     pub(crate) here: Position,
     /// The line with the log of its server, if another one is replayed.
     pub(crate) line: Option<String>,
-    /// The last transactions in that line which the other one lacks.
+    /// The transactions behind it in that line which the other one lacks.
     pub(crate) lacks: Vec<String>,
 }
 
 impl Start {
     fn here(own: &Position) -> Start {
         Start { own: own.clone(), here: own.clone(), line: None, lacks: Vec::new() }
+    }
+
+    /// In the second of two lines, if the log of its server is in the first one.
+    fn in_other(own: &Position, has: &Has, (of_server, line): (&Log, &Log)) -> Result<Start> {
+        let other::Found { place: here, lacks } = has.place(own, of_server, line)?;
+        Ok(Start { own: own.clone(), here, line: Some(of_server.line.clone()), lacks })
     }
 }
 
@@ -136,8 +143,7 @@ impl Log {
         }
         for log in others {
             let Some(has) = Has::read(log, own, gtid)? else { continue };
-            let other::Found { place: here, lacks } = has.place(log, self)?;
-            return Ok(Some(Start { own: own.clone(), here, line: Some(log.line.clone()), lacks }));
+            return Start::in_other(own, &has, (log, self)).map(Some);
         }
         Ok(has(self).then(|| Start::here(own)))
     }
@@ -324,7 +330,7 @@ impl<'a> Past<'a> {
     ) -> Result<(Reached, String)> {
         forget_source(data)?;
         let (start, name) = self.recover(data, wanted, stop)?;
-        let known = self.known.take().filter(|known| known.start.own == start.own);
+        let known = self.known.take().filter(|known| known.start == start);
         let found = match known {
             Some(known) => known.found,
             None => scan::scan(self.goal, &self.log, (&start.here, self.taken_s), report)?,
@@ -377,17 +383,35 @@ impl<'a> Past<'a> {
             None => self.log.start(&position, &gtid)?.unwrap_or_else(|| Start::here(&position)),
         };
         // With other keys than the log's, its bytes may by chance pass for events.
-        log.explain(self.is_same_history(&server, &start))?;
+        let start = log.explain(self.proven(&server, start, &gtid))?;
         server.stop()?;
         Ok((start, log.name))
     }
 
+    /// A place that the bytes of the log show. Servers that began alike have files of one name, in which
+    /// other transactions end at the same offsets: then another line may be the one with this log.
+    fn proven(&self, server: &Sandbox, start: Start, gtid: &str) -> Result<Start> {
+        let all = || iter::once(&self.log).chain(&self.log.others);
+        let is_first = |log: &&Log| start.line.as_ref().unwrap_or(&self.log.line) == &log.line;
+        let first = all().find(is_first).unwrap_or(&self.log);
+        let Err(error) = self.is_same_history(server, first, &start.own) else { return Ok(start) };
+        let others = all().filter(|log| log.line != first.line && log.from(&start.own.0).is_some());
+        for log in others {
+            if self.is_same_history(server, log, &start.own).is_err() {
+                continue;
+            }
+            if log.line == self.log.line {
+                return Ok(Start::here(&start.own));
+            }
+            let Some(has) = Has::read(log, &start.own, gtid)? else { continue };
+            return Start::in_other(&start.own, &has, (log, &self.log));
+        }
+        Err(error)
+    }
+
     /// The log in the backup and the archived one have the same bytes, up to where the backup is.
-    fn is_same_history(&self, server: &Sandbox, start: &Start) -> Result<()> {
-        let (file, at) = &start.own;
-        let other = self.log.others.iter().find(|log| start.line.as_ref() == Some(&log.line));
-        let log = other.unwrap_or(&self.log);
-        let line = &log.line;
+    fn is_same_history(&self, server: &Sandbox, log: &Log, own: &Position) -> Result<()> {
+        let ((file, at), line) = (own, &log.line);
         let Some(archived) = log.from(file).and_then(<[LogFile]>::first) else {
             bail!("the generation is in {file}, which is not in line {line} of the archive");
         };
@@ -397,7 +421,7 @@ impl<'a> Past<'a> {
             "the generation is at {file}:{at}, and line {line} of the archive ends before that"
         );
         ensure!(
-            same::is_same(server, &start.own, archived)?,
+            same::is_same(server, own, archived)?,
             "line {line} of the archive is another history than {}@{}: their logs differ in {file}; --line chooses another line",
             self.named.name,
             self.generation

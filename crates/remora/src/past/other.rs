@@ -5,6 +5,7 @@
 //! it: both logs have the same statements and rows of it, made in the same second.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result};
 use binlog::archive::{State, Track};
@@ -43,7 +44,7 @@ impl Printing {
         match body {
             Body::Gtid(gtid) => *self = Printing { number: Some(gtid.number), ..Printing::default() },
             Body::Query(query) if !is_frame(&query.sql) => {
-                self.hasher.update(&made).update(&query.sql);
+                self.hasher.update(&made).update(&plain(&query.sql));
             }
             Body::ExecuteLoad(_) => {
                 self.hasher.update(&made);
@@ -60,6 +61,12 @@ impl Printing {
             _ => {}
         }
     }
+}
+
+/// A statement without what a replica adds to it: it drops what there is no more.
+fn plain(sql: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(sql);
+    if text.starts_with("DROP ") { text.replacen("IF EXISTS ", "", 1).into_bytes() } else { sql.to_vec() }
 }
 
 /// A place between transactions.
@@ -116,6 +123,20 @@ fn end(log: &Log) -> Result<State> {
     Ok(found)
 }
 
+/// The numbers of the transactions in these files that end behind a place in the first one.
+fn behind(files: &[LogFile], at: u64) -> Result<Numbers> {
+    let mut found = Numbers::default();
+    for (number, file) in files.iter().enumerate() {
+        walk(file, |spot| {
+            if let Some(print) = spot.print.filter(|_| number > 0 || spot.at > at) {
+                found.add(print.number);
+            }
+            true
+        })?;
+    }
+    Ok(found)
+}
+
 /// The newest transaction in these files for which the question is answered with yes.
 fn newest(files: &[LogFile], is_wanted: impl Fn(Print) -> bool) -> Result<Option<Print>> {
     for file in files.iter().rev() {
@@ -140,7 +161,7 @@ pub(super) struct Has {
 /// A place in the log of another server.
 pub(super) struct Found {
     pub(super) place: Position,
-    /// The last transactions that the generation's own server logged behind it and the other one lacks.
+    /// The transactions that the generation's own server logged behind it and the other one did not.
     pub(super) lacks: Vec<String>,
 }
 
@@ -172,11 +193,12 @@ impl Has {
         Ok(Some(Has { state, newest: print }))
     }
 
-    /// The place in `log` behind the same transactions. `own` is the log of the generation's server.
+    /// The place in `log` behind the same transactions. `own` is the log of the generation's server, in which
+    /// the generation is at that position.
     ///
     /// # Errors
     /// [`NoWay`] if there is none, or if it is not proven that it is the same history.
-    pub(super) fn place(&self, own: &Log, log: &Log) -> Result<Found> {
+    pub(super) fn place(&self, (own_file, own_at): &Position, own: &Log, log: &Log) -> Result<Found> {
         let no_way = |why: &str| {
             let (own, line) = (&own.line, &log.line);
             NoWay(format!(
@@ -217,19 +239,23 @@ impl Has {
         };
         match same {
             Some(true) => {}
-            Some(false) => return Err(no_way("it is another history with the same GTIDs").into()),
+            Some(false) => {
+                let newest = self.newest.map(|print| print.number.to_string()).unwrap_or_default();
+                return Err(no_way(&format!(
+                    "{newest} is logged otherwise there: it is another history with the same GTIDs, or that server logs in another way \
+                     (binlog_format, binlog_row_image)"
+                ))
+                .into());
+            }
             None => {
                 return Err(
                     no_way("no transaction that both logs have shows that it is the same history").into()
                 );
             }
         }
-        let is_lacked = |(of, last): &(&(u32, u32), &u64)| {
-            let is_behind = self.state.get(*of).is_none_or(|own| own < *last);
-            is_behind && end.get(*of).is_none_or(|end| end < *last)
-        };
-        let lacks = later.iter().filter(is_lacked);
-        let lacks = lacks.map(|((domain, server), last)| format!("{domain}-{server}-{last}")).collect();
+        let of_own = behind(own.from(own_file).unwrap_or_default(), *own_at)?;
+        let of_other = behind(log.files.get(number..).unwrap_or_default(), at)?;
+        let lacks = of_own.without(of_other);
         Ok(Found { place: (names::file(file), at), lacks })
     }
 
@@ -274,5 +300,76 @@ impl Has {
             }
         }
         Ok(())
+    }
+}
+
+/// Numbers of transactions, by domain and server.
+#[derive(Default)]
+struct Numbers(BTreeMap<(u32, u32), Vec<RangeInclusive<u64>>>);
+
+impl Numbers {
+    fn add(&mut self, Number { domain, server_id, sequence }: Number) {
+        let runs = self.0.entry((domain, server_id)).or_default();
+        match runs.last_mut() {
+            Some(run) if run.end().checked_add(1) == Some(sequence) => *run = *run.start()..=sequence,
+            _ => runs.push(sequence..=sequence),
+        }
+    }
+
+    /// Those that the others do not have: `0-1-5`, or `0-1-5 to 0-1-9`.
+    fn without(mut self, mut others: Numbers) -> Vec<String> {
+        let mut lacks = Vec::new();
+        for ((domain, server), runs) in &mut self.0 {
+            let mut others = others.0.remove(&(*domain, *server)).unwrap_or_default();
+            for runs in [&mut *runs, &mut others] {
+                runs.sort_by_key(|run| *run.start());
+            }
+            let mut tell = |from: u64, to: u64| {
+                let name = |number: u64| format!("{domain}-{server}-{number}");
+                lacks.push(if from == to { name(from) } else { format!("{} to {}", name(from), name(to)) });
+            };
+            for run in runs {
+                let mut next = *run.start();
+                for other in
+                    others.iter().filter(|other| other.end() >= run.start() && other.start() <= run.end())
+                {
+                    if next < *other.start() {
+                        tell(next, other.start() - 1);
+                    }
+                    next = next.max(other.end().saturating_add(1));
+                }
+                if next <= *run.end() {
+                    tell(next, *run.end());
+                }
+            }
+        }
+        lacks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_log_lacks_is_named_wherever_it_is() {
+        let of = |numbers: &[(u32, u64)]| {
+            let mut all = Numbers::default();
+            for &(domain, sequence) in numbers {
+                all.add(Number { domain, server_id: 1, sequence });
+            }
+            all
+        };
+        let own = || of(&[(0, 5), (0, 6), (0, 7), (0, 8), (0, 9), (2, 1)]);
+        assert!(own().without(own()).is_empty());
+        assert_eq!(own().without(of(&[])), ["0-1-5 to 0-1-9", "2-1-1"]);
+        assert_eq!(own().without(of(&[(0, 8), (0, 5), (0, 6), (2, 1), (0, 30)])), ["0-1-7", "0-1-9"]);
+        assert_eq!(own().without(of(&[(0, 1), (0, 2), (0, 9), (0, 10), (2, 1)])), ["0-1-5 to 0-1-8"]);
+    }
+
+    #[test]
+    fn a_replica_drops_what_there_is_no_more() {
+        assert_eq!(plain(b"DROP TABLE IF EXISTS `t`"), b"DROP TABLE `t`");
+        assert_eq!(plain(b"INSERT INTO t VALUES ('IF EXISTS ')"), b"INSERT INTO t VALUES ('IF EXISTS ')");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use binlog::archive::Same;
 use binlog::event::format::Format;
-use binlog::event::{ARTIFICIAL, Event};
+use binlog::event::{ARTIFICIAL, Event, Kind};
 use disk::Source;
 use sandbox::Sandbox;
 use server::dump::{From, Packet};
@@ -15,11 +15,13 @@ use crate::boot::binary_log::Position;
 
 /// Where the first event of a file is.
 const FIRST: u32 = 4;
+/// What every file begins with.
+const HEAD: [Kind; 2] = [Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST];
 /// How long the server may take for the next event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether a private server, which has recovered the data, has the archived bytes in its log up to there. It
-/// is asked as by a replica, because an archive has a log as servers send it, and in the data it may be
+/// Whether a private server, which has recovered the data, has the archived bytes in its log up to there, and
+/// in any case what a file begins with. It is asked as by a replica, because an archive has a log as servers send it, and in the data it may be
 /// encrypted.
 pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dyn Source>) -> Result<bool> {
     let from = From {
@@ -33,12 +35,22 @@ pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dy
     let mut dump = boot::target(server)?.dump(&from)?;
     let format = Format::without_sums();
     let mut archived = Same::new(archived);
-    let mut at = u64::from(FIRST);
-    while at < *end {
+    let (mut at, mut is_head) = (u64::from(FIRST), true);
+    loop {
         let Packet::Event { bytes, .. } = dump.next(PATIENCE)? else {
+            if at >= *end && at > u64::from(FIRST) {
+                break;
+            }
             bail!("the log in the backup ends at {}:{at}, before the generation's place in it", from.file);
         };
-        if Event::cut(bytes, at, &format)?.header.flags & ARTIFICIAL != 0 {
+        let header = Event::cut(bytes, at, &format)?.header;
+        is_head &= at == u64::from(FIRST) || HEAD.contains(&header.kind);
+        // Before the first transaction the beginning alone tells: when the server began the file, and what it
+        // had before.
+        if at >= *end && !is_head {
+            break;
+        }
+        if header.flags & ARTIFICIAL != 0 {
             continue;
         }
         if !archived.has(bytes, at)? {

@@ -419,6 +419,52 @@ fn prepared_transactions_are_refused() {
     scene.refused(&["--until", "end"], 1, "in XA PREPARE");
 }
 
+/// The server says of these that a temporary table might be in them.
+#[test]
+fn dropped_and_replaced_tables_are_replayed() {
+    for format in ["ROW", "MIXED"] {
+        let mut scene = Scene::new(Product::MariaDb1011, &[&format!("--binlog-format={format}")]);
+        scene.does(&["CREATE TABLE app.old (i INT)", "INSERT INTO app.old VALUES (1)"]);
+        scene.backup();
+        scene.does(&[
+            "DROP TABLE app.old",
+            "DROP TABLE IF EXISTS app.old",
+            "CREATE TABLE app.r (i INT)",
+            "CREATE OR REPLACE TABLE app.r (i INT, j INT)",
+            "INSERT INTO app.r VALUES (1, 2)",
+            "CREATE SEQUENCE app.s",
+            "CREATE OR REPLACE SEQUENCE app.s START WITH 7",
+            "DROP SEQUENCE app.s",
+            "CREATE DATABASE appended",
+            "CREATE TABLE appended.t (i INT)",
+            "DROP DATABASE appended",
+        ]);
+        scene.archive();
+        let end = sums(&mut scene.session);
+        let (found, ended) = scene.restored(&["--until", "end"]);
+        assert_eq!(found, end, "{format}: {}", ended.err);
+    }
+}
+
+/// Its own log has no transaction, so only the beginning of that can tell.
+#[test]
+fn a_generation_at_the_beginning_of_a_log_is_of_one_history() {
+    let mut scene = Scene::new(Product::MariaDb1011, &[]);
+    scene.does(&["RESET MASTER"]);
+    scene.backup();
+    scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+    scene.archive();
+    let first = scene.moment();
+    let (found, _) = scene.restored(&["--until", "end"]);
+    assert_eq!(found, first.sums);
+    // The same files and offsets, in another second.
+    scene.does(&["DO SLEEP(1.1)", "RESET MASTER", "INSERT INTO app.t VALUES (4, 'four')"]);
+    scene.archive();
+    scene.refused(&["--until", "end"], 1, "no transaction that both logs have");
+    fs::remove_dir_all(scene.folder.path().join("repo/db/log/000001")).unwrap();
+    scene.refused(&["--until", "end"], 1, "another history");
+}
+
 #[test]
 fn transactions_that_stay_prepared_are_named() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);

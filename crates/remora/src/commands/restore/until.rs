@@ -282,11 +282,11 @@ fn tell_other(Start { own, here, line: own_line, lacks }: &Start, line: &str, re
     ));
     if !lacks.is_empty() {
         report.warn(&format!(
-            "line {own_line} goes on behind {}:{} with transactions that are not in line {line}, up to {}: that server never \
-             got them, and they are not replayed; '--line {own_line}' replays line {own_line} instead",
+            "line {line} lacks transactions that line {own_line} has behind {}:{}: {}. That server has not logged them, so they are not \
+             replayed; '--line {own_line}' replays line {own_line} instead",
             own.0,
             own.1,
-            lacks.join(",")
+            lacks.join(", ")
         ));
     }
 }
