@@ -295,7 +295,7 @@ impl Has {
             let is_equal = here.iter().all(|(of, last)| own.get(of) == Some(last));
             if !is_equal || !here.contains_key(&(domain, server)) {
                 return Err(format!(
-                    "that server logged {name} in another order with those of other domains"
+                    "that server logged {name} in another order with those of other domains, or not all before it"
                 ));
             }
         }

@@ -21,8 +21,8 @@ const HEAD: [Kind; 2] = [Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether a private server, which has recovered the data, has the archived bytes in its log up to there, and
-/// in any case what a file begins with. It is asked as by a replica, because an archive has a log as servers send it, and in the data it may be
-/// encrypted.
+/// in any case those that a file begins with. It is asked as by a replica, because an archive has a log as
+/// servers send it, and in the data it may be encrypted.
 pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dyn Source>) -> Result<bool> {
     let from = From {
         file: file.clone(),
