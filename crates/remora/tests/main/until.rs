@@ -368,7 +368,7 @@ fn another_history_is_not_replayed() {
     let rows = (100..130).map(|id| format!("INSERT INTO app.t VALUES ({id}, 'more')"));
     rows.for_each(|sql| scene.does(&[&sql]));
     scene.archive();
-    scene.refused(&["--until", "end"], 1, "is another history than db@1");
+    scene.refused(&["--until", "end"], 1, "it is another history with the same GTIDs");
     let (found, _) = scene.restored(&["--until", "end", "--line", "1"]);
     assert_eq!(found, moment.sums);
 }
