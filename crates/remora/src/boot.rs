@@ -372,8 +372,8 @@ pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
     found.unwrap_or_default()
 }
 
-/// The version of the newest server that has made a table in a folder: its definition has that behind a mark
-/// (`unireg.h` and `table.cc` of MariaDB's source).
+/// The version of the newest server that has made a table in a folder: it is in the head of the
+/// definition (`unireg.h` and `table.cc` of MariaDB's source).
 fn version_of_tables(disk: &dyn Disk, folder: &Path) -> Option<String> {
     let is_definition =
         |name: &std::ffi::OsString| Path::new(name).extension().is_some_and(|end| end == "frm");
@@ -385,7 +385,7 @@ fn version_of_tables(disk: &dyn Disk, folder: &Path) -> Option<String> {
         is_table.then(|| u32::from_le_bytes([head[51], head[52], head[53], head[54]]))
     });
     let number = newest.max().filter(|number| *number > 0)?;
-    let family = if number < 10_00_00 { "" } else { "-MariaDB" };
+    let family = if number < 100_000 { "" } else { "-MariaDB" };
     Some(format!("{}.{}.{}{family}", number / 10_000, number / 100 % 100, number % 100))
 }
 

@@ -66,15 +66,15 @@ impl Way {
         self.engines.extend(whole.statements.iter().filter_map(|statement| engine::named(&statement.sql)));
         for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
             let tokens = acting(&statement.sql).unwrap_or_default();
-            let has =
-                |words: &[&str]| (1..tokens.len()).any(|at| words.contains(&word(&tokens, at).as_str()));
+            let reads =
+                || (1..tokens.len()).any(|at| matches!(word(&tokens, at).as_str(), "SELECT" | "LIKE"));
             let is_temporary = (1..4).any(|at| word(&tokens, at) == "TEMPORARY");
             match word(&tokens, 0).as_str() {
                 "CREATE" if is_temporary => drop(self.creators.insert(statement.thread_id)),
-                // MariaDB says so of each DROP, and of a CREATE that replaces a table: there could have been
-                // a temporary one. Those that it drops it logs as such.
+                // MariaDB marks each DROP, and each CREATE that replaces a table, as if it used a temporary
+                // one. If it really drops one, it logs DROP TEMPORARY TABLE.
                 "DROP" => {}
-                "CREATE" if word(&tokens, 1) == "OR" && !has(&["SELECT", "LIKE"]) => {}
+                "CREATE" if word(&tokens, 1) == "OR" && !reads() => {}
                 _ if self.creators.contains(&statement.thread_id) => {}
                 _ => drop(self.temporary.get_or_insert_with(|| statement.sql.clone())),
             }

@@ -4,8 +4,8 @@ use anyhow::Result;
 use server::dump::HOST;
 use server::{Error, Session, Target};
 
-/// Ends the run if the server knows a replica by our number. An archiver may be what a run has left that was
-/// killed.
+/// Ends the run if the server knows a replica by our number. An archiver does not count: it may be the
+/// connection of an earlier run that was killed.
 pub(super) fn must_be(session: &mut Session, target: &Target, server_id: u32) -> Result<()> {
     // That takes a privilege that an archive does not need.
     let Ok(rows) = session.strings("SHOW SLAVE HOSTS") else { return Ok(()) };

@@ -118,7 +118,15 @@ impl Stages {
 
     /// The files of the binary log with their lengths.
     pub(super) fn binary_logs(&mut self) -> io::Result<Vec<(String, u64)>> {
-        binary_logs(&mut self.session).map_err(io::Error::other)
+        if !self.session.about.log_bin {
+            return Ok(Vec::new());
+        }
+        let rows = self.session.strings("SHOW BINARY LOGS").map_err(io::Error::other)?;
+        let of = |row: Vec<Option<String>>| {
+            let mut cells = row.into_iter().flatten();
+            Some((cells.next()?, cells.next()?.parse().ok()?))
+        };
+        Ok(rows.into_iter().filter_map(of).collect())
     }
 
     /// Ends the backup. Fails if it had ended before: then nothing was stopped, and the copy is of no use.
@@ -154,16 +162,4 @@ impl Stages {
         };
         Err(io::Error::other(Held(line)))
     }
-}
-
-/// The files of the binary log with their lengths.
-fn binary_logs(session: &mut Session) -> Result<Vec<(String, u64)>, server::Error> {
-    if !session.about.log_bin {
-        return Ok(Vec::new());
-    }
-    let of = |row: Vec<Option<String>>| {
-        let mut cells = row.into_iter().flatten();
-        Some((cells.next()?, cells.next()?.parse().ok()?))
-    };
-    Ok(session.strings("SHOW BINARY LOGS")?.into_iter().filter_map(of).collect())
 }
