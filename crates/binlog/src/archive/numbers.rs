@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Corrupt;
 use crate::event::gtid::{GtidList, Number};
-use crate::event::{Body, Event, Kind};
 
 /// MariaDB's last transaction of each domain and server: its number.
 pub type State = BTreeMap<(u32, u32), u64>;
@@ -31,37 +29,6 @@ pub fn missing(known: &State, before: &State) -> Option<String> {
     };
     let all: Vec<String> = before.iter().filter_map(of).collect();
     (!all.is_empty()).then(|| all.join(", "))
-}
-
-/// The numbers in the files of a line that were read so far.
-#[derive(Default)]
-pub(super) struct Numbers {
-    known: Option<State>,
-}
-
-impl Numbers {
-    /// Takes the next event. Returns what is wrong if transactions are missing before its file.
-    pub(super) fn take(&mut self, event: &Event<'_>) -> Result<Option<String>, Corrupt> {
-        if !matches!(event.header.kind, Kind::GTID | Kind::GTID_LIST) {
-            return Ok(None);
-        }
-        match event.parse()? {
-            Body::Gtid(gtid) => {
-                let Number { domain, server_id, sequence } = gtid.number;
-                if let Some(known) = &mut self.known {
-                    known.insert((domain, server_id), sequence);
-                }
-                Ok(None)
-            }
-            Body::GtidList(list) => {
-                let before = state(&list);
-                let missing = self.known.as_ref().and_then(|known| missing(known, &before));
-                self.known = Some(before);
-                Ok(missing.map(|missing| format!("transactions are missing before it: {missing}")))
-            }
-            _ => Ok(None),
-        }
-    }
 }
 
 #[cfg(test)]

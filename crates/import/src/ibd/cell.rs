@@ -68,7 +68,7 @@ impl<'r> Cells<'r> {
             {
                 return Err("a date with zeros, which sql_mode forbids");
             }
-            Type::Float(_) | Type::Double(_) if is_own(text) => {
+            Type::Float(_) | Type::Double(_) if is_ambiguous(text) => {
                 return Err("a zero with a sign, or more digits than every server reads alike");
             }
             Type::Char { chars, collation: Collation::BINARY } => {
@@ -121,7 +121,7 @@ fn has_zeros(text: &[u8]) -> bool {
 
 /// Whether servers make more than one number of this text. Of `-0` some make 0; and of more than 30 digits
 /// they do not always make the nearest number.
-fn is_own(text: &[u8]) -> bool {
+fn is_ambiguous(text: &[u8]) -> bool {
     let mantissa = text.split(|byte| byte.eq_ignore_ascii_case(&b'e')).next().unwrap_or_default();
     let digits = mantissa.iter().filter(|byte| byte.is_ascii_digit()).skip_while(|digit| **digit == b'0');
     let count = digits.count();

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use block::verify::Sample;
 
-use super::super::numbers::Numbers;
+use super::super::numbers::{State, missing};
 use super::super::sample::is_in;
+use super::super::tail::Track;
 use super::chain::Pieces;
 use super::chunk::{chunks, opened, stored};
 use crate::reader::{End, Reader};
@@ -67,50 +68,61 @@ pub fn verify(
         }
     }
     for line in pieces.lines() {
-        let mut numbers = Numbers::default();
+        // The transactions up to the end of the file before, if that was read.
+        let mut known = None;
         for file in &line.files {
             found.files += 1;
+            let before = known.take();
+            let what = match &file.missing {
+                Some(what) => Some(what.clone()),
+                None if !found.is_opened || !is_in(sample, line.number, &file.name) => None,
+                None => match events(pieces, file, before.as_ref())? {
+                    Events::Whole { state, missing } => {
+                        known = state;
+                        missing
+                    }
+                    Events::Damaged(what) => what,
+                },
+            };
             let place = format!("line {}, {}", line.number, file.name);
-            if let Some(what) = &file.missing {
-                found.damages.push(Corrupt { what: what.clone(), place });
-                numbers = Numbers::default();
-            } else if !found.is_opened || !is_in(sample, line.number, &file.name) {
-                numbers = Numbers::default();
-            } else if let Some(what) = events(pieces, file, &mut numbers)? {
-                found.damages.push(Corrupt { what, place });
-            }
+            found.damages.extend(what.map(|what| Corrupt { what, place }));
         }
     }
     Ok(found)
 }
 
-/// Reads a file event by event. Returns what is wrong with it.
-fn events(
-    pieces: &Arc<Pieces>,
-    file: &super::LogFile,
-    numbers: &mut Numbers,
-) -> Result<Option<String>, Error> {
-    let mut missing = None;
+/// What the events of a file are.
+enum Events {
+    /// With the transactions up to its end, and those that are missing before it.
+    Whole { state: Option<State>, missing: Option<String> },
+    /// With what is wrong, if that was not told yet.
+    Damaged(Option<String>),
+}
+
+/// Reads a file event by event. `known`: the transactions up to the end of the one before.
+fn events(pieces: &Arc<Pieces>, file: &super::LogFile, known: Option<&State>) -> Result<Events, Error> {
+    let mut track = Track::default();
+    let mut before = None;
     let mut read = || -> Result<Option<End>, Error> {
         let mut reader = Reader::open(pieces.open_file(file))?;
         while let Some(event) = reader.next()? {
-            missing = numbers.take(&event)?.or(missing.take());
+            track.take(&event)?;
+            before = before.take().or_else(|| track.state.clone());
         }
         Ok(reader.end().cloned())
     };
-    let read = read();
-    if !matches!(read, Ok(None | Some(End::Whole))) {
-        // What it has further is unknown.
-        *numbers = Numbers::default();
-    }
-    match read {
-        Ok(None | Some(End::Whole)) => Ok(missing),
-        Ok(Some(_)) => Ok(Some("it ends within an event".to_owned())),
-        Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => Err(error.into()),
+    Ok(match read() {
+        Ok(None | Some(End::Whole)) => {
+            let missing = known.zip(before.as_ref()).and_then(|(known, before)| missing(known, before));
+            let missing = missing.map(|missing| format!("transactions are missing before it: {missing}"));
+            Events::Whole { state: track.state, missing }
+        }
+        Ok(Some(_)) => Events::Damaged(Some("it ends within an event".to_owned())),
+        Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
         // That of a piece was told already.
-        Err(Error::Io(_)) => Ok(None),
-        Err(error) => Ok(Some(error.to_string())),
-    }
+        Err(Error::Io(_)) => Events::Damaged(None),
+        Err(error) => Events::Damaged(Some(error.to_string())),
+    })
 }
 
 fn damage(found: &mut Verified, place: String, error: io::Error) -> Result<(), Error> {
