@@ -39,10 +39,22 @@ struct Printing {
 }
 
 impl Printing {
-    fn take(&mut self, event: &Event<'_>, body: &Body<'_>, tables: &Tables) {
+    /// Takes the next event; hashes it if its transaction is one that is compared.
+    fn take(
+        &mut self,
+        event: &Event<'_>,
+        body: &Body<'_>,
+        tables: &Tables,
+        is_compared: &dyn Fn(Number) -> bool,
+    ) {
+        if let Body::Gtid(gtid) = body {
+            *self = Printing { number: Some(gtid.number), ..Printing::default() };
+        }
+        if !self.number.is_some_and(is_compared) {
+            return;
+        }
         let made = event.header.timestamp.to_le_bytes();
         match body {
-            Body::Gtid(gtid) => *self = Printing { number: Some(gtid.number), ..Printing::default() },
             Body::Query(query) if !is_frame(&query.sql) => {
                 self.hasher.update(&made).update(&plain(&query.sql));
             }
@@ -69,30 +81,40 @@ fn plain(sql: &[u8]) -> Vec<u8> {
     if text.starts_with("DROP ") { text.replacen("IF EXISTS ", "", 1).into_bytes() } else { sql.to_vec() }
 }
 
+/// Where only numbers and places matter.
+const NONE: &dyn Fn(Number) -> bool = &|_| false;
+
 /// A place between transactions.
 struct Spot<'a> {
     at: u64,
     /// The transactions before it.
     state: &'a State,
     /// The one that ends here.
+    number: Option<Number>,
+    /// The same, if it is compared.
     print: Option<Print>,
 }
 
 /// Walks over a file of MariaDB, as long as `goes_on`.
-fn walk(file: &LogFile, mut goes_on: impl FnMut(&Spot<'_>) -> bool) -> Result<()> {
+fn walk(
+    file: &LogFile,
+    is_compared: &dyn Fn(Number) -> bool,
+    mut goes_on: impl FnMut(&Spot<'_>) -> bool,
+) -> Result<()> {
     let mut read = || -> Result<()> {
         let mut reader = Reader::open(Feed::open(file, 0)?)?;
         let (mut track, mut tables, mut printing) =
             (Track::default(), Tables::default(), Printing::default());
         while let Some(event) = reader.next()? {
             tables.take(&event, |_| ())?;
-            printing.take(&event, &event.parse()?, &tables);
+            printing.take(&event, &event.parse()?, &tables, is_compared);
             track.take(&event)?;
             let (at, before) = (event.end(), track.end());
             let Some(state) = track.state.as_ref().filter(|_| before == Some(at)) else { continue };
             let number = printing.number.take();
-            let print = number.map(|number| Print { number, hash: printing.hasher.finalize() });
-            if !goes_on(&Spot { at, state, print }) {
+            let print = |number: Number| Print { number, hash: printing.hasher.finalize() };
+            let print = number.filter(|number| is_compared(*number)).map(print);
+            if !goes_on(&Spot { at, state, number, print }) {
                 break;
             }
         }
@@ -104,7 +126,7 @@ fn walk(file: &LogFile, mut goes_on: impl FnMut(&Spot<'_>) -> bool) -> Result<()
 /// The transactions before a file.
 fn head(file: &LogFile) -> Result<Option<State>> {
     let mut found = None;
-    walk(file, |spot| {
+    walk(file, NONE, |spot| {
         found = Some(spot.state.clone());
         false
     })?;
@@ -115,7 +137,7 @@ fn head(file: &LogFile) -> Result<Option<State>> {
 fn end(log: &Log) -> Result<State> {
     let mut found = State::new();
     if let Some(last) = log.files.last() {
-        walk(last, |spot| {
+        walk(last, NONE, |spot| {
             found.clone_from(spot.state);
             true
         })?;
@@ -127,9 +149,9 @@ fn end(log: &Log) -> Result<State> {
 fn behind(files: &[LogFile], at: u64) -> Result<Numbers> {
     let mut found = Numbers::default();
     for (number, file) in files.iter().enumerate() {
-        walk(file, |spot| {
-            if let Some(print) = spot.print.filter(|_| number > 0 || spot.at > at) {
-                found.add(print.number);
+        walk(file, NONE, |spot| {
+            if let Some(last) = spot.number.filter(|_| number > 0 || spot.at > at) {
+                found.add(last);
             }
             true
         })?;
@@ -138,11 +160,11 @@ fn behind(files: &[LogFile], at: u64) -> Result<Numbers> {
 }
 
 /// The newest transaction in these files for which the question is answered with yes.
-fn newest(files: &[LogFile], is_wanted: impl Fn(Print) -> bool) -> Result<Option<Print>> {
+fn newest(files: &[LogFile], is_wanted: &dyn Fn(Number) -> bool) -> Result<Option<Print>> {
     for file in files.iter().rev() {
         let mut found = None;
-        walk(file, |spot| {
-            found = spot.print.filter(|print| is_wanted(*print)).or(found);
+        walk(file, is_wanted, |spot| {
+            found = spot.print.or(found);
             true
         })?;
         if found.is_some() {
@@ -172,7 +194,7 @@ impl Has {
         let files = log.from(file).unwrap_or_default();
         let Some(own) = files.first() else { return Ok(None) };
         let (mut found, mut print, mut is_first) = (None, None, true);
-        walk(own, |spot| {
+        walk(own, &|_| true, |spot| {
             // Before the first one there is only what every file begins with.
             if spot.at == *at || is_first && spot.at > *at {
                 found = Some(spot.state.clone());
@@ -188,7 +210,7 @@ impl Has {
         }
         if print.is_none() {
             let earlier = log.files.len() - files.len();
-            print = newest(log.files.get(..earlier).unwrap_or_default(), |_| true)?;
+            print = newest(log.files.get(..earlier).unwrap_or_default(), &|_| true)?;
         }
         Ok(Some(Has { state, newest: print }))
     }
@@ -222,7 +244,7 @@ impl Has {
             .into());
         };
         let (mut at, mut here) = (FIRST, State::new());
-        walk(file, |spot| {
+        walk(file, NONE, |spot| {
             let is_before = self.covers(spot.state);
             if is_before {
                 at = spot.at;
@@ -234,7 +256,7 @@ impl Has {
         self.prove_equal(&here, (&later, &end)).map_err(|why| no_way(&why))?;
         let files = log.files.get(..=number).unwrap_or_default();
         let same = match self.newest {
-            Some(own) => newest(files, |print| print.number == own.number)?.map(|print| print == own),
+            Some(own) => newest(files, &|number| number == own.number)?.map(|print| print == own),
             None => None,
         };
         match same {
