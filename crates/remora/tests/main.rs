@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
 #![expect(clippy::disallowed_methods, reason = "a test lays out its own files")]
 
+#[path = "main/running.rs"]
+mod running;
 #[path = "../../bucket/tests/main/fake.rs"]
 #[expect(dead_code, reason = "tests of the crate bucket need more of it")]
 mod store;
@@ -67,6 +69,8 @@ mod ibd_far;
 mod ibd_room;
 #[path = "main/ibd_step.rs"]
 mod ibd_step;
+#[path = "main/ibd_values.rs"]
+mod ibd_values;
 #[path = "main/kafka.rs"]
 mod kafka;
 #[path = "main/keep.rs"]
@@ -149,6 +153,10 @@ mod uncache;
 mod until;
 #[path = "main/until_before.rs"]
 mod until_before;
+#[path = "main/until_history.rs"]
+mod until_history;
+#[path = "main/until_xa.rs"]
+mod until_xa;
 #[path = "main/url.rs"]
 mod url;
 #[path = "main/value.rs"]

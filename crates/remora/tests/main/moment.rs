@@ -113,6 +113,17 @@ impl Scene {
         self.run(&[&["restore", "repo/db", "--to", "back"], more].concat())
     }
 
+    /// A restore that fails, and leaves nothing.
+    pub(crate) fn does_not_restore(&self, more: &[&str], code: i32, why: &str) {
+        let ended = self.restore(more);
+        assert_eq!(ended.code, code, "{}", ended.err);
+        assert!(ended.err.contains(why), "{}", ended.err);
+        let left: Vec<_> =
+            fs::read_dir(self.folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("back")), "{left:?}");
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("remora-boot")), "{left:?}");
+    }
+
     /// Restores, and gives what a server finds in the folder, which is removed.
     pub(crate) fn restored(&self, more: &[&str]) -> (BTreeMap<String, String>, Ended) {
         let ended = self.restore(more);

@@ -1,9 +1,9 @@
 //! Servers to import into, and ways to run the program.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use sandbox::{Family, Places, Product, Sandbox, Settings};
 use server::{Environment, Overrides, Session, Target};
 use tempfile::TempDir;
+
+pub(crate) use crate::running::Running;
 
 /// How long anything may take. It only keeps a broken test from running for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
@@ -395,102 +397,6 @@ pub(crate) fn at_store(folder: &Path, endpoint: &str, line: &str) -> Command {
     command.env("AWS_ENDPOINT_URL", endpoint);
     command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
     command
-}
-
-/// A run of the program in progress. It is killed when it is dropped.
-pub(crate) struct Running {
-    child: Child,
-}
-
-impl Running {
-    pub(crate) fn new(child: Child) -> Running {
-        Running { child }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Its standard input; dropping it is the end of the file.
-    pub(crate) fn stdin(&mut self) -> std::process::ChildStdin {
-        self.child.stdin.take().unwrap()
-    }
-
-    /// Fails with the run's messages if it has ended.
-    #[track_caller]
-    pub(crate) fn must_run(&mut self) {
-        if let Some(status) = self.child.try_wait().unwrap() {
-            let mut err = String::new();
-            self.child.stderr.as_mut().unwrap().read_to_string(&mut err).unwrap();
-            panic!("it has ended ({status}): {err}");
-        }
-    }
-
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
-    }
-
-    /// Reads lines of stderr until one holds this.
-    #[track_caller]
-    pub(crate) fn until_says(&mut self, word: &str) {
-        self.said(word);
-    }
-
-    /// The same, returning all messages so far.
-    #[track_caller]
-    pub(crate) fn said(&mut self, word: &str) -> String {
-        let mut lines = BufReader::new(self.child.stderr.as_mut().unwrap());
-        let mut all = String::new();
-        while lines.read_line(&mut all).unwrap() > 0 {
-            if all.contains(word) {
-                return all;
-            }
-        }
-        panic!("never said {word}: {all}");
-    }
-
-    /// The next line of stdout.
-    pub(crate) fn line(&mut self) -> String {
-        let mut line = Vec::new();
-        let mut byte = [0];
-        while line.last() != Some(&b'\n') && self.child.stdout.as_mut().unwrap().read(&mut byte).unwrap() > 0
-        {
-            line.extend(byte);
-        }
-        String::from_utf8(line).unwrap()
-    }
-
-    /// SIGKILL, and waits.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap();
-        assert!(status.success());
-    }
-
-    /// Closes its input and waits for its end.
-    pub(crate) fn end(mut self) -> Ended {
-        drop(self.child.stdin.take());
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let (mut stdout, mut stderr) = (self.child.stdout.take().unwrap(), self.child.stderr.take().unwrap());
-        std::thread::scope(|scope| {
-            scope.spawn(|| stdout.read_to_end(&mut out).unwrap());
-            stderr.read_to_end(&mut err).unwrap();
-        });
-        let status = self.child.wait().unwrap();
-        Ended::of(&Output { status, stdout: out, stderr: err })
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
 }
 
 /// A port that the system gives to no connection. With one that it gives, who waits for the server may be

@@ -1,5 +1,6 @@
 //! One connection: what the server sends is compared, appended, made durable and acknowledged.
 
+mod name;
 mod pace;
 
 use std::sync::atomic::Ordering;
@@ -15,6 +16,8 @@ use progress::Progress;
 use server::Error;
 use server::dump::{Dump, From, Packet};
 
+use self::name::is_log;
+pub(super) use self::name::number;
 use super::compare::Compare;
 use super::kept::{Output, Written};
 use super::{NO_SUCH_PLACE, Run};
@@ -88,19 +91,6 @@ pub(super) struct Follow<'r, 'a> {
     /// When that which is read next had not come yet, by the server's clock.
     before_s: i64,
     was_silent: bool,
-}
-
-/// The number of a file: what its name ends with.
-pub(super) fn number(file: &str) -> Option<u64> {
-    file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
-}
-
-/// Whether a file may have this name: what a server says must not lead out of the folder.
-fn is_log(name: &str) -> bool {
-    let number = name.rsplit_once('.').map(|(_, number)| number);
-    !name.starts_with('.')
-        && !name.contains(|c: char| c == '/' || c.is_control())
-        && number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// How far the archive is: where the server is in what it sends, or, if that does not say it, its tail. A

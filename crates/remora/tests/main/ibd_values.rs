@@ -1,0 +1,135 @@
+//! Imports that write the table's file: values mean what they would mean to the server.
+
+use crate::support::{Ended, connect, on_mariadb, on_own_mariadb, remora};
+
+/// What an account finds when it connects may give values another meaning. init_connect is such a thing.
+#[test]
+fn values_that_the_server_makes_of_the_same_text_are_compared() {
+    on_own_mariadb(|place| {
+        let account = place.account("plain");
+        place.sql(&[
+            &format!("GRANT ALL ON {}.* TO {account}", place.schema),
+            &format!("GRANT RELOAD ON *.* TO {account}"),
+            "CREATE TABLE numbered (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
+            "CREATE TABLE unkeyed (v INT AUTO_INCREMENT, w INT, KEY v (v), KEY w (w, v))",
+            "CREATE TABLE zoned (id INT PRIMARY KEY, at TIMESTAMP NULL)",
+        ]);
+        if place.value("SELECT VERSION() LIKE '10.%'") == "1" {
+            // To set a checkpoint takes SUPER there, and init_connect is not for such accounts.
+            return;
+        }
+        let values: String = (0..5000).map(|value| format!("{}\n", value % 71)).collect();
+        let numbers = place.file("numbers.csv", format!("v\n{values}"));
+        let unkeyed = place.file("unkeyed.csv", format!("w\n{values}"));
+        let zoned = place.file("zoned.csv", "id,at\n1,2021-01-01 00:00:00\n");
+        let import = |file: &str, table: &str, more: &str| {
+            place.import_as(&account, &[file, "--into", table, more, "--replace"])
+        };
+        for (file, table) in [(&numbers, "numbered"), (&unkeyed, "unkeyed"), (&zoned, "zoned")] {
+            import(file, table, "--physical").exits(0).says(&["written directly"]);
+        }
+        place.sql(&["SET GLOBAL auto_increment_increment = 2"]);
+        import(&numbers, "numbered", "--physical").exits(1).says(&["does not number rows one by one"]);
+        place.sql(&["SET GLOBAL auto_increment_increment = 1"]);
+        place.sql(&["SET GLOBAL init_connect = 'SET insert_id = 77'"]);
+        let why = "of 1000 rows";
+        import(&numbers, "numbered", "--physical").exits(1).says(&[why]);
+        let column = "the server reads other values than those in the file: `v` in 1000";
+        import(&unkeyed, "unkeyed", "--physical").exits(1).says(&[why, column]);
+        assert_eq!(place.value("SELECT COUNT(*), MIN(id) FROM numbered"), "5000|1", "it is the old one");
+        import(&numbers, "numbered", "--physical=auto").exits(0).says(&["the rows go to the server", why]);
+        place.sql(&["SET GLOBAL init_connect = 'SET time_zone = \"+05:00\"'"]);
+        import(&zoned, "zoned", "--physical").exits(1).says(&["the times are not in UTC"]);
+        import(&zoned, "zoned", "--physical=auto").exits(0);
+        assert_eq!(place.value("SELECT UNIX_TIMESTAMP(at) FROM zoned"), "1609441200");
+    });
+}
+
+/// What a server calls its zone is what it was called when the server started.
+#[test]
+fn a_zone_that_is_utc_for_a_part_of_the_year_is_not_utc() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("zone-test-{}", std::process::id());
+    let data = folder.path().join("server");
+    let mut start = remora(folder.path());
+    start.args(["sandbox", "start", &name, "--server", "mariadb-10.11", "--folder"]).arg(&data);
+    // Only January has other hours, so the server is likely to call it UTC.
+    Ended::of(&start.env("TZ", "UTC0SUM,0,31").output().unwrap()).exits(0);
+    let mut session = connect(&data.join("server.sock"));
+    session.execute("CREATE DATABASE z").unwrap();
+    session.execute("CREATE TABLE z.t (id INT PRIMARY KEY, at TIMESTAMP NULL)").unwrap();
+    let file = folder.path().join("t.csv");
+    std::fs::write(&file, "id,at\n1,2024-01-15 12:00:00\n").unwrap();
+    let import = |more: &[&str]| {
+        let mut import = remora(folder.path());
+        import.args(["import", "t.csv", "--into", "z.t", "--replace", "--no-defaults", "-uroot", "-S"]);
+        Ended::of(&import.arg(data.join("server.sock")).args(more).output().unwrap())
+    };
+    let refused = import(&["--physical"]);
+    let utc = import(&["--physical", "--time-zone", "+00:00"]);
+    let at = session.value("SELECT UNIX_TIMESTAMP(at) FROM z.t").unwrap();
+    drop(session);
+    let mut stop = remora(folder.path());
+    Ended::of(&stop.args(["sandbox", "stop", &name, "--remove"]).output().unwrap()).exits(0);
+    refused.exits(1).says(&["the times are not in UTC"]);
+    utc.exits(0);
+    assert_eq!(at.as_deref(), Some("1705320000"));
+}
+
+#[test]
+fn values_are_as_the_server_wants_them() {
+    on_mariadb(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, d DATE)"]);
+        let file = place.file("d.csv", "id,d\n1,0000-00-00\n2,2020-00-07\n");
+        let import = [file.as_str(), "--into", "t", "--physical"];
+        place.import(&import).exits(0);
+        assert_eq!(place.value("SELECT GROUP_CONCAT(d ORDER BY id) FROM t"), "0000-00-00,2020-00-07");
+        place.sql(&["DELETE FROM t"]);
+        place.sql(&["SET GLOBAL sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE'"]);
+        let ended = place.import(&import);
+        place.sql(&["SET GLOBAL sql_mode = DEFAULT"]);
+        ended.exits(1).says(&["d.csv:2: column d, value '0000-00-00'", "sql_mode"]);
+        place.untouched("t", 0);
+        // Defaults may be bytes and no text, and there may be none.
+        place.sql(&[
+            "CREATE TABLE given (id INT PRIMARY KEY, b VARBINARY(9) DEFAULT 'a\\0b', c CHAR(3) DEFAULT 'a''b', \
+             n DECIMAL(5,2) DEFAULT -1.5, d DATE DEFAULT '2001-02-03', e ENUM('x','y') NOT NULL DEFAULT 'y')",
+            "CREATE TABLE sent LIKE given",
+            "CREATE TABLE raw (id INT PRIMARY KEY, b VARBINARY(9) DEFAULT x'ff0041')",
+            "CREATE TABLE none (id INT PRIMARY KEY, n INT NOT NULL)",
+            "CREATE TABLE now (id INT PRIMARY KEY, at DATETIME DEFAULT CURRENT_TIMESTAMP)",
+        ]);
+        let file = place.file("ids.csv", "id\n1\n2\n");
+        for (table, more) in [("sent", None), ("given", Some("--physical"))] {
+            let arguments: Vec<&str> = [file.as_str(), "--into", table].into_iter().chain(more).collect();
+            place.import(&arguments).exits(0);
+        }
+        let all = |table: &str| place.value(&format!("SELECT id, HEX(b), c, n, d, e FROM {table}"));
+        assert_eq!(all("given"), all("sent"));
+        assert!(all("given").starts_with("1|610062|a'b|-1.50|2001-02-03|y"), "{}", all("given"));
+        // Not every server says which bytes these are.
+        place.import(&[&file, "--into", "raw", "--physical=auto"]).exits(0);
+        assert_eq!(place.value("SELECT DISTINCT HEX(b) FROM raw"), "FF0041");
+        for table in ["none", "now"] {
+            let why = "is not in the files, and has no constant default";
+            place.import(&[&file, "--into", table, "--physical"]).exits(1).says(&[why]);
+        }
+        // Numbers of which servers do not all make the same.
+        place.sql(&["CREATE TABLE f (id INT PRIMARY KEY, f FLOAT, d DOUBLE)"]);
+        let digits = "1.00000000000000000000000000001";
+        let file = place.file("f.csv", format!("id,f,d\n1,-0.5,{digits}\n2,0,-1e-5\n3,0.000,-{digits}1\n"));
+        place.import(&[&file, "--into", "f", "--physical"]).exits(1).says(&["f.csv:4: column d", "digits"]);
+        let file = place.file("f.csv", format!("id,f,d\n1,-0.5,{digits}\n2,0,-1e-5\n3,0.000,2\n"));
+        place.import(&[&file, "--into", "f", "--physical"]).exits(0);
+        for zero in ["-0", "-0.0", "-.0e5", " -0"] {
+            let file = place.file("f.csv", format!("id,f,d\n1,{zero},1\n"));
+            let import = [file.as_str(), "--into", "f", "--replace", "--physical"];
+            place.import(&import).exits(1).says(&["a zero with a sign"]);
+        }
+        // A BINARY is filled up with zeros.
+        place.sql(&["CREATE TABLE b (id INT PRIMARY KEY, code BINARY(4))"]);
+        let file = place.file("b.csv", "id,code\n1,ab\n2,abcd\n");
+        place.import(&[&file, "--into", "b", "--physical"]).exits(0);
+        assert_eq!(place.value("SELECT GROUP_CONCAT(HEX(code) ORDER BY id) FROM b"), "61620000,61626364");
+    });
+}
