@@ -41,12 +41,12 @@ impl Stages {
     /// Tells the server that a backup begins; from now on it keeps a list of DDL.
     pub(super) fn start(session: Session, wait: Duration) -> io::Result<Stages> {
         let mut stages = Stages { session, wait, asked: Instant::now(), stopped: [None; 2] };
-        stages.end_idle(IDLE_S)?;
-        stages.go("BACKUP STAGE START")?;
         // Asked again while nobody can commit. Whoever may not is told now, not after all pages were read.
         stages.session.position().map_err(io::Error::other)?;
         stages.session.source_position().map_err(io::Error::other)?;
         stages.binary_logs()?;
+        stages.end_idle(IDLE_S)?;
+        stages.go("BACKUP STAGE START")?;
         Ok(stages)
     }
 

@@ -7,7 +7,9 @@ use sandbox::Product;
 
 use super::ddl::exported;
 use super::since::pass_checkpoint;
+use super::step::Behind;
 use super::{Scene, server};
+use crate::gate::Way;
 use crate::support::{Ended, connect, on_products, products, remora, tell, until};
 
 #[test]
@@ -138,7 +140,7 @@ fn rights_that_are_missing_are_named() {
     let mut session = connect(scene.server.socket());
     session.execute("CREATE USER low@localhost").unwrap();
     session.execute("GRANT SELECT ON *.* TO low@localhost").unwrap();
-    for right in ["PROCESS", "RELOAD", "BINLOG MONITOR"] {
+    for right in ["PROCESS", "BINLOG MONITOR", "RELOAD"] {
         let grant = format!("GRANT {right} ON *.* TO `low`@`localhost`");
         scene.backup(&["--way", "copy", "-ulow"]).exits(10).says(&[
             "remora: mysql: low",
@@ -156,12 +158,12 @@ fn rights_that_are_missing_are_named() {
 fn resize_refused_while_it_is_copied() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     scene.fill(20_000);
-    let mut running = scene.begin(&["--rate", "2M"]);
-    until("the server knows of a backup", || {
-        running.must_run();
-        scene.server.data().join("ddl.log").exists()
-    });
+    // The redo log is followed from before the first page on, and until nobody commits.
+    let (gate, mut running) =
+        Behind { scene: &scene, there: None }.begin([("BACKUP STAGE FLUSH".to_owned(), 0)]);
+    let way = gate.wait(&mut running);
     connect(scene.server.socket()).execute("SET GLOBAL innodb_log_file_size = 33554432").unwrap();
+    way.send(Way::On).unwrap();
     running.end().exits(1).says(&["another redo log", "no backup was made"]);
 }
 
