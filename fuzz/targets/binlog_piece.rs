@@ -74,7 +74,7 @@ fn read(disk: &FaultDisk) -> bool {
             assert!(bytes[22..] == LOG[22..bytes.len()], "other bytes than those that were archived");
         }
     }
-    let found = verify(&pieces, &mut |_| true).expect("the store answers");
+    let found = verify(&pieces, None, &mut |_| true).expect("the store answers");
     !found.damages.is_empty()
 }
 
