@@ -223,8 +223,9 @@ impl Installation {
 
 /// Small, fast and open, because nobody else can reach this server. Settings that make data durable stay as
 /// they are, or the tests that kill the server would prove nothing.
-const COMMON: [&str; 7] = [
+const COMMON: [&str; 8] = [
     "--innodb-buffer-pool-size=256M",
+    "--key-buffer-size=8M",
     "--innodb-buffer-pool-dump-at-shutdown=off",
     "--innodb-buffer-pool-load-at-startup=off",
     "--performance-schema=off",

@@ -28,6 +28,14 @@ pub(crate) fn products() -> Vec<Product> {
     products.filter(|product| product.family() == Family::MariaDb).collect()
 }
 
+/// Runs a test on all of them at once: one after the other it would be the last of all tests to end.
+pub(crate) fn on_products_at_once(test: impl Fn(Product) + Sync) {
+    let products = products();
+    std::thread::scope(|scope| {
+        products.iter().for_each(|product| drop(scope.spawn(|| test(*product))));
+    });
+}
+
 pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
     let places = Places::customary(|name| std::env::var_os(name)).unwrap();
     let installation = sandbox::find(&places, product).unwrap();

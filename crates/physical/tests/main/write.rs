@@ -7,7 +7,9 @@ use sandbox::Sandbox;
 use server::Session;
 
 use crate::change::{change, change_again};
-use crate::support::{Copy, connect, definition, execute, file, products, quoted, rows, sound, start};
+use crate::support::{
+    Copy, connect, definition, execute, file, on_products_at_once, products, quoted, rows, sound, start,
+};
 
 /// Tables of every type and of every shape of keys.
 const TABLES: &str = include_str!("../tables.sql");
@@ -101,7 +103,7 @@ fn innochecksum(server: &Sandbox, table: &str) {
 
 #[test]
 fn every_table_is_what_insert_makes_of_it() {
-    for product in products() {
+    on_products_at_once(|product| {
         let mut server = start(product, &[]);
         let mut session = connect(&server);
         TABLES
@@ -145,7 +147,7 @@ fn every_table_is_what_insert_makes_of_it() {
         for table in &tables {
             innochecksum(&server, &format!("copy of {table}"));
         }
-    }
+    });
 }
 
 /// What is left in the data folder of a database, but of tables that are known.

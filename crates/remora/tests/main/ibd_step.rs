@@ -1,7 +1,7 @@
 //! Remora and the server are killed at each statement that changes something while a written file gets its
 //! place.
 
-use sandbox::{Family, Sandbox};
+use sandbox::{Family, Product, Sandbox};
 
 use crate::gate::{Gate, Step, Victim, Way};
 use crate::ibd::{TABLE, files, same, text};
@@ -56,6 +56,12 @@ fn whoever_is_killed_at_whichever_step_the_table_is_the_old_one_or_the_new_one()
     // The oldest puts the file in place of one that is discarded, the newest takes a stranger's table.
     let ends: Vec<_> =
         here.first().into_iter().chain(here.last().filter(|_| here.len() > 1)).copied().collect();
+    // A server is killed before or amid the statement: at each step one of them on one server, the other on
+    // the other.
+    let servers = |number: usize, product: Product| {
+        let is_first = ends.first() == Some(&product);
+        if (number % 2 == 0) == is_first { Victim::Server } else { Victim::ServerAtWork }
+    };
     on_products(&ends, |product| {
         let mut server = start(product, &[]);
         let place = Place::new(&server);
@@ -69,8 +75,8 @@ fn whoever_is_killed_at_whichever_step_the_table_is_the_old_one_or_the_new_one()
         place.import(&["rows.csv", "--into", "straight", "--time-zone", "+00:00"]).exits(0);
         let folder = server.data().join(&place.schema);
         let mut commits = 0;
-        for step in &steps {
-            for victim in [Victim::Server, Victim::ServerAtWork, Victim::Remora] {
+        for (number, step) in steps.iter().enumerate() {
+            for victim in [servers(number, product), Victim::Remora] {
                 tell(format!("{product}: {victim:?} at {step:?}"));
                 kill(&place, &mut server, step, victim);
                 commits += 1;

@@ -1,6 +1,7 @@
 //! Rows and files that are large: memory stays small.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use sandbox::Product;
 
@@ -8,6 +9,9 @@ use crate::support::{self, Place, Running, on_every_server};
 
 /// The most memory the program may have, in KiB.
 const MEMORY_KIB: u64 = 256 << 10;
+
+/// How long to wait before the memory is looked at again: what is told is the most there was.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Waits for the end of a run and returns the most memory it used, in KiB.
 fn peak(running: &mut Running) -> u64 {
@@ -18,7 +22,7 @@ fn peak(running: &mut Running) -> u64 {
         if running.has_ended() {
             break;
         }
-        std::thread::yield_now();
+        std::thread::park_timeout(LOOK_AGAIN);
     }
     peak
 }

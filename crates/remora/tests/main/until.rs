@@ -300,6 +300,17 @@ fn what_a_replay_would_do_wrong_is_refused() {
     scene.does_not_restore(&["--until", "end"], 1, "temporary table that was made before the backup");
 }
 
+/// The kind of the last event of a log. It need not be the end of a transaction: the server notes a checkpoint
+/// when it comes to that.
+fn last_kind(log: &[u8]) -> u8 {
+    let (mut place, mut kind) = (4, 0);
+    while let Some(header) = log.get(place..place + 19) {
+        kind = header[4];
+        place += u32::from_le_bytes(header[9..13].try_into().unwrap()) as usize;
+    }
+    kind
+}
+
 /// The last file of the log ends without an event that says so, as one does whose server was killed.
 /// Facts: `parallel_empty_name`.
 #[test]
@@ -313,8 +324,7 @@ fn no_rotate_tail_ends_also_with_parallel_threads() {
         scene.archive();
         scene.server.kill().unwrap();
         let log = fs::read(scene.folder.path().join("repo/db/log/000001/binlog.000002")).unwrap();
-        // The end of a transaction is the last event: its kind.
-        assert_eq!(log[log.len() - 31 + 4], 16);
+        assert!(![3, 4].contains(&last_kind(&log)), "neither a stop nor a rotation");
         let parallel = "--server-option=--slave-parallel-threads=4";
         for more in [&[][..], &[parallel]] {
             let (found, ended) = scene.restored(&[&["--until", "end"], more].concat());
