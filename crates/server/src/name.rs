@@ -14,9 +14,16 @@ use crate::Error;
 /// ```
 #[must_use]
 pub fn hex_literal(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
-    ['x', '\''].into_iter().chain(digits).chain(['\'']).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut literal = String::with_capacity(2 * bytes.len() + 3);
+    literal.push_str("x'");
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            literal.push(char::from(DIGITS[usize::from(digit)]));
+        }
+    }
+    literal.push('\'');
+    literal
 }
 
 /// `name` as a quoted identifier: `` a`b `` becomes `` `a``b` ``.
