@@ -300,8 +300,8 @@ fn what_a_replay_would_do_wrong_is_refused() {
     scene.does_not_restore(&["--until", "end"], 1, "temporary table that was made before the backup");
 }
 
-/// The kind of the last event of a log. It need not be the end of a transaction: the server notes a checkpoint
-/// when it comes to that.
+/// The kind of the last event of a log. It need not be the end of a transaction: the server notes a
+/// checkpoint when it comes to that.
 fn last_kind(log: &[u8]) -> u8 {
     let (mut place, mut kind) = (4, 0);
     while let Some(header) = log.get(place..place + 19) {
