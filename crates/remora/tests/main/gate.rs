@@ -38,6 +38,13 @@ pub(crate) enum Victim {
     Remora,
 }
 
+impl Victim {
+    /// How a server is killed at a step: before the statement on one of two servers, and amid it on the other.
+    pub(crate) fn of_servers(step: usize, is_first: bool) -> Victim {
+        if step.is_multiple_of(2) == is_first { Victim::Server } else { Victim::ServerAtWork }
+    }
+}
+
 /// Stands between remora and a server: passes everything on, and stops at some statements.
 pub(crate) struct Gate {
     pub(crate) steps: Arc<Mutex<Vec<Step>>>,

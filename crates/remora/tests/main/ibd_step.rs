@@ -1,7 +1,7 @@
 //! Remora and the server are killed at each statement that changes something while a written file gets its
 //! place.
 
-use sandbox::{Family, Product, Sandbox};
+use sandbox::{Family, Sandbox};
 
 use crate::gate::{Gate, Step, Victim, Way};
 use crate::ibd::{TABLE, files, same, text};
@@ -56,12 +56,6 @@ fn whoever_is_killed_at_whichever_step_the_table_is_the_old_one_or_the_new_one()
     // The oldest puts the file in place of one that is discarded, the newest takes a stranger's table.
     let ends: Vec<_> =
         here.first().into_iter().chain(here.last().filter(|_| here.len() > 1)).copied().collect();
-    // A server is killed before or amid the statement: at each step one of them on one server, the other on
-    // the other.
-    let servers = |number: usize, product: Product| {
-        let is_first = ends.first() == Some(&product);
-        if (number % 2 == 0) == is_first { Victim::Server } else { Victim::ServerAtWork }
-    };
     on_products(&ends, |product| {
         let mut server = start(product, &[]);
         let place = Place::new(&server);
@@ -76,7 +70,7 @@ fn whoever_is_killed_at_whichever_step_the_table_is_the_old_one_or_the_new_one()
         let folder = server.data().join(&place.schema);
         let mut commits = 0;
         for (number, step) in steps.iter().enumerate() {
-            for victim in [servers(number, product), Victim::Remora] {
+            for victim in [Victim::of_servers(number, ends.first() == Some(&product)), Victim::Remora] {
                 tell(format!("{product}: {victim:?} at {step:?}"));
                 kill(&place, &mut server, step, victim);
                 commits += 1;

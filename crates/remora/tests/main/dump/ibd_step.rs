@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use sandbox::{Family, Product};
+use sandbox::Family;
 
 use super::Pair;
 use crate::gate::{Gate, Step, Victim, Way};
@@ -99,12 +99,6 @@ fn whoever_is_killed_at_whichever_step_the_table_is_empty_or_whole_and_the_next_
     // The oldest puts the file in place of one that is discarded, the newest takes a stranger's table.
     let ends: Vec<_> =
         here.first().into_iter().chain(here.last().filter(|_| here.len() > 1)).copied().collect();
-    // A server is killed before or amid the statement: at each step one of them on one server, the other on
-    // the other.
-    let servers = |number: usize, product: Product| {
-        let is_first = ends.first() == Some(&product);
-        if (number % 2 == 0) == is_first { Victim::Server } else { Victim::ServerAtWork }
-    };
     on_products(&ends, |product| {
         let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
         make(&pair);
@@ -112,7 +106,7 @@ fn whoever_is_killed_at_whichever_step_the_table_is_empty_or_whole_and_the_next_
         let steps = steps(&pair);
         let mut commits = 0;
         for (number, step) in steps.iter().enumerate() {
-            for victim in [servers(number, product), Victim::Remora] {
+            for victim in [Victim::of_servers(number, ends.first() == Some(&product)), Victim::Remora] {
                 tell(format!("{product}: {victim:?} at {step:?}"));
                 pair.target().execute("DROP DATABASE far").unwrap();
                 kill(&mut pair, step, victim);
