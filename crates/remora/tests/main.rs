@@ -153,6 +153,8 @@ mod uncache;
 mod until;
 #[path = "main/until_before.rs"]
 mod until_before;
+#[path = "main/until_goal.rs"]
+mod until_goal;
 #[path = "main/until_history.rs"]
 mod until_history;
 #[path = "main/until_xa.rs"]

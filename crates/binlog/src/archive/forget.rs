@@ -35,9 +35,10 @@ impl Forgotten {
 /// is, as the server called it. Returns none, and removes nothing, if no file of the archive is among them.
 /// With `is_tried` everything stays.
 ///
-/// Servers use names again after RESET MASTER. If several lines have a file of that name, any of them may be
-/// the history of the backup, so all of them keep what follows it. A line that has none of the files stays as
-/// it is, unless it is older than all that have one.
+/// Only the oldest line that has one of the files is cut, and what is older than it goes. A later one may be
+/// of the server that everybody went on with when the first was gone: the place of a backup in it is known by
+/// GTIDs alone, and its files may have the same names. Or it is of the server after RESET MASTER, which uses
+/// names again, and any of them may be the history of the backup.
 ///
 /// An archiver may be at work: it writes to the last file of the newest line, and that one always stays. A
 /// run that is killed leaves a whole archive; the next one removes the rest.
@@ -72,7 +73,7 @@ pub fn forget(
             disk.sync_folder(line.folder())?;
         }
     }
-    for (line, files, from) in lines.iter().skip(first) {
+    for (line, files, from) in lines.iter().skip(first).take(1) {
         let Some(keep) = from.and_then(|from| files.get(from)) else { continue };
         let older = line.older(keep)?;
         older.iter().try_for_each(|name| count(line, name))?;

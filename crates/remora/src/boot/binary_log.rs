@@ -70,7 +70,8 @@ impl BinaryLog {
         for event in &events {
             let [_, Some(at), Some(kind), _, Some(low), info] = event.as_slice() else { continue };
             let info = info.as_deref().unwrap_or_default();
-            match (kind.as_str(), info) {
+            // With log_bin_compress it is called Query_compressed.
+            match (kind.strip_suffix("_compressed").unwrap_or(kind), info) {
                 // Without BEGIN it announces a single statement.
                 ("Gtid", info) => open = info.starts_with("BEGIN"),
                 ("Query", "BEGIN") => open = true,

@@ -277,8 +277,24 @@ impl Has {
         }
         let of_own = behind(own.from(own_file).unwrap_or_default(), *own_at)?;
         let of_other = behind(log.files.get(number..).unwrap_or_default(), at)?;
+        if let Some(name) = of_other.first_of(&self.state) {
+            return Err(no_way(&format!(
+                "that server logged {name}, which the generation has, behind others that it lacks"
+            ))
+            .into());
+        }
         let lacks = of_own.without(of_other);
         Ok(Found { place: (names::file(file), at), lacks })
+    }
+
+    /// Whether the generation has this one.
+    pub(super) fn has(&self, Number { domain, server_id, sequence }: Number) -> bool {
+        self.state.get(&(domain, server_id)).is_some_and(|last| sequence <= *last)
+    }
+
+    /// The newest transaction that the generation has, if the log reaches back to it.
+    pub(super) fn newest(&self) -> Option<Number> {
+        self.newest.map(|print| print.number)
     }
 
     /// Whether the generation has all of these.
@@ -336,6 +352,15 @@ impl Numbers {
             Some(run) if run.end().checked_add(1) == Some(sequence) => *run = *run.start()..=sequence,
             _ => runs.push(sequence..=sequence),
         }
+    }
+
+    /// One that is among these transactions.
+    fn first_of(&self, state: &State) -> Option<String> {
+        self.0.iter().find_map(|(of, runs)| {
+            let last = state.get(of)?;
+            let run = runs.iter().find(|run| run.start() <= last)?;
+            Some(format!("{}-{}-{}", of.0, of.1, run.start()))
+        })
     }
 
     /// Those that the others do not have: `0-1-5`, or `0-1-5 to 0-1-9`.

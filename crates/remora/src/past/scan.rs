@@ -5,16 +5,18 @@ use std::{error, fmt};
 
 use anyhow::{Result, bail};
 use binlog::group::Name;
+use innodb::table::sql::Token;
 
 use super::before::Before;
 use super::goal::{Goal, NoWay};
+use super::other::Has;
 use super::whole::{describe, everything, name};
 use super::{Log, engine};
 use crate::boot::binary_log::Position;
 use crate::exit::Exit;
 use crate::history::said::{acting, word};
 use crate::history::{
-    Asked, Judged, Known, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
+    Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
 };
 use crate::report::Report;
 
@@ -66,15 +68,16 @@ impl Way {
         self.engines.extend(whole.statements.iter().filter_map(|statement| engine::named(&statement.sql)));
         for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
             let tokens = acting(&statement.sql).unwrap_or_default();
-            let reads =
-                || (1..tokens.len()).any(|at| matches!(word(&tokens, at).as_str(), "SELECT" | "LIKE"));
             let is_temporary = (1..4).any(|at| word(&tokens, at) == "TEMPORARY");
             match word(&tokens, 0).as_str() {
                 "CREATE" if is_temporary => drop(self.creators.insert(statement.thread_id)),
-                // MariaDB marks each DROP, and each CREATE that replaces a table, as if it used a temporary
-                // one. If it really drops one, it logs DROP TEMPORARY TABLE.
+                // MariaDB marks some statements whatever they use: each DROP, each CREATE that replaces a table,
+                // each DELETE of several tables, and what depends on the connection. If a temporary table is
+                // missed in one of these, the replay stops there.
                 "DROP" => {}
-                "CREATE" if word(&tokens, 1) == "OR" && !reads() => {}
+                "CREATE" if word(&tokens, 1) == "OR" => {}
+                "DELETE" if is_of_several(&tokens) => {}
+                _ if (1..tokens.len()).any(|at| word(&tokens, at) == "CONNECTION_ID") => {}
                 _ if self.creators.contains(&statement.thread_id) => {}
                 _ => drop(self.temporary.get_or_insert_with(|| statement.sql.clone())),
             }
@@ -91,6 +94,13 @@ impl Way {
         }
         Ok(())
     }
+}
+
+/// Whether a DELETE names the tables that it deletes from apart from those that it reads.
+fn is_of_several(tokens: &[Token]) -> bool {
+    let options = ["LOW_PRIORITY", "QUICK", "IGNORE", "HISTORY"];
+    let first = (1..).find(|at| !options.contains(&word(tokens, *at).as_str())).unwrap_or(1);
+    word(tokens, first) != "FROM" || (first..tokens.len()).any(|at| word(tokens, at) == "USING")
 }
 
 /// What a scan has found.
@@ -151,6 +161,13 @@ pub(crate) fn scan(
     report: &Report,
 ) -> Result<Found> {
     let files = log.from(&position.0).unwrap_or_default();
+    let unseen = match goal {
+        Goal::After(names) => unseen(names, log, position)?,
+        _ => Vec::new(),
+    };
+    if let Goal::Position(file, at) = goal {
+        is_archived(files, file, *at)?;
+    }
     let mut scan = Scan {
         goal,
         files: files.iter().map(|path| names::file(path)).collect(),
@@ -161,7 +178,7 @@ pub(crate) fn scan(
         doubt: None,
         judged: Judged::default(),
         servers: BTreeSet::new(),
-        unseen: if let Goal::After(names) = goal { names.iter().collect() } else { Vec::new() },
+        unseen,
         matches: 0,
     };
     let statement = match goal {
@@ -189,6 +206,32 @@ pub(crate) fn scan(
     Ok(Found { way: scan.way()?, servers, others, is_open, judged })
 }
 
+/// The named transactions that the generation lacks.
+fn unseen<'a>(names: &'a [Range], log: &Log, position: &Position) -> Result<Vec<&'a Range>> {
+    let Some(has) = Has::read(log, position, "")? else { return Ok(names.iter().collect()) };
+    let is_in = |name: &&Range| matches!(name, Range::One(number) if has.has(*number));
+    let unseen: Vec<&Range> = names.iter().filter(|name| !is_in(name)).collect();
+    let is_here =
+        || has.newest().is_some_and(|newest| names.iter().any(|name| name.has(Name::MariaDb(newest))));
+    if unseen.is_empty() && !is_here() {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        return Err(
+            NoWay(format!("the generation has {} already, and later ones", names.join(" and "))).into()
+        );
+    }
+    Ok(unseen)
+}
+
+/// Refuses a position behind the end of a file: the end of that one may not be what is meant.
+fn is_archived(files: &[LogFile], file: &str, at: u64) -> Result<()> {
+    let Some(found) = files.iter().find(|path| names::file(path) == file) else { return Ok(()) };
+    let len = found.open()?.stat()?.len;
+    if at > len {
+        return Err(NoWay(format!("{file} ends at {len} in the archive, before {at}")).into());
+    }
+    Ok(())
+}
+
 /// That nobody knows whether a transaction is behind the goal.
 fn undecided(doubt: &str) -> anyhow::Error {
     anyhow::anyhow!(
@@ -207,7 +250,8 @@ impl Scan<'_> {
         Err(NoWay(match self.goal {
             Goal::End | Goal::Time(_) => return Ok(self.now),
             Goal::After(_) if self.unseen.is_empty() => return Ok(self.now),
-            Goal::Position(file, at) if self.place(file, *at) == Some(end) => return Ok(self.now),
+            // Behind the last transaction there may be events that belong to none.
+            Goal::Position(file, at) if self.place(file, *at) >= Some(end) => return Ok(self.now),
             Goal::After(_) => {
                 let names: Vec<String> = self.unseen.iter().map(ToString::to_string).collect();
                 format!("there is no transaction {} in the log after the generation", names.join(" and no "))

@@ -179,6 +179,30 @@ fn failover_by_gtid_names_what_the_replica_lacks_amid_others() {
     ended.says(&[&format!(": {lost}. That server has not logged them")]);
 }
 
+/// Both wrote at the same time: what the generation has comes later there than what it lacks.
+#[test]
+fn failover_to_a_server_that_wrote_too_and_logged_in_another_order() {
+    let mut pair = Pair::new(Product::MariaDb1011, "replog");
+    pair.same();
+    execute(&mut pair.copy, &["STOP SLAVE"]);
+    let number: u64 = pair.scene.moment().gtid.rsplit('-').next().unwrap().parse().unwrap();
+    let next = format!("SET gtid_seq_no = {}", number + 1);
+    let both = ["SET timestamp = 1900000000", &next, "INSERT INTO app.twice VALUES (7)", "SET timestamp = 0"];
+    pair.does(&["INSERT INTO app.twice VALUES (6)", "SET server_id = 8"]);
+    pair.does(&both);
+    pair.does(&["SET server_id = 7"]);
+    pair.scene.backup();
+    pair.scene.archive();
+    execute(&mut pair.copy, &both);
+    execute(&mut pair.copy, &["INSERT INTO app.twice VALUES (8)", "START SLAVE"]);
+    until("the replica has the other one", || {
+        pair.copy.value("SELECT COUNT(*) FROM app.twice WHERE a = 6").unwrap().as_deref() == Some("1")
+    });
+    let mut scene = pair.fails();
+    goes_on(&mut scene);
+    scene.does_not_restore(&["--until", "end"], 1, "which the generation has, behind others that it lacks");
+}
+
 /// Two domains, which the replica applies at the same time.
 #[test]
 fn failover_with_two_domains() {
