@@ -133,3 +133,21 @@ fn values_are_as_the_server_wants_them() {
         assert_eq!(place.value("SELECT GROUP_CONCAT(HEX(code) ORDER BY id) FROM b"), "61620000,61626364");
     });
 }
+
+#[test]
+fn a_table_without_any_key_has_what_the_server_would_have_stored() {
+    on_mariadb(|place| {
+        place.sql(&["CREATE TABLE sent (v INT, w VARCHAR(20))", "CREATE TABLE made LIKE sent"]);
+        let values: String = (0..3000).map(|value| format!("{},w{value}\n", value % 71)).collect();
+        let file = place.file("rows.csv", format!("v,w\n{values}"));
+        place.import(&[&file, "--into", "sent"]).exits(0);
+        place.import(&[&file, "--into", "made", "--physical"]).exits(0).says(&["written directly"]);
+        let all = |table: &str| place.rows(&format!("SELECT v, w FROM {table} ORDER BY w"));
+        assert_eq!(place.count("made"), 3000);
+        assert!(all("made") == all("sent"), "other rows");
+        place
+            .import(&[&file, "--into", "made", "--physical=auto", "--replace"])
+            .exits(0)
+            .says(&["written directly"]);
+    });
+}
