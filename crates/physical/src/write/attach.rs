@@ -236,7 +236,7 @@ impl<'a> Attach<'a> {
             return Ok(());
         }
         let theirs =
-            || Error::Rejected(format!("somebody has written to {target} meanwhile; it has their rows only"));
+            || Error::Taken(format!("somebody has written to {target} meanwhile; it has their rows only"));
         if session.value(&format!("SELECT 1 FROM {target} LIMIT 1"))?.is_some() {
             return Err(theirs());
         }
@@ -255,7 +255,7 @@ impl<'a> Attach<'a> {
             written?;
             return Err(theirs());
         }
-        Err(Error::Rejected(format!(
+        Err(Error::Taken(format!(
             "{}. Rows that others wrote in the moment when the new table had its name are in {kept}, among those of the file",
             theirs()
         )))
