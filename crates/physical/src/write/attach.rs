@@ -155,7 +155,11 @@ impl<'a> Attach<'a> {
                 back.map_or(Ok(()), |back| proof::read_back(disk, twin, back, request))
             });
             // The server takes one processor for each.
-            let counted = scope.spawn(|| (request.connect)().and_then(|mut session| session.value(&count)));
+            let counted = scope.spawn(|| {
+                let mut session = (request.connect)()?;
+                session.execute("SET SESSION max_statement_time = 0")?;
+                session.value(&count)
+            });
             let (checked, proven) = (self.checked(filled), joined(proof));
             // If the table is not in order, whoever counts waits until it is let go.
             let unlocked = self.ground.session.execute("UNLOCK TABLES");
