@@ -14,8 +14,9 @@ const NOT_OURS: [&str; 2] = ["NO_BACKSLASH_ESCAPES", "EMPTY_STRING_IS_NULL"];
 pub(crate) fn prepare(session: &mut Session) -> Result<(), Error> {
     session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
     if session.about.flavour == Flavour::MariaDb {
-        // A member of a cluster then has what an import through another one has done before.
-        session.execute("SET SESSION wsrep_sync_wait = 1")?;
+        // A member of a cluster then has what an import through another one has done before. And to import,
+        // check or copy a large table takes long.
+        session.execute("SET SESSION wsrep_sync_wait = 1, max_statement_time = 0")?;
     }
     Ok(())
 }

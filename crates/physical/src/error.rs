@@ -48,6 +48,9 @@ pub enum Error {
     /// The server did not import the file, or its table differs from what was written.
     #[error("{0}")]
     Rejected(String),
+    /// Others have written to the target. It has their rows only, and ours must not join them in another way.
+    #[error("{0}")]
+    Taken(String),
     /// Rows were said to be in the order of the primary key, and are not in that of its collation.
     #[error("{0}")]
     Unsorted(String),

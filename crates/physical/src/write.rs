@@ -32,6 +32,7 @@ pub use crate::pipeline::Next;
 use attach::Attach;
 use ground::Ground;
 pub use trial::trial;
+use twin::Names;
 
 /// What to say after tables were filled by their files.
 pub const INCREMENTAL: &str =
@@ -127,7 +128,7 @@ pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> 
 ///
 /// # Errors
 /// [`Error::Refused`] if this server or table does not qualify, before anything is changed; [`Error::Row`]
-/// for rows out of order or with the same key; errors of the server, of files, and of the input. The target
+/// for rows out of order or with the same key; [`Error::Taken`] if the target has rows of others; errors of the server, of files, and of the input. The target
 /// is unchanged then.
 pub fn write<P: Send>(
     session: &mut Session,
@@ -153,7 +154,12 @@ pub fn sweep(
     if !Ground::is_littered(session, disk, target)? {
         return Ok(());
     }
-    let mut ground = Ground::take(session, disk, target, progress)?;
-    let cleared = ground.clear();
-    ground.end(cleared)
+    // A trial fills a table that has a twin of its own. Its tables go last: they tell that there is one.
+    let [filled, _] = Names::of(target).tried;
+    for target in [&filled, target] {
+        let mut ground = Ground::take(session, disk, target, progress)?;
+        let cleared = ground.clear();
+        ground.end(cleared)?;
+    }
+    Ok(())
 }

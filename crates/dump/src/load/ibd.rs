@@ -161,7 +161,7 @@ impl Load<'_> {
     }
 
     /// Empties a table whose file an earlier run may have put in place without a line of the ledger. Returns
-    /// whether none of its chunks is loaded.
+    /// whether none of its chunks is loaded. Fails if the table has rows that are not the dump's.
     fn empty_again(
         &self,
         session: &mut Session,
@@ -172,8 +172,22 @@ impl Load<'_> {
             return Ok(false);
         }
         if done.contains(&(entry.place, FILLING)) {
-            session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
-            // Emptying it has set it to 1.
+            let name = &entry.table.name;
+            let found = session.value(&format!("SELECT COUNT(*) FROM {name}"))?;
+            let found = found.and_then(|found| found.parse::<u64>().ok()).unwrap_or_default();
+            // A file that was put in place has all rows. Others lose nothing that they wrote meanwhile.
+            if found > 0 && found != entry.sum.rows {
+                return Err(Error::Mismatch(format!(
+                    "{name} has {}, and not the {} of the dump: somebody else has written to it since the load \
+                     was stopped. Empty it, or leave it out with --exclude, and give --resume again",
+                    count(found, "row"),
+                    entry.sum.rows
+                )));
+            }
+            if found > 0 {
+                session.execute(&format!("TRUNCATE TABLE {name}"))?;
+            }
+            // Emptying it has set it to 1, whoever did it.
             set_counter(session, entry)?;
             write::sweep(session, &*self.world.server, &entry.table.name, &*self.world.progress)
                 .map_err(own)?;

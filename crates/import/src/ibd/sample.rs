@@ -172,11 +172,16 @@ impl Sample {
                 let names = |names: &[String]| {
                     names.iter().map(|name| quote_name(name)).collect::<Vec<_>>().join(", ")
                 };
-                let (columns, ignored) = (names(&self.columns), names(others));
+                let columns = names(&self.columns);
+                // The server takes no empty list.
+                let hint = match others.as_slice() {
+                    [] => String::new(),
+                    others => format!(" IGNORE INDEX ({})", names(others)),
+                };
                 let numbered = |table: &TableName| {
                     format!(
                         "(SELECT {columns}, ROW_NUMBER() OVER () AS `remora row` FROM \
-                         (SELECT {columns} FROM {table} IGNORE INDEX ({ignored}) LIMIT {FIRST}) AS first)"
+                         (SELECT {columns} FROM {table}{hint} LIMIT {FIRST}) AS first)"
                     )
                 };
                 format!(

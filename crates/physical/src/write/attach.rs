@@ -16,6 +16,9 @@ use crate::Error;
 use crate::error::io;
 use crate::pipeline::joined;
 
+/// The modes under which a value that is none is an error.
+const STRICT: &str = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO";
+
 /// Takes the rows that are read back.
 type Back<'a> = dyn Write + Send + 'a;
 
@@ -155,7 +158,11 @@ impl<'a> Attach<'a> {
                 back.map_or(Ok(()), |back| proof::read_back(disk, twin, back, request))
             });
             // The server takes one processor for each.
-            let counted = scope.spawn(|| (request.connect)().and_then(|mut session| session.value(&count)));
+            let counted = scope.spawn(|| {
+                let mut session = (request.connect)()?;
+                session.execute("SET SESSION max_statement_time = 0")?;
+                session.value(&count)
+            });
             let (checked, proven) = (self.checked(filled), joined(proof));
             // If the table is not in order, whoever counts waits until it is let go.
             let unlocked = self.ground.session.execute("UNLOCK TABLES");
@@ -196,15 +203,23 @@ impl<'a> Attach<'a> {
         }
         self.request.progress.phase("indexes", None);
         let adds: Vec<String> = added.iter().map(|key| format!("ADD {}", key.1)).collect();
-        self.ground.session.execute(&format!(
-            "ALTER TABLE {} {}",
+        // As strict as an INSERT would be with a value that the server computes for a key.
+        let added = self.ground.session.execute(&format!(
+            "SET STATEMENT sql_mode = CONCAT(@@SESSION.sql_mode, ',{STRICT}') FOR ALTER TABLE {} {}",
             self.ground.names.twin,
             adds.join(", ")
-        ))?;
-        Ok(())
+        ));
+        match added {
+            // Such as two texts that are the same key. If rows go to the server, it tells which of them.
+            Err(error @ server::Error::Sql { .. }) if !error.is_passing() => {
+                Err(Error::Rejected(format!("the server can't build its keys: {error}")))
+            }
+            added => Ok(added.map(drop)?),
+        }
     }
 
-    /// Looks for rows that break a CHECK constraint, which IMPORT does not.
+    /// Looks for rows that break a CHECK constraint, which IMPORT does not. What a SELECT only warns of, such
+    /// as a division by zero, is an error of an INSERT.
     fn constraints(&mut self) -> Result<(), Error> {
         let twin = &self.ground.names.twin;
         let found = self.ground.session.strings(&format!(
@@ -213,11 +228,23 @@ impl<'a> Attach<'a> {
             self.ground.session.quote(&twin.schema),
             self.ground.session.quote(&twin.table)
         ))?;
+        // The statement is read under the session's modes, and its values under these.
+        let modes = format!("{},STRICT_ALL_TABLES", self.ground.session.about.sql_mode);
+        let modes = modes.trim_start_matches(',');
         for row in found {
             let mut cells = row.into_iter().flatten();
             let (Some(name), Some(clause)) = (cells.next(), cells.next()) else { continue };
-            let broken =
-                self.ground.session.value(&format!("SELECT COUNT(*) FROM {twin} WHERE NOT ({clause})"))?;
+            // Of every row, where a WHERE may leave rows out by a key.
+            let broken = self.ground.session.value(&format!(
+                "SET STATEMENT sql_mode = '{modes}' FOR \
+                 SELECT COUNT(CASE WHEN NOT ({clause}) THEN 1 END) FROM {twin}"
+            ))?;
+            let warnings = self.ground.session.value("SELECT @@warning_count")?;
+            if broken.as_deref() == Some("0") && warnings.as_deref() != Some("0") {
+                return Err(Error::Rejected(format!(
+                    "the server can't tell of all rows whether they keep the constraint `{name}`: {clause}"
+                )));
+            }
             if broken.as_deref() != Some("0") {
                 let rows = broken.unwrap_or_default();
                 return Err(Error::Rejected(format!("{rows} rows break the constraint `{name}`: {clause}")));
@@ -236,7 +263,7 @@ impl<'a> Attach<'a> {
             return Ok(());
         }
         let theirs =
-            || Error::Rejected(format!("somebody has written to {target} meanwhile; it has their rows only"));
+            || Error::Taken(format!("somebody has written to {target} meanwhile; it has their rows only"));
         if session.value(&format!("SELECT 1 FROM {target} LIMIT 1"))?.is_some() {
             return Err(theirs());
         }
@@ -255,7 +282,7 @@ impl<'a> Attach<'a> {
             written?;
             return Err(theirs());
         }
-        Err(Error::Rejected(format!(
+        Err(Error::Taken(format!(
             "{}. Rows that others wrote in the moment when the new table had its name are in {kept}, among those of the file",
             theirs()
         )))

@@ -68,8 +68,9 @@ impl<'a> Ground<'a> {
         disk: &dyn Files,
         target: &TableName,
     ) -> Result<bool, Error> {
-        let Names { twin, old, probe, .. } = Names::of(target);
-        let names = [&twin, &old, &probe].map(|name| session.quote(&name.table)).join(", ");
+        let Names { twin, old, probe, tried: [filled, inserted], .. } = Names::of(target);
+        let names = [&twin, &old, &probe, &filled, &inserted];
+        let names = names.map(|name| session.quote(&name.table)).join(", ");
         let tables = format!(
             "SELECT 1 FROM information_schema.tables WHERE table_schema = {} AND table_name IN ({names}) LIMIT 1",
             session.quote(&target.schema)
@@ -82,8 +83,8 @@ impl<'a> Ground<'a> {
     /// Keeps the session out of the binary log, and removes what a killed run left.
     pub(super) fn clear(&mut self) -> Result<(), Error> {
         self.quiet()?;
-        let Names { old, probe, kept, .. } = self.names.clone();
-        self.session.execute(&format!("DROP TABLE IF EXISTS {probe}"))?;
+        let Names { old, probe, kept, tried: [filled, inserted], .. } = self.names.clone();
+        self.session.execute(&format!("DROP TABLE IF EXISTS {probe}, {filled}, {inserted}"))?;
         if self.session.execute(&format!("SELECT 1 FROM {kept} LIMIT 0")).is_ok() {
             return Err(Error::Refused(format!(
                 "{kept} has rows that others wrote to {} when an earlier run failed: save them, and drop it",

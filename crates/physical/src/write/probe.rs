@@ -111,7 +111,7 @@ fn target(session: &mut Session, request: &Request<'_>) -> Result<bool, Error> {
         Some(kind) => return refused(format!("{} is a {kind}", request.target)),
     }
     if session.value(&format!("SELECT 1 FROM {} LIMIT 1", request.target))?.is_some() {
-        return refused(format!("{} has rows", request.target));
+        return Err(Error::Taken(format!("{} has rows that others have written", request.target)));
     }
     let definition = session.definition(request.target)?;
     let lines = |text: &str| Ok::<_, Error>(definition::sorted(&twin::renamed(text, request.target)?));

@@ -7,7 +7,8 @@ use innodb::table::Table;
 use progress::Silent;
 use server::{Session, TableName};
 
-use super::{Input, Piece, Request, Take, twin, write};
+use super::twin::Names;
+use super::{Input, Piece, Request, Take, write};
 use crate::Error;
 
 /// The columns of the table. The last ones are often off-page.
@@ -43,8 +44,7 @@ fn texts(id: u64) -> [Option<String>; 7] {
 /// [`Error::Refused`] if they differ, or this server or place does not qualify; other errors as those of
 /// [`write()`].
 pub fn trial(session: &mut Session, disk: &dyn Files, request: &Request<'_>) -> Result<(), Error> {
-    let beside = |start| twin::beside(request.target, start);
-    let (filled, inserted) = (beside("_remora_try_"), beside("_remora_ref_"));
+    let [filled, inserted] = Names::of(request.target).tried;
     let logs =
         session.about.log_bin && session.value("SELECT @@SESSION.sql_log_bin")?.as_deref() == Some("1");
     if logs {

@@ -30,6 +30,8 @@ pub(super) struct Names {
     pub(super) kept: TableName,
     /// An empty table that shows where the server's files are.
     pub(super) probe: TableName,
+    /// The tables of a trial beside the target: the filled one and the other.
+    pub(super) tried: [TableName; 2],
     /// The name of the lock that is held meanwhile.
     pub(super) lock: String,
 }
@@ -43,12 +45,13 @@ impl Names {
             old: name("_remora_old_"),
             kept: name("_remora_kept_"),
             probe: name("_remora_here_"),
+            tried: [name("_remora_try_"), name("_remora_ref_")],
         }
     }
 }
 
 /// A table in the target's database, whose name begins with `start`.
-pub(super) fn beside(target: &TableName, start: &str) -> TableName {
+fn beside(target: &TableName, start: &str) -> TableName {
     TableName { schema: target.schema.clone(), table: format!("{start}{:016x}", hash(target)) }
 }
 

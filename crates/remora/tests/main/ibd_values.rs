@@ -133,3 +133,46 @@ fn values_are_as_the_server_wants_them() {
         assert_eq!(place.value("SELECT GROUP_CONCAT(HEX(code) ORDER BY id) FROM b"), "61620000,61626364");
     });
 }
+
+#[test]
+fn a_table_without_any_key_has_what_the_server_would_have_stored() {
+    on_mariadb(|place| {
+        place.sql(&["CREATE TABLE sent (v INT, w VARCHAR(20))", "CREATE TABLE made LIKE sent"]);
+        let values: String = (0..3000).map(|value| format!("{},w{value}\n", value % 71)).collect();
+        let file = place.file("rows.csv", format!("v,w\n{values}"));
+        place.import(&[&file, "--into", "sent"]).exits(0);
+        place.import(&[&file, "--into", "made", "--physical"]).exits(0).says(&["written directly"]);
+        let all = |table: &str| place.rows(&format!("SELECT v, w FROM {table} ORDER BY w"));
+        assert_eq!(place.count("made"), 3000);
+        assert!(all("made") == all("sent"), "other rows");
+        place
+            .import(&[&file, "--into", "made", "--physical=auto", "--replace"])
+            .exits(0)
+            .says(&["written directly"]);
+    });
+}
+
+/// A constraint or a key may have an error where an INSERT has one, and no value where a SELECT has none.
+#[test]
+fn what_breaks_a_constraint_or_a_key_of_the_server_goes_there_to_be_named() {
+    on_mariadb(|place| {
+        place.sql(&[
+            "CREATE TABLE ratio (id INT PRIMARY KEY, total INT, qty INT, CHECK (total / qty < 100))",
+            "CREATE TABLE mail (id INT PRIMARY KEY, email VARCHAR(100) UNIQUE)",
+        ]);
+        let ratio = place.file("ratio.csv", "id,total,qty\n1,100,2\n2,5,0\n");
+        let import = |more: &[&str]| place.import(&[&[ratio.as_str(), "--into", "ratio"], more].concat());
+        import(&["--physical"]).exits(1).says(&["can't tell of all rows whether they keep the constraint"]);
+        place.untouched("ratio", 0);
+        import(&["--physical=auto"]).exits(1).says(&["the rows go to the server", "ratio.csv:3"]);
+        place.untouched("ratio", 0);
+        let good = place.file("good.csv", "id,total,qty\n1,100,2\n2,5,1\n3,,\n");
+        place.import(&[&good, "--into", "ratio", "--physical"]).exits(0);
+        let mail = place.file("mail.csv", "id,email\n1,a@x\n2,A@x\n");
+        let import = |more: &[&str]| place.import(&[&[mail.as_str(), "--into", "mail"], more].concat());
+        import(&["--physical"]).exits(1).says(&["the server can't build its keys", "A@x"]);
+        place.untouched("mail", 0);
+        import(&["--physical=auto", "--max-rejects", "10"]).exits(3).says(&["the rows go to the server"]);
+        assert_eq!((place.count("mail"), place.read("mail.csv.rejects").lines().count()), (1, 2));
+    });
+}

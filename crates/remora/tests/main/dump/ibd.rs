@@ -127,16 +127,50 @@ fn a_table_whose_file_was_begun_is_emptied_even_when_no_more_files_are_written()
         begun(&folder).into_iter().any(|len| len > 4 << 20)
     });
     running.kill();
-    // As if the file had been put in place, and the ledger not told.
     let mut target = pair.target();
+    target.execute("SET SESSION sql_log_bin = 0").unwrap();
     let ledger = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_remora'";
     let ledger = target.value(ledger).unwrap().unwrap();
     let place = target.value(&format!("SELECT MAX(`table`) FROM _remora.{ledger} WHERE chunk = -2")).unwrap();
     let table = ["child", "nokey", "plain", "small"][place.unwrap().parse::<usize>().unwrap()];
+    // What others write is not the dump's, and is theirs to remove.
+    let count = format!("SELECT COUNT(*) FROM far.{table}");
     target.execute(&format!("INSERT INTO far.{table} (a) VALUES (-1)")).unwrap();
+    for more in [["--physical", "--no-binlog"].as_slice(), &[]] {
+        let ended = pair.load(&[["far.dump", "--resume"].as_slice(), more].concat()).exits(1);
+        ended.says(&[&format!("`far`.`{table}` has 1 row,"), "--exclude", "--resume"]);
+        assert_eq!(target.value(&count).unwrap().as_deref(), Some("1"));
+    }
+    target.execute(&format!("DELETE FROM far.{table}")).unwrap();
+    // As if the file had been put in place, and the ledger not told.
+    let rows = pair.source().value(&count).unwrap().unwrap();
+    target.execute(&format!("INSERT INTO far.{table} (a) SELECT -seq FROM far.seq_1_to_{rows}")).unwrap();
     let loaded = pair.load(&["far.dump", "--resume", "--physical"]).exits(0);
     loaded.says(&["all rows go to the server", "binary log"]);
     assert_equal(&pair, "far");
+}
+
+#[test]
+fn rows_that_others_write_to_a_table_while_its_file_is_made_stay_alone() {
+    on_mariadb(|pair| {
+        let folder = pair.to.data().join("far");
+        let load = ["far.dump", "--physical", "--only", "far.plain"];
+        let mut running = pair.spawn(&pair.to, "load", &load);
+        until("pages in a file", || {
+            running.must_run();
+            begun(&folder).into_iter().any(|len| len > 4 << 20)
+        });
+        let mut target = pair.target();
+        target.execute("INSERT INTO far.plain (a) VALUES (-1)").unwrap();
+        let ended = running.end().exits(1).says(&["somebody has written to `far`.`plain` meanwhile"]);
+        assert!(!ended.err.contains("go to the server"), "{}", ended.err);
+        let resume = [load.as_slice(), &["--resume"]].concat();
+        pair.load(&resume).exits(1).says(&["`far`.`plain` has 1 row,"]);
+        assert_eq!(target.value("SELECT GROUP_CONCAT(a) FROM far.plain").unwrap().as_deref(), Some("-1"));
+        assert_eq!(begun(&folder), Vec::<u64>::new());
+        target.execute("TRUNCATE TABLE far.plain").unwrap();
+        pair.load(&resume).exits(0);
+    });
 }
 
 /// How many rows the server has sent.
