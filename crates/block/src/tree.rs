@@ -119,6 +119,13 @@ pub fn list_seen(
         let entries = match tree.entries(&top.join(&folder)) {
             // It was removed since the folder above was read.
             Err(error) if error.kind() == ErrorKind::NotFound && folder != Path::new("") => continue,
+            // At the top of ext4, for what fsck finds.
+            Err(error)
+                if error.kind() == ErrorKind::PermissionDenied && folder == Path::new("lost+found") =>
+            {
+                left.push(Left { path: folder, what: "only root may read it", of_no_use: true });
+                continue;
+            }
             entries => entries?,
         };
         for entry in entries {

@@ -20,17 +20,29 @@ impl Session {
     /// # Errors
     /// [`Error::LostConnection`] and the like.
     pub fn position(&mut self) -> Result<Option<Position>, Error> {
+        let Some(found) = self.master_status()? else { return Ok(None) };
+        if self.about.flavour != Flavour::MariaDb {
+            return Ok(Some(found));
+        }
+        // BINLOG_GTID_POS reads the file from its beginning, while others may have to wait.
+        let gtid = self.value("SELECT @@GLOBAL.gtid_binlog_pos")?.unwrap_or_default();
+        if self.master_status()?.as_ref() == Some(&found) {
+            return Ok(Some(Position { gtid, ..found }));
+        }
+        let Position { file, offset, .. } = found;
+        self.position_at(file, &offset.to_string()).map(Some)
+    }
+
+    /// What the server says of its position, on MariaDB without a GTID.
+    fn master_status(&mut self) -> Result<Option<Position>, Error> {
         // MySQL 8.4 knows only the second name.
         let row = self.first_row(&["SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"])?;
         let Some(row) = row else { return Ok(None) };
         let cell = |name: &str| row.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone());
         let file = cell("File").unwrap_or_default();
-        let offset = cell("Position").unwrap_or_default();
-        if self.about.flavour == Flavour::MariaDb {
-            return self.position_at(file, &offset).map(Some);
-        }
+        let offset = cell("Position").and_then(|offset| offset.parse().ok()).unwrap_or(0);
         let gtid = cell("Executed_Gtid_Set").unwrap_or_default().replace('\n', "");
-        Ok(Some(Position { file, offset: offset.parse().unwrap_or(0), gtid }))
+        Ok(Some(Position { file, offset, gtid }))
     }
 
     /// A position in MariaDB's binary log with its GTID.

@@ -185,14 +185,19 @@ fn failover_to_a_server_that_wrote_too_and_logged_in_another_order() {
     let mut pair = Pair::new(Product::MariaDb1011, "replog");
     pair.same();
     execute(&mut pair.copy, &["STOP SLAVE"]);
-    let number: u64 = pair.scene.moment().gtid.rsplit('-').next().unwrap().parse().unwrap();
-    let next = format!("SET gtid_seq_no = {}", number + 1);
-    let both = ["SET timestamp = 1900000000", &next, "INSERT INTO app.twice VALUES (7)", "SET timestamp = 0"];
-    pair.does(&["INSERT INTO app.twice VALUES (6)", "SET server_id = 8"]);
+    let domain = "SET gtid_domain_id = 5";
+    let both = [
+        "SET timestamp = 1900000000",
+        "SET gtid_seq_no = 1",
+        "INSERT INTO app.twice VALUES (7)",
+        "SET timestamp = 0",
+    ];
+    pair.does(&[domain, "INSERT INTO app.twice VALUES (6)", "SET server_id = 8"]);
     pair.does(&both);
     pair.does(&["SET server_id = 7"]);
     pair.scene.backup();
     pair.scene.archive();
+    execute(&mut pair.copy, &[domain]);
     execute(&mut pair.copy, &both);
     execute(&mut pair.copy, &["INSERT INTO app.twice VALUES (8)", "START SLAVE"]);
     until("the replica has the other one", || {

@@ -55,7 +55,8 @@ impl HotFeed<'_> {
         let (control, now) = self.read_control()?;
         let (mut logs, newest) = self.logs_up_to(now.newest())?;
         logs.retain(|number, _| known.insert(*number));
-        if let Some(missing) = (then.checkpoint()..=newest).find(|number| !known.contains(number)) {
+        // A log that was begun anew may have no checkpoint yet, and the first file has number 1.
+        if let Some(missing) = (then.checkpoint().max(1)..=newest).find(|number| !known.contains(number)) {
             return Err(io::Error::other(format!("Aria's log file {missing} is gone; make the copy again")));
         }
         rest.extend(self.read_settled(logs.into_values().collect())?);
@@ -147,6 +148,9 @@ impl HotFeed<'_> {
             }
             if self.login.stop.load(Ordering::Relaxed) {
                 return Err(io::Error::other("stopped"));
+            }
+            if let Some(stages) = &mut self.stages {
+                stages.stay()?;
             }
             match feed.read(&mut buffer)? {
                 Seen::Hole => self.aside.add(io::repeat(0).take(bytes(number) as u64))?,

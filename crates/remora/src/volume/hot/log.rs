@@ -13,6 +13,7 @@ use physical::follow::{Follow, HEAD_BYTES, Spooled};
 use server::Session;
 
 use super::spool::Spool;
+use super::stage::IDLE_S;
 use crate::host::Machine;
 
 /// How often the log is read.
@@ -43,6 +44,8 @@ impl LogReader {
         spool: &Spool,
         mut session: Session,
     ) -> io::Result<LogReader> {
+        // Nothing is asked while commits are stopped.
+        session.execute(&format!("SET SESSION wait_timeout = {IDLE_S}")).map_err(io::Error::other)?;
         let mut tries = 1..TRIES;
         let mut follow = loop {
             match caught_up(machine, path, spool, &mut session) {

@@ -12,7 +12,7 @@ use crate::hold;
 
 /// How long the session may be idle while nobody waits for it, in seconds: pages may be read slowly, and
 /// their repository may stand still.
-const IDLE_S: u64 = 3600;
+pub(super) const IDLE_S: u64 = 3600;
 /// The same while others wait.
 const IDLE_AND_HELD_S: u64 = 60;
 /// How long commits wait for the server to flush its redo log. It does so once a second if not told
@@ -29,6 +29,8 @@ pub(super) struct Stages {
     asked: Instant,
     /// When DDL was stopped, and when commits were.
     stopped: [Option<Instant>; 2],
+    /// How long the server was waited for since then.
+    waited: Duration,
 }
 
 /// How long others had to wait.
@@ -40,7 +42,8 @@ pub(super) struct Waited {
 impl Stages {
     /// Tells the server that a backup begins; from now on it keeps a list of DDL.
     pub(super) fn start(session: Session, wait: Duration) -> io::Result<Stages> {
-        let mut stages = Stages { session, wait, asked: Instant::now(), stopped: [None; 2] };
+        let mut stages =
+            Stages { session, wait, asked: Instant::now(), stopped: [None; 2], waited: Duration::ZERO };
         // Asked again while nobody can commit. Whoever may not is told now, not after all pages were read.
         stages.session.position().map_err(io::Error::other)?;
         stages.session.source_position().map_err(io::Error::other)?;
@@ -140,12 +143,16 @@ impl Stages {
     }
 
     fn go(&mut self, stage: &str) -> io::Result<()> {
-        // All that stops others together gets the time of one.
-        let left = self.stopped[0].map_or(self.wait, |since| self.wait.saturating_sub(since.elapsed()));
+        // All that stops others together gets the time of one. What is read meanwhile is no waiting.
+        let left = self.wait.saturating_sub(self.waited);
         let limit = format!("SET SESSION lock_wait_timeout = {}", left.as_secs().max(1));
         self.session.execute(&limit).map_err(io::Error::other)?;
         self.asked = Instant::now();
-        let Err(error) = self.session.execute(stage) else { return Ok(()) };
+        let done = self.session.execute(stage);
+        if self.stopped[0].is_some() {
+            self.waited += self.asked.elapsed();
+        }
+        let Err(error) = done else { return Ok(()) };
         if !error.is_retryable() {
             return Err(io::Error::other(error));
         }

@@ -14,6 +14,24 @@ fn aria_exact_amid_a_statement() {
     amid_statements(3_000, 2, |scene| drop(scene.backup(&[]).exits(0)));
 }
 
+/// People remove Aria's log after a crash. The server begins a new one, in which there is no checkpoint for
+/// a long time.
+#[test]
+fn a_log_of_aria_without_a_checkpoint_is_copied() {
+    let mut scene = Scene::new(super::servers()[0], &[]);
+    scene.server.stop().unwrap();
+    for entry in std::fs::read_dir(scene.server.data()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_string_lossy().starts_with("aria_log") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    scene.server.restart().unwrap();
+    connect(scene.server.socket()).execute("INSERT INTO app.w3 VALUES (1, 'x')").unwrap();
+    scene.backup(&[]).exits(0);
+    scene.is_exact();
+}
+
 /// The copy stands still when it opens Aria's control file, or a table. Meanwhile the server makes
 /// checkpoints, and the tables and the log grow.
 #[test]
