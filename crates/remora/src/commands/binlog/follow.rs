@@ -231,8 +231,9 @@ impl<'r, 'a> Follow<'r, 'a> {
             }
             let left = if is_here { LOOK } else { self.gather(dump) };
             let packet = match dump.next(left) {
-                // There is no such place in the file: it is shorter than what is archived.
-                Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.compare.is_some() => {
+                // There is no such place in the file: it is shorter than what is archived. Behind that, the
+                // server only can't read its own file further, as after it was killed amid an event.
+                Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.unfinished().is_some() => {
                     return Ok(Left::Forked(format!(
                         "the server's {} differs from what is archived: {message}",
                         self.first
