@@ -4,13 +4,12 @@
 //! "COM_BINLOG_DUMP", "Semi-Sync Replication"). The driver's own stream asks a server to leave out events, so
 //! the packets are read here.
 
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
-
-use mysql::Conn;
+use std::time::{Duration, Instant};
 
 use crate::secure::{self, Secure};
 use crate::stream::{self, PAYLOAD_MAX};
@@ -37,6 +36,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 const MUCH_BYTES: usize = 64 << 10;
 /// The longest event that a server writes.
 const EVENT_BYTES_MAX: usize = 1 << 30;
+/// How long a server may take to answer what goes before the log.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// What part of a log is asked for, and how.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ pub enum Packet<'a> {
         /// Whether a COMMIT waits for [`Dump::acknowledge`].
         waits: bool,
     },
-    /// Nothing came in time.
+    /// No event came in time, or not all of one: the rest comes later.
     Nothing,
     /// All is sent.
     End,
@@ -86,6 +87,11 @@ pub struct Dump {
     whole: Range<usize>,
     /// The payload, if it is longer: of several packets perhaps.
     long: Vec<u8>,
+    /// How many bytes of its present packet are still to come, and whether another packet of it follows.
+    left: usize,
+    goes_on: bool,
+    /// When something came last.
+    heard: Instant,
 }
 
 /// Where the packets come from.
@@ -93,7 +99,7 @@ enum Wire {
     /// A connection without TLS: the driver made it, and we have its socket.
     Plain {
         /// Ends the connection.
-        _conn: Box<Conn>,
+        _conn: Box<dyn Any + Send>,
         socket: File,
     },
     Secure(Box<Secure>),
@@ -141,19 +147,8 @@ impl Target {
     /// # Errors
     /// Those of connecting and of a statement.
     pub fn dump(&self, from: &From) -> Result<Dump, Error> {
-        let mut dump = Dump {
-            wire: Wire::open(self)?,
-            target: self.to_string(),
-            what: format!("the binary log {} from {}", from.file, from.at),
-            server_id: from.server_id,
-            is_semi_sync: from.acknowledges,
-            has_sums: false,
-            buffer: vec![0; BUFFER_BYTES],
-            start: 0,
-            end: 0,
-            whole: 0..0,
-            long: Vec::new(),
-        };
+        let what = format!("the binary log {} from {}", from.file, from.at);
+        let mut dump = Dump::over(Wire::open(self)?, (self.to_string(), what), from);
         dump.ask(&format!("SET @master_heartbeat_period = {}", from.heartbeat.as_nanos()))?;
         // Without it the server refuses a log with checksums.
         dump.ask("SET @master_binlog_checksum = @@global.binlog_checksum")?;
@@ -183,6 +178,26 @@ fn length(packet: &[u8]) -> Option<usize> {
 }
 
 impl Dump {
+    /// A connection over which nothing was said yet.
+    fn over(wire: Wire, (target, what): (String, String), from: &From) -> Dump {
+        Dump {
+            wire,
+            target,
+            what,
+            server_id: from.server_id,
+            is_semi_sync: from.acknowledges,
+            has_sums: false,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            whole: 0..0,
+            long: Vec::new(),
+            left: 0,
+            goes_on: false,
+            heard: Instant::now(),
+        }
+    }
+
     /// Says who we are, for SHOW SLAVE HOSTS.
     fn register(&mut self, server_id: u32) -> Result<(), Error> {
         let mut command = vec![REGISTER];
@@ -194,14 +209,14 @@ impl Dump {
         // The port, a rank that is not used, and the number of our source, which the server fills in.
         command.extend_from_slice(&[0; 10]);
         self.send(&command)?;
-        self.receive(None)?;
+        self.answer()?;
         if self.payload().first() == Some(&0) { Ok(()) } else { Err(self.said()) }
     }
 
     /// Runs a statement. Returns the short value that it selects, if it does.
     fn ask(&mut self, sql: &str) -> Result<Option<Vec<u8>>, Error> {
         self.send(&[&[QUERY], sql.as_bytes()].concat())?;
-        self.receive(None)?;
+        self.answer()?;
         match self.payload().first() {
             Some(0) => return Ok(None),
             Some(0xFF) | None => return Err(self.said()),
@@ -211,7 +226,7 @@ impl Dump {
         let mut value = None;
         let mut ends = 0;
         while ends < 2 {
-            self.receive(None)?;
+            self.answer()?;
             match self.payload() {
                 payload @ [0xFE, ..] if payload.len() < 9 => ends += 1,
                 [0xFF, ..] => return Err(self.said()),
@@ -237,7 +252,7 @@ impl Dump {
     /// # Errors
     /// [`Error::Sql`] and [`Error::Privilege`] are what the server says; [`Error::LostConnection`].
     pub fn next(&mut self, wait: Duration) -> Result<Packet<'_>, Error> {
-        if !self.receive(Some(wait))? {
+        if !self.receive(wait)? {
             return Ok(Packet::Nothing);
         }
         let bytes = match self.payload() {
@@ -266,6 +281,18 @@ impl Dump {
         length(came).is_some_and(|len| came.len() - HEAD_BYTES >= len)
     }
 
+    /// How long nothing has come, not even a part of an event.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.heard.elapsed()
+    }
+
+    /// Whether a part of an event is here that is not whole yet.
+    #[must_use]
+    pub fn is_amid(&self) -> bool {
+        (self.start < self.end && !self.has_more()) || self.left > 0 || self.goes_on
+    }
+
     /// Lets more come if all is read that came, and it was little. A server sends each transaction as soon as
     /// it is written: then both sides wake up for it. While nobody reads, the connection fills, and what
     /// follows is sent together.
@@ -287,38 +314,59 @@ impl Dump {
         self.send(&payload)
     }
 
-    /// Reads a payload. Returns false if it did not begin to arrive in time.
-    fn receive(&mut self, wait: Option<Duration>) -> Result<bool, Error> {
-        if let Some(wait) = wait
-            && self.start == self.end
-            && !self.wire.arrives(wait).map_err(|error| self.lost(&error))?
-        {
-            return Ok(false);
+    /// Reads an answer.
+    fn answer(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        // A signal ends the wait earlier.
+        while !self.receive(ANSWER_MAX)? {
+            if began.elapsed() >= ANSWER_MAX {
+                return Err(self.lost(&io::Error::other("it does not answer")));
+            }
         }
-        self.long.clear();
+        Ok(())
+    }
+
+    /// Reads a payload. Returns false if not all of it came in time. What came of it is kept, and nothing
+    /// waits longer: a network that fails amid an event must not keep anybody from looking around.
+    fn receive(&mut self, wait: Duration) -> Result<bool, Error> {
+        // What is here already needs no clock.
+        let until = if self.has_more() { None } else { Some(Instant::now() + wait) };
+        if self.left == 0 && !self.goes_on {
+            self.long.clear();
+        }
         loop {
-            self.need(HEAD_BYTES)?;
-            let len = self.buffer.get(self.start..self.end).and_then(length).unwrap_or_default();
-            self.start += HEAD_BYTES;
-            if self.long.is_empty() && len <= BUFFER_BYTES {
-                self.need(len)?;
-                self.whole = self.start..self.start + len;
-                self.start += len;
-                return Ok(true);
+            if self.left == 0 {
+                if !self.need(HEAD_BYTES, until)? {
+                    return Ok(false);
+                }
+                let len = self.buffer.get(self.start..self.end).and_then(length).unwrap_or_default();
+                let short = HEAD_BYTES + len;
+                if self.long.is_empty() && short <= BUFFER_BYTES {
+                    if !self.need(short, until)? {
+                        return Ok(false);
+                    }
+                    self.whole = self.start + HEAD_BYTES..self.start + short;
+                    self.start += short;
+                    return Ok(true);
+                }
+                if self.long.len() + len > EVENT_BYTES_MAX {
+                    let what = format!("{}: an event of more than 1 GiB", self.what);
+                    return Err(Error::Protocol { what });
+                }
+                self.start += HEAD_BYTES;
+                (self.left, self.goes_on) = (len, len == PAYLOAD_MAX);
             }
-            if self.long.len() + len > EVENT_BYTES_MAX {
-                return Err(Error::Protocol { what: format!("{}: an event of more than 1 GiB", self.what) });
-            }
-            let mut left = len;
-            while left > 0 {
-                self.need(1)?;
-                let piece = left.min(self.end - self.start);
+            while self.left > 0 {
+                if !self.need(1, until)? {
+                    return Ok(false);
+                }
+                let piece = self.left.min(self.end - self.start);
                 let bytes = self.buffer.get(self.start..self.start + piece).unwrap_or_default();
                 self.long.extend_from_slice(bytes);
                 self.start += piece;
-                left -= piece;
+                self.left -= piece;
             }
-            if len < PAYLOAD_MAX {
+            if !self.goes_on {
                 return Ok(true);
             }
         }
@@ -333,14 +381,19 @@ impl Dump {
         }
     }
 
-    /// Makes at least this many bytes available: few enough for the buffer.
-    fn need(&mut self, bytes: usize) -> Result<(), Error> {
+    /// Makes at least this many bytes available: few enough for the buffer. Returns false if they are not
+    /// there by then; without a time it does not wait.
+    fn need(&mut self, bytes: usize, until: Option<Instant>) -> Result<bool, Error> {
         if self.end - self.start < bytes {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
         while self.end - self.start < bytes {
+            let wait = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            if !self.wire.arrives(wait).map_err(|error| self.lost(&error))? {
+                return Ok(false);
+            }
             let room = self.buffer.get_mut(self.end..).unwrap_or_default();
             match self.wire.read(room) {
                 Ok(0) => return Err(self.lost(&io::Error::other("the server closed the connection"))),
@@ -348,8 +401,9 @@ impl Dump {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.lost(&error)),
             }
+            self.heard = Instant::now();
         }
-        Ok(())
+        Ok(true)
     }
 
     /// What the server says instead of an event.
@@ -377,6 +431,80 @@ impl Dump {
             target: self.target.clone(),
             why: error.to_string(),
             statement: self.what.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A moment in which nothing comes.
+    const MOMENT: Duration = Duration::from_millis(2);
+
+    fn dump() -> (Dump, UnixStream) {
+        let (own, peer) = UnixStream::pair().unwrap();
+        let own: OwnedFd = own.into();
+        let from = From {
+            file: "binlog.000001".to_owned(),
+            at: 4,
+            server_id: 1,
+            ends: false,
+            acknowledges: false,
+            heartbeat: MOMENT,
+        };
+        let wire = Wire::Plain { _conn: Box::new(()), socket: own.into() };
+        (Dump::over(wire, ("a server".to_owned(), "a log".to_owned()), &from), peer)
+    }
+
+    /// An event of so many bytes as it is sent.
+    fn packets(len: usize) -> Vec<u8> {
+        let payload = [&[0][..], &vec![7; len]].concat();
+        let mut all = Vec::new();
+        for piece in payload.chunks(PAYLOAD_MAX) {
+            all.extend_from_slice(&piece.len().to_le_bytes()[..3]);
+            all.push(0);
+            all.extend_from_slice(piece);
+        }
+        if payload.len().is_multiple_of(PAYLOAD_MAX) {
+            all.extend_from_slice(&[0; 4]);
+        }
+        all
+    }
+
+    fn event(dump: &mut Dump) -> usize {
+        loop {
+            match dump.next(MOMENT).unwrap() {
+                Packet::Event { bytes, .. } if bytes.iter().all(|byte| *byte == 7) => return bytes.len(),
+                Packet::Nothing => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn who_stalls_amid_an_event_is_not_waited_for_and_nothing_is_lost() {
+        let long = [BUFFER_BYTES - 5, BUFFER_BYTES - 4, BUFFER_BYTES, PAYLOAD_MAX - 1, PAYLOAD_MAX + 9];
+        for len in [20, 300].into_iter().chain(long) {
+            let (mut dump, peer) = dump();
+            let bytes = packets(len);
+            for cut in [1, 4, 5, bytes.len() / 2, bytes.len() - 5, bytes.len() - 1] {
+                let write = |bytes: &[u8]| (&peer).write_all(bytes).unwrap();
+                std::thread::scope(|scope| {
+                    let writer = scope.spawn(|| write(&bytes[..cut]));
+                    while !writer.is_finished() {
+                        assert!(matches!(dump.next(MOMENT), Ok(Packet::Nothing)), "{len} {cut}");
+                    }
+                    assert!(matches!(dump.next(MOMENT), Ok(Packet::Nothing)), "{len} {cut}");
+                    assert!(dump.is_amid() && !dump.has_more(), "{len} {cut}");
+                    scope.spawn(|| write(&[&bytes[cut..], &packets(30)].concat()));
+                    assert_eq!((event(&mut dump), event(&mut dump)), (len, 30), "{cut}");
+                    assert!(!dump.is_amid(), "{len} {cut}");
+                });
+            }
         }
     }
 }

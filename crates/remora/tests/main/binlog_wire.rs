@@ -339,6 +339,29 @@ fn resume_each_byte_by_itself() {
     assert!(!play.line(2).exists());
 }
 
+/// A server that was killed amid an event can't read its file to the end. That is no other history.
+#[test]
+fn what_a_server_cannot_read_further_begins_no_line() {
+    let product = mariadb().next().unwrap();
+    let mut play = Play::new(product, &[]);
+    play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
+    play.once().exits(0);
+    play.server.kill().unwrap();
+    let path = play.server.data().join("binlog.000001");
+    let own = fs::read(&path).unwrap();
+    // The first event again, and not all of it.
+    fs::write(&path, [&own[..], &own[4..104]].concat()).unwrap();
+    play.server.restart().unwrap();
+    play.once().exits(1).says(&["error 1236"]);
+    let mut running = play.follow(&[]);
+    for _ in 0..2 {
+        running.until_says("trying again");
+    }
+    running.signal("TERM");
+    running.end().exits(143);
+    assert!(!play.line(2).exists());
+}
+
 /// Who came first ends and says why, so that they don't end each other for ever. A replica that is known is
 /// left alone.
 #[test]

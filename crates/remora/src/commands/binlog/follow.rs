@@ -219,7 +219,7 @@ impl<'r, 'a> Follow<'r, 'a> {
 
     fn receive(&mut self, dump: &mut Dump) -> Result<Left> {
         let began = Instant::now();
-        let (mut heard, mut read) = (began, 0);
+        let mut read = 0;
         loop {
             if self.run.stop.load(Ordering::Relaxed) {
                 return Ok(Left::Stopped);
@@ -231,8 +231,9 @@ impl<'r, 'a> Follow<'r, 'a> {
             }
             let left = if is_here { LOOK } else { self.gather(dump) };
             let packet = match dump.next(left) {
-                // There is no such place in the file: it is shorter than what is archived.
-                Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.compare.is_some() => {
+                // There is no such place in the file: it is shorter than what is archived. Behind that, the
+                // server only can't read its own file further, as after it was killed amid an event.
+                Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.unfinished().is_some() => {
                     return Ok(Left::Forked(format!(
                         "the server's {} differs from what is archived: {message}",
                         self.first
@@ -242,9 +243,6 @@ impl<'r, 'a> Follow<'r, 'a> {
             };
             match packet {
                 Packet::Event { bytes, waits } => {
-                    if !is_here {
-                        heard = Instant::now();
-                    }
                     let len = bytes.len() as u64;
                     self.waits |= waits;
                     // The bytes are the connection's; everything else that is needed is not.
@@ -270,10 +268,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                         Took::Difference(what) => return Ok(Left::Forked(what)),
                     }
                 }
-                Packet::Nothing if heard.elapsed() > SILENCE_MAX => {
-                    return Err(self.lost("it has said nothing for 30 s"));
-                }
-                Packet::Nothing => self.before_s = self.run.time_s(),
+                Packet::Nothing => self.waits_for(dump)?,
                 // A server that shuts down ends its log too, wherever it is.
                 Packet::End if !self.run.once || !self.has_reached_the_end() => {
                     return Err(self.lost("it ended the log, as it does when it shuts down"));
@@ -300,6 +295,18 @@ impl<'r, 'a> Follow<'r, 'a> {
             dump.gather(self.gather.min(left));
         }
         left
+    }
+
+    /// Nothing came for a moment, or not all of an event.
+    fn waits_for(&mut self, dump: &Dump) -> Result<()> {
+        if dump.silence() > SILENCE_MAX {
+            return Err(self.lost("it has said nothing for 30 s"));
+        }
+        // What has come in part was there before.
+        if !dump.is_amid() {
+            self.before_s = self.run.time_s();
+        }
+        Ok(())
     }
 
     fn lost(&self, why: &str) -> anyhow::Error {
