@@ -7,7 +7,7 @@ use disk::{Disk, Output};
 use serde::{Deserialize, Serialize};
 
 use super::arrival;
-use super::tail::Tail;
+use super::tail::{self, Tail};
 use super::writer::Writer;
 use crate::{Corrupt, Error};
 
@@ -218,12 +218,24 @@ impl<'d> Line<'d> {
         output.finish()
     }
 
-    /// How far its last file is. `None` if it has no file yet.
+    /// Its files as who goes on with it counts them. A last one without any event shows nothing of the
+    /// server's history: then the one before it is compared, and the last one is begun again when it comes.
+    fn begun(&self) -> Result<Vec<String>, Error> {
+        let mut files = self.files()?;
+        if let [_, .., last] = &*files
+            && !tail::is_begun(self.disk, &self.folder.join(last))?
+        {
+            files.pop();
+        }
+        Ok(files)
+    }
+
+    /// How far its last file is that has events. `None` if it has no file yet.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Foreign`] for a file that no archive has.
     pub fn tail(&self) -> Result<Option<Tail>, Error> {
-        match self.files()?.pop() {
+        match self.begun()?.pop() {
             Some(name) => Tail::read(self.disk, &self.folder, name).map(Some),
             None => Ok(None),
         }
@@ -245,7 +257,7 @@ impl<'d> Line<'d> {
     /// # Errors
     /// Errors of the operating system.
     pub fn writer(&self) -> Result<Writer<'d>, Error> {
-        let files = self.files()?;
+        let files = self.begun()?;
         // Whoever wrote it may have been killed before it was synced, and what is archived is acknowledged.
         if let Some(last) = files.last() {
             self.disk.volume(&self.folder.join(last))?.sync()?;

@@ -64,6 +64,18 @@ impl Tail {
     }
 }
 
+/// Whether a file has a whole event. A crash may leave a file without any: its name is durable before they are.
+pub(super) fn is_begun(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
+    let source = disk.open(path)?;
+    if source.stat()?.len <= MAGIC.len() as u64 {
+        return Ok(false);
+    }
+    match Reader::open(BufReader::new(source))?.next() {
+        Err(Error::Corrupt(_)) => Ok(false),
+        event => Ok(event?.is_some()),
+    }
+}
+
 /// How far the events of a file are that were seen so far.
 #[derive(Default)]
 pub struct Track {

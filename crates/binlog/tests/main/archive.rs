@@ -198,6 +198,8 @@ fn a_tail_is_behind_a_whole_transaction_at_every_length() {
     assert_eq!((whole.last, whole.next.as_deref()), (LAST, Some(FILES[1])));
     assert!(!whole.state.unwrap().is_empty());
     let path = line(&disk).folder().join(FILES[2]);
+    // The line begins with it: else, without any event, it would be that of the file before.
+    disk.put(&line(&disk).folder().join("first"), FILES[2].as_bytes());
     let mut ends = Vec::new();
     for len in 0..=LOG.len() {
         disk.put(&path, &LOG[..len]);
@@ -348,6 +350,37 @@ fn a_file_is_begun_once_and_from_its_first_byte() {
         writer.append(first).unwrap();
         writer.sync().unwrap();
         assert_eq!(bytes(&disk, line.folder(), FILES[0]).unwrap(), written, "{len}");
+    }
+}
+
+/// Nothing of a history is in a file without events: what is before it is compared.
+#[test]
+fn a_last_file_without_events_is_not_begun() {
+    let disk = FaultDisk::default();
+    let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+    let line = archive.begin(about()).unwrap();
+    let mut writer = line.writer().unwrap();
+    for file in &FILES[..2] {
+        writer.begin(file).unwrap();
+        writer.append(&LOG[4..]).unwrap();
+    }
+    writer.close().unwrap();
+    let whole = bytes(&disk, line.folder(), FILES[1]).unwrap();
+    // Also only a part of the first event.
+    for len in [0, 1, 2, 3, 4, 5, 100] {
+        disk.put(&line.folder().join(FILES[1]), &LOG[..len]);
+        let tail = line.tail().unwrap().unwrap();
+        assert_eq!((&*tail.file, tail.end, tail.last), (FILES[0], LOG.len() as u64, LAST), "{len}");
+        // The server may have the first one no more.
+        for mut writer in [line.writer().unwrap(), line.resume(&tail).unwrap()] {
+            writer.begin(FILES[1]).unwrap();
+            writer.append(&LOG[4..]).unwrap();
+            writer.close().unwrap();
+            assert_eq!(line.files().unwrap(), FILES[..2], "{len}");
+            assert!(bytes(&disk, line.folder(), FILES[1]).unwrap() == whole, "{len}");
+            assert!(bytes(&disk, line.folder(), FILES[0]).unwrap() == whole, "{len}");
+            disk.put(&line.folder().join(FILES[1]), &LOG[..len]);
+        }
     }
 }
 
