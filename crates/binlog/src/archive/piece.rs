@@ -2,6 +2,8 @@
 //!
 //! docs/formats/archive.md describes the bytes.
 
+use std::io;
+
 use block::NUMBER_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -142,13 +144,18 @@ pub(super) fn front_bytes(head: &[u8; HEAD_BYTES]) -> Result<usize, Flaw> {
 
 impl Front {
     /// The bytes of the front, and the piece's root.
-    #[must_use]
-    pub fn encode(&self) -> (Vec<u8>, Sum) {
-        // Texts, numbers and lists of them always have a form as JSON.
-        let text = serde_json::to_vec(&self.piece).unwrap_or_default();
-        let mut out = MAGIC.to_vec();
+    ///
+    /// # Errors
+    /// `InvalidData` if it is so long that nobody would read it: it must not be written, least of all in
+    /// place of the parts of a fold.
+    pub fn encode(&self) -> io::Result<(Vec<u8>, Sum)> {
+        let text = serde_json::to_vec(&self.piece)?;
         let lengths = [text.len(), self.chunks.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
-        [VERSION, lengths[0], lengths[1]].iter().for_each(|number| out.extend(number.to_le_bytes()));
+        let mut head = [0; HEAD_BYTES];
+        let numbers = [VERSION, lengths[0], lengths[1]].map(u32::to_le_bytes);
+        head.copy_from_slice(&[&MAGIC, numbers.as_flattened()].concat());
+        front_bytes(&head).map_err(|flaw| io::Error::new(io::ErrorKind::InvalidData, flaw.0))?;
+        let mut out = head.to_vec();
         out.extend_from_slice(&text);
         for chunk in &self.chunks {
             out.extend(chunk.len.to_le_bytes());
@@ -157,7 +164,7 @@ impl Front {
         }
         let root = root(&out);
         out.extend_from_slice(root.as_bytes());
-        (out, self.root_or(root))
+        Ok((out, self.root_or(root)))
     }
 
     /// Reads the front of a piece that has `len` bytes and a name with these numbers.

@@ -134,7 +134,7 @@ fn a_front_is_that_of_its_piece() {
         arrived: vec![binlog::archive::Arrival { end: 107, time_s: 1_700_000_000, all: true }],
     };
     let front = piece::Front { piece, chunks: vec![chunk] };
-    let (bytes, root) = front.encode();
+    let (bytes, root) = front.encode().unwrap();
     let len = bytes.len() as u64 + 67;
     let decode = |bytes: &[u8], numbers, len| piece::Front::decode(bytes, numbers, len).map_err(|it| it.what);
     assert_eq!(decode(&bytes, (5, 5), len), Ok((front.clone(), root)));
@@ -143,7 +143,7 @@ fn a_front_is_that_of_its_piece() {
     let changed = |change: fn(&mut piece::Front)| {
         let mut front = front.clone();
         change(&mut front);
-        let (bytes, _) = front.encode();
+        let (bytes, _) = front.encode().unwrap();
         decode(&bytes, (front.piece.first, front.piece.last), bytes.len() as u64 + 67).map(|_| ())
     };
     assert_eq!(changed(|front| front.piece.whole = true), Ok(()));

@@ -182,7 +182,7 @@ fn a_sound_piece_with_other_bytes_removes_none() {
     }
     front.piece.first -= 1;
     front.piece.root = Some(root);
-    let forged = [front.encode().0, stored].concat();
+    let forged = [front.encode().unwrap().0, stored].concat();
     disk.put(&at(&piece::name((front.piece.first, front.piece.last))), &forged);
     keeper(&disk, None).tidy().unwrap();
     assert_eq!(clear(&*store(&disk, None).unwrap()).unwrap(), Forgotten::default());

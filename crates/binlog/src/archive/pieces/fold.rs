@@ -14,6 +14,9 @@ use crate::archive::piece::{self, Front, Piece};
 pub(super) const FAN: usize = 64;
 /// A piece with so many bytes is not folded any more, and none becomes larger by much.
 const FULL_BYTES: u64 = 32 << 20;
+/// Nor are pieces folded whose fronts have so many bytes together: a front has a limit, and who reads one
+/// byte of a piece reads all of it.
+const FRONTS_BYTES: u64 = 8 << 20;
 /// Why pieces are not folded, which keeps nobody from going on.
 const PASSED: [io::ErrorKind; 3] =
     [io::ErrorKind::InvalidData, io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
@@ -44,13 +47,15 @@ impl Keeper {
     fn foldable(&self, whole: bool) -> Option<usize> {
         let newest = self.entries.last()?;
         let level = newest.front.piece.level;
-        let (mut bytes, mut begin) = (0, newest.front.piece.end);
+        let (mut bytes, mut fronts, mut begin) = (0, 0, newest.front.piece.end);
         let fits = |entry: &&Entry| {
             let piece = &entry.front.piece;
             // A damaged one between them would be missing.
             let is_next = piece.end == std::mem::replace(&mut begin, piece.start);
             bytes += entry.bytes;
-            is_next && (whole || piece.level == level) && entry.bytes < FULL_BYTES && bytes < 2 * FULL_BYTES
+            fronts += entry.at;
+            let is_small = entry.bytes < FULL_BYTES && bytes < 2 * FULL_BYTES && fronts < FRONTS_BYTES;
+            is_next && (whole || piece.level == level) && is_small
         };
         let count = self.entries.iter().rev().take_while(fits).count();
         let least = if whole { 2 } else { FAN };
@@ -77,7 +82,7 @@ impl Keeper {
         };
         let chunks = parts.iter().flat_map(|part| part.front.chunks.iter().copied()).collect();
         let front = Front { piece, chunks };
-        let (mut bytes, root) = front.encode();
+        let (mut bytes, root) = front.encode()?;
         let at = bytes.len() as u64;
         for part in parts {
             self.add(part, &mut bytes)?;

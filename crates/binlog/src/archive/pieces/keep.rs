@@ -346,7 +346,7 @@ impl Keeper {
             arrived: take(&mut self.at.arrived),
         };
         let front = Front { piece, chunks };
-        let (mut bytes, root) = front.encode();
+        let (mut bytes, root) = front.encode()?;
         let at = bytes.len() as u64;
         bytes.extend_from_slice(&stored);
         self.store.put(&piece::name((self.next, self.next)), &bytes)?;
