@@ -198,6 +198,8 @@ fn a_tail_is_behind_a_whole_transaction_at_every_length() {
     assert_eq!((whole.last, whole.next.as_deref()), (LAST, Some(FILES[1])));
     assert!(!whole.state.unwrap().is_empty());
     let path = line(&disk).folder().join(FILES[2]);
+    // The line begins with it: else, without any event, it would be that of the file before.
+    disk.put(&line(&disk).folder().join("first"), FILES[2].as_bytes());
     let mut ends = Vec::new();
     for len in 0..=LOG.len() {
         disk.put(&path, &LOG[..len]);
