@@ -64,7 +64,8 @@ impl Tail {
     }
 }
 
-/// Whether a file has a whole event. A crash may leave a file without any: its name is durable before they are.
+/// Whether a file has a whole event. A crash may leave a file without any: its name is durable before they
+/// are.
 pub(super) fn is_begun(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
     let source = disk.open(path)?;
     if source.stat()?.len <= MAGIC.len() as u64 {

@@ -71,9 +71,9 @@ impl Way {
             let is_temporary = (1..4).any(|at| word(&tokens, at) == "TEMPORARY");
             match word(&tokens, 0).as_str() {
                 "CREATE" if is_temporary => drop(self.creators.insert(statement.thread_id)),
-                // MariaDB marks some statements whatever they use: each DROP, each CREATE that replaces a table,
-                // each DELETE of several tables, and what depends on the connection. If a temporary table is
-                // missed in one of these, the replay stops there.
+                // MariaDB marks some statements whatever they use: each DROP, each CREATE that replaces a
+                // table, each DELETE of several tables, and what depends on the connection. If a temporary
+                // table is missed in one of these, the replay stops there.
                 "DROP" => {}
                 "CREATE" if word(&tokens, 1) == "OR" => {}
                 "DELETE" if is_of_several(&tokens) => {}
