@@ -261,6 +261,8 @@ impl HotFeed<'_> {
         let early = std::mem::take(&mut self.early);
         let mut anew = Vec::new();
         for mut node in nodes {
+            // There may be very many files, and each that has changed is asked for.
+            self.stages()?.stay()?;
             if node.kind != Kind::File {
                 self.queues.extend(plugin::is_queue(&node.path).then(|| node.path.clone()));
                 self.kept.push(node);

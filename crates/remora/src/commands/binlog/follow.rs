@@ -231,15 +231,14 @@ impl<'r, 'a> Follow<'r, 'a> {
             }
             let left = if is_here { LOOK } else { self.gather(dump) };
             let packet = match dump.next(left) {
-                // There is no such place in the file: it is shorter than what is archived. Behind that, the
-                // server only can't read its own file further, as after it was killed amid an event.
+                // There is no such place in the file: it is shorter than what is archived.
                 Err(Error::Sql { code: NO_SUCH_PLACE, message, .. }) if self.unfinished().is_some() => {
                     return Ok(Left::Forked(format!(
                         "the server's {} differs from what is archived: {message}",
                         self.first
                     )));
                 }
-                packet => packet?,
+                packet => packet.map_err(|error| self.explained(error))?,
             };
             match packet {
                 Packet::Event { bytes, waits } => {
@@ -307,6 +306,20 @@ impl<'r, 'a> Follow<'r, 'a> {
             self.before_s = self.run.time_s();
         }
         Ok(())
+    }
+
+    /// Behind what is archived the server can't read its own file, as after it was killed amid an event.
+    fn explained(&self, error: Error) -> anyhow::Error {
+        let is_file = error.code() == Some(NO_SUCH_PLACE) && !self.file.is_empty();
+        let error = anyhow::Error::new(error);
+        if !is_file {
+            return error;
+        }
+        error.context(format!(
+            "the server can't read its {} behind {}; if it has a later file, PURGE BINARY LOGS TO that one lets the archive go on \
+             in a new line, and a backup is needed then",
+            self.file, self.at
+        ))
     }
 
     fn lost(&self, why: &str) -> anyhow::Error {
