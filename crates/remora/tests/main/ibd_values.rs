@@ -158,7 +158,7 @@ fn what_breaks_a_constraint_or_a_key_of_the_server_goes_there_to_be_named() {
     on_mariadb(|place| {
         place.sql(&[
             "CREATE TABLE ratio (id INT PRIMARY KEY, total INT, qty INT, CHECK (total / qty < 100))",
-            "CREATE TABLE mail (id INT PRIMARY KEY, email VARCHAR(100) UNIQUE)",
+            "CREATE TABLE mail (id INT PRIMARY KEY, email VARCHAR(100) COLLATE utf8mb4_general_ci UNIQUE)",
         ]);
         let ratio = place.file("ratio.csv", "id,total,qty\n1,100,2\n2,5,0\n");
         let import = |more: &[&str]| place.import(&[&[ratio.as_str(), "--into", "ratio"], more].concat());
