@@ -141,7 +141,8 @@ fn an_archiver_at_work_goes_on() {
     writer.close().unwrap();
     assert_eq!(files(&disk, line.folder()).unwrap(), ["bin.000002", "bin.000003"]);
     is_tidy(&disk);
-    assert_eq!(Line::read(&disk, line.folder()).unwrap().tail().unwrap().unwrap().file, "bin.000003");
+    // The last one has no event yet.
+    assert_eq!(Line::read(&disk, line.folder()).unwrap().tail().unwrap().unwrap().file, "bin.000002");
 }
 
 #[test]
