@@ -36,8 +36,8 @@ fn aria_exact_myisam_exact_at_each_stage() {
     for product in servers() {
         let scene = Scene::new(product, &[]);
         let stops = ["BACKUP STAGE FLUSH", "BACKUP STAGE BLOCK_DDL", "BACKUP STAGE BLOCK_COMMIT"];
-        // It is asked for at the start, too.
-        let position = step("SHOW MASTER STATUS", 1);
+        // It is asked for at the start, too, and once more each time, to see that it is the same.
+        let position = step("SHOW MASTER STATUS", 2);
         let stops: Vec<Step> = stops.into_iter().map(|sql| step(sql, 0)).chain([position]).collect();
         let (gate, mut running) = Behind { scene: &scene, there: None }.begin(stops);
         // The table of MyISAM is stopped first; those of InnoDB and Aria when nobody commits.
