@@ -4,14 +4,13 @@
 //! "COM_BINLOG_DUMP", "Semi-Sync Replication"). The driver's own stream asks a server to leave out events, so
 //! the packets are read here.
 
-use std::any::Any;
-use std::fs::File;
-use std::io::{self, Read, Write};
+mod wire;
+
+use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use crate::secure::{self, Secure};
+use self::wire::Wire;
 use crate::stream::{self, PAYLOAD_MAX};
 use crate::{Error, Target, code};
 
@@ -92,53 +91,6 @@ pub struct Dump {
     goes_on: bool,
     /// When something came last.
     heard: Instant,
-}
-
-/// Where the packets come from.
-enum Wire {
-    /// A connection without TLS: the driver made it, and we have its socket.
-    Plain {
-        /// Ends the connection.
-        _conn: Box<dyn Any + Send>,
-        socket: File,
-    },
-    Secure(Box<Secure>),
-}
-
-impl Wire {
-    fn open(target: &Target) -> Result<Wire, Error> {
-        if let Some(secure) = target.connect_securely()? {
-            return Ok(Wire::Secure(Box::new(secure)));
-        }
-        let conn = target.connect()?.into_plain().ok_or_else(|| Error::Protocol {
-            what: "the server offers TLS now, and did not a moment ago".to_owned(),
-        })?;
-        let socket = stream::socket(conn.as_raw_fd()).ok_or_else(|| Error::Protocol {
-            what: "the system does not give out the connection's socket".to_owned(),
-        })?;
-        Ok(Wire::Plain { _conn: Box::new(conn), socket })
-    }
-
-    fn arrives(&mut self, wait: Duration) -> io::Result<bool> {
-        match self {
-            Wire::Plain { socket, .. } => secure::arrives(socket, wait),
-            Wire::Secure(secure) => secure.arrives(wait),
-        }
-    }
-
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Wire::Plain { socket, .. } => socket.read(room),
-            Wire::Secure(secure) => secure.read(room),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Wire::Plain { socket, .. } => socket.write_all(bytes),
-            Wire::Secure(secure) => secure.write_all(bytes).and_then(|()| secure.flush()),
-        }
-    }
 }
 
 impl Target {
@@ -437,6 +389,7 @@ impl Dump {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 

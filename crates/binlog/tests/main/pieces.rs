@@ -141,6 +141,14 @@ pub(crate) fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([us
     (durable, done)
 }
 
+/// Somebody who has begun the first file, and who sends it.
+pub(crate) fn begun(disk: &FaultDisk, key: Option<&Key>) -> (Keeper, Sender) {
+    let mut keeper = Keeper::open(store(disk, key).unwrap()).unwrap().unwrap();
+    keeper.begin_line(about()).unwrap();
+    keeper.begin(FILES[0]).unwrap();
+    (keeper, Sender::new())
+}
+
 pub(crate) fn pieces(disk: &FaultDisk, key: Option<&Key>) -> Arc<Pieces> {
     Arc::new(Pieces::open(store(disk, key).unwrap()).unwrap().unwrap())
 }
@@ -267,70 +275,12 @@ fn many_pieces_are_folded_and_a_fold_that_is_killed_is_harmless() {
     }
 }
 
-/// What pieces say of when their bytes came may be too much for one: then they stay as they are.
-#[test]
-fn pieces_are_not_folded_into_one_that_nobody_reads() {
-    let disk = FaultDisk::default();
-    let mut keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
-    let mut sender = Sender::new();
-    keeper.begin_line(about()).unwrap();
-    keeper.begin(FILES[0]).unwrap();
-    let all = sender.events.clone();
-    for (count, place) in all.iter().enumerate() {
-        let (event, bytes) = sender.event(*place);
-        keeper.append(&event, bytes).unwrap();
-        if count % 10 == 9 {
-            (0..80_000).for_each(|time_s| keeper.came(1_700_000_000 + time_s, true));
-            keeper.sync().unwrap();
-        }
-    }
-    // It is whole, and everything small is folded.
-    keeper.begin(FILES[1]).unwrap();
-    keeper.tidy().unwrap();
-    let fronts: usize = stored(&disk).iter().map(|(_, bytes)| bytes.len() - LOG.len().min(bytes.len())).sum();
-    assert!(fronts > 16 << 20, "{fronts}");
-    let pieces = pieces(&disk, None);
-    assert_eq!(pieces.damages(), &[]);
-    let mut found = read(&pieces, FILES[0]).unwrap();
-    found[21] = LOG[21];
-    assert!(found == LOG);
-}
-
-/// A piece that nobody would read is not written.
-#[test]
-fn a_front_that_is_too_long_is_none() {
-    let arrival = binlog::archive::Arrival { end: 0, time_s: 1_700_000_000, all: true };
-    let of = |count| {
-        let piece = piece::Piece {
-            first: 1,
-            last: 1,
-            level: 0,
-            before: None,
-            root: None,
-            line: 1,
-            about: None,
-            file: FILES[0].to_owned(),
-            start: 0,
-            end: 0,
-            whole: false,
-            mark: None,
-            arrived: vec![arrival; count],
-        };
-        piece::Front { piece, chunks: Vec::new() }.encode().map(drop).map_err(|error| error.to_string())
-    };
-    assert_eq!(of(300_000), Ok(()));
-    assert!(of(500_000).unwrap_err().contains("can't be so long"));
-}
-
 /// Who reads keeps pieces from being removed; later they go.
 #[test]
 fn what_is_read_stays_until_it_was_read() {
     let (full, put) = keys();
     let disk = FaultDisk::default();
-    let mut keeper = Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
-    let mut sender = Sender::new();
-    keeper.begin_line(about()).unwrap();
-    keeper.begin(FILES[0]).unwrap();
+    let (mut keeper, mut sender) = begun(&disk, Some(&put));
     let all = sender.events.clone();
     for (count, place) in all.iter().enumerate() {
         let (event, bytes) = sender.event(*place);

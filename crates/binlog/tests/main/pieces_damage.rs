@@ -5,7 +5,7 @@ use binlog::archive::{About, piece};
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Source};
 
-use crate::pieces::{FILES, LOG, Sender, about, archive, keys, pieces, proven, read, store, stored};
+use crate::pieces::{FILES, LOG, Sender, about, archive, begun, keys, pieces, proven, read, store, stored};
 
 #[test]
 fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
@@ -151,6 +151,14 @@ fn a_front_is_that_of_its_piece() {
     assert!(changed(|front| front.piece.start = u64::MAX).unwrap_err().contains("as long as"));
     assert!(changed(|front| front.piece.last = 6).unwrap_err().contains("of several"));
     assert!(changed(|front| front.piece.root = Some(String::new())).unwrap_err().contains("of several"));
+    // A piece that nobody would read is not written.
+    let long = |count| {
+        let mut front = front.clone();
+        front.piece.arrived = vec![front.piece.arrived[0]; count];
+        front.encode().map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(long(300_000), Ok(()));
+    assert!(long(500_000).unwrap_err().contains("can't be so long"));
     for at in 0..bytes.len() {
         let mut bad = bytes.clone();
         bad[at] ^= 1;
@@ -211,4 +219,30 @@ fn what_a_killed_run_has_named_is_durable_once_another_one_opens_it() {
         }
     }
     assert!(lost > 0, "nothing is lost without it");
+}
+
+/// What pieces say of when their bytes came may be too much for one: then they stay as they are.
+#[test]
+fn pieces_are_not_folded_into_one_that_nobody_reads() {
+    let disk = FaultDisk::default();
+    let (mut keeper, mut sender) = begun(&disk, None);
+    let all = sender.events.clone();
+    for (count, place) in all.iter().enumerate() {
+        let (event, bytes) = sender.event(*place);
+        keeper.append(&event, bytes).unwrap();
+        if count % 10 == 9 {
+            (0..80_000).for_each(|time_s| keeper.came(1_700_000_000 + time_s, true));
+            keeper.sync().unwrap();
+        }
+    }
+    // It is whole, and everything small is folded.
+    keeper.begin(FILES[1]).unwrap();
+    keeper.tidy().unwrap();
+    let fronts: usize = stored(&disk).iter().map(|(_, bytes)| bytes.len() - LOG.len().min(bytes.len())).sum();
+    assert!(fronts > 16 << 20, "{fronts}");
+    let pieces = pieces(&disk, None);
+    assert_eq!(pieces.damages(), &[]);
+    let mut found = read(&pieces, FILES[0]).unwrap();
+    found[21] = LOG[21];
+    assert!(found == LOG);
 }

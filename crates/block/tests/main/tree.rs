@@ -155,11 +155,15 @@ fn lists_attributes_and_second_names_come_back() {
     assert!(seen(&bring_back(folder.path(), None)) == seen(&top));
 }
 
-/// Folders without access control lists, attributes, or files with two names.
+/// Folders without access control lists, attributes, or files with two names. Those called `lost+found` may
+/// only be read by root.
 struct Plain;
 
 impl Tree for Plain {
     fn entries(&self, folder: &Path) -> std::io::Result<Vec<disk::Entry>> {
+        if folder.ends_with("lost+found") {
+            return Err(std::io::ErrorKind::PermissionDenied.into());
+        }
         RealDisk.entries(folder)
     }
     fn entry(&self, path: &Path) -> std::io::Result<disk::Entry> {
@@ -197,6 +201,22 @@ fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
     for name in ["another", "z", "sub/file"] {
         assert!(std::fs::read(back.join(name)).unwrap() == vec![7; 2 * BLOCK], "{name}");
     }
+}
+
+/// What a file system has at its top for fsck is no reason to copy nothing.
+#[test]
+fn lost_and_found_is_left_out_at_the_top_and_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path();
+    std::fs::create_dir_all(top.join("lost+found/inside")).unwrap();
+    std::fs::write(top.join("file"), "here").unwrap();
+    let (nodes, left) = tree::list(&Plain, top).unwrap();
+    let paths: Vec<&Path> = nodes.iter().map(|node| &*node.path).collect();
+    assert_eq!(paths, [Path::new(""), Path::new("file"), Path::new("lost+found")]);
+    let left: Vec<_> = left.iter().map(|left| (&*left.path, left.of_no_use)).collect();
+    assert_eq!(left, [(Path::new("lost+found"), true)]);
+    std::fs::create_dir_all(top.join("sub/lost+found")).unwrap();
+    assert_eq!(tree::list(&Plain, top).unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
 }
 
 /// A path that the system does not accept is left out, and nothing else.

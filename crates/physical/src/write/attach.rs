@@ -16,9 +16,6 @@ use crate::Error;
 use crate::error::io;
 use crate::pipeline::joined;
 
-/// The modes under which a value that is none is an error.
-const STRICT: &str = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO";
-
 /// Takes the rows that are read back.
 type Back<'a> = dyn Write + Send + 'a;
 
@@ -203,9 +200,9 @@ impl<'a> Attach<'a> {
         }
         self.request.progress.phase("indexes", None);
         let adds: Vec<String> = added.iter().map(|key| format!("ADD {}", key.1)).collect();
-        // As strict as an INSERT would be with a value that the server computes for a key.
+        let strict = self.as_an_insert();
         let added = self.ground.session.execute(&format!(
-            "SET STATEMENT sql_mode = CONCAT(@@SESSION.sql_mode, ',{STRICT}') FOR ALTER TABLE {} {}",
+            "{strict} ALTER TABLE {} {}",
             self.ground.names.twin,
             adds.join(", ")
         ));
@@ -218,6 +215,13 @@ impl<'a> Attach<'a> {
         }
     }
 
+    /// Goes before a statement whose values are to be judged as those of an INSERT. The statement itself is
+    /// read under the session's modes.
+    fn as_an_insert(&self) -> String {
+        let modes = format!("{},STRICT_ALL_TABLES", self.ground.session.about.sql_mode);
+        format!("SET STATEMENT sql_mode = '{}' FOR", modes.trim_start_matches(','))
+    }
+
     /// Looks for rows that break a CHECK constraint, which IMPORT does not. What a SELECT only warns of, such
     /// as a division by zero, is an error of an INSERT.
     fn constraints(&mut self) -> Result<(), Error> {
@@ -228,17 +232,15 @@ impl<'a> Attach<'a> {
             self.ground.session.quote(&twin.schema),
             self.ground.session.quote(&twin.table)
         ))?;
-        // The statement is read under the session's modes, and its values under these.
-        let modes = format!("{},STRICT_ALL_TABLES", self.ground.session.about.sql_mode);
-        let modes = modes.trim_start_matches(',');
+        let strict = self.as_an_insert();
         for row in found {
             let mut cells = row.into_iter().flatten();
             let (Some(name), Some(clause)) = (cells.next(), cells.next()) else { continue };
             // Of every row, where a WHERE may leave rows out by a key.
-            let broken = self.ground.session.value(&format!(
-                "SET STATEMENT sql_mode = '{modes}' FOR \
-                 SELECT COUNT(CASE WHEN NOT ({clause}) THEN 1 END) FROM {twin}"
-            ))?;
+            let broken = self
+                .ground
+                .session
+                .value(&format!("{strict} SELECT COUNT(CASE WHEN NOT ({clause}) THEN 1 END) FROM {twin}"))?;
             let warnings = self.ground.session.value("SELECT @@warning_count")?;
             if broken.as_deref() == Some("0") && warnings.as_deref() != Some("0") {
                 return Err(Error::Rejected(format!(

@@ -277,7 +277,7 @@ impl Has {
         }
         let of_own = behind(own.from(own_file).unwrap_or_default(), *own_at)?;
         let of_other = behind(log.files.get(number..).unwrap_or_default(), at)?;
-        if let Some(name) = of_other.first_of(&self.state) {
+        if let Some(name) = of_other.any_of(&self.state) {
             return Err(no_way(&format!(
                 "that server logged {name}, which the generation has, behind others that it lacks"
             ))
@@ -354,8 +354,8 @@ impl Numbers {
         }
     }
 
-    /// One that is among these transactions.
-    fn first_of(&self, state: &State) -> Option<String> {
+    /// The name of one that is among these transactions, if there is one.
+    fn any_of(&self, state: &State) -> Option<String> {
         self.0.iter().find_map(|(of, runs)| {
             let last = state.get(of)?;
             let run = runs.iter().find(|run| run.start() <= last)?;

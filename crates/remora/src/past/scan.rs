@@ -166,7 +166,7 @@ pub(crate) fn scan(
         _ => Vec::new(),
     };
     if let Goal::Position(file, at) = goal {
-        is_archived(files, file, *at)?;
+        must_be_archived(files, file, *at)?;
     }
     let mut scan = Scan {
         goal,
@@ -222,8 +222,8 @@ fn unseen<'a>(names: &'a [Range], log: &Log, position: &Position) -> Result<Vec<
     Ok(unseen)
 }
 
-/// Refuses a position behind the end of a file: the end of that one may not be what is meant.
-fn is_archived(files: &[LogFile], file: &str, at: u64) -> Result<()> {
+/// Refuses a position behind the end of a file: whoever names one may mean another file.
+fn must_be_archived(files: &[LogFile], file: &str, at: u64) -> Result<()> {
     let Some(found) = files.iter().find(|path| names::file(path) == file) else { return Ok(()) };
     let len = found.open()?.stat()?.len;
     if at > len {

@@ -168,6 +168,14 @@ fn what_breaks_a_constraint_or_a_key_of_the_server_goes_there_to_be_named() {
         place.untouched("ratio", 0);
         let good = place.file("good.csv", "id,total,qty\n1,100,2\n2,5,1\n3,,\n");
         place.import(&[&good, "--into", "ratio", "--physical"]).exits(0);
+        place.sql(&[
+            "CREATE TABLE twice (id INT PRIMARY KEY, a TINYINT, v TINYINT AS (a * 2) VIRTUAL, KEY (v))",
+        ]);
+        let twice = place.file("twice.csv", "id,a\n1,1\n2,100\n");
+        let import = |more: &[&str]| place.import(&[&[twice.as_str(), "--into", "twice"], more].concat());
+        import(&["--physical"]).exits(1).says(&["the server can't build its keys"]);
+        import(&["--physical=auto"]).exits(1).says(&["the rows go to the server", "twice.csv:3"]);
+        place.untouched("twice", 0);
         let mail = place.file("mail.csv", "id,email\n1,a@x\n2,A@x\n");
         let import = |more: &[&str]| place.import(&[&[mail.as_str(), "--into", "mail"], more].concat());
         import(&["--physical"]).exits(1).says(&["the server can't build its keys", "'a@x'"]);

@@ -2,6 +2,7 @@
 
 mod name;
 mod pace;
+mod place;
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use server::dump::{Dump, From, Packet};
 
 use self::name::is_log;
 pub(super) use self::name::number;
+use self::place::reached;
 use super::compare::Compare;
 use super::kept::{Output, Written};
 use super::{NO_SUCH_PLACE, Run};
@@ -91,13 +93,6 @@ pub(super) struct Follow<'r, 'a> {
     /// When that which is read next had not come yet, by the server's clock.
     before_s: i64,
     was_silent: bool,
-}
-
-/// How far the archive is: where the server is in what it sends, or, if that does not say it, its tail. A
-/// connection that was just made has not said which file it sends.
-fn reached<'t>(sent: (&'t str, u64), tail: Option<&'t Tail>) -> Option<(&'t str, u64)> {
-    let sent = Some(sent).filter(|(file, _)| !file.is_empty());
-    tail.map(|tail| (&*tail.file, tail.end)).or(sent)
 }
 
 /// Notes when the server had nothing more than what is archived up to there. Nobody needs to know it before
@@ -493,26 +488,5 @@ impl<'r, 'a> Follow<'r, 'a> {
         let place = reached((&self.file, self.at), tail);
         let place = place.map_or_else(String::new, |(file, at)| format!(", {file}:{at}"));
         self.run.report.note(&format!("{how} line {}{place}{name}", self.line.number()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_that_has_said_nothing_yet_does_not_hide_how_far_the_archive_is() {
-        let tail = Tail {
-            file: "binlog.000007".to_owned(),
-            end: 818,
-            last: 700,
-            state: None,
-            next: None,
-            damage: None,
-        };
-        assert_eq!(reached(("", FIRST), Some(&tail)), Some(("binlog.000007", 818)));
-        assert_eq!(reached(("binlog.000007", 700), Some(&tail)), Some(("binlog.000007", 818)));
-        assert_eq!(reached(("binlog.000008", 256), None), Some(("binlog.000008", 256)));
-        assert_eq!(reached(("", FIRST), None), None);
     }
 }
