@@ -40,8 +40,9 @@ const HELP: &str = "cargo xtask CHORE
   tidy                            check what the compiler does not: edges, lengths, words
   header                          write plugin/queue/queue_abi.h anew, from the functions that it declares
   matrix                          write the tables of servers in documents anew
-  ci [--since REV]                format, tidy, lints, dependencies, documents, fuzzing, tests on all servers; with
-                                  --since also mutants of what has changed since then
+  ci [--full] [--since REV]       what a change must pass: format, tidy, lints, documents, tests. --full, before a release:
+                                  also every server, dependencies, fuzzing, virtual machine, size; --since: also mutants
+                                  of what has changed since then
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of, for that long; all of them share the time
   size                            build the release program, and say how large it is without symbols
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
@@ -113,64 +114,81 @@ fn help() -> Result<()> {
     Ok(())
 }
 
-/// How long all decoders together are fuzzed in [`ci`].
+/// How long all decoders together are fuzzed in a full check.
 const FUZZ_S: &str = "120";
 
-/// Everything that a change must pass. The tests come last, so that their counts are at the end of the
-/// output.
+/// What a change must pass, and with `--full` also what takes too long for each change. The tests come last,
+/// and their counts at the end of the output.
 fn ci(arguments: &[String]) -> Result<()> {
-    let since = match arguments {
-        [] => None,
-        [option, revision] if option == "--since" => Some(revision.clone()),
-        _ => bail!("cargo xtask ci [--since REV]"),
-    };
-    run(cargo().args(["fmt", "--all", "--check"]))?;
-    tidy::run()?;
-    setup::run(&[])?;
-    std::thread::scope(|scope| {
-        // The servers come over the network while the compiler is at work.
-        let servers = scope.spawn(|| setup::run(&["--all-servers".to_owned()]));
-        run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-        audit::dependencies()?;
-        servers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
-    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    if let Some(since) = since {
-        mutate::run(&["--in-diff".to_owned(), since])?;
-    }
-    let guest = match guest::missing() {
-        None => guest::tests(&[])?,
-        Some(why) => format!("guest tests left out: {why}"),
-    };
-    let (fuzzed, size) = std::thread::scope(|scope| {
-        // The tests often wait for servers and disks. Then the processor compiles and fuzzes.
-        let beside = scope.spawn(|| {
-            let fuzzed = patiently(&["fuzz", "all", FUZZ_S])?;
-            anyhow::Ok((fuzzed, patiently(&["size"])?))
-        });
-        let tested = test::run(&["--all-servers".to_owned()]);
-        let beside = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if let (Err(_), Err(error)) = (&tested, &beside) {
-            // Only one of them is returned.
-            println!("xtask: {error:#}");
+    let (mut full, mut since) = (false, None);
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--full" => full = true,
+            "--since" => since = Some(rest.next().context("--since REV")?.clone()),
+            _ => bail!("cargo xtask ci [--full] [--since REV]"),
         }
-        tested.and(beside)
+    }
+    let mut phases = Phases::default();
+    phases.take("format and tidy", || {
+        run(cargo().args(["fmt", "--all", "--check"]))?;
+        tidy::run()
     })?;
-    println!("{guest}\n{fuzzed}\n{size}");
-    Ok(())
+    phases.take("set-up", || setup::run(&[]))?;
+    phases.take("servers and clippy", || {
+        std::thread::scope(|scope| {
+            // The servers come over the network while the compiler is at work.
+            let servers = scope.spawn(|| setup::run(&["--all-servers".to_owned()]));
+            run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+            servers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })?;
+    phases.take("documents", || {
+        run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    let mut told = Vec::new();
+    if full {
+        phases.take("dependencies", audit::dependencies)?;
+        phases.take("virtual machine", || {
+            told.push(match guest::missing() {
+                None => guest::tests(&[])?,
+                Some(why) => format!("guest tests left out: {why}"),
+            });
+            Ok(())
+        })?;
+        phases.take("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]))?;
+        phases.take("release program", || audit::size().map(|size| told.push(size)))?;
+    }
+    if let Some(since) = since {
+        phases.take("mutants", || mutate::run(&["--in-diff".to_owned(), since]))?;
+    }
+    let servers = if full { test::Servers::All } else { test::Servers::EachChange };
+    let mut counts = phases.take("tests", || test::tests(servers, &[]))?;
+    told.iter().for_each(|line| println!("{line}"));
+    println!("{phases}");
+    counts.tell();
+    test::ended(&counts)
 }
 
-/// Runs a chore that leaves the processor to others. Its last line is returned; all of its output is shown if
-/// it fails.
-fn patiently(chore: &[&str]) -> Result<String> {
-    let mut command = Command::new("nice");
-    command.args(["-n", "19"]).arg(std::env::current_exe()?).args(chore).current_dir(root());
-    let output = command.output().with_context(|| shown(&command))?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        bail!("{}: {}\n{printed}{}", shown(&command), output.status, String::from_utf8_lossy(&output.stderr));
+/// How long the parts of a check took.
+#[derive(Default)]
+struct Phases(Vec<(&'static str, u64)>);
+
+impl Phases {
+    /// Runs one and notes its time.
+    fn take<T>(&mut self, name: &'static str, part: impl FnOnce() -> Result<T>) -> Result<T> {
+        let begin = std::time::Instant::now();
+        let result = part();
+        self.0.push((name, begin.elapsed().as_secs()));
+        result
     }
-    Ok(printed.lines().next_back().unwrap_or_default().to_owned())
+}
+
+impl std::fmt::Display for Phases {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts: Vec<_> = self.0.iter().map(|(name, seconds)| format!("{name} {seconds} s")).collect();
+        write!(to, "the time went to: {}", parts.join(", "))
+    }
 }
 
 /// The cargo that runs this program.

@@ -88,6 +88,11 @@ impl Product {
         Product::ALL.into_iter().filter(move |product| product.can(ability))
     }
 
+    /// The products that every change is tested with. The others are tested before a release.
+    pub fn for_each_change() -> impl Iterator<Item = Product> {
+        Product::ALL.into_iter().filter(|product| product.server().each_change)
+    }
+
     /// The product for data that were last upgraded for this version: that of its own series, or else the
     /// next newer one of the family. None when all products here are older, because they would refuse or harm
     /// the data.
