@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use lz4_flex::frame::FrameDecoder;
 
@@ -23,7 +23,7 @@ pub struct Reader {
 
 enum Inner {
     Plain(Source),
-    Gzip(MultiGzDecoder<Buffered>),
+    Gzip(Gzip<Buffered>),
     Zstd(Box<zstd::stream::read::Decoder<'static, Buffered>>),
     Lz4(Lz4<Buffered>),
     Xz(XzDecoder<Buffered>),
@@ -70,7 +70,7 @@ fn decoder_with(codec: Codec, source: Source, window_log: u32) -> io::Result<Rea
     let buffered = |source| BufReader::with_capacity(BUFFER_BYTES, source);
     let inner = match codec {
         Codec::Plain => Inner::Plain(source),
-        Codec::Gzip => Inner::Gzip(MultiGzDecoder::new(buffered(source))),
+        Codec::Gzip => Inner::Gzip(Gzip(Some(GzDecoder::new(buffered(source))))),
         Codec::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(source))?;
             decoder.window_log_max(window_log)?;
@@ -110,6 +110,44 @@ pub(crate) fn explain(codec: Codec, error: &io::Error) -> io::Error {
             format!("the {codec} stream ends in the middle: the file was cut off or is still being written"),
         ),
         _ => io::Error::new(io::ErrorKind::InvalidData, format!("the {codec} stream is damaged: {text}")),
+    }
+}
+
+/// Gzip members in a row. Zeros behind the last one are no data: tapes and block devices pad a file with them, and
+/// gzip ignores them too.
+struct Gzip<R: BufRead>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Gzip<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let count = member.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let Some(mut source) = self.0.take().map(GzDecoder::into_inner) else { break };
+            if has_more(&mut source)? {
+                self.0 = Some(GzDecoder::new(source));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Whether another member follows, and not only zeros.
+fn has_more(source: &mut impl BufRead) -> io::Result<bool> {
+    let mut has_zeros = false;
+    loop {
+        let bytes = source.fill_buf()?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        has_zeros |= zeros > 0;
+        if zeros < bytes.len() {
+            let why = "something stands behind the zeros at its end";
+            return if has_zeros { Err(io::Error::other(why)) } else { Ok(true) };
+        }
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        source.consume(zeros);
     }
 }
 
@@ -179,7 +217,34 @@ impl<R: BufRead> Read for Lz4<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+
+    #[test]
+    fn zeros_behind_gzip_are_no_data() {
+        let member = |text: &str| {
+            let mut member = Codec::Gzip.encoder(Vec::new(), 1).unwrap();
+            member.write_all(text.as_bytes()).unwrap();
+            member.finish().unwrap()
+        };
+        let read = |parts: &[&[u8]]| {
+            let mut text = String::new();
+            let (_, mut reader) = decoder(Box::new(Cursor::new(parts.concat()))).unwrap();
+            reader.read_to_string(&mut text).map(|_| text).map_err(|error| error.kind())
+        };
+        let (one, two) = (member("one\n"), member("two\n"));
+        assert_eq!(read(&[&one, &two]).unwrap(), "one\ntwo\n");
+        // More than one buffer of them.
+        let zeros = vec![0; BUFFER_BYTES + 1];
+        for zeros in [&zeros[..1], &zeros] {
+            assert_eq!(read(&[&one, &two, zeros]).unwrap(), "one\ntwo\n");
+            assert_eq!(read(&[&one, zeros, &two]), Err(io::ErrorKind::InvalidData));
+        }
+        assert_eq!(read(&[&one, b"x"]), Err(io::ErrorKind::UnexpectedEof));
+        assert_eq!(read(&[&one, b"garbage behind it"]), Err(io::ErrorKind::InvalidData));
+        assert_eq!(read(&[&one, &two[..two.len() - 1]]), Err(io::ErrorKind::UnexpectedEof));
+    }
 
     #[test]
     fn two_failures_are_told_apart() {

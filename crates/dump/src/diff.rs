@@ -86,7 +86,9 @@ pub fn diff(
     wanted.retain(|entry| {
         let other = b.tables.iter().find(|other| other.table.name == entry.table.name && other.data);
         let line = other.filter(|_| b.target.is_none()).and_then(|other| incomparable(entry, other));
-        let comparable = other.is_some() && line.is_none();
+        // A table with other columns is named by its definition.
+        let has_same = other.is_some_and(|other| other_columns((&a, entry), (&b, other)).is_none());
+        let comparable = has_same && line.is_none();
         found.lines.extend(line);
         comparable
     });
@@ -211,15 +213,29 @@ fn definitions(a: &Read, b: &Read) -> Vec<String> {
             match other.tables.iter().find(|known| known.table.name == *name) {
                 None => lines.push(format!("table {name}: only in {}", one.title)),
                 Some(found) if std::ptr::eq(one, a) => {
-                    lines.extend(
-                        tables_differ(entry, found, exact).map(|what| format!("table {name}: {what}")),
-                    );
+                    let what = other_columns((one, entry), (other, found))
+                        .or_else(|| tables_differ(entry, found, exact));
+                    lines.extend(what.map(|what| format!("table {name}: {what}")));
                 }
                 Some(_) => {}
             }
         }
     }
     lines
+}
+
+/// Which columns a table has on one side only. Its rows can't be compared then.
+fn other_columns(one: (&Read, &TableEntry), other: (&Read, &TableEntry)) -> Option<String> {
+    let only = |(side, entry): (&Read, &TableEntry), other: &TableEntry| {
+        let is_known =
+            |name: &str| other.table.columns.iter().any(|known| known.name.eq_ignore_ascii_case(name));
+        let names = entry.table.columns.iter().map(|column| column.name.as_str());
+        let names: Vec<&str> = names.filter(|name| !is_known(name)).collect();
+        let what = if names.len() == 1 { "column" } else { "columns" };
+        (!names.is_empty()).then(|| format!("only in {}: {what} {}", side.title, names.join(", ")))
+    };
+    let lines: Vec<String> = [only(one, other.1), only(other, one.1)].into_iter().flatten().collect();
+    (!lines.is_empty()).then(|| format!("{}; its rows were not compared", lines.join("; ")))
 }
 
 /// How the definitions of a table differ.

@@ -1,5 +1,6 @@
 //! The command line: what all commands share, and the list of commands.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -106,6 +107,40 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     }
 }
 
+/// What people type who look for one of our commands, and which one that is. Clap would suggest the name that is
+/// spelled like it.
+const LOOKED_FOR: [(&[&str], &str); 7] = [
+    (
+        &["slow", "queries", "digest", "digests", "statements"],
+        "statements that take long: remora stat --digests 10",
+    ),
+    (
+        &["monitor", "top", "watch", "status", "processlist", "ps", "live"],
+        "what a server does: remora stat, and as a screen remora stat --live",
+    ),
+    (
+        &["locks", "blockers", "blocked", "waits", "deadlock", "deadlocks"],
+        "who waits for whom: remora routines install --only blockers, then CALL m.blockers(); lock waits per second: \
+         remora stat --view lock",
+    ),
+    (&["variables", "settings", "config"], "settings: remora vars"),
+    (&["replication", "replica", "slave"], "replication: remora stat --view replication"),
+    (&["export", "mysqldump"], "a server as files: remora dump; the rows of a table: remora extract"),
+    (&["flashback", "rollback"], "changes taken back: remora reverse; an import taken back: remora undo"),
+];
+
+/// Puts our tip into a complaint about a command that does not exist, if it was `typed` for one of ours.
+pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Error {
+    let is_command = usage.kind() == ErrorKind::InvalidSubcommand;
+    let found =
+        LOOKED_FOR.iter().find(|(words, _)| is_command && words.iter().any(|word| Some(*word) == typed));
+    if let Some((_, tip)) = found {
+        usage.remove(ContextKind::SuggestedSubcommand);
+        usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+    }
+    usage
+}
+
 /// Adds exit codes to the end of every command's help, and examples to those of commands below another.
 pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
@@ -174,6 +209,24 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         with_exit_status(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn what_is_looked_for_is_found() {
+        let said = |typed: &str| {
+            let error = Cli::command().try_get_matches_from(["remora", typed]).unwrap_err();
+            with_tip(error, Some(typed)).to_string()
+        };
+        let commands = Cli::command();
+        for (words, tip) in LOOKED_FOR {
+            let named = tip.split("remora ").nth(1).unwrap().split([' ', ',', ';']).next().unwrap();
+            assert!(commands.find_subcommand(named).is_some(), "{tip}");
+            for word in words {
+                let said = said(word);
+                assert!(said.contains(tip) && !said.contains("similar"), "{said}");
+            }
+        }
+        assert!(said("dumb").contains("'dump'"), "{}", said("dumb"));
     }
 
     fn check(command: &clap::Command, path: &str) {

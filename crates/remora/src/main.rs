@@ -27,6 +27,7 @@ mod shown;
 mod sound;
 mod stdin;
 mod stop;
+mod terminal;
 mod trial;
 mod unlock;
 mod volume;
@@ -46,11 +47,14 @@ fn main() -> ExitCode {
     };
     // Many people look for help there.
     let short_h = line.arguments.iter().any(|argument| argument == "-h");
+    let typed = line.arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let typed = typed.map(str::to_owned).find(|word| !word.starts_with('-'));
     let command = command_line::with_exit_status(Cli::command());
     let cli =
         match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
             Ok(cli) => cli,
             Err(usage) => {
+                let usage = command_line::with_tip(usage, typed.as_deref());
                 // Clap's own texts: help goes to stdout and ends well, a wrong command line goes to stderr
                 // and does not.
                 usage.print().ok();

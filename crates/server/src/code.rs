@@ -32,6 +32,9 @@ const OPTION_PREVENTS: u16 = 1290;
 /// ER_READ_ONLY_MODE.
 const READ_ONLY_MODE: u16 = 1836;
 
+/// ER_MUST_CHANGE_PASSWORD: the password has expired.
+pub(crate) const MUST_CHANGE_PASSWORD: u16 = 1820;
+
 /// ER_SLAVE_SAME_ID of MariaDB: another client with the same number has asked for the binary log.
 pub(crate) const SLAVE_SAME_ID: u16 = 4052;
 

@@ -21,6 +21,7 @@ macro_rules! put_line {
 
 pub mod change;
 pub mod digest;
+pub mod event;
 pub mod kind;
 pub mod number;
 pub mod openmetrics;

@@ -115,6 +115,32 @@ impl Snapshot {
         self.version.rfind('.').map_or(&self.version, |end| &self.version[..end])
     }
 
+    /// Whether it is known which values the options take. MySQL does not tell.
+    #[must_use]
+    pub fn knows_values(&self) -> bool {
+        self.variables.values().any(|variable| variable.kind.is_some() && !variable.is_switch())
+    }
+
+    /// Whether the server takes the beginning of an option's name for the option. MySQL has not since 8.0.
+    pub(crate) fn takes_abbreviations(&self) -> bool {
+        let number = self.version.strip_prefix("mysql-").and_then(|version| version.split('.').next());
+        number.and_then(|number| number.parse::<u32>().ok()).is_none_or(|number| number < 8)
+    }
+
+    /// Adds the groups that every server of this family reads, if they are unknown.
+    pub fn assume_groups(&mut self) {
+        let Some((family, series)) = self.series().split_once('-') else { return };
+        if !self.groups.is_empty() {
+            return;
+        }
+        let (own, shared): (&[&str], &[&str]) = match family {
+            "mariadb" => (&["mysqld", "mariadb", "mariadbd"], &["server", "client-server", "galera"]),
+            _ => (&["mysqld"], &["server"]),
+        };
+        let own = own.iter().flat_map(|group| [(*group).to_owned(), format!("{group}-{series}")]);
+        self.groups = own.chain(shared.iter().map(|group| (*group).to_owned())).collect();
+    }
+
     /// Adds the groups that a server reads with `--defaults-group-suffix`.
     pub fn add_groups(&mut self, suffix: &str) {
         let more: Vec<String> = self.groups.iter().map(|group| format!("{group}{suffix}")).collect();
@@ -262,6 +288,28 @@ mod tests {
         }
         let is_switch = |kind: &str| snapshot("", &format!("a\ttype={kind}\n")).variables["a"].is_switch();
         assert!(is_switch("BOOLEAN") && !is_switch("ENUM"));
+    }
+
+    #[test]
+    fn what_a_server_does_not_tell_follows_from_its_family() {
+        let of = |version: &str, head: &str, lines: &str| {
+            let text = format!("remora variables 1\ntitle\tx\nversion\t{version}\n{head}\n{lines}");
+            let mut snapshot = Snapshot::read(&text).unwrap();
+            snapshot.assume_groups();
+            snapshot
+        };
+        assert_eq!(of("mysql-9.7.4", "", "").groups, ["mysqld", "mysqld-9.7", "server"]);
+        let mariadb = of("mariadb-10.6.1", "", "").groups.join(" ");
+        assert_eq!(
+            mariadb,
+            "mysqld mysqld-10.6 mariadb mariadb-10.6 mariadbd mariadbd-10.6 server client-server galera"
+        );
+        assert_eq!(of("mysql-9.7.4", "groups\tmysqld\n", "").groups, ["mysqld"]);
+        let knows = |lines: &str| of("mysql-9.7.4", "", lines).knows_values();
+        assert!(knows("a\ttype=INT\n") && !knows("a\ttype=BOOLEAN\nb\n"));
+        let versions = ["mysql-5.6.51", "mariadb-10.11.6", "mariadb-8.0.1", "mysql-8.0.30", "mysql-26.7.0"];
+        let abbreviate = versions.map(|version| of(version, "", "").takes_abbreviations());
+        assert_eq!(abbreviate, [true, true, true, false, false]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
--- Who waits for a row lock of InnoDB, for whom, and for how long: CALL m.blockers().
+-- Who waits for a row lock of InnoDB or for a metadata lock, for whom, and for how long: CALL m.blockers().
 -- Servers: all
 CREATE PROCEDURE blockers()
 READS SQL DATA
@@ -21,4 +21,23 @@ BEGIN
     JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_trx_id
     LEFT JOIN information_schema.processlist p ON p.id = b.trx_mysql_thread_id
     ORDER BY is_root DESC, waits_s DESC, 1, 4;
+  -- Metadata locks are the server's own. Who holds them is in performance_schema, where the server has them there.
+  IF EXISTS (SELECT 1 FROM information_schema.tables
+      WHERE table_schema = 'performance_schema' AND table_name = 'metadata_locks') THEN
+    SELECT p.id AS waiting, p.time AS waits_s, p.info AS waiting_statement, bt.processlist_id AS blocker,
+        bt.processlist_user AS blocker_user, bt.processlist_host AS blocker_host, bt.processlist_command AS blocker_command,
+        bt.processlist_time AS blocker_time_s, CONCAT_WS('.', w.object_schema, w.object_name) AS locked, b.lock_type AS held,
+        w.lock_type AS wanted, CONCAT('KILL ', bt.processlist_id) AS remedy
+      FROM information_schema.processlist p
+      LEFT JOIN performance_schema.threads wt ON wt.processlist_id = p.id
+      LEFT JOIN performance_schema.metadata_locks w ON w.owner_thread_id = wt.thread_id AND w.lock_status = 'PENDING'
+      LEFT JOIN performance_schema.metadata_locks b ON b.object_type = w.object_type AND b.object_schema <=> w.object_schema
+        AND b.object_name <=> w.object_name AND b.lock_status = 'GRANTED' AND b.owner_thread_id <> w.owner_thread_id
+      LEFT JOIN performance_schema.threads bt ON bt.thread_id = b.owner_thread_id
+      WHERE p.state LIKE 'Waiting for%metadata lock'
+      ORDER BY waits_s DESC, 1, 4;
+  ELSE
+    SELECT p.id AS waiting, p.time AS waits_s, p.info AS waiting_statement
+      FROM information_schema.processlist p WHERE p.state LIKE 'Waiting for%metadata lock' ORDER BY waits_s DESC, 1;
+  END IF;
 END

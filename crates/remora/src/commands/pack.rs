@@ -102,7 +102,7 @@ struct Files {
     #[arg(long, short)]
     keep: bool,
 
-    /// Replace a file that already has the new name
+    /// Replace a file that already has the new name, be it FILE itself
     #[arg(long, short)]
     force: bool,
 
@@ -153,6 +153,7 @@ impl Files {
             threads: self.threads.map_or_else(cores, usize::from),
             keep: self.keep,
             force: self.force,
+            named: self.output.is_some(),
             stop: commands::stop_flag(report)?,
             report: report.clone(),
         };

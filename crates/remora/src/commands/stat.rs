@@ -32,6 +32,7 @@ use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped, usage};
 use crate::report::Report;
+use crate::terminal;
 
 const EXAMPLES: &str = "EXAMPLES
   remora stat                         what matters, a line each second
@@ -48,7 +49,7 @@ const EXAMPLES: &str = "EXAMPLES
 
 A counter is shown as its change per second, over the time that really passed; a gauge as its
 value. What remora's own questions add is subtracted. After a restart or FLUSH STATUS a line says so
-instead of numbers.";
+instead of numbers, and when replication stops or runs again a line gives the error.";
 
 /// The default interval between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -197,12 +198,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if arguments.live && (report.is_json() || !std::io::stdout().is_terminal()) {
         return Err(usage("--live needs a terminal; leave it out to print lines"));
     }
+    let is_live = arguments.live && !terminal::is_dumb();
+    if arguments.live && !is_live {
+        report.note("TERM says that this terminal can't be drawn on: lines follow instead of a screen");
+    }
     let stop = stop_flag(report)?;
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let wants =
-        Wants { names, digests: arguments.digests.is_some() || arguments.live, processes: arguments.live };
+    let wants = Wants { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
     let watches = watches(&arguments.server, password.as_deref(), &words.servers, &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {
@@ -212,7 +216,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
     let feed = Feed::of(watches);
-    if arguments.live {
+    if is_live {
         let interval = words.interval.unwrap_or(INTERVAL);
         let ended = live::run(&feed, interval, &stop, recorder.as_mut());
         recorder.map_or(Ok(()), Recorder::finish)?;

@@ -8,6 +8,7 @@ mod prove;
 mod show;
 mod side;
 mod snapshot;
+mod trial;
 
 use clap::{Args, Subcommand};
 use status::variable::compare;

@@ -100,6 +100,44 @@ fn files_are_packed_and_unpacked_in_every_codec() {
 }
 
 #[test]
+fn a_file_is_not_replaced_by_itself_unasked() {
+    let folder = folder();
+    write(&folder, "s.tsv", b"one\n");
+    for name in ["s.tsv", "./s.tsv"] {
+        let ended = run(&folder, &["pack", "s.tsv", "-o", name]).exits(1);
+        ended.says(&["s.tsv", "--force"]);
+        assert_eq!((names(&folder), read(&folder, "s.tsv")), (vec!["s.tsv".to_owned()], b"one\n".to_vec()));
+    }
+    run(&folder, &["pack", "s.tsv", "-o", "s.tsv", "--force"]).exits(0);
+    run(&folder, &["unpack", "s.tsv", "-o", "s.tsv", "-f"]).exits(0);
+    assert_eq!((names(&folder), read(&folder, "s.tsv")), (vec!["s.tsv".to_owned()], b"one\n".to_vec()));
+}
+
+#[test]
+fn zeros_become_holes_and_padding_is_no_data() {
+    let folder = folder();
+    let mut text = vec![0; 8 << 20];
+    text[5 << 20] = b'x';
+    text.extend_from_slice(b"end");
+    write(&folder, "disk", &text);
+    run(&folder, &["pack", "--to", "gzip", "disk"]).exits(0);
+    let packed = [read(&folder, "disk.gz"), vec![0; 3000]].concat();
+    write(&folder, "disk.gz", &packed);
+    run(&folder, &["unpack", "--test", "disk.gz"]).exits(0);
+    run(&folder, &["unpack", "disk.gz"]).exits(0);
+    assert!(read(&folder, "disk") == text);
+    let stat = std::fs::metadata(folder.path().join("disk")).unwrap();
+    assert!(stat.blocks() * 512 < 1 << 20, "{} blocks", stat.blocks());
+    // Only zeros, and nothing.
+    for (name, len) in [("zeros", 1 << 20), ("nothing", 0)] {
+        write(&folder, name, &vec![0; len]);
+        run(&folder, &["pack", name]).exits(0);
+        run(&folder, &["unpack", &format!("{name}.zst")]).exits(0);
+        assert_eq!(read(&folder, name), vec![0; len]);
+    }
+}
+
+#[test]
 fn hot_becomes_cold_in_one_step() {
     let folder = folder();
     let text = rows();

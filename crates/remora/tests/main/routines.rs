@@ -189,7 +189,7 @@ fn counts(server: &Sandbox, load: &mut Session, seconds: u32) -> bool {
 fn who_blocks_whom_is_told() {
     on_products(&products(), |product| {
         tell(product);
-        let server = start(product, &[]);
+        let server = start(product, &["--performance-schema=1"]);
         routines(&server, &["install"]).exits(0);
         let mut session = connect(server.socket());
         // InnoDB's times do not follow the session's time zone.
@@ -200,7 +200,7 @@ fn who_blocks_whom_is_told() {
         let mut blocker = connect(server.socket());
         blocker.execute("START TRANSACTION").unwrap();
         blocker.execute("UPDATE x.t SET a = 2").unwrap();
-        let (row, waiting, waiter) = blocked(&server, &mut session);
+        let (row, waiting, waiter) = blocked(&server, &mut session, "UPDATE x.t SET a = 3");
         assert_eq!(row[0], waiting.to_string());
         assert_eq!(row[2], "UPDATE x.t SET a = 3");
         assert_eq!(row[3], blocker.connection_id().to_string());
@@ -213,13 +213,32 @@ fn who_blocks_whom_is_told() {
         }
         blocker.execute("ROLLBACK").unwrap();
         waiter.join().unwrap();
+        let is_mariadb = product.family() == Family::MariaDb;
+        if is_mariadb {
+            let count = "UPDATE performance_schema.setup_instruments SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'";
+            session.execute(count).unwrap();
+        }
+        blocker.execute("START TRANSACTION").unwrap();
+        blocker.strings("SELECT * FROM x.t").unwrap();
+        let (row, waiting, waiter) = blocked(&server, &mut session, "ALTER TABLE x.t ADD b INT");
+        assert_eq!((&row[0], &*row[2]), (&waiting.to_string(), "ALTER TABLE x.t ADD b INT"));
+        // MySQL 5.6 does not tell who holds a metadata lock.
+        let holder = blocker.connection_id();
+        let held = [holder.to_string(), "x.t".to_owned(), format!("KILL {holder}")];
+        assert_eq!(
+            is_mariadb.then(|| [3, 8, 11].map(|at| row[at].clone())),
+            is_mariadb.then_some(held),
+            "{row:?}"
+        );
+        blocker.execute("ROLLBACK").unwrap();
+        waiter.join().unwrap();
         // MySQL 5.6 rolls these back when their connection ends.
-        if product.family() == Family::MariaDb {
+        if is_mariadb {
             for statement in ["XA START 'x'", "UPDATE x.t SET a = 4", "XA END 'x'", "XA PREPARE 'x'"] {
                 blocker.execute(statement).unwrap();
             }
             drop(blocker);
-            let (row, _, waiter) = blocked(&server, &mut session);
+            let (row, _, waiter) = blocked(&server, &mut session, "UPDATE x.t SET a = 3");
             assert_eq!((&*row[3], &*row[12]), ("0", "XA RECOVER"), "{row:?}");
             session.execute("XA ROLLBACK 'x'").unwrap();
             waiter.join().unwrap();
@@ -227,15 +246,19 @@ fn who_blocks_whom_is_told() {
     });
 }
 
-/// A connection that waits for a row: what `blockers` says of it, and its number.
-fn blocked(server: &Sandbox, session: &mut Session) -> (Vec<String>, u32, JoinHandle<()>) {
+/// A connection that waits with this statement: what `blockers` says of it, and its number.
+fn blocked(
+    server: &Sandbox,
+    session: &mut Session,
+    statement: &'static str,
+) -> (Vec<String>, u32, JoinHandle<()>) {
     let (send, receive) = mpsc::channel();
     let socket = server.socket().to_owned();
     let waiter = std::thread::spawn(move || {
         let mut session = connect(&socket);
         session.execute("SET SESSION innodb_lock_wait_timeout = 200").unwrap();
         send.send(session.connection_id()).unwrap();
-        session.execute("UPDATE x.t SET a = 3").unwrap();
+        session.execute(statement).unwrap();
     });
     let waiting = receive.recv().unwrap();
     let mut told = Vec::new();

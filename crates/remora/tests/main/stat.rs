@@ -260,6 +260,55 @@ fn lines_lists_and_tables_are_shown() {
     Ended::of(&nowhere.output().unwrap()).exits(10);
 }
 
+/// Whether a process is there and not only waits for its parent to notice its end.
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// A terminal in which a line of a shell runs.
+fn terminal(line: &str, term: &str) -> std::process::Child {
+    let mut script = Command::new("script");
+    script.args(["-qefc", line, "/dev/null"]).env("TERM", term).env("SHELL", "/bin/sh");
+    script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_screen_ends_with_its_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    on_products(&products()[..1], |product| {
+        tell(product);
+        let server = start(product, &[]);
+        let program = format!(
+            "{} stat --live --no-defaults -u root -S {}",
+            env!("CARGO_BIN_EXE_remora"),
+            server.socket().display()
+        );
+        // By the signal, and where that is ignored by the end of input.
+        for (name, before) in [("signal", ""), ("end", "trap '' HUP;")] {
+            let file = folder.path().join(name);
+            let mut script =
+                terminal(&format!("{before} echo $$ > {}; exec {program} 0.1", file.display()), "xterm");
+            let mut screen = script.stdout.take().unwrap();
+            let (mut seen, mut part) = (Vec::new(), [0; 4096]);
+            while !String::from_utf8_lossy(&seen).contains("status variables") {
+                let count = screen.read(&mut part).unwrap();
+                assert!(count > 0, "{}", String::from_utf8_lossy(&seen));
+                seen.extend_from_slice(&part[..count]);
+            }
+            let pid = std::fs::read_to_string(&file).unwrap();
+            assert!(runs(&pid));
+            script.kill().unwrap();
+            script.wait().unwrap();
+            until("it has ended", || !runs(&pid));
+        }
+        // A terminal that can't be drawn on gets lines.
+        let ended = terminal(&format!("{program} 0.1 2"), "dumb").wait_with_output().unwrap();
+        let out = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && out.contains("stmt/s") && !out.contains('\x1b'), "{out}");
+    });
+}
+
 #[test]
 fn several_servers_are_watched_at_once_and_one_that_is_away_stops_none() {
     let (here, there) = (start(products()[0], &[]), start(products()[0], &[]));

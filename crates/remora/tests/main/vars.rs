@@ -157,7 +157,7 @@ fn option_files_are_compared_by_what_they_mean() {
     );
     write(
         "b.cnf",
-        "!include more.cnf\n[mariadb]\ninnodb_buffer_pool_size = 67108864\nlog_bin=0\nslow-query-log = ON\nloose-max_connections=9\n",
+        "!include more.cnf\n[mariadb]\ninnodb_buffer_pool_size = 67108864\ndisable_log_bin\nslow-query-log = ON\nloose-max_connections=9\n",
     );
     write("more.cnf", "[server]\nport = 3307\nmax_connections = 5\n");
     let ended = vars(folder.path(), &["a.cnf", "b.cnf", "--json"]).exits(0);
@@ -168,6 +168,12 @@ fn option_files_are_compared_by_what_they_mean() {
     assert!(found[0]["b_from"].as_str().unwrap().ends_with("b.cnf:6"), "{}", found[0]);
     let ended = vars(folder.path(), &["a.cnf", "b.cnf", "--all"]).exits(0);
     assert!(ended.out.contains("more.cnf:2"), "{}", ended.out);
+    // With any name there is a binary log.
+    write("log.cnf", "[mysqld]\nlog_bin = 0\n");
+    write("bin.cnf", "[mysqld]\nlog-bin = mysql-bin\n");
+    write("none.cnf", "[mysqld]\nskip-log-bin\n");
+    vars(folder.path(), &["log.cnf", "bin.cnf", "--exit-code"]).exits(0);
+    vars(folder.path(), &["log.cnf", "none.cnf", "--exit-code"]).exits(4);
     // All values of a list count, and neither they nor the words of a set have an order.
     write("x_y.cnf", "[mysqld]\nreplicate-do-db=x\nreplicate-do-db=y\nsql_mode=ANSI_QUOTES,NO_ZERO_DATE\n");
     write("y_x.cnf", "[mysqld]\nsql_mode=NO_ZERO_DATE,ANSI_QUOTES\nreplicate-do-db=y\nreplicate-do-db=x\n");
@@ -183,7 +189,10 @@ fn option_files_are_compared_by_what_they_mean() {
 }
 
 /// Lines, what a check says of each, and whether that needs the bounds that only MariaDB tells.
-const LINES: [(&str, Option<&str>, bool); 26] = [
+const LINES: [(&str, Option<&str>, bool); 29] = [
+    ("log_bin = mysql-bin", None, false),
+    ("log_bin = OFF", Some("differs"), false),
+    ("skip-log-bin", None, false),
     ("max_connections = 100", None, false),
     ("max_connections = 5000000", Some("differs"), true),
     ("table_open_cache = 5x", Some("aborts"), true),
@@ -336,6 +345,79 @@ fn options_of_plugins_are_those_that_the_program_has_or_depend_on_the_plugin() {
         assert_eq!(verdicts("typo.cnf", &program, &[], 4), ("3 aborts, 4 ignored".to_owned(), no.clone()));
         assert_eq!(verdicts("named.cnf", &program, &[], 4).0, "4 aborts");
     });
+}
+
+/// The server lets such an account in, and refuses what it asks.
+#[test]
+fn an_expired_password_is_a_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    on_mariadb(|place| {
+        let mut session = place.session();
+        session.execute("CREATE OR REPLACE USER expired@localhost PASSWORD EXPIRE").unwrap();
+        let at = format!("unix://expired@{}", place.socket.display());
+        let ended = vars(folder.path(), &["snapshot", "--no-defaults", &at]).exits(10);
+        ended.says(&["the password has expired", "ALTER USER"]);
+        session.execute("DROP USER expired@localhost").unwrap();
+    });
+}
+
+/// A program of a series that does not ship: it knows more than we do.
+#[test]
+fn a_program_judges_the_values_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let judged = |file: &str, more: &[&str], code| {
+        let arguments = [&["check", file, "--no-defaults", "--json", "--for"], more].concat();
+        let ended = vars(folder.path(), &arguments).exits(code);
+        let summary = told(&ended, "summary").remove(0);
+        let found = told(&ended, "finding");
+        let of = |line: &serde_json::Value| format!("{} {}", line["line"], line["verdict"].as_str().unwrap());
+        (
+            found.iter().map(of).collect::<Vec<_>>().join(", "),
+            summary["starts"].clone(),
+            summary["judged_by"].clone(),
+        )
+    };
+    write(
+        "bad.cnf",
+        "[mysqld]\ninnodb_buffer_pool_size=5x\nmax_connections=50\nsql_mode=FOO\nback_log=70000\n",
+    );
+    write("good.cnf", "[mysqld]\nmax_connections=50\nlog_bin=mysql-bin\n");
+    let installation = sandbox::find(&super::support::places(), "mariadb-10.11".parse().unwrap()).unwrap();
+    let daemon = installation.daemon.display();
+    write("mariadbd", &format!("#!/bin/sh\n{daemon} \"$@\" | sed 's/ Ver 10.11/ Ver 10.99/'\n"));
+    // What MySQL prints of itself, and how it judges with --validate-config.
+    let help = "mysqld  Ver 9.7.4 for Linux on x86_64 (MySQL)\nThe following groups are read: mysqld server\n\
+                \x20 --validate-config Validate\n  --max-connections=# Number\n  --log-bin[=name] Name\n\
+                \x20 --sql-mode=name Mode\n  --innodb-buffer-pool-size=# Size\n  --back-log=# Queue\n\
+                Variables (--variable-name=value)\n---- ----\nvalidate-config FALSE\n";
+    write("help.txt", help);
+    let said = "case \"$*\" in *--help*) cat help.txt; exit 0;; *secure-file-priv=*) ;; *) exit 1;; esac\n\
+                case \"$*\" in *=5x*) echo \"0 [ERROR] [Server] Error while setting value '5x' to 'innodb-buffer-pool-size'.\" >&2; exit 1;; esac\n\
+                case \"$*\" in *FOO*) echo \"0 [ERROR] [Server] Error while setting value 'FOO' to 'sql_mode'.\" >&2; exit 1;; esac\n\
+                case \"$*\" in *70000*) echo \"0 [Warning] [Server] option 'back_log': unsigned value 70000 adjusted to 65535.\" >&2;; esac\n";
+    write("mysqld", &format!("#!/bin/sh\n{said}"));
+    for program in ["mariadbd", "mysqld"] {
+        let path = folder.path().join(program);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = format!("binary:{}", path.display());
+        let of = |file, code| judged(file, &[&program], code);
+        let bad = "2 aborts, 4 aborts, 5 differs".to_owned();
+        assert_eq!(of("bad.cnf", 4), (bad, json!(false), json!("program")), "{program}");
+        assert_eq!(of("good.cnf", 0), (String::new(), json!(true), json!("program")), "{program}");
+    }
+    // A running MySQL shows names and values of its variables, and no more.
+    write(
+        "mysql.vars",
+        "remora variables 1\ntitle\tMySQL 9.7.4\nversion\tmysql-9.7.4\nhas\tvariables\n\nmax_connections\tvalue=151\t\
+         variable\nhost_cache_size\tvalue=279\tvariable\nlog_bin\tvalue=ON\tvariable\n",
+    );
+    assert_eq!(judged("good.cnf", &["mysql.vars"], 3), (String::new(), json!(null), json!(null)));
+    write("odd.cnf", "[mysqld]\nskip-host-cache\nmax_connection=5x\nlog_bin=OFF\n");
+    let odd = "2 depends, 3 depends, 4 differs".to_owned();
+    assert_eq!(judged("odd.cnf", &["mysql.vars"], 4), (odd, json!(null), json!(null)));
+    let ended = vars(folder.path(), &["check", "good.cnf", "--for", "mysql.vars"]).exits(3);
+    assert!(ended.out.contains("NOT judged") && ended.err.contains("binary:"), "{}{}", ended.out, ended.err);
 }
 
 #[test]

@@ -37,6 +37,18 @@ impl Session {
         if code::is_read_only(said.code, &said.message) {
             return Error::ReadOnly { target: self.target.clone(), code: said.code };
         }
+        if said.code == code::MUST_CHANGE_PASSWORD {
+            // The server lets such an account in, and then does nothing for it.
+            let account = self.target.split('@').next().unwrap_or_default().to_owned();
+            let hint = "the password has expired: set a new one with ALTER USER".to_owned();
+            return Error::Refused {
+                target: self.target.clone(),
+                account,
+                code: said.code,
+                why: said.message,
+                hint,
+            };
+        }
         if privilege::is_denial(said.code)
             && let Some(error) = self.missing_privilege(&said, sql)
         {

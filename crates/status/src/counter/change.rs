@@ -78,13 +78,15 @@ pub fn between<'a>(before: Option<&'a Sample>, now: &'a Sample) -> Interval<'a> 
     let mark = match (now.begin, before) {
         (Some(begin), _) => Some(Mark::Begin(begin)),
         (None, None) => Some(Mark::Begin(Begin::First)),
-        (None, Some(before)) => has_reset(before, now, seconds).then_some(Mark::Reset),
+        (None, Some(before)) => has_reset(before, now).then_some(Mark::Reset),
     };
     Interval { before, now, seconds, mark }
 }
 
 /// Whether one of the server's own clocks was set back.
-fn has_reset(before: &Sample, now: &Sample, seconds: f64) -> bool {
+fn has_reset(before: &Sample, now: &Sample) -> bool {
+    // The server looked at its clock at any time between question and answer, which may be seconds.
+    let seconds = now.asked().saturating_sub(before.answered()).as_secs_f64();
     CLOCKS.into_iter().any(|clock| {
         let then = before.number(clock).zip(now.number(clock));
         then.is_some_and(|(then, now)| !has_gone_on(then.as_f64(), now.as_f64(), seconds))
@@ -233,6 +235,23 @@ mod tests {
         assert_eq!(restarted.mark.map(Mark::name), Some("restarted"));
         assert_eq!((restarted.seconds, restarted.change("Questions")), (0.0, None));
         assert!(restarted.earlier().is_none() && !restarted.row("Questions").unwrap().fell);
+    }
+
+    #[test]
+    fn a_server_that_answers_late_has_not_reset_its_counters() {
+        let at = |seconds: f64, took: f64, uptime: &str| {
+            let mut sample = Sample::of(0, &[("Uptime", uptime)]);
+            (sample.at, sample.took) = (Duration::from_secs_f64(seconds), Duration::from_secs_f64(took));
+            sample
+        };
+        let is_reset = |before: &Sample, now: &Sample| between(Some(before), now).mark == Some(Mark::Reset);
+        // Asked at 10 and answered at 14, in which time it stood still. Which of the two moments it took is
+        // unknown.
+        let (late, next) = (at(12.0, 4.0, "110"), at(15.0, 0.0, "115"));
+        assert!(!is_reset(&at(9.0, 0.0, "109"), &late) && !is_reset(&late, &next));
+        let early = at(12.0, 4.0, "114");
+        assert!(!is_reset(&at(9.0, 0.0, "109"), &early) && !is_reset(&early, &next));
+        assert!(is_reset(&late, &at(25.0, 0.0, "112")) && is_reset(&early, &at(15.0, 0.0, "3")));
     }
 
     #[test]

@@ -148,6 +148,13 @@ fn of_replica(page: &mut Page, server: &str, replica: &Replica) {
         "Whether the thread that applies runs.",
         (&labels, runs(&replica.sql)),
     );
+    let help = "Number of the error that stopped replication, 0 for none.";
+    let errno = replica.errno.filter(|_| replica.is_stopped()).unwrap_or(0);
+    page.add("mysql_replica_error_number", gauge, help, (&labels, &errno.to_string()));
+    if replica.is_stopped() && !replica.error.is_empty() {
+        let labels = format!("{labels},error=\"{}\"", escaped(&replica.error));
+        page.add("mysql_replica_error", ("info", ""), "The error that stopped replication.", (&labels, "1"));
+    }
     // For an unknown delay there is no value: zero would be wrong.
     if let Some(delay) = replica.delay_s {
         let help = "Seconds behind the source.";
@@ -220,7 +227,8 @@ mod tests {
             io: "Yes".into(),
             sql: sql.into(),
             delay_s,
-            error: String::new(),
+            error: if sql == "No" { "a \"b\"".into() } else { String::new() },
+            errno: (sql == "No").then_some(1062),
         };
         let queue = Queue { name: "app.jobs".into(), waiting: 5, owned: 2, written: 90, removed: 83 };
         Sample {
@@ -275,6 +283,9 @@ mod tests {
             "mysql_replica_io_running{server=\"a\",channel=\"b\",source=\"db1:3306\"} 1",
             "mysql_replica_sql_running{server=\"a\",channel=\"\",source=\"db1:3306\"} 1",
             "mysql_replica_sql_running{server=\"a\",channel=\"b\",source=\"db1:3306\"} 0",
+            "mysql_replica_error_number{server=\"a\",channel=\"\",source=\"db1:3306\"} 0",
+            "mysql_replica_error_number{server=\"a\",channel=\"b\",source=\"db1:3306\"} 1062",
+            "mysql_replica_error_info{server=\"a\",channel=\"b\",source=\"db1:3306\",error=\"a \\\"b\\\"\"} 1",
             "mysql_replica_delay_seconds{server=\"a\",channel=\"\",source=\"db1:3306\"} 3",
             "mysql_server_info{server=\"a\",version=\"10.11.6-\\\"x\\\"\\n\"} 1",
             "remora_sample_seconds{server=\"a\"} 0.002500",

@@ -61,9 +61,12 @@ fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Tim
             series.times.len()
         );
     }
-    for (when, mark) in &series.marks {
-        put_line!(html, "<p class=\"mark\">{}: {}</p>", (times.full)(*when), meaning(*mark));
+    let marks = happened(series);
+    for (when, what) in &marks {
+        put_line!(html, "<p class=\"mark\">{}: {}</p>", (times.full)(*when), escaped(what));
     }
+    let begin = series.times.first().copied().unwrap_or_default();
+    let marks: Vec<i64> = marks.iter().map(|(when, _)| begin.max(*when)).collect();
     replicas(html, series);
     html.push_str("<div class=\"plots\">\n");
     let mut idle = Vec::new();
@@ -74,13 +77,15 @@ fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Tim
             continue;
         }
         if points().all(|point| *point == 0.0) {
-            idle.push(plot.title);
+            // Nothing is known at a mark. Elsewhere it was not zero, but unknown.
+            let unknown = |line: &Vec<Option<f64>>| line.iter().filter(|point| point.is_none()).count();
+            let is_known = lines.iter().all(|line| unknown(line) <= series.marks.len());
+            idle.push(format!("{}{}", plot.title, if is_known { "" } else { " (unknown at times)" }));
             continue;
         }
         let names: Vec<&str> = plot.lines.iter().map(|(_, _, name)| *name).collect();
         let shape = plot.lines.first().and_then(|(view, key, _)| column(view, key));
         let shape = shape.map_or(Shape::Count, |column| column.shape);
-        let marks: Vec<i64> = series.marks.iter().map(|(when, _)| *when).collect();
         let drawn = plot::Drawing {
             title: plot.title,
             names: &names,
@@ -98,6 +103,15 @@ fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Tim
     statements(html, series);
     counters(html, series);
     html.push_str("</section>\n");
+}
+
+/// Marks and events with their times, in order.
+fn happened(series: &Series) -> Vec<(i64, &str)> {
+    let marks = series.marks.iter().map(|(when, mark)| (*when, meaning(*mark)));
+    let events = series.events.iter().map(|(when, event)| (*when, event.as_str()));
+    let mut all: Vec<_> = marks.chain(events).collect();
+    all.sort_by_key(|(when, _)| *when);
+    all
 }
 
 fn meaning(mark: Mark) -> &'static str {
@@ -212,6 +226,7 @@ mod tests {
             times: vec![1000, 3000],
             lines: vec![vec![vec![Some(1.0), Some(2.0)]], vec![vec![Some(0.0), None]]],
             marks: vec![(2000, Mark::Begin(Begin::Restarted))],
+            events: vec![(1500, "replication from <db1> is stopped".to_owned())],
             seconds: 4.0,
             sums: [
                 ("Questions".into(), sum(12)),
@@ -230,9 +245,16 @@ mod tests {
         let has = |what: &str| assert!(html.contains(what), "{what} in {html}");
         has("<title>a &amp; b</title>");
         has("<p class=\"about\">&lt;10.11&gt; &middot; at 1000 to at 3000 &middot; 2 points</p>");
-        has("<p class=\"mark\">at 2000: the server was restarted</p>");
+        has(
+            "<p class=\"mark\">at 1500: replication from &lt;db1&gt; is stopped</p>\n<p class=\"mark\">at 2000: the server was restarted</p>",
+        );
         has("Replicates from db1:3306 : reading Yes, applying No, behind unknown. ");
         has("behind 5 s. ");
+        // So is one that was unknown at times.
+        let stopped =
+            Series { times: vec![1000, 2000], lines: vec![vec![vec![Some(0.0), None]]], ..Series::default() };
+        let idle = "Zero all the time: Statements per second (unknown at times).</p>";
+        assert!(made(&[("one", &stopped)]).contains(idle));
         // A plot that is zero all the time is named, and one of which nothing is known is not.
         has("<figcaption>Statements per second");
         has("Zero all the time: Connections.</p>");

@@ -21,6 +21,9 @@ pub struct Replica {
     pub delay_s: Option<u64>,
     /// The last error; may be empty.
     pub error: String,
+    /// Its number; none if there is no error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<u32>,
 }
 
 /// A queue (`ENGINE=QUEUE`).

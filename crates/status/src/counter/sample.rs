@@ -140,6 +140,16 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// When the server was asked, on the clock of `at`.
+    pub(super) fn asked(&self) -> Duration {
+        self.at.saturating_sub(self.took / 2)
+    }
+
+    /// When its answer had come.
+    pub(super) fn answered(&self) -> Duration {
+        self.at + self.took / 2
+    }
+
     /// The value of a status variable, by its name in SHOW STATUS.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {

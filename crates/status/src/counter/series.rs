@@ -125,6 +125,8 @@ pub struct Series {
     /// The points of each plot and line; none where the value is unknown.
     pub(crate) lines: Vec<Vec<Vec<Option<f64>>>>,
     pub(crate) marks: Vec<(i64, Mark)>,
+    /// What happened to replication.
+    pub(crate) events: Vec<(i64, String)>,
     /// Seconds for which changes are known.
     pub(crate) seconds: f64,
     pub(crate) sums: BTreeMap<Box<str>, Sum>,
@@ -134,6 +136,11 @@ pub struct Series {
 }
 
 impl Series {
+    /// Notes what happened to replication, at a time in milliseconds since 1970.
+    pub fn note(&mut self, unix_ms: i64, event: &str) {
+        self.events.push((unix_ms, event.to_owned()));
+    }
+
     /// Appends an interval.
     pub fn add(&mut self, interval: &Interval<'_>) {
         let sample = interval.now;

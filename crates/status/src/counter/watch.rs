@@ -81,7 +81,7 @@ pub struct Watch {
     wants: Wants,
     open: Option<Open>,
     names: Arc<Names>,
-    /// The time of the last sample, and the server's uptime then.
+    /// When the last answer had come, and the server's uptime in it.
     last: Option<(Duration, Option<f64>)>,
     notes: Vec<String>,
 }
@@ -163,11 +163,11 @@ impl Watch {
 
     /// Distinguishes a restart from a broken connection by the server's own clock.
     fn mark_restart(&mut self, sample: &mut Sample) {
-        let now = (sample.at, sample.number("Uptime").map(super::number::Number::as_f64));
+        let uptime = sample.number("Uptime").map(super::number::Number::as_f64);
         if let (Some(Begin::First), Some(last)) = (sample.begin, self.last) {
-            sample.begin = Some(begin_again(last, now));
+            sample.begin = Some(begin_again(last, (sample.asked(), uptime)));
         }
-        self.last = Some(now);
+        self.last = Some((sample.answered(), uptime));
     }
 
     fn connect(&mut self) -> Result<Open, Error> {

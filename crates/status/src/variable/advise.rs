@@ -20,6 +20,8 @@ pub struct Facts {
     pub status: BTreeMap<String, String>,
     /// Data and indexes of InnoDB tables in bytes.
     pub innodb_bytes: u64,
+    /// The memory of its machine in bytes, if it is this one.
+    pub memory_bytes: Option<u64>,
 }
 
 /// A piece of advice.
@@ -51,7 +53,7 @@ impl Facts {
             "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE engine = 'InnoDB'",
         )?;
         let innodb_bytes = bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
-        Ok(Facts { settings, status, innodb_bytes })
+        Ok(Facts { settings, status, innodb_bytes, memory_bytes: None })
     }
 
     fn value(&self, name: &str) -> Option<&str> {
@@ -84,6 +86,9 @@ pub fn advise(facts: &Facts) -> Vec<Advice> {
         strict(facts),
         never_purged(facts),
         connections(facts),
+        memory(facts),
+        table_cache(facts),
+        thread_cache(facts),
         buffer_pool(facts),
         log_buffer(facts),
         binlog_cache(facts),
@@ -186,6 +191,74 @@ fn connections(facts: &Facts) -> Option<Advice> {
         source: "counters max_used_connections and connection_errors_max_connections of this server",
         remedy: "SET GLOBAL max_connections = more; extra_port = 3307 in the option file of MariaDB"
             .to_owned(),
+    })
+}
+
+fn memory(facts: &Facts) -> Option<Advice> {
+    const SHARED: [&str; 5] = [
+        "innodb_buffer_pool_size",
+        "key_buffer_size",
+        "aria_pagecache_buffer_size",
+        "query_cache_size",
+        "innodb_log_buffer_size",
+    ];
+    let machine = i128::from(facts.memory_bytes?);
+    let set: Vec<(&str, i128)> =
+        SHARED.into_iter().filter_map(|name| Some((name, facts.number(name)?))).collect();
+    let all: i128 = set.iter().map(|(_, bytes)| bytes).sum();
+    // Less than this is left for connections, the page cache and everything else that runs there.
+    if all < machine - machine / 20 {
+        return None;
+    }
+    let set: Vec<String> = set.iter().map(|(name, bytes)| format!("{name} = {bytes}")).collect();
+    Some(Advice {
+        rule: "memory",
+        seen: format!("{}, together {all} bytes; the machine has {machine}", set.join(", ")),
+        why: "they can't fit: the machine swaps, or the kernel ends the server when they are filled",
+        source: "MemTotal of this machine; https://mariadb.com/kb/en/mariadb-memory-allocation/",
+        remedy: "innodb_buffer_pool_size: at most 70 to 80 % of the memory, if the machine does nothing else"
+            .to_owned(),
+    })
+}
+
+fn table_cache(facts: &Facts) -> Option<Advice> {
+    let size = facts.number("table_open_cache")?;
+    let (hits, misses, overflows) = (
+        facts.count("table_open_cache_hits"),
+        facts.count("table_open_cache_misses"),
+        facts.count("table_open_cache_overflows"),
+    );
+    // Tables were thrown out for others, and one use in a hundred had to open one again.
+    if overflows == 0 || overflows.saturating_mul(100) < hits.saturating_add(misses) {
+        return None;
+    }
+    Some(Advice {
+        rule: "table cache",
+        seen: format!(
+            "table_open_cache = {size}; of {} uses {misses} had to open a table, and {overflows} threw another out",
+            hits.saturating_add(misses)
+        ),
+        why: "tables are closed and opened again and again, each time under a lock that all share",
+        source: "counters table_open_cache_misses and _overflows of this server",
+        remedy: "SET GLOBAL table_open_cache: as many as connections use at once, 2000 by default; open_files_limit must \
+                 allow it"
+            .to_owned(),
+    })
+}
+
+fn thread_cache(facts: &Facts) -> Option<Advice> {
+    let is_pool = facts.value("thread_handling").is_some_and(|handling| handling.starts_with("pool"));
+    facts.number("thread_cache_size").filter(|size| *size == 0 && !is_pool)?;
+    Some(Advice {
+        rule: "thread cache",
+        seen: format!(
+            "thread_cache_size = 0, {} threads were made for {} connections",
+            facts.count("threads_created"),
+            facts.count("connections")
+        ),
+        why: "each connection makes a thread of the system, and ends it",
+        source: "https://mariadb.com/kb/en/server-system-variables/#thread_cache_size",
+        remedy: "SET GLOBAL thread_cache_size = DEFAULT".to_owned(),
     })
 }
 
@@ -307,7 +380,7 @@ mod tests {
             snapshot.variables.insert((*name).to_owned(), variable);
         }
         let status = status.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Facts { settings: snapshot, status, innodb_bytes: 1 << 30 }
+        Facts { settings: snapshot, status, innodb_bytes: 1 << 30, memory_bytes: Some(8 << 30) }
     }
 
     fn rules(settings: &[(&str, &str)], status: &[(&str, &str)]) -> Vec<&'static str> {
@@ -355,6 +428,14 @@ mod tests {
             (&[], &[("binlog_cache_disk_use", "7"), ("binlog_cache_use", "99")], "binlog cache"),
             (&[("query_cache_type", "ON"), ("query_cache_size", "1048576")], &[], "query cache"),
             (&[("join_buffer_size", "67108864")], &[], "session buffer"),
+            (&[("innodb_buffer_pool_size", "64G")], &[], "memory"),
+            (&[("innodb_buffer_pool_size", "7G"), ("key_buffer_size", "1G")], &[], "memory"),
+            (
+                &[("table_open_cache", "10")],
+                &[("table_open_cache_overflows", "90"), ("table_open_cache_hits", "9000")],
+                "table cache",
+            ),
+            (&[("thread_cache_size", "0")], &[("threads_created", "7")], "thread cache"),
             // As much as is allowed is too much.
             (&[("max_connections", "10")], &[("max_used_connections", "10")], "connections"),
             (&[("max_connections", "10")], &[("connection_errors_max_connections", "1")], "connections"),
@@ -375,6 +456,14 @@ mod tests {
             (&[], &[("binlog_cache_disk_use", "1"), ("binlog_cache_use", "101")]),
             (&[("query_cache_type", "ON"), ("query_cache_size", "0")], &[]),
             (&[("join_buffer_size", "33554431")], &[]),
+            (&[("innodb_buffer_pool_size", "7G")], &[]),
+            (&[("table_open_cache", "10")], &[("table_open_cache_hits", "9000")]),
+            (
+                &[("table_open_cache", "10")],
+                &[("table_open_cache_overflows", "89"), ("table_open_cache_hits", "9000")],
+            ),
+            (&[("thread_cache_size", "0"), ("thread_handling", "pool-of-threads")], &[]),
+            (&[("thread_cache_size", "8")], &[]),
         ] {
             assert_eq!(rules(setting, status), Vec::<&str>::new(), "{setting:?} {status:?}");
         }
@@ -396,6 +485,14 @@ mod tests {
         assert!(!is_small("1G", "399", "8000", "10") && is_small("1023M", "399", "8000", "10"));
         assert!(!is_small("128M", "400", "8000", "10") && !is_small("128M", "0", "0", "10"));
         assert!(!is_small("128M", "399", "8000", "9"));
+    }
+
+    #[test]
+    fn the_memory_of_another_machine_is_unknown() {
+        let mut facts = facts(&[("innodb_buffer_pool_size", "64G")], &[]);
+        assert_eq!(advise(&facts).len(), 1);
+        facts.memory_bytes = None;
+        assert_eq!(advise(&facts), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ::server::OptionLine;
 
-use super::name::is_list;
+use super::name::{is_list, is_named_switch, is_path};
 pub use super::option::is_read;
 use super::option::{Meaning, Prefix, resolve};
 use super::plugin::{Load, loads};
@@ -21,7 +21,7 @@ pub enum Verdict {
     Differs,
     /// The line has no effect.
     Ignored,
-    /// A plugin that the file loads decides, and the plugin is not known.
+    /// A plugin that the file loads decides, and the plugin is not known; or the server's options are not.
     Depends,
     /// It still works.
     Deprecated,
@@ -98,6 +98,10 @@ pub fn check_with<'a>(snapshot: &Snapshot, lines: &'a [OptionLine], unknown: &[L
         if !is_read(snapshot, line) {
             if is_for_servers(&line.group) {
                 let why = format!("{} does not read group [{}]", snapshot.title, line.group);
+                let hint = suffix(&line.group).map(|suffix| {
+                    format!("; if it is started with --defaults-group-suffix={suffix}, check with that too")
+                });
+                let why = why + &hint.unwrap_or_default();
                 checked.findings.push(Finding::new(line, Verdict::Ignored, why));
             }
             continue;
@@ -107,7 +111,9 @@ pub fn check_with<'a>(snapshot: &Snapshot, lines: &'a [OptionLine], unknown: &[L
         let Some(setting) = setting else { continue };
         if let Some(before) = last.insert(setting.name.clone(), checked.settings.len()) {
             let before: &Setting<'_> = &checked.settings[before];
-            if before.value != setting.value && !is_list(&setting.name) {
+            let is_other = before.value != setting.value
+                || is_named_switch(&setting.name) && before.line.value != setting.line.value;
+            if is_other && !is_list(&setting.name) {
                 let place = if before.line.file == line.file {
                     format!("line {}", line.line)
                 } else {
@@ -141,6 +147,18 @@ fn is_for_servers(group: &str) -> bool {
     versioned.iter().any(|front| {
         group.strip_prefix(front).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     }) || matches!(group.as_str(), "mysqld" | "server" | "mariadb" | "mariadbd" | "client-server" | "galera")
+        || suffix(&group).is_some()
+}
+
+/// The suffix of a group that a server reads if it is started with it: `mysqld_multi` starts `[mysqld1]`, a
+/// service of systemd `[mysqld.a]`.
+fn suffix(group: &str) -> Option<&str> {
+    const PROGRAMS: [&str; 3] = ["_safe", "_safe_helper", "_multi"];
+    let is_front = |front: &&str| group.get(..front.len()).is_some_and(|it| it.eq_ignore_ascii_case(front));
+    let front = ["mysqld", "mariadbd", "mariadb", "server"].into_iter().find(is_front)?;
+    let rest = &group[front.len()..];
+    let begins = |c: char| c.is_ascii_digit() || c == '.' || c == '_' && front.ends_with('d');
+    (rest.starts_with(begins) && !PROGRAMS.contains(&rest)).then_some(rest)
 }
 
 type Found = Option<(Verdict, String)>;
@@ -149,6 +167,13 @@ fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine, unknown: &[Load]) -> (Op
     match resolve(snapshot, &line.name) {
         Meaning::Unknown { is_loose } if unknown.iter().any(|load| load.may_have(&line.name)) => {
             (None, Some((Verdict::Depends, depends(snapshot, line, unknown, is_loose))))
+        }
+        Meaning::Unknown { .. } if !snapshot.has_options => {
+            let title = &snapshot.title;
+            let why = format!(
+                "{title} has no variable of this name, and its options that are no variables are not known here"
+            );
+            (None, Some((Verdict::Depends, why)))
         }
         Meaning::Unknown { is_loose: true } => {
             let why = format!("{} has no such option; loose lets it start anyway", snapshot.title);
@@ -166,8 +191,10 @@ fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine, unknown: &[Load]) -> (Op
             (None, Some((Verdict::Aborts, why)))
         }
         Meaning::Option { name, variable, prefixes, is_abbreviated } => {
-            let value = effective(variable, line.value.as_deref(), &prefixes);
-            let found = judge_value(snapshot, variable, line.value.as_deref(), value.as_deref());
+            let value = effective(name, variable, line.value.as_deref(), &prefixes);
+            let found = judge_name(name, variable, line.value.as_deref(), &prefixes);
+            let found =
+                found.or_else(|| judge_value(snapshot, variable, line.value.as_deref(), value.as_deref()));
             let found = found.or_else(|| {
                 let why = || format!("it is taken for {name}; write the whole name");
                 is_abbreviated.then(|| (Verdict::Deprecated, why()))
@@ -190,8 +217,17 @@ fn depends(snapshot: &Snapshot, line: &OptionLine, unknown: &[Load], is_loose: b
     format!("{title} itself has no such option{near}; it starts only if {loads} is there and has it")
 }
 
+/// Whether prefixes make a switch of an option, whatever it takes without them.
+fn is_switched(prefixes: &[Prefix]) -> bool {
+    prefixes.iter().any(|prefix| matches!(prefix, Prefix::Off | Prefix::On))
+}
+
 /// The value with prefixes applied.
-fn effective(variable: &Variable, value: Option<&str>, prefixes: &[Prefix]) -> Option<String> {
+fn effective(name: &str, variable: &Variable, value: Option<&str>, prefixes: &[Prefix]) -> Option<String> {
+    if is_named_switch(name) && !is_switched(prefixes) {
+        // Any name switches it on.
+        return Some("1".to_owned());
+    }
     let zero = value == Some("0");
     let mut value = value.map(str::to_owned);
     for prefix in prefixes {
@@ -208,6 +244,34 @@ fn effective(variable: &Variable, value: Option<&str>, prefixes: &[Prefix]) -> O
         value = Some("1".to_owned());
     }
     value
+}
+
+/// A word for a switch where the server takes a name.
+fn judge_name(name: &str, variable: &Variable, written: Option<&str>, prefixes: &[Prefix]) -> Found {
+    let takes_text = matches!(variable.kind.as_deref(), None | Some("VARCHAR"));
+    let takes_name = is_named_switch(name)
+        || is_path(name)
+            && takes_text
+            && matches!(variable.option, Some(Argument::Optional | Argument::Required));
+    // Before an option that needs a value, a prefix only says which word is its value.
+    let value = match is_switched(prefixes) {
+        true if variable.option == Some(Argument::Required) => effective("", variable, written, prefixes)?,
+        true => return None,
+        false => written?.to_owned(),
+    };
+    if !takes_name || variable.ignored.is_some() || switch(&value).is_none() {
+        return None;
+    }
+    let option = name.replace('_', "-");
+    let why = if is_named_switch(name) {
+        format!(
+            "it takes a name and is no switch: there will be a log that is called {value}; write skip-{option} for \
+             none, {option} = mysql-bin for one"
+        )
+    } else {
+        format!("it takes a name and is no switch: {value} will be the name of a file or folder")
+    };
+    Some((Verdict::Differs, why))
 }
 
 fn judge_value(

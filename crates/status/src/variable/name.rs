@@ -116,6 +116,30 @@ pub fn is_list(name: &str) -> bool {
         )
 }
 
+/// Whether the variable is a switch, but its option takes a name: `log_bin` is ON when there is a binary log, and
+/// the line `log_bin = OFF` makes one that is called OFF.
+#[must_use]
+pub(crate) fn is_named_switch(name: &str) -> bool {
+    name == "log_bin"
+}
+
+/// Whether an option, if it takes a text, takes the name of a file or a folder.
+#[must_use]
+pub(crate) fn is_path(name: &str) -> bool {
+    const ENDS: [&str; 6] = ["_file", "_filename", "log_index", "bin_index", "_path", "dir"];
+    const NAMES: [&str; 8] = [
+        "innodb_undo_directory",
+        "log_basename",
+        "log_ddl_recovery",
+        "log_error",
+        "log_isam",
+        "log_tc",
+        "relay_log",
+        "socket",
+    ];
+    NAMES.contains(&name) || !is_list(name) && ENDS.iter().any(|end| name.ends_with(end))
+}
+
 /// A value that may be stored and shown: passwords and keys are replaced by the same text. The name may be
 /// unknown to all our servers, or abbreviated.
 pub(crate) fn shown(name: &str, value: String) -> String {

@@ -93,7 +93,7 @@ pub(super) fn without_prefixes(written: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(written), |name| PREFIXES.iter().find_map(|(word, _)| name.strip_prefix(word)))
 }
 
-/// The option with this name, or else all options that begin with it.
+/// The option with this name, or else all options that begin with it, if the server takes abbreviations.
 fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a str, &'a Variable)> {
     let is_option = |variable: &Variable| variable.option.is_some() || !snapshot.has_options;
     if let Some((whole, variable)) = snapshot.variables.get_key_value(name)
@@ -101,7 +101,7 @@ fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a str, &'a Variable)> 
     {
         return vec![(whole, variable)];
     }
-    if name.is_empty() {
+    if name.is_empty() || !snapshot.takes_abbreviations() {
         return Vec::new();
     }
     let from = snapshot.variables.range(name.to_owned()..);

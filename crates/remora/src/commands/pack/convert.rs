@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use codec::Codec;
 use codec::parallel::{self, Job};
-use disk::{Disk, Kind, Output, RealDisk, Stat, Tree};
+use disk::{Disk, Kind, Output, RealDisk, Stat, Tree, Volume};
 use progress::Progress;
 
 use crate::exit::{self, Stopped};
@@ -28,6 +28,8 @@ pub(super) struct Switches {
     pub(super) threads: usize,
     pub(super) keep: bool,
     pub(super) force: bool,
+    /// Whether the new file's name was given.
+    pub(super) named: bool,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) report: Report,
 }
@@ -225,9 +227,15 @@ pub(super) fn file(
     let in_place = check(disk, from, to, &entry, switches)?;
     let (before, source) = open(disk, from, switches)?;
     let mut output = Output::create(disk, to).with_context(|| to.display().to_string())?;
-    let (codec, sum) = through(source, &mut output, way, switches.threads)
-        .map_err(|error| explained(error, switches))
-        .with_context(shown)?;
+    let partial = Output::partial(to);
+    let done = match way {
+        Way::Pack(_) => through(source, &mut output, way, switches.threads),
+        Way::Unpack | Way::Test => Sparse::over(disk, &partial).and_then(|mut sparse| {
+            let done = through(source, &mut sparse, way, switches.threads)?;
+            sparse.finish().map(|()| done)
+        }),
+    };
+    let (codec, sum) = done.map_err(|error| explained(error, switches)).with_context(shown)?;
     if let (Way::Pack(job), true) = (way, codec == Codec::Plain && is_wrong_end(from)) {
         switches.report.warn(&format!(
             "{}: its name says that it is compressed, but its content is not; it was packed as it is, as {}",
@@ -237,26 +245,89 @@ pub(super) fn file(
     }
     output.flush().with_context(|| to.display().to_string())?;
     // Read back from the file itself, before anything depends on it.
-    let partial = Output::partial(to);
     let to_bytes = read_back(disk, &partial, way, sum, switches).with_context(|| to.display().to_string())?;
-    let after = Disk::stat(disk, from).with_context(shown)?;
-    if after != before {
-        bail!("{}: it changed while it was being read, and is left as it is", from.display());
-    }
     attributes(disk, &entry, &partial, switches)?;
-    output.finish().with_context(|| to.display().to_string())?;
     let old = match (in_place, switches.keep) {
         (true, _) => Old::Replaced,
         (false, true) => Old::Stays,
         (false, false) => Old::Removed,
     };
-    if old == Old::Removed {
-        Disk::remove(disk, from).with_context(shown)?;
-        disk.sync_folder(from.parent().unwrap_or(Path::new(""))).with_context(shown)?;
-    }
+    put(disk, output, (from, to), &before, old)?;
     let to_codec = if let Way::Pack(job) = way { job.codec } else { Codec::Plain };
     let (from_bytes, plain_bytes) = (before.len, sum.1);
     Ok(Converted { from: codec, to: to_codec, from_bytes, to_bytes, plain_bytes, old })
+}
+
+/// Gives the new file its name and removes the old one, if that is still as it was read.
+fn put(disk: &RealDisk, output: Output<'_>, names: (&Path, &Path), before: &Stat, old: Old) -> Result<()> {
+    const WHY: &str = "it changed while it was being read, and is left as it is";
+    let (from, to) = names;
+    let shown = || from.display().to_string();
+    let is_changed = || Disk::stat(disk, from).map(|now| now != *before).with_context(shown);
+    // A sync takes its time, in which others may write: nothing slow stands between looking and acting.
+    let synced = Disk::volume(disk, &Output::partial(to)).and_then(|file| file.sync());
+    synced.with_context(|| to.display().to_string())?;
+    if is_changed()? {
+        bail!("{}: {WHY}", shown());
+    }
+    output.finish().with_context(|| to.display().to_string())?;
+    if old != Old::Removed {
+        return Ok(());
+    }
+    if is_changed()? {
+        Disk::remove(disk, to).with_context(|| to.display().to_string())?;
+        bail!("{}: {WHY}", shown());
+    }
+    Disk::remove(disk, from).with_context(shown)?;
+    disk.sync_folder(from.parent().unwrap_or(Path::new(""))).with_context(shown)
+}
+
+/// Writes a file with a hole wherever a block has only zeros.
+struct Sparse {
+    file: Box<dyn Volume>,
+    /// Where the block begins.
+    at: u64,
+    block: Vec<u8>,
+}
+
+impl Sparse {
+    const BLOCK_BYTES: usize = 64 << 10;
+
+    /// Over a file that is empty.
+    fn over(disk: &RealDisk, path: &Path) -> io::Result<Sparse> {
+        let block = Vec::with_capacity(Sparse::BLOCK_BYTES);
+        Ok(Sparse { file: Disk::volume(disk, path)?, at: 0, block })
+    }
+
+    fn write_block(&mut self) -> io::Result<()> {
+        if self.block.iter().any(|byte| *byte != 0) {
+            self.file.write_at(self.at, &self.block)?;
+        }
+        self.at += self.block.len() as u64;
+        self.block.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.write_block()?;
+        self.file.set_len(self.at)
+    }
+}
+
+impl Write for Sparse {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = Sparse::BLOCK_BYTES - self.block.len();
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.block.extend_from_slice(taken);
+        if self.block.len() == Sparse::BLOCK_BYTES {
+            self.write_block()?;
+        }
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Whether a name has the extension of a compressed file.
@@ -280,6 +351,11 @@ fn check(disk: &RealDisk, from: &Path, to: &Path, entry: &disk::Entry, switches:
         if switches.keep {
             bail!(
                 "{shown} would be replaced by the new file; give another name with --output, or leave out --keep"
+            );
+        }
+        if switches.named && !switches.force {
+            bail!(
+                "{shown} would be replaced by the new file: add --force for that, or give another name with --output"
             );
         }
         return Ok(true);
@@ -332,4 +408,32 @@ fn attributes(disk: &RealDisk, entry: &disk::Entry, partial: &Path, switches: &S
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_comes_late_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, to] = ["a", "a.zst"].map(|name| folder.path().join(name));
+        let tried = |old: Old, late: &[u8]| {
+            std::fs::write(&from, "one\n").unwrap();
+            let before = Disk::stat(&RealDisk, &from).unwrap();
+            let mut output = Output::create(&RealDisk, &to).unwrap();
+            output.write_all(b"packed").unwrap();
+            output.flush().unwrap();
+            std::fs::OpenOptions::new().append(true).open(&from).unwrap().write_all(late).unwrap();
+            let done = put(&RealDisk, output, (&from, &to), &before, old);
+            let there = [&from, &to].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+            std::fs::remove_file(&to).ok();
+            (done.is_ok(), there)
+        };
+        for old in [Old::Stays, Old::Removed] {
+            assert_eq!(tried(old, b"two\n"), (false, ["one\ntwo\n".to_owned(), String::new()]));
+        }
+        assert_eq!(tried(Old::Stays, b""), (true, ["one\n", "packed"].map(str::to_owned)));
+        assert_eq!(tried(Old::Removed, b""), (true, ["", "packed"].map(str::to_owned)));
+    }
 }

@@ -17,6 +17,7 @@ use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped, usage};
 use crate::report::{self, Report};
 use crate::stop::pause;
+use crate::terminal;
 
 /// The columns after the name, and how wide they are: with a short name all fit into 80 columns.
 const COLUMNS: [(&str, usize); 9] = [
@@ -70,6 +71,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     if arguments.live && (report.is_json() || !std::io::stdout().is_terminal()) {
         return Err(usage("--live needs a terminal; leave it out to print lines"));
+    }
+    if arguments.live && terminal::is_dumb() {
+        return Err(usage(
+            "--live needs a terminal that can be drawn on, and TERM says that this one can't; give --every 1",
+        ));
     }
     let server = match &arguments.at {
         Some(at) => arguments.server.at(at),

@@ -6,7 +6,7 @@ use status::counter::change::Interval;
 use status::counter::digest::by_time;
 use status::counter::kind::Kind;
 use status::counter::number::Number;
-use status::counter::sample::Value;
+use status::counter::sample::{Sample, Value};
 use status::counter::view::{Column, View};
 
 use super::list::Filter;
@@ -77,11 +77,21 @@ impl Output for Json {
                 }
             }
         }
+        if let Some(replicas) = interval.now.replicas.as_ref().filter(|replicas| !replicas.is_empty()) {
+            line["replicas"] = json!(replicas);
+        }
         if let Some(most) = self.digests {
             line["digests"] =
                 json!(by_time(interval).map(|all| all.into_iter().take(most).collect::<Vec<_>>()));
         }
         report.message(&line)?;
+        Ok(())
+    }
+
+    fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
+        report.message(&json!({
+            "message_type": "event", "server": server.name, "time": stamp(now), "event": event,
+        }))?;
         Ok(())
     }
 }

@@ -4,10 +4,12 @@ use anyhow::Result;
 use progress::Progress;
 use status::counter::change::{Interval, Row};
 use status::counter::kind::Kind;
+use status::counter::sample::Sample;
 
 use super::number::short;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
+use crate::shown;
 
 /// Which status variables to show.
 #[derive(Debug)]
@@ -115,6 +117,12 @@ impl Output for List {
         report.data("")?;
         Ok(())
     }
+
+    fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
+        let name = server.width.map_or_else(String::new, |_| format!("  {}", server.name));
+        report.data(&shown::plain(&format!("{}{name}  -- {event}\n", clock(now))))?;
+        Ok(())
+    }
 }
 
 /// Says of each pattern that fits no status variable that it fits none; everything else is shown by another.
@@ -141,6 +149,10 @@ impl Output for Patterns {
             }
         }
         self.above.show(server, interval, report)
+    }
+
+    fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
+        self.above.event(server, now, event, report)
     }
 }
 

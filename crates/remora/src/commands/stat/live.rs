@@ -8,31 +8,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
 
 use self::screen::{Screen, Step};
 use super::feed::{Feed, Times};
 use super::recording::Recorder;
 use crate::exit::{Exit, stopped};
+use crate::terminal::{self, Keyboard};
 
 /// The longest delay between a key and its effect.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Shows servers until a key or a signal ends it, and restores the terminal.
+/// Shows servers until a key, a signal or the end of the terminal ends it.
 pub(crate) fn run(
     feed: &Feed,
     interval: Duration,
     stop: &AtomicBool,
     recorder: Option<&mut Recorder>,
 ) -> Result<Exit> {
-    let mut terminal = ratatui::try_init()?;
-    let ended = follow(&mut terminal, feed, interval, stop, recorder);
-    ratatui::try_restore()?;
-    ended
+    terminal::screen(|terminal, keyboard| follow((terminal, keyboard), feed, interval, stop, recorder))
 }
 
 fn follow(
-    terminal: &mut DefaultTerminal,
+    (terminal, keyboard): (&mut DefaultTerminal, &mut Keyboard),
     feed: &Feed,
     interval: Duration,
     stop: &AtomicBool,
@@ -54,15 +51,14 @@ fn follow(
             screen.take(event);
             has_changed = true;
         }
-        if event::poll(LOOK)? {
-            match event::read()? {
-                Input::Key(key) if key.kind == KeyEventKind::Press && screen.key(key) == Step::End => {
-                    return Ok(Exit::Done);
-                }
-                _ => has_changed = true,
+        let Some(keys) = keyboard.next(LOOK)? else { return Ok(Exit::HungUp) };
+        for key in keys {
+            if screen.key(key) == Step::End {
+                return Ok(Exit::Done);
             }
+            has_changed = true;
         }
-        if has_changed || screen.is_new() {
+        if has_changed || screen.is_new() || terminal::is_resized(terminal)? {
             terminal.draw(|frame| draw::draw(frame, &mut screen))?;
         }
     }

@@ -1,6 +1,17 @@
 //! Numbers in few characters.
 
-use status::counter::view::Shape;
+use status::counter::change::Interval;
+use status::counter::view::{Column, Shape};
+
+/// The number of a column. A replica that is stopped has no delay, and that is no good news.
+pub(crate) fn number(column: &Column, interval: &Interval<'_>) -> String {
+    let number = column.of(interval);
+    let is_stopped = || interval.now.replicas.iter().flatten().any(|replica| replica.is_stopped());
+    if column.key == "delay" && number.is_none() && is_stopped() {
+        return "STOP".to_owned();
+    }
+    shaped(number, column.shape)
+}
 
 /// A number in at most six characters; `-` if unknown.
 pub(crate) fn shaped(number: Option<f64>, shape: Shape) -> String {

@@ -5,10 +5,12 @@ use std::time::Duration;
 use anyhow::Result;
 use progress::Progress;
 use status::counter::change::{Interval, Mark, between};
+use status::counter::event::events;
 use status::counter::sample::{Begin, Sample};
 
 use super::feed::Event;
 use crate::report::Report;
+use crate::shown;
 
 /// A server's name for display.
 #[derive(Clone, Copy)]
@@ -22,6 +24,13 @@ pub(crate) struct Named<'a> {
 pub(crate) trait Output {
     /// Shows an interval, or why it has no changes.
     fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, report: &Report) -> Result<()>;
+
+    /// Shows what happened to a server before this sample.
+    fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
+        let name = server.width.map_or_else(String::new, |_| format!("{}: ", server.name));
+        report.warn(&shown::plain(&format!("{} {name}{event}", clock(now))));
+        Ok(())
+    }
 }
 
 /// Shows nothing.
@@ -140,11 +149,15 @@ impl Follow {
         output: &mut dyn Output,
         report: &Report,
     ) -> Result<bool> {
+        let named = self.named(server);
+        for event in events(self.last[server].as_ref(), &sample) {
+            output.event(named, &sample, &event, report)?;
+        }
         let interval = between(self.last[server].as_ref(), &sample);
         // The very first sample says nothing; the first sample of another run in a recording says that there
         // was a gap.
         if self.last[server].is_some() {
-            output.show(self.named(server), &interval, report)?;
+            output.show(named, &interval, report)?;
         }
         let is_whole = interval.is_whole();
         self.last[server] = Some(sample);

@@ -10,6 +10,7 @@ use disk::{Disk, Output as File, RealDisk};
 use progress::Progress;
 use status::counter::change::Interval;
 use status::counter::page::{GENERATOR, Times, page};
+use status::counter::sample::Sample;
 use status::counter::series::Series;
 
 use super::output::{Follow, Named, Output, Wanted};
@@ -46,6 +47,12 @@ impl Output for Collect<'_> {
     fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, _report: &Report) -> Result<()> {
         let at = self.names.iter().position(|name| name == server.name).unwrap_or_default();
         self.all[at].add(interval);
+        Ok(())
+    }
+
+    fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, _report: &Report) -> Result<()> {
+        let at = self.names.iter().position(|name| name == server.name).unwrap_or_default();
+        self.all[at].note(now.unix_ms, event);
         Ok(())
     }
 }
@@ -104,7 +111,7 @@ fn shown(unix_ms: i64, format: &str) -> String {
 }
 
 fn full(unix_ms: i64) -> String {
-    shown(unix_ms, "%Y-%m-%d %H:%M:%S")
+    shown(unix_ms, "%Y-%m-%d %H:%M:%S %:z")
 }
 
 /// A label below a plot: over minutes it needs seconds, over weeks it needs days.

@@ -4,6 +4,7 @@ use anyhow::Result;
 use status::counter::change::Interval;
 use status::counter::digest::by_time;
 use status::counter::part::Digest;
+use status::counter::sample::Sample;
 
 use super::number::short;
 use super::output::{Named, Output};
@@ -45,5 +46,9 @@ impl Output for Statements {
             report.data(&line(&digest, interval.seconds))?;
         }
         Ok(())
+    }
+
+    fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
+        self.above.event(server, now, event, report)
     }
 }

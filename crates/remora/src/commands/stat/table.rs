@@ -3,11 +3,13 @@
 use anyhow::Result;
 use progress::Progress;
 use status::counter::change::Interval;
+use status::counter::sample::Sample;
 use status::counter::view::{Column, View};
 
-use super::number::shaped;
+use super::number::number;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
+use crate::shown;
 
 /// Lines between two headers.
 const PAGE: u32 = 20;
@@ -95,11 +97,17 @@ impl Output for Table {
         match interval.mark {
             Some(mark) => line.push_str(&format!(" -- {}", meaning(mark))),
             None => self.columns().for_each(|column| {
-                let shown = shaped(column.of(interval), column.shape);
+                let shown = number(column, interval);
                 line.push_str(&format!(" {shown:>0$}", width(column)));
             }),
         }
         report.data(&line)?;
+        Ok(())
+    }
+
+    fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
+        let line = format!("{} -- {event}", front(&clock(now), server, server.name));
+        report.data(&shown::plain(&line))?;
         Ok(())
     }
 }

@@ -29,7 +29,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         Some(at) => arguments.server.at(at),
         None => arguments.server.clone(),
     };
-    let facts = Facts::read(&mut server.target(password)?.connect()?)?;
+    let target = server.target(password)?;
+    let mut facts = Facts::read(&mut target.connect()?)?;
+    // A socket leads to this machine.
+    facts.memory_bytes = target.socket.is_some().then(memory_bytes).flatten();
     let all = advise(&facts);
     report.end();
     for advice in &all {
@@ -54,4 +57,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         report.note(&format!("{}: {pieces} of advice", facts.settings.title));
     }
     Ok(if all.is_empty() { Exit::Done } else { Exit::Damaged })
+}
+
+/// The memory of this machine.
+fn memory_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -1,6 +1,6 @@
 //! `remora vars check`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
@@ -12,7 +12,7 @@ use status::variable::Snapshot;
 use status::variable::check::{Finding, Verdict, check_with};
 use status::variable::plugin::{Load, loads};
 
-use super::prove::{Proof, prove};
+use super::prove::{Proof, by_program, prove};
 use super::{program, side};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
@@ -32,11 +32,11 @@ const EXAMPLES: &str = "EXAMPLES
 /// the group mysqld_b and its like, for a server that is started with the same option. Where the server is
 /// on this machine (see 'remora sandbox start --server'), a private one is started with the lines, and what
 /// it does is reported. Paths, addresses, data, plugins and large buffers belong to another machine: they
-/// are not tried but listed.
+/// are not tried but listed. With binary:PATH the program reads the lines too, and says what it refuses.
 ///
 /// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden; with
 /// 4 when a line stops the server, means something else or does nothing; else with 3 when a line is for a
-/// plugin that is not here.
+/// plugin that is not here, or when the values could not be judged: MySQL does not tell what its options take.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -65,24 +65,30 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let installation = installation(&snapshot);
     let unknown = unknown_plugins(arguments, &mut snapshot, installation.as_ref().ok(), &lines)?;
     let mut checked = check_with(&snapshot, &lines, &unknown);
+    let mut by = if snapshot.knows_values() { By::Rules } else { By::None };
     let (mut proof, mut unproven) = (None, None);
+    if let Some(path) = arguments.server_for.strip_prefix("binary:") {
+        proof = Some(by_program(Path::new(path), &snapshot, &lines, &mut checked)?);
+        by = By::Program;
+    }
     match installation {
         _ if arguments.no_start => unproven = Some("--no-start was given".to_owned()),
         Ok(installation) => {
             report.phase("starting a server with it", None);
             proof = Some(prove(&installation, &places()?, &snapshot, &lines, &mut checked)?);
+            by = By::Server;
         }
         Err(why) => unproven = Some(why),
     }
     report.end();
-    tell(&snapshot, &checked.findings, proof.as_ref(), unproven.as_deref(), report)?;
-    let is_bad = checked.findings.iter().any(|finding| finding.verdict <= Verdict::Ignored)
-        || proof.is_some_and(|proof| proof.refused.is_some());
-    let depends = checked.findings.iter().any(|finding| finding.verdict == Verdict::Depends);
-    Ok(match (is_bad, depends) {
-        (true, _) => Exit::Damaged,
-        (_, true) => Exit::Partial,
-        _ => Exit::Done,
+    let outcome = Outcome { title: &snapshot.title, findings: &checked.findings, proof, by, unproven };
+    outcome.tell(report)?;
+    let is_bad = checked.findings.iter().any(|finding| finding.verdict <= Verdict::Ignored);
+    Ok(match outcome.starts() {
+        Some(false) => Exit::Damaged,
+        _ if is_bad => Exit::Damaged,
+        None => Exit::Partial,
+        Some(true) => Exit::Done,
     })
 }
 
@@ -117,71 +123,128 @@ fn installation(snapshot: &Snapshot) -> Result<Installation, String> {
     sandbox::find(&places, product).map_err(|error| error.to_string())
 }
 
-fn tell(
-    snapshot: &Snapshot,
-    findings: &[Finding],
-    proof: Option<&Proof>,
-    unproven: Option<&str>,
-    report: &Report,
-) -> anyhow::Result<()> {
-    let aborts = findings.iter().filter(|finding| finding.verdict == Verdict::Aborts).count();
-    let depends = findings.iter().filter(|finding| finding.verdict == Verdict::Depends).count();
-    let refused = proof.and_then(|proof| proof.refused.as_deref());
-    if report.is_json() {
-        for finding in findings {
+/// What judged the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// A private server that was started with them.
+    Server,
+    /// The server's program, which read them.
+    Program,
+    /// What is known about the server's options.
+    Rules,
+    /// Nothing.
+    None,
+}
+
+/// What is known after the check.
+struct Outcome<'a> {
+    title: &'a str,
+    findings: &'a [Finding],
+    proof: Option<Proof>,
+    by: By,
+    /// Why no server was started.
+    unproven: Option<String>,
+}
+
+impl Outcome<'_> {
+    fn count(&self, verdict: Verdict) -> usize {
+        self.findings.iter().filter(|finding| finding.verdict == verdict).count()
+    }
+
+    /// What the server or program said when no line could be blamed.
+    fn refused(&self) -> Option<&str> {
+        self.proof.as_ref().and_then(|proof| proof.refused.as_deref())
+    }
+
+    /// Whether the server starts; `None` if that is not known.
+    fn starts(&self) -> Option<bool> {
+        if self.count(Verdict::Aborts) > 0 || self.refused().is_some() {
+            return Some(false);
+        }
+        (self.count(Verdict::Depends) == 0 && self.by != By::None).then_some(true)
+    }
+
+    fn tell(&self, report: &Report) -> anyhow::Result<()> {
+        if report.is_json() {
+            return self.tell_programs(report);
+        }
+        for finding in self.findings {
+            let place = format!("{}:{}", shown::path(&finding.file), finding.line);
+            report.data(&shown::plain(&format!(
+                "{place}: {}\n    {}: {}",
+                finding.text,
+                head(finding.verdict),
+                finding.why
+            )))?;
+        }
+        if let Some(log) = self.refused() {
+            report.data(&shown::plain(&format!(
+                "The server did not start, and no line could be blamed. It said:\n{log}"
+            )))?;
+        }
+        report.data(&self.verdict())?;
+        report.note(&self.how());
+        Ok(())
+    }
+
+    fn tell_programs(&self, report: &Report) -> anyhow::Result<()> {
+        for finding in self.findings {
             report.message(&json!({
                 "message_type": "finding", "file": finding.file, "line": finding.line, "text": finding.text,
                 "verdict": word(finding.verdict), "why": finding.why,
             }))?;
         }
-        let starts = match (aborts, refused) {
-            (0, None) if depends > 0 => None,
-            (0, None) => Some(true),
-            _ => Some(false),
+        let by = match self.by {
+            By::Server => Some("server"),
+            By::Program => Some("program"),
+            By::Rules => Some("rules"),
+            By::None => None,
         };
         report.message(&json!({
-            "message_type": "summary", "server": snapshot.title, "starts": starts,
-            "proven": proof.is_some(), "unproven_because": unproven, "server_said": refused,
-            "not_tried": proof.map(|proof| &proof.left_out),
+            "message_type": "summary", "server": self.title, "starts": self.starts(), "judged_by": by,
+            "proven": self.by == By::Server, "unproven_because": self.unproven, "server_said": self.refused(),
+            "not_tried": self.proof.as_ref().map(|proof| &proof.left_out),
         }))?;
-        return Ok(());
+        Ok(())
     }
-    for finding in findings {
-        let place = format!("{}:{}", shown::path(&finding.file), finding.line);
-        report.data(&shown::plain(&format!(
-            "{place}: {}\n    {}: {}",
-            finding.text,
-            head(finding.verdict),
-            finding.why
-        )))?;
-    }
-    if let Some(log) = refused {
-        report.data(&shown::plain(&format!(
-            "The server did not start, and no line could be blamed. It said:\n{log}"
-        )))?;
-    }
-    let verdict = match (aborts, refused) {
-        (0, None) if depends > 0 => {
-            format!(
-                "{} starts with this file if the plugins are there and have these options",
-                snapshot.title
-            )
+
+    fn verdict(&self) -> String {
+        let title = self.title;
+        match (self.starts(), self.count(Verdict::Aborts)) {
+            (Some(true), _) => format!("{title} starts with this file"),
+            (Some(false), 0) => format!("{title} does NOT start with this file"),
+            (Some(false), 1) => format!("{title} does NOT start with this file: one line stops it"),
+            (Some(false), aborts) => format!("{title} does NOT start with this file: {aborts} lines stop it"),
+            (None, _) if self.by == By::None => {
+                format!("No line is known to stop {title}, but the values were NOT judged")
+            }
+            (None, _) => format!("{title} starts with this file if the lines that are NOT CHECKED are right"),
         }
-        (0, None) => format!("{} starts with this file", snapshot.title),
-        (0, Some(_)) => format!("{} does NOT start with this file", snapshot.title),
-        (1, _) => format!("{} does NOT start with this file: one line stops it", snapshot.title),
-        _ => format!("{} does NOT start with this file: {aborts} lines stop it", snapshot.title),
-    };
-    report.data(&verdict)?;
-    match (proof, unproven) {
-        (Some(proof), _) if proof.left_out.is_empty() => report.note("seen by starting one with these lines"),
-        (Some(proof), _) => report.note(&format!(
-            "seen by starting one with these lines; not tried, since they belong to another machine or to a plugin: {}",
-            proof.left_out.join(", ")
-        )),
-        (None, why) => report.note(&format!("not tried on a server: {}", why.unwrap_or_default())),
     }
-    Ok(())
+
+    /// How the verdict came about.
+    fn how(&self) -> String {
+        let left_out = self.proof.as_ref().map_or(&[][..], |proof| &proof.left_out);
+        let but = match left_out {
+            [] => String::new(),
+            names => format!(
+                "; not tried, since they belong to another machine or to a plugin: {}",
+                names.join(", ")
+            ),
+        };
+        let why = self.unproven.as_deref().unwrap_or_default();
+        match self.by {
+            By::Server => format!("seen by starting one with these lines{but}"),
+            By::Program => {
+                format!("judged by the program, which read these lines; no server was started: {why}{but}")
+            }
+            By::Rules => format!("not tried on a server: {why}"),
+            By::None => format!(
+                "this server does not tell which values its options take, and none was started: {why}; give \
+                 --for binary:/usr/sbin/mysqld, where that is its program, to let it judge them"
+            ),
+        }
+    }
 }
 
 fn word(verdict: Verdict) -> &'static str {

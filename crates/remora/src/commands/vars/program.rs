@@ -11,6 +11,8 @@ use status::variable::{Help, Snapshot, candidates, judge_probe, shipped};
 
 /// How long a program may take to print its help. It normally takes a fifth of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Makes a program print its options.
+const HELP: [&str; 2] = ["--verbose", "--help"];
 const LOOK: Duration = Duration::from_millis(5);
 
 /// What a program says about its options.
@@ -49,13 +51,26 @@ pub(super) fn learn_plugins(
 
 /// What the program of a command says about its options, when it is started with these.
 pub(super) fn help(command: Command, options: &[String]) -> anyhow::Result<Snapshot> {
-    let output = ask(command, options)?;
+    let output = ask(command, options, &HELP)?;
     let text = String::from_utf8_lossy(&output.stdout);
     Help::read(&text).map_err(|error| {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         anyhow::Error::new(error).context(format!("it said: {last}"))
     })
+}
+
+/// What a program says of options, and whether it refuses one of them. No server is started.
+pub(super) fn judge(path: &Path, options: &[String], can_validate: bool) -> anyhow::Result<(bool, String)> {
+    let how: &[&str] = match can_validate {
+        // Without the first one it ends where the folder that was compiled in is missing.
+        true => &["--secure-file-priv=", "--log-error-verbosity=2", "--validate-config"],
+        false => &HELP,
+    };
+    let output = ask(Command::new(path), options, how).with_context(|| path.display().to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_refused = if can_validate { !output.status.success() } else { said.contains("[ERROR]") };
+    Ok((is_refused, said))
 }
 
 /// Adds the options that the program accepts but does not list. Each is tried in a run of its own.
@@ -67,7 +82,7 @@ pub(super) fn probe(
     let content = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
     let others = shipped::all();
     for name in candidates(&content, snapshot, &others.iter().collect::<Vec<_>>()) {
-        let output = ask(command(), &[format!("--loose-{}=1", name.replace('_', "-"))])?;
+        let output = ask(command(), &[format!("--loose-{}=1", name.replace('_', "-"))], &HELP)?;
         if let Some(variable) = judge_probe(&name, &String::from_utf8_lossy(&output.stderr)) {
             snapshot.variables.insert(name, variable);
         }
@@ -75,13 +90,13 @@ pub(super) fn probe(
     Ok(())
 }
 
-fn ask(mut command: Command, options: &[String]) -> anyhow::Result<Output> {
+fn ask(mut command: Command, options: &[String], how: &[&str]) -> anyhow::Result<Output> {
     command.arg("--no-defaults");
     if rustix::process::geteuid().is_root() {
         // It refuses to run as root unless told so.
         command.arg("--user=root");
     }
-    command.args(options).args(["--verbose", "--help"]);
+    command.args(options).args(how);
     command.env_remove("TMPDIR").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context("it can't be started")?;
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());

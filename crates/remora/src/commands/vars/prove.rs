@@ -1,16 +1,14 @@
-//! A proof by starting a private server with the lines of an option file.
+//! A proof by starting a private server with the lines of an option file, or by its program.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use sandbox::{Installation, Places, Sandbox, Settings};
 use server::{Environment, OptionLine, Overrides, Session, Target};
-use status::variable::check::{Checked, Finding, Setting, Verdict, is_as_asked, is_read};
-use status::variable::{
-    Meaning, Number, Snapshot, is_administrative, is_list, number, read_server, resolve, shipped,
-};
+use status::variable::check::{Checked, Finding, Setting, Verdict, is_as_asked};
+use status::variable::{Meaning, Snapshot, is_list, read_server, resolve};
 
-/// Larger buffers and logs are not tried, because this machine may not have the memory.
-const TRIED_MAX_BYTES: i128 = 256 << 20;
+use super::program;
+use super::trial::Trial;
 
 /// The result of the trial.
 pub(super) struct Proof {
@@ -40,25 +38,20 @@ pub(super) fn prove(
     lines: &[OptionLine],
     checked: &mut Checked<'_>,
 ) -> anyhow::Result<Proof> {
-    let read = lines.iter().filter(|line| is_read(snapshot, line));
-    let own = shipped::find(snapshot.series()).unwrap_or_else(|| snapshot.clone());
-    let (mut tried, left_out): (Vec<&OptionLine>, Vec<&OptionLine>) =
-        read.partition(|line| is_tried(snapshot, &own, line) && !depends(checked, line));
-    let mut proof = Proof { refused: None, left_out: names(snapshot, &left_out) };
-    let mut blamed: Vec<(&OptionLine, String)> = Vec::new();
-    let server = loop {
-        let options = tried.iter().map(|line| option(line)).collect();
-        let log = match Sandbox::start(installation, places, &Settings { options, ..Settings::default() }) {
-            Ok(server) => break server,
-            Err(sandbox::Error::Start { log, .. }) => log,
+    let mut trial = Trial::of(snapshot, lines, checked);
+    let mut started = None;
+    let refused = trial.run(checked, |options| {
+        match Sandbox::start(installation, places, &Settings { options, ..Settings::default() }) {
+            Ok(server) => started = Some(server),
+            Err(sandbox::Error::Start { log, .. }) => return Ok(Some(log)),
             Err(error) => return Err(error.into()),
-        };
-        let Some((at, said)) = culprit(&tried, checked, &log) else {
-            proof.refused = Some(log);
-            return Ok(proof);
-        };
-        blamed.push((tried.remove(at), said));
+        }
+        Ok(None)
+    })?;
+    let Some(server) = started else {
+        return Ok(Proof { refused, left_out: trial.left_out });
     };
+    let tried = &trial.tried;
     // Settings that were expected to stop the server, and did not: by their values, which are compared below,
     // or by their names.
     let settings = &checked.settings;
@@ -72,18 +65,51 @@ pub(super) fn prove(
         finding.why = "the server starts with it; which option it takes it for is not known".to_owned();
         !is_setting(finding)
     });
-    for (line, said) in &blamed {
-        checked.findings.retain(|finding| !finding.is_about(line) || finding.verdict == Verdict::Aborts);
-        if !checked.findings.iter().any(|finding| finding.is_about(line)) {
-            let why = format!("{} says: {said}", snapshot.title);
-            checked.findings.push(Finding::new(line, Verdict::Aborts, why));
-        }
-    }
+    trial.blame(&snapshot.title, checked);
     checked.settings.retain(|setting| tried.iter().any(|line| std::ptr::eq(*line, setting.line)));
     let runs = read_server(&mut session(&server)?)?;
-    let changed: Vec<Finding> =
-        checked.settings.iter().filter_map(|setting| differs(setting, &runs)).collect();
-    for finding in changed {
+    let changed = checked.settings.iter().filter_map(|setting| differs(setting, &runs)).collect();
+    add(changed, checked);
+    Ok(Proof { refused: None, left_out: trial.left_out })
+}
+
+/// The same by the program alone, which reads the lines as its options and starts no server: MySQL has
+/// `--validate-config` for that; other programs say with `--help` what they refuse.
+pub(super) fn by_program(
+    path: &Path,
+    snapshot: &Snapshot,
+    lines: &[OptionLine],
+    checked: &mut Checked<'_>,
+) -> anyhow::Result<Proof> {
+    let mut trial = Trial::of(snapshot, lines, checked);
+    let can_validate = snapshot.variables.contains_key("validate_config");
+    let mut last = String::new();
+    let refused = trial.run(checked, |options| {
+        let (is_refused, said) = program::judge(path, &options, can_validate)?;
+        last.clone_from(&said);
+        Ok(is_refused.then_some(said))
+    })?;
+    trial.blame(&snapshot.title, checked);
+    let tried = trial.tried.iter();
+    add(tried.filter_map(|line| adjusted(snapshot, line, &last)).collect(), checked);
+    // With --help a program may complain of what has nothing to do with the lines.
+    Ok(Proof { refused: refused.filter(|_| can_validate), left_out: trial.left_out })
+}
+
+/// A finding if the program said that it takes another number: `option 'x': unsigned value 7 adjusted to 3`.
+fn adjusted(snapshot: &Snapshot, line: &OptionLine, said: &str) -> Option<Finding> {
+    let Meaning::Option { name, .. } = resolve(snapshot, &line.name) else { return None };
+    let taken = said.lines().find_map(|text| {
+        let (option, rest) = text.split_once("option '")?.1.split_once("': ")?;
+        let is_it = option.replace('-', "_").eq_ignore_ascii_case(name);
+        rest.split_once(" adjusted to ").filter(|_| is_it).map(|(_, taken)| taken.trim_end_matches('.'))
+    })?;
+    Some(Finding::new(line, Verdict::Differs, format!("the server takes {taken} instead")))
+}
+
+/// Adds findings about lines of which nothing as bad is known.
+fn add(found: Vec<Finding>, checked: &mut Checked<'_>) {
+    for finding in found {
         let said = checked.findings.iter().any(|known| {
             (known.line, &known.file) == (finding.line, &finding.file) && known.verdict <= Verdict::Ignored
         });
@@ -92,42 +118,6 @@ pub(super) fn prove(
         }
     }
     checked.findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-    Ok(proof)
-}
-
-fn option(line: &OptionLine) -> String {
-    match &line.value {
-        Some(value) => format!("--{}={value}", line.name),
-        None => format!("--{}", line.name),
-    }
-}
-
-/// The line that the server's log names, or else one that is known to be wrong.
-fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(usize, String)> {
-    let errors = log.lines().filter(|line| line.contains("[ERROR]") || !line.contains(" ["));
-    for said in errors {
-        let plain = said.replace('_', "-").to_ascii_lowercase();
-        let names = |line: &&OptionLine| {
-            let name = line.name.replace('_', "-").to_ascii_lowercase();
-            [
-                format!("'{name}'"),
-                format!("'{name}="),
-                format!("'--{name}'"),
-                format!("--{name} "),
-                format!("--{name}="),
-            ]
-            .iter()
-            .any(|written| plain.contains(written.as_str()))
-        };
-        if let Some(at) = tried.iter().rposition(names) {
-            let said = said.split_once("[ERROR]").map_or(said, |(_, said)| said);
-            return Some((at, said.trim().to_owned()));
-        }
-    }
-    let wrong = |line: &OptionLine| {
-        checked.findings.iter().find(|finding| finding.verdict == Verdict::Aborts && finding.is_about(line))
-    };
-    tried.iter().enumerate().find_map(|(at, line)| Some((at, wrong(line)?.why.clone())))
 }
 
 /// A finding if the server runs with another value than the setting.
@@ -137,9 +127,7 @@ fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
     let value = variable.value.as_deref()?;
     let is_of_words = matches!(variable.kind.as_deref(), Some("SET" | "FLAGSET"))
         || variable.kind.is_none() && value.contains(',');
-    // log_bin = /var/log/bin shows as ON.
-    let is_path =
-        asked.contains('/') || variable.is_switch() && asked.parse::<u8>().is_err() && value == "ON";
+    let is_path = asked.contains('/');
     // The server shows more words than were set: ANSI becomes five.
     let has_all = is_of_words
         && asked
@@ -150,72 +138,4 @@ fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
         return None;
     }
     Some(Finding::new(setting.line, Verdict::Differs, format!("the server runs with {value}")))
-}
-
-/// Whether only a plugin that is not here can know the line.
-fn depends(checked: &Checked<'_>, line: &OptionLine) -> bool {
-    checked.findings.iter().any(|finding| finding.verdict == Verdict::Depends && finding.is_about(line))
-}
-
-/// Whether a line can be tried, or concerns a machine and data that are not here. `own` has the options of
-/// such a server without plugins.
-fn is_tried(snapshot: &Snapshot, own: &Snapshot, line: &OptionLine) -> bool {
-    let Meaning::Option { name, variable, .. } = resolve(snapshot, &line.name) else { return true };
-    if matches!(resolve(own, name), Meaning::Unknown { .. }) {
-        // It is the option of a plugin, and plugins are not loaded here.
-        return false;
-    }
-    if variable.ignored.is_some() {
-        return true;
-    }
-    let value = line.value.as_deref().unwrap_or_default();
-    let is_large = matches!(number(value), Some(Number::Whole(bytes)) if bytes > TRIED_MAX_BYTES)
-        && ["buffer", "cache_size", "innodb_log_file_size", "pool"].iter().any(|word| name.contains(word))
-        && variable
-            .max
-            .as_deref()
-            .and_then(|max| max.parse::<i128>().ok())
-            .is_none_or(|max| max > TRIED_MAX_BYTES);
-    let of_data = [
-        "innodb_data_file_path",
-        "innodb_temp_data_file_path",
-        "innodb_page_size",
-        "innodb_undo_tablespaces",
-        "innodb_force_recovery",
-        "lower_case_table_names",
-        "plugin_load",
-        "plugin_load_add",
-        "bootstrap",
-        "chroot",
-        "daemonize",
-        "console",
-        "help",
-        "verbose",
-        "gdb",
-        "memlock",
-        "large_pages",
-        "skip_networking",
-        "skip_grant_tables",
-        "log_bin",
-        "log_bin_index",
-        "open_files_limit",
-    ];
-    let is_path = value.contains('/') && !name.starts_with("wsrep_provider_options");
-    !(is_administrative(name)
-        || is_large
-        || is_path
-        || of_data.contains(&name) && !(name == "log_bin" && line.value.is_none())
-        || ["wsrep_", "ssl_", "tls_", "init_", "file_key_management"]
-            .iter()
-            .any(|front| name.starts_with(front)))
-}
-
-fn names(snapshot: &Snapshot, lines: &[&OptionLine]) -> Vec<String> {
-    let mut names = BTreeMap::new();
-    for line in lines {
-        if let Meaning::Option { name, .. } = resolve(snapshot, &line.name) {
-            names.insert(name.to_owned(), ());
-        }
-    }
-    names.into_keys().collect()
 }

@@ -103,7 +103,9 @@ pub(super) fn one(text: &str, server: &ServerArgs, password: Option<&String>) ->
     let content = std::fs::read(path).with_context(|| format!("cannot read {text}"))?;
     let content = String::from_utf8_lossy(&content);
     if Snapshot::is_snapshot(&content) {
-        return Ok(Side::Whole(Box::new(Snapshot::read(&content).with_context(|| text.to_owned())?)));
+        let mut snapshot = Snapshot::read(&content).with_context(|| text.to_owned())?;
+        snapshot.assume_groups();
+        return Ok(Side::Whole(Box::new(snapshot)));
     }
     Ok(Side::File(path.to_owned(), read_lines(path)?))
 }
@@ -122,5 +124,6 @@ fn with_series(mut snapshot: Snapshot) -> Snapshot {
     if let Some(series) = shipped::find(snapshot.series()) {
         snapshot.learn(&series);
     }
+    snapshot.assume_groups();
     snapshot
 }

@@ -372,6 +372,12 @@ fn every_definition_is_compared() {
                 "ALTER TABLE d.t DROP KEY more",
                 "`d`.`t`: defined otherwise",
             ),
+            ("ALTER TABLE d.t ADD n INT", "ALTER TABLE d.t DROP n", "column n; its rows were not compared"),
+            (
+                "ALTER TABLE d.t DROP KEY k, CHANGE v other VARCHAR(10), ADD KEY k (other)",
+                "ALTER TABLE d.t DROP KEY k, CHANGE other v VARCHAR(10), ADD KEY k (v)",
+                "d.dump: column v; only in root@",
+            ),
             ("ALTER TABLE d.t DROP KEY k", "ALTER TABLE d.t ADD KEY k (v)", "`d`.`t`: defined otherwise"),
             (
                 "ALTER TABLE d.t DEFAULT CHARACTER SET utf8",

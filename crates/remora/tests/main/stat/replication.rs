@@ -1,11 +1,13 @@
 //! What `stat` shows of a replica and its source.
 
+use std::path::Path;
+
 use sandbox::{Sandbox, Settings};
 use serde_json::Value;
 use server::Flavour;
 
 use super::{lines, run};
-use crate::support::{connect, on_products, places, products, start, tell, until};
+use crate::support::{Ended, connect, on_products, places, products, remora, start, tell, until};
 
 /// The view of a server.
 fn view(server: &Sandbox) -> Value {
@@ -67,5 +69,45 @@ fn a_replica_shows_how_far_it_is_behind_and_its_source_how_many_read_from_it() {
         assert_eq!(replication(&replica).1, 0.0);
         here.execute("STOP SLAVE SQL_THREAD").unwrap();
         assert_eq!(replication(&replica), (1.0.into(), 1.0.into(), Value::Null));
+        // The source writes a row that the replica has.
+        here.execute("STOP SLAVE").unwrap();
+        here.execute("CHANGE MASTER TO MASTER_DELAY=0").unwrap();
+        here.execute("START SLAVE").unwrap();
+        there.execute("CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=InnoDB").unwrap();
+        let is_there =
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'd' AND table_name = 't'";
+        until("the table is there", || here.value(is_there).unwrap().as_deref() == Some("1"));
+        until("it is up to date", || replication(&replica) == (1.0.into(), 0.0.into(), 0.0.into()));
+        here.execute("INSERT INTO d.t VALUES (1)").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("r.stat").display().to_string();
+        run(&replica, &["0.1", "1", "-q", "--record", &recording]).exits(0);
+        there.execute("INSERT INTO d.t VALUES (1)").unwrap();
+        until("it is stopped", || replication(&replica).1 == 1.0);
+        is_told_everywhere(&replica, &recording);
     });
+}
+
+/// An error that stopped replication is in all that `stat` shows.
+fn is_told_everywhere(replica: &Sandbox, recording: &str) {
+    let has = |text: &str| {
+        assert!(text.contains("is stopped: the thread that applies does not run; error 1062: "), "{text}");
+        assert!(text.contains("Duplicate entry '1'"), "{text}");
+    };
+    let table = run(replica, &["0.1", "1"]).exits(0).out;
+    has(&table);
+    assert!(table.trim_end().ends_with("STOP"), "{table}");
+    has(&run(replica, &["0.1", "1", "--top", "3"]).exits(0).out);
+    has(&run(replica, &["0.1", "1", "--csv"]).exits(0).err);
+    let json = lines(&run(replica, &["0.1", "1", "--json"]).exits(0).out);
+    has(json.iter().find(|line| line["message_type"] == "event").unwrap()["event"].as_str().unwrap());
+    assert_eq!(json.last().unwrap()["replicas"][0]["errno"], 1062);
+    run(replica, &["0.1", "2", "-q", "--record", recording]).exits(0);
+    has(&run(replica, &["--replay", recording]).exits(0).out);
+    let page = format!("{recording}.html");
+    let made = remora(Path::new("/")).args(["stat", "report", recording, "-o", &page]).output().unwrap();
+    Ended::of(&made).exits(0);
+    let page = std::fs::read_to_string(page).unwrap();
+    has(&page);
+    assert!(page.contains("seconds behind the source (unknown at times)"), "{page}");
 }

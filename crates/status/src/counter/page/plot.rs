@@ -99,7 +99,9 @@ fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, time
         };
         put_line!(
             html,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            "<text{} x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            // A small screen has room for every second label.
+            if part % 2 == 1 { " class=\"minor\"" } else { "" },
             scale.x(time),
             HEIGHT - 6.0,
             escaped(&(times.tick)(time, last - first))
@@ -242,13 +244,15 @@ mod tests {
             has(&format!("d=\"M58 {y}H610.0\"/><text x=\"52.0\" y=\"{text_y}\" class=\"y\">{label}</text>"));
         }
         assert_eq!(html.matches("class=\"grid\"").count(), 4);
-        for (x, anchor, time) in [
-            ("58.0", "start", 1000),
-            ("196.0", "middle", 2000),
-            ("472.0", "middle", 4000),
-            ("610.0", "end", 5000),
+        for (class, x, anchor, time) in [
+            ("", "58.0", "start", 1000),
+            (" class=\"minor\"", "196.0", "middle", 2000),
+            (" class=\"minor\"", "472.0", "middle", 4000),
+            ("", "610.0", "end", 5000),
         ] {
-            has(&format!("<text x=\"{x}\" y=\"194.0\" text-anchor=\"{anchor}\">{time} of 4000</text>"));
+            has(&format!(
+                "<text{class} x=\"{x}\" y=\"194.0\" text-anchor=\"{anchor}\">{time} of 4000</text>"
+            ));
         }
         has("<path class=\"event\" d=\"M334.0 8V176.0\"/>");
         has("<path class=\"line c0\" d=\"M58.0 176.0L196.0 8.0\"/>");

@@ -78,7 +78,7 @@ pub(super) fn sources(i: &Interval<'_>, _names: &[&str]) -> Option<f64> {
     i.now.replicas.as_ref().map(|replicas| count(replicas.len()))
 }
 
-/// How many of them it currently does not follow.
+/// How many of them it currently does not follow, or not yet.
 pub(super) fn stopped(i: &Interval<'_>, _names: &[&str]) -> Option<f64> {
     let is_stopped = |replica: &&Replica| replica.io != "Yes" || replica.sql != "Yes";
     i.now.replicas.as_ref().map(|replicas| count(replicas.iter().filter(is_stopped).count()))

@@ -10,6 +10,7 @@ pub(super) fn replica(row: &[(String, String)]) -> Replica {
     };
     let (host, port) = (cell(&["Master_Host", "Source_Host"]), cell(&["Master_Port", "Source_Port"]));
     let errors = [cell(&["Last_IO_Error"]), cell(&["Last_SQL_Error"])];
+    let numbers = [cell(&["Last_SQL_Errno"]), cell(&["Last_IO_Errno"])];
     Replica {
         channel: cell(&["Connection_name", "Channel_Name"]),
         source: format!("{host}:{port}"),
@@ -17,6 +18,7 @@ pub(super) fn replica(row: &[(String, String)]) -> Replica {
         sql: cell(&["Slave_SQL_Running", "Replica_SQL_Running"]),
         delay_s: cell(&["Seconds_Behind_Master", "Seconds_Behind_Source"]).parse().ok(),
         error: errors.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "),
+        errno: numbers.iter().filter_map(|number| number.parse().ok()).find(|number| *number != 0),
     }
 }
 
@@ -88,7 +90,9 @@ mod tests {
             ("Slave_IO_Running", "Yes"),
             ("Slave_SQL_Running", "No"),
             ("Seconds_Behind_Master", ""),
+            ("Last_IO_Errno", "0"),
             ("Last_IO_Error", ""),
+            ("Last_SQL_Errno", "1062"),
             ("Last_SQL_Error", "duplicate"),
         ]);
         let expected = Replica {
@@ -98,6 +102,7 @@ mod tests {
             sql: "No".into(),
             delay_s: None,
             error: "duplicate".into(),
+            errno: Some(1062),
         };
         assert_eq!(replica(&mariadb), expected);
         let mysql = row(&[
@@ -116,6 +121,7 @@ mod tests {
             sql: "Yes".into(),
             delay_s: Some(7),
             error: "gone; away".into(),
+            errno: None,
         };
         assert_eq!(replica(&mysql), expected);
     }

@@ -9,7 +9,10 @@ has\toptions variables
 
 autocommit\ttype=BOOLEAN\toption=optional\tvariable
 innodb_file_format\toption=optional\tignored=was removed.
-log_bin\toption=optional\tvariable
+general_log_file\ttype=VARCHAR\toption=required\tvariable
+core_file\ttype=BOOLEAN\toption=optional\tvariable
+log_bin\ttype=BOOLEAN\toption=optional\tvariable
+log_error\ttype=VARCHAR\toption=optional\tvariable
 long_query_time\ttype=DOUBLE\tmin=0\tmax=31536000\toption=required\tvariable
 max_connections\ttype=BIGINT UNSIGNED\tmin=10\tmax=100000\toption=required\tvariable
 plugin_load_add\toption=required
@@ -79,6 +82,20 @@ fn each_line_gets_its_verdict() {
         ("loose-foo", Some("1"), Some(Ignored)),
         ("log-bin", None, None),
         ("log-bin", Some("/var/log/bin"), None),
+        ("log-bin", Some("mysql-bin"), None),
+        ("log-bin", Some(""), None),
+        ("log-bin", Some("OFF"), Some(Differs)),
+        ("log-bin", Some("0"), Some(Differs)),
+        ("log-bin", Some("ON"), Some(Differs)),
+        ("skip-log-bin", None, None),
+        ("skip-log-bin", Some("0"), None),
+        ("log-error", None, None),
+        ("log-error", Some("off"), Some(Differs)),
+        ("skip-log-error", None, None),
+        ("general-log-file", Some("/var/log/general"), None),
+        ("general-log-file", Some("1"), Some(Differs)),
+        ("skip-general-log-file", None, Some(Differs)),
+        ("core-file", Some("1"), None),
     ] {
         assert_eq!(verdict(name, value), expected, "{name} = {value:?}");
     }
@@ -249,7 +266,10 @@ fn prefixes_turn_values_round() {
         ("loose-autocommit", Some("0"), Some("0")),
         ("maximum-max-connections", Some("5"), None),
         ("autoset-autocommit", None, None),
-        ("log-bin", None, None),
+        ("log-bin", None, Some("1")),
+        ("log-bin", Some("OFF"), Some("1")),
+        ("skip-log-bin", None, Some("0")),
+        ("skip-log-bin", Some("0"), Some("1")),
     ] {
         assert_eq!(value(name, written).as_deref(), expected, "{name} = {written:?}");
     }
@@ -299,11 +319,77 @@ fn groups_of_other_series_are_told_and_of_other_programs_not() {
         "mariadb-10.4",
         "mariadbd-11",
         "server-8.0",
+        "mysqld1",
+        "mysqld_b",
+        "MySQLd.a",
+        "mariadbd12",
+        "mariadb.a",
     ] {
         assert!(is_for_servers(group), "{group}");
     }
-    for group in ["client", "mysqldump", "mysqld_safe", "mysqld-", "mysqld-x", "mariadb-client", "backup-5"] {
+    for group in [
+        "client",
+        "mysqldump",
+        "mysqld_safe",
+        "mysqld-",
+        "mysqld-x",
+        "mariadb-client",
+        "backup-5",
+        "mysqld_multi",
+        "mariadb_x",
+    ] {
         assert!(!is_for_servers(group), "{group}");
+    }
+}
+
+#[test]
+fn a_group_with_a_suffix_says_how_it_is_read() {
+    let lines = [line(1, "mysqld2", "max-connections", Some("20"))];
+    let why = check(&snapshot(), &lines).findings.pop().unwrap().why;
+    assert!(why.contains("[mysqld2]") && why.contains("--defaults-group-suffix=2"), "{why}");
+}
+
+#[test]
+fn what_a_server_does_not_tell_is_not_judged() {
+    let mut snapshot = snapshot();
+    snapshot.has_options = false;
+    let lines = [line(1, "mysqld", "upgrade", Some("FORCE")), line(2, "mysqld", "loose-upgrade", None)];
+    let checked = check(&snapshot, &lines);
+    assert!(checked.findings.iter().all(|finding| finding.verdict == Verdict::Depends));
+    assert_eq!(checked.findings.len(), 2);
+}
+
+/// Walks over every option of every series that ships: those whose variable is a switch and that take a name
+/// are known, and a word for a switch is no silent name of a file.
+#[test]
+fn an_option_that_takes_a_name_is_told_from_a_switch() {
+    for snapshot in super::super::shipped::all() {
+        let series = snapshot.series();
+        let verdict = |name: &str, value: &str| {
+            let lines = [line(1, "mysqld", name, Some(value))];
+            check(&snapshot, &lines).findings.first().map(|finding| finding.verdict)
+        };
+        let mut paths = 0;
+        for (name, variable) in snapshot.variables.iter().filter(|(_, it)| it.ignored.is_none()) {
+            let is_switch = variable.is_switch()
+                || variable.kind.is_none() && variable.default.as_deref().and_then(switch).is_some();
+            // The program prints TRUE or FALSE for an option that is a switch.
+            let takes_text = variable.option == Some(Argument::Optional)
+                && variable.printed.as_deref().is_some_and(|printed| switch(printed).is_none());
+            assert_eq!(is_switch && takes_text, is_named_switch(name), "{series}: {name}");
+            if is_named_switch(name) {
+                assert!(!matches!(verdict(name, "mysql-bin"), Some(Verdict::Differs)), "{series}: {name}");
+                assert_eq!(verdict(name, "OFF"), Some(Verdict::Differs), "{series}: {name}");
+            }
+            let is_text = matches!(variable.kind.as_deref(), None | Some("VARCHAR"));
+            let takes_value = matches!(variable.option, Some(Argument::Optional | Argument::Required));
+            if is_path(name) && is_text && takes_value {
+                paths += 1;
+                assert!(variable.default.as_deref().and_then(switch).is_none(), "{series}: {name}");
+                assert_eq!(verdict(name, "OFF"), Some(Verdict::Differs), "{series}: {name}");
+            }
+        }
+        assert!(paths >= 25, "{series}: {paths}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Stylize};
 use ratatui::text::Line;
@@ -12,6 +12,7 @@ use ratatui::widgets::Paragraph;
 use ratatui::{DefaultTerminal, Frame};
 
 use crate::exit::{Exit, stopped};
+use crate::terminal::{self, Keyboard};
 
 /// The longest delay between a key and its effect.
 const LOOK: Duration = Duration::from_millis(50);
@@ -27,25 +28,22 @@ struct Screen<'a> {
     above: usize,
 }
 
-/// Shows the table that `look` returns, again and again, until a key or a signal ends it. Restores the
-/// terminal.
+/// Shows the table that `look` returns, again and again, until a key, a signal or the end of the terminal ends
+/// it.
 pub(super) fn run(
     server: &str,
     look: impl FnMut() -> Result<Vec<String>>,
     every: Duration,
     stop: &AtomicBool,
 ) -> Result<Exit> {
-    let mut terminal = ratatui::try_init()?;
     let screen = Screen { server, table: Vec::new(), trouble: None, above: 0 };
-    let ended = screen.follow(&mut terminal, look, every, stop);
-    ratatui::try_restore()?;
-    ended
+    terminal::screen(|terminal, keyboard| screen.follow((terminal, keyboard), look, every, stop))
 }
 
 impl Screen<'_> {
     fn follow(
         mut self,
-        terminal: &mut DefaultTerminal,
+        (terminal, keyboard): (&mut DefaultTerminal, &mut Keyboard),
         mut look: impl FnMut() -> Result<Vec<String>>,
         every: Duration,
         stop: &AtomicBool,
@@ -61,15 +59,12 @@ impl Screen<'_> {
                 }
                 next = now + every;
             }
-            let has_input = event::poll(LOOK)?;
-            if has_input
-                && let Event::Key(key) = event::read()?
-                && key.kind == KeyEventKind::Press
-                && self.ends(key)
-            {
+            let Some(keys) = keyboard.next(LOOK)? else { return Ok(Exit::HungUp) };
+            let has_input = !keys.is_empty();
+            if keys.into_iter().any(|key| self.ends(key)) {
                 return Ok(Exit::Done);
             }
-            if is_due || has_input {
+            if is_due || has_input || terminal::is_resized(terminal)? {
                 terminal.draw(|frame| self.draw(frame))?;
             }
         }

@@ -48,7 +48,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     let rows = rows.min((area.height / 2 / BOX_HEIGHT).max(1));
     let below = if screen.below == Below::Nothing { 0 } else { (area.height / 4).max(4) };
     let [head, boxes, counters, bottom, foot] = Layout::vertical([
-        Constraint::Length(1 + second_line_height(area.width, screen)),
+        Constraint::Length(1 + second_line_height(area.width, screen) + trouble_height(area.width, screen)),
         Constraint::Length(rows * BOX_HEIGHT),
         Constraint::Min(3),
         Constraint::Length(below),
@@ -76,9 +76,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     }
 }
 
-/// Messages that are wider than the screen take several lines.
 fn second_line_height(width: u16, screen: &Screen) -> u16 {
-    let Some(message) = &screen.server().message else { return 1 };
+    screen.server().message.as_ref().map_or(1, |message| height(width, message))
+}
+
+fn trouble_height(width: u16, screen: &Screen) -> u16 {
+    let trouble = &screen.server().trouble;
+    trouble.iter().map(|text| height(width, text)).sum::<u16>().min(MESSAGE_HEIGHT)
+}
+
+/// Messages that are wider than the screen take several lines.
+fn height(width: u16, message: &str) -> u16 {
     // A line ends before a word that is too long for it.
     let least = usize::from(width.saturating_sub(LONG_WORD).max(LONG_WORD));
     u16::try_from(message.chars().count().div_ceil(least)).unwrap_or(MESSAGE_HEIGHT).clamp(1, MESSAGE_HEIGHT)
@@ -127,7 +135,15 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             Line::from(names.flatten().collect::<Vec<_>>())
         }
     };
-    let [first, rest] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    let [first, rest, trouble] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(trouble_height(area.width, screen)),
+    ])
+    .areas(area);
+    let lines: Vec<Line<'_>> =
+        server.trouble.iter().map(|text| Line::from(crate::shown::plain(text)).red().bold()).collect();
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), trouble);
     frame.render_widget(Line::from(line), first);
     frame.render_widget(Paragraph::new(second).wrap(Wrap { trim: true }), rest);
 }

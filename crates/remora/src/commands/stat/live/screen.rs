@@ -6,8 +6,9 @@ use std::time::Duration;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use status::counter::change::{Interval, Mark, between};
 use status::counter::digest::by_time;
+use status::counter::event::events;
 use status::counter::kind::Kind;
-use status::counter::part::{Digest, Process};
+use status::counter::part::{Digest, Process, Replica};
 use status::counter::sample::{Begin, Sample};
 use status::counter::view::{VIEWS, View};
 
@@ -62,6 +63,8 @@ pub(super) struct Server {
     /// Messages that wait for their turn.
     notes: VecDeque<String>,
     pub(super) is_away: bool,
+    /// What is wrong for as long as it is: replication that is stopped.
+    pub(super) trouble: Vec<String>,
     pub(super) lines: Vec<Line>,
     /// The last rates of counters and values of gauges.
     pub(super) past: BTreeMap<String, VecDeque<f64>>,
@@ -136,6 +139,9 @@ impl Screen {
             server.notes.push_front(format!("{} {}", clock(&sample), meaning(mark)));
             server.since = None;
         }
+        let events = events(last.as_ref(), &sample);
+        server.notes.extend(events.into_iter().map(|event| format!("{} {event}", clock(&sample))));
+        server.trouble = sample.replicas.iter().flatten().filter_map(Replica::trouble).collect();
         server.notes.extend(event.notes);
         server.next_message(sample.at);
         server.learn(&interval, is_paused);
