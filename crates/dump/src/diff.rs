@@ -168,7 +168,7 @@ fn read_dump(
 
 fn read_server(target: &Target, wanted: &dyn Wanted) -> Result<Read, Error> {
     let mut session = snapshot::connect(target)?;
-    let catalogue = Catalogue::read(&mut session, wanted)?;
+    let catalogue = Catalogue::read(&mut session, wanted, &mut |_, _| {})?;
     let tables = catalogue.tables.into_iter().map(|table| TableEntry {
         place: 0,
         version: manifest::VERSION,
@@ -253,7 +253,7 @@ fn incomparable(one: &TableEntry, other: &TableEntry) -> Option<String> {
 
 /// Cuts a server's tables into chunks, so that several sessions read the large ones.
 fn cut(target: &Target, entries: &mut [TableEntry]) -> Result<(), Error> {
-    let mut session = verify::reader(target)?;
+    let mut session = snapshot::connect(target)?;
     session.execute("START TRANSACTION")?;
     session.execute(plan::MARK)?;
     for entry in entries {

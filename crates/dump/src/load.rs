@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use server::catalogue::{Kind, Object};
-use server::{Session, TableName, Target, snapshot};
+use server::{Session, TableName, Target, settings, snapshot};
 
 use crate::definer::{self, Definer};
 use crate::manifest::{Manifest, TableEntry};
@@ -269,31 +269,8 @@ impl Load<'_> {
 /// A session that stores values unchanged.
 pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session, Error> {
     let mut session = snapshot::connect(target)?;
-    session.execute(&format!(
-        "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks = 0, \
-         unique_checks = 1, lock_wait_timeout = {}",
-        LOCK_WAIT.as_secs()
-    ))?;
-    for setting in [
-        "check_constraint_checks = 0",
-        "system_versioning_insert_history = 1",
-        "innodb_strict_mode = 0",
-        // A TIMESTAMP then gets nothing that its definition does not say, and every collation is stated.
-        "explicit_defaults_for_timestamp = 1",
-        // A counter then continues right after the largest number, and not at the next one that is this
-        // server's turn.
-        "auto_increment_increment = 1",
-        "auto_increment_offset = 1",
-        "character_set_collations = ''",
-    ] {
-        match session.execute(&format!("SET SESSION {setting}")) {
-            // This server does not have the variable, or does not let us set it.
-            Err(error) if matches!(error.code(), Some(1193 | 1227 | 1238)) => {}
-            other => {
-                other?;
-            }
-        }
-    }
+    session.set_where_known(settings::STORE)?;
+    session.execute(&format!("SET SESSION lock_wait_timeout = {}", LOCK_WAIT.as_secs()))?;
     if request.no_binlog {
         session.execute("SET SESSION sql_log_bin = 0")?;
     }

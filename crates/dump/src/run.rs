@@ -91,7 +91,8 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let mut session = snapshot::connect(target)?;
     session.execute(&format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1)))?;
     world.progress.phase("reading the catalogue", None);
-    let before = Catalogue::read(&mut session, &request.selection)?;
+    let mut told = |done, total| world.progress.step(done, total, "table");
+    let before = Catalogue::read(&mut session, &request.selection, &mut told)?;
     request.selection.check(&before)?;
     check_conditions(&mut session, &before, request)?;
     if request.resume {
@@ -279,8 +280,7 @@ fn begin(
         );
     }
     for session in &mut snapshot.sessions {
-        // From here on values arrive in the bytes of their columns, and metadata locks last for one chunk.
-        session.execute("SET character_set_results = NULL")?;
+        // From here on metadata locks last for one chunk.
         session.execute(plan::MARK)?;
     }
     Ok(snapshot)

@@ -235,7 +235,7 @@ pub(super) fn leave(
     if object.settings == Settings::default() {
         return Ok(());
     }
-    session.execute("SET NAMES utf8mb4")?;
+    session.execute("SET NAMES utf8mb4, character_set_results = NULL")?;
     session.execute(&format!("SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'"))?;
     Ok(())
 }

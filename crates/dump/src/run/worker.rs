@@ -122,7 +122,7 @@ fn again(
 ) -> Result<(), Error> {
     let name = manifest.tables[at].table.name.clone();
     journal.add(&Step::Again(at))?;
-    let found = Catalogue::read(session, &Only(&name)).map_err(Error::from)?;
+    let found = Catalogue::read(session, &Only(&name), &mut |_, _| {})?;
     session.execute(plan::FORGET)?;
     let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
         return Err(Error::Altered { table: name.to_string(), what });

@@ -222,7 +222,7 @@ impl Place {
             let mut session = snapshot::connect(&boot::target(&server)?)?;
             let selection = selection(arguments.names.clone(), arguments.exclude.clone());
             catalogue =
-                Some((Catalogue::read(&mut session, &selection)?, session.about.version_text.clone()));
+                Some((Catalogue::read(&mut session, &selection, &mut |_, _| {})?, session.about.version_text.clone()));
         }
         server.stop()?;
         report.end();
