@@ -9,6 +9,7 @@ mod ledger;
 mod moved;
 mod object;
 mod prove;
+mod renamed;
 mod rewrite;
 mod trial;
 
@@ -31,7 +32,7 @@ use follow::Follow;
 use ledger::Ledger;
 
 pub(crate) use check::select;
-pub(crate) use prove::{is_one, same};
+pub(crate) use prove::{Folded, same};
 pub(crate) use rewrite::{as_known, known};
 
 /// What to prove after loading.
@@ -51,6 +52,8 @@ pub struct LoadRequest {
     pub folder: PathBuf,
     /// Which of its objects to load.
     pub selection: Selection,
+    /// Another name for the one table that is loaded, without what must be there only once.
+    pub other_name: Option<TableName>,
     /// Sessions that load at the same time.
     pub sessions: usize,
     /// Resume a load that was stopped.
@@ -125,15 +128,19 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     };
     let all = names(&manifest);
     select(&mut manifest, &request.selection)?;
+    let mut summary = LoadSummary::default();
     let chosen: BTreeSet<String> = names(&manifest).into_iter().collect();
     let chosen: Vec<usize> =
         (0..).zip(&all).filter(|(_, name)| chosen.contains(*name)).map(|(at, _)| at).collect();
     let mut session = connect(target, request)?;
-    let rewrites = rewrite::apply(&mut session, &mut manifest)?;
-    let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
+    if let Some(name) = &request.other_name {
+        let named = renamed::apply(&mut session, &mut manifest, name)?;
+        (summary.rewrites, summary.omitted) = (named.rewrites, named.omitted);
+    }
+    summary.rewrites.extend(rewrite::apply(&mut session, &mut manifest)?);
     summary.rewrites.extend(rewrite::clients(&mut manifest));
     summary.rewrites.extend(definer::apply(&mut manifest, &request.definer.named(&mut session)?));
-    let ledger = Ledger::new(&manifest.id);
+    let ledger = Ledger::new(&manifest.id, request.other_name.as_ref());
     if !session.lock(&ledger.lock_name(), 0)? {
         return Err(Error::Busy("another load of this dump into this server".to_owned()));
     }
@@ -201,7 +208,10 @@ impl Load<'_> {
             self.set_counters(session)?;
         }
         self.world.progress.phase("making routines, views, triggers and events", None);
-        self.make(session, |kind| kind > Kind::Table)?;
+        // A role that is a definer must be there first: the server takes an unknown name for a user.
+        self.make(session, |kind| kind == Kind::Role)?;
+        self.make(session, |kind| kind > Kind::Table && kind < Kind::Role)?;
+        self.make(session, |kind| kind > Kind::Role)?;
         if self.request.data && self.request.verify == Verify::Rows {
             self.prove()?;
         }

@@ -269,11 +269,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// Errors of the server; [`Error::Privilege`] when a definition is hidden from this account.
-    pub fn read(
-        session: &mut Session,
-        wanted: &dyn Wanted,
-        told: Told<'_>,
-    ) -> Result<Catalogue, Error> {
+    pub fn read(session: &mut Session, wanted: &dyn Wanted, told: Told<'_>) -> Result<Catalogue, Error> {
         Catalogue::read_to(session, wanted, Depth::All, told)
     }
 
@@ -324,7 +320,8 @@ impl Catalogue {
             Err(error) if error.code().is_some_and(|code| kind.is_gone(code)) => Ok(None),
             Err(Error::Sql { code, message, .. }) if !code::is_passing(code) => {
                 let word = kind.word();
-                self.omitted.push(format!("{word} {name}: the server can't read it ({message}, error {code})"));
+                self.omitted
+                    .push(format!("{word} {name}: the server can't read it ({message}, error {code})"));
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -12,7 +12,7 @@ use mysql::{Conn, Value};
 
 use crate::load::{self, LoadReport, Refused, SinkFailed, Source};
 use crate::stream::{self, Broken, RowSink};
-use crate::{About, Error, TableName, settings, text};
+use crate::{About, Error, Flavour, TableName, definition, settings, text};
 
 /// One row of the text protocol: for each column the value that the server printed, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
@@ -240,14 +240,49 @@ impl Session {
         Ok(row.and_then(|row| row.into_iter().next()).flatten())
     }
 
-    /// A table's definition, as SHOW CREATE TABLE prints it.
+    /// A table's definition, as SHOW CREATE TABLE prints it, but with defaults as they are: MariaDB prints `?` for
+    /// a letter that utf8mb3 does not have.
     ///
     /// # Errors
     ///
     /// Error 1146 when there is no such table.
     pub fn definition(&mut self, table: &TableName) -> Result<String, Error> {
         let row = self.strings(&format!("SHOW CREATE TABLE {table}"))?.into_iter().next();
-        Ok(row.and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default())
+        let mut definition = row.and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+        if self.about.flavour != Flavour::MariaDb {
+            return Ok(definition);
+        }
+        // From the last one on, so that the places of the others stay.
+        for doubt in definition::doubtful_defaults(&definition).into_iter().rev() {
+            match self.default_of(table, &definition[doubt.column]) {
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    definition.replace_range(doubt.value, &definition::default_literal(&value))
+                }
+                // The table can be described, but not read.
+                Err(error) if error.code().is_some() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(definition)
+    }
+
+    /// The default of a column of text; `None` if it is none, or the server does not tell.
+    fn default_of(&mut self, table: &TableName, column: &str) -> Result<Option<String>, Error> {
+        // The first gives nothing for a column that is NOT NULL, the second nothing for a table without rows.
+        for from in
+            [format!("(SELECT 1 AS one) AS one LEFT JOIN {table} ON FALSE"), format!("{table} LIMIT 1")]
+        {
+            let rows = self.strings(&format!(
+                "SELECT CHARSET(DEFAULT({column})), CONVERT(DEFAULT({column}) USING utf8mb4) FROM {from}"
+            ))?;
+            match rows.into_iter().next().as_deref() {
+                Some([Some(set), _]) if set == "binary" => return Ok(None),
+                Some([_, Some(value)]) => return Ok(Some(value.clone())),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Runs one `LOAD DATA LOCAL INFILE 'remora-stream' ...` statement (see [`Session::STREAM`]) and feeds it

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_utf8_stays_as_it_is() {
-        for plain in ["", "CREATE TABLE `t`", "é😀\u{fffd}\u{10feff}"] {
+        for plain in ["", "CREATE TABLE `t`", "\u{e9}\u{1f600}\u{fffd}\u{10feff}"] {
             assert_eq!(text(plain.as_bytes().to_vec()), plain);
             assert!(!has_marks(plain) && matches!(bytes(plain), Cow::Borrowed(_)));
         }

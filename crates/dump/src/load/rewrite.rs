@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::Session;
+use server::definition::closing;
 
 use crate::Error;
-use crate::definer::closing;
 use crate::manifest::Manifest;
 
 /// Rewrites the names that the target does not know. Returns a line for each object and name.

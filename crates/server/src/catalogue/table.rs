@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Catalogue, Column, Depth, Kind, Object, Origin, Partition, Settings, Table, Told, Wanted, cell, has_column,
-    list,
+    Catalogue, Column, Depth, Kind, Object, Origin, Partition, Settings, Table, Told, Wanted, cell,
+    has_column, list,
 };
 use crate::{Error, Session, TableName};
 
@@ -55,8 +55,7 @@ pub(super) fn read(
     catalogue: &mut Catalogue,
 ) -> Result<Found, Error> {
     let mut found = Found { tables: listed(session, schemas, wanted)?, ..Found::default() };
-    let mut columns =
-        if depth == Depth::All { columns(session, &found.tables)? } else { BTreeMap::new() };
+    let mut columns = if depth == Depth::All { columns(session, &found.tables)? } else { BTreeMap::new() };
     let mut rows = Vec::new();
     for one in found.tables.conditions(session, "TABLE_SCHEMA", "TABLE_NAME") {
         rows.extend(session.strings(&format!(
@@ -90,9 +89,10 @@ pub(super) fn read(
                     versioned: kind == "SYSTEM VERSIONED",
                     name,
                 };
-                let read = catalogue.one(session, (Kind::Table, &table.name.to_string()), &mut |session| {
-                    described(session, table.clone(), depth)
-                })?;
+                let read =
+                    catalogue.one(session, (Kind::Table, &table.name.to_string()), &mut |session| {
+                        described(session, table.clone(), depth)
+                    })?;
                 catalogue.tables.extend(read);
             }
             _ => {}
@@ -102,11 +102,7 @@ pub(super) fn read(
 }
 
 /// Lists the names of what is wanted, for which the server opens no table.
-fn listed(
-    session: &mut Session,
-    schemas: &BTreeSet<String>,
-    wanted: &dyn Wanted,
-) -> Result<Tables, Error> {
+fn listed(session: &mut Session, schemas: &BTreeSet<String>, wanted: &dyn Wanted) -> Result<Tables, Error> {
     let within = list(session, schemas);
     let rows = session.strings(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ({within})"
