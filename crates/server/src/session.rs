@@ -12,7 +12,7 @@ use mysql::{Conn, Value};
 
 use crate::load::{self, LoadReport, Refused, SinkFailed, Source};
 use crate::stream::{self, Broken, RowSink};
-use crate::{About, Error, Flavour, TableName, definition, settings, text};
+use crate::{About, Error, Flavour, TableName, definition, text};
 
 /// One row of the text protocol: for each column the value that the server printed, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
@@ -94,9 +94,9 @@ impl Session {
             encrypted,
         };
         // A server may be configured to limit every result, even that of the next query.
-        session.execute(settings::EVERY)?;
+        session.set_first()?;
         session.about = About::from_rows(&session.strings(About::STATEMENT)?);
-        session.execute(settings::every(session.about.flavour))?;
+        session.set_next()?;
         Ok(session)
     }
 

@@ -3,33 +3,43 @@
 
 use crate::{Error, Flavour, Session};
 
-/// For every session, as the first statement: variables that all servers have, by which they would refuse or
-/// cut an answer, give another one, or leave a change uncommitted.
-pub(crate) const EVERY: &str = "SET NAMES utf8mb4, autocommit = 1, completion_type = 0, \
-    sql_select_limit = 18446744073709551615, max_join_size = 18446744073709551615, sql_big_selects = 1, \
-    sql_safe_updates = 0, sql_auto_is_null = 0, sql_buffer_result = 0, sql_quote_show_create = 1, sql_notes = 1, \
-    max_error_count = 64, group_concat_max_len = 1048576, div_precision_increment = 4, big_tables = 0, \
-    old_alter_table = DEFAULT, foreign_key_checks = 1, unique_checks = 1, innodb_lock_wait_timeout = 50";
+/// For every session, first: variables by which any server would refuse or cut an answer, give another one, or
+/// leave a change uncommitted.
+const EVERY: &[&str] = &[
+    "autocommit = 1",
+    "completion_type = 0",
+    "sql_select_limit = 18446744073709551615",
+    "max_join_size = 18446744073709551615",
+    "sql_big_selects = 1",
+    "sql_safe_updates = 0",
+    "sql_auto_is_null = 0",
+    "sql_buffer_result = 0",
+    "sql_quote_show_create = 1",
+    "sql_notes = 1",
+    "max_error_count = 64",
+    "group_concat_max_len = 1048576",
+    "div_precision_increment = 4",
+    "big_tables = 0",
+    "foreign_key_checks = 1",
+    "unique_checks = 1",
+    "innodb_lock_wait_timeout = 50",
+];
 
-/// The rest for every session of MariaDB; what is in a comment, from that version on.
-const EVERY_MARIADB: &str = "SET SESSION tx_isolation = 'REPEATABLE-READ', tx_read_only = 0 \
-    /*M!100201 , check_constraint_checks = 1 */ \
-    /*M!100300 , idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, \
-        idle_write_transaction_timeout = 0 */ \
-    /*M!100304 , system_versioning_asof = DEFAULT */ \
-    /*M!100308 , alter_algorithm = DEFAULT */ \
-    /*M!100502 , sql_if_exists = 0 */";
+/// The rest for every session of MariaDB.
+const EVERY_MARIADB: &[&str] = &[
+    "tx_isolation = 'REPEATABLE-READ'",
+    "tx_read_only = 0",
+    "check_constraint_checks = 1",
+    "idle_transaction_timeout = 0",
+    "idle_readonly_transaction_timeout = 0",
+    "idle_write_transaction_timeout = 0",
+    "system_versioning_asof = DEFAULT",
+    "alter_algorithm = DEFAULT",
+    "sql_if_exists = 0",
+];
 
 /// The rest for every session of MySQL. The statement is the same for all versions, the variables are not.
 const EVERY_MYSQL: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE";
-
-/// The second statement for every session.
-pub(crate) fn every(flavour: Flavour) -> &'static str {
-    match flavour {
-        Flavour::MariaDb => EVERY_MARIADB,
-        Flavour::MySql => EVERY_MYSQL,
-    }
-}
 
 /// For sessions that read values and definitions as they are: times in UTC, text in the bytes of its column
 /// or of the client that gave it, no limits of time.
@@ -71,15 +81,41 @@ pub const STORE: &[&str] = &[
     "character_set_collations = ''",
 ];
 
+/// No such variable; a privilege is missing; it is read-only, or not for a session; no such value.
+const TOLERATED: [u16; 5] = [1193, 1227, 1238, 1229, 1231];
+
 impl Session {
+    /// Sets what every session relies on, before anything else is asked.
+    pub(crate) fn set_first(&mut self) -> Result<(), Error> {
+        match self.execute(&format!("SET NAMES utf8mb4, {}", EVERY.join(", "))) {
+            // A server of another time lacks one of them.
+            Err(error) if error.code().is_some_and(|code| TOLERATED.contains(&code)) => {
+                self.execute("SET NAMES utf8mb4")?;
+                self.set_where_known(EVERY)
+            }
+            set => set.map(drop),
+        }
+    }
+
+    /// Sets the rest, when the server is known.
+    pub(crate) fn set_next(&mut self) -> Result<(), Error> {
+        if self.about.flavour == Flavour::MySql {
+            return self.execute(EVERY_MYSQL).map(drop);
+        }
+        match self.execute(&format!("SET SESSION {}", EVERY_MARIADB.join(", "))) {
+            Err(error) if error.code().is_some_and(|code| TOLERATED.contains(&code)) => {
+                self.set_where_known(EVERY_MARIADB)
+            }
+            set => set.map(drop),
+        }
+    }
+
     /// Sets session variables, each given as `name = value`. One that this server does not have, or does not
     /// let this account or a session set, or does not know that value of, stays as it is.
     ///
     /// # Errors
     /// Other errors of the server.
     pub fn set_where_known(&mut self, settings: &[&str]) -> Result<(), Error> {
-        /// No such variable; a privilege is missing; it is read-only, or not for a session; no such value.
-        const TOLERATED: [u16; 5] = [1193, 1227, 1238, 1229, 1231];
         for setting in settings {
             match self.execute(&format!("SET SESSION {setting}")) {
                 Err(error) if error.code().is_some_and(|code| TOLERATED.contains(&code)) => {}

@@ -9,7 +9,7 @@ use server::{Session, TableName, snapshot};
 
 use super::Load;
 use crate::Error;
-use crate::selection::{Named, fold};
+use crate::named::{Named, fold};
 
 impl Load<'_> {
     /// Checks that every object of the dump is on the server, and, when both servers are of one release, is
@@ -91,7 +91,9 @@ pub(crate) struct Folded {
 impl Folded {
     /// By which an object is found.
     pub(crate) fn key(self, object: &Object) -> (Kind, String, String) {
-        (object.kind, fold(&object.schema, self.folds), fold(&object.name, self.folds))
+        // Names of accounts always keep their case.
+        let folds = self.folds && object.kind < Kind::Role;
+        (object.kind, fold(&object.schema, folds), fold(&object.name, folds))
     }
 
     /// By which a table is found.

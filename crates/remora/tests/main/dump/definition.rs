@@ -56,7 +56,7 @@ fn bytes_in_definitions_come_back() {
         b"CREATE VIEW `v latin1` AS SELECT '\xe9' AS `\xe9`, _binary'\xff' AS b",
         b"CREATE PROCEDURE p() SELECT '\xe9', _binary'\xff' AS `\xe9`",
         b"CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET @a = '\xe9'",
-        b"CREATE EVENT e ON SCHEDULE EVERY 1 YEAR STARTS '2040-01-01' DO SET @a = _binary'\xe9\xff'",
+        b"CREATE EVENT e ON SCHEDULE EVERY 1 YEAR STARTS '2030-01-01' DO SET @a = _binary'\xe9\xff'",
         b"SET NAMES gbk",
         b"CREATE PROCEDURE gbk() SELECT '\xbf\\', '\xb0\xa1'",
     ]);
@@ -72,22 +72,20 @@ fn bytes_in_definitions_come_back() {
     );
     alone.diff("a", &[]).exits(0);
 
-    // The files of statements say the same.
+    // The files of statements say the same, to a client that takes no byte of a letter for a backslash.
+    alone.sql(&["DROP PROCEDURE d.gbk"]);
+    alone.run("dump", &["d", "-o", "b"]).exits(0);
     alone.sql(&["DROP DATABASE d"]);
     for file in ["schema/1-tables.sql", "schema/2-programs.sql"] {
         let ended = Command::new(sandbox::client().unwrap())
             .args(["--no-defaults", "-u", "root", "-S"])
             .arg(alone.server.socket())
-            .stdin(std::fs::File::open(alone.path("a").join(file)).unwrap())
+            .stdin(std::fs::File::open(alone.path("b").join(file)).unwrap())
             .output()
             .unwrap();
         assert!(ended.status.success(), "{file}: {}", String::from_utf8_lossy(&ended.stderr));
     }
-    let mut loaded = shown(&mut alone.session());
-    // The client reads gbk as latin1, and takes a byte of a letter for a backslash.
-    let mut before = before;
-    [&mut loaded, &mut before].map(|all| all.remove("PROCEDURE d.gbk"));
-    assert_eq!(loaded, before);
+    alone.diff("b", &[]).exits(0);
 
     // A comparison sees each byte.
     alone.sql(&["DROP DATABASE d"]);

@@ -51,6 +51,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_dumped() {
     ]);
     assert!(!ended.err.contains("while the dump ran"), "{}", ended.err);
     alone.run("dump", &["--check", "a"]).exits(0);
+    std::fs::remove_file(data.join("frm.frm")).unwrap();
     run("DROP DATABASE d");
     alone.run("load", &["a"]).exits(0);
     assert_eq!(alone.value("SELECT COUNT(*) FROM d.good"), "2");
