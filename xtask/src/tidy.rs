@@ -44,6 +44,13 @@ const COMMENT_COLUMNS_MAX: usize = 110;
 /// Names that say nothing.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "manager"];
 
+/// Where what comes from servers and dumps must stay as it is, to the byte.
+const EXACT: [&str; 2] = ["crates/server/src/", "crates/dump/src/"];
+
+/// Files there that may replace bytes which are not text, once each: the result is shown, and nothing else.
+const SHOWN: [&str; 3] =
+    ["crates/server/src/load.rs", "crates/server/src/secure.rs", "crates/server/src/stream.rs"];
+
 /// Our own dev-only dependencies: crates that replace the outside in tests.
 const FOR_TESTS: [&str; 3] = ["sandbox", "disk", "urlpack-plugin"];
 
@@ -149,6 +156,12 @@ fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<
         if let Some(word) = BANNED.iter().find(|word| line.contains(*word)) {
             complaints.push(format!("{place}: {word}"));
         }
+    }
+    let losses = text.matches("from_utf8_lossy").count();
+    if EXACT.iter().any(|folder| shown.starts_with(folder))
+        && losses > usize::from(SHOWN.contains(&shown.as_str()))
+    {
+        complaints.push(format!("{shown}: from_utf8_lossy loses bytes; server::text keeps them"));
     }
     let is_code = ["rs", "cc", "h"].iter().any(|end| file.extension().is_some_and(|is| is == *end));
     if is_code && !shown.contains("/tests") {

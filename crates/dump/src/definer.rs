@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use server::catalogue::Kind;
+use server::definition::closing;
 use server::{Session, quote_name};
 
 use crate::manifest::Manifest;
@@ -69,26 +70,6 @@ pub(crate) fn definer_of(statement: &str) -> Option<(usize, usize)> {
     // Before the first quote there are only words of the server.
     let head = &statement[..from];
     (!head.contains(['`', '\'', '"'])).then_some((from, to))
-}
-
-/// The position after a quoted text and its closing quote.
-pub(crate) fn closing(text: &str, quote: char) -> usize {
-    let bytes = text.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() {
-        if bytes[at] == b'\\' && quote != '`' {
-            at += 2;
-            continue;
-        }
-        if char::from(bytes[at]) == quote {
-            if bytes.get(at + 1) != Some(&bytes[at]) {
-                return at + 1;
-            }
-            at += 1;
-        }
-        at += 1;
-    }
-    text.len()
 }
 
 /// Prints a line for each kind of rewrite and not for each object, because all objects may need it.

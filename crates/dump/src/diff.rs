@@ -1,6 +1,6 @@
 //! Compares dump folders and servers, two at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use server::catalogue::{Catalogue, Kind, Object, Origin, Wanted};
@@ -8,7 +8,7 @@ use server::definition::{counter, outline, sorted};
 use server::{Release, Target, snapshot};
 
 use crate::hash::Sum;
-use crate::load::{as_known, is_one, known, same};
+use crate::load::{Folded, as_known, known};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
 use crate::selection::{Both, Selection};
@@ -40,6 +40,10 @@ pub struct Difference {
 struct Read {
     title: String,
     release: Release,
+    /// Whether the server does not keep the case of names.
+    folds: bool,
+    /// Whether programs are in the bytes of the client that made them.
+    exact_programs: bool,
     objects: Vec<Object>,
     tables: Vec<TableEntry>,
     target: Option<Target>,
@@ -73,8 +77,8 @@ pub fn diff(
     // Objects that a dump left out are not a difference when a server has them.
     let (one, other) = (Opened::new(world, sides.0)?, Opened::new(world, sides.1)?);
     let (kept, others) = (one.kept(), other.kept());
-    let mut a = one.read(world, &Both(selection, &others))?;
-    let mut b = other.read(world, &Both(selection, &kept))?;
+    let mut a = one.read(world, (selection, &others))?;
+    let mut b = other.read(world, (selection, &kept))?;
     a.speak_as(&b);
     b.speak_as(&a);
     let mut found = Difference { lines: definitions(&a, &b), ..Difference::default() };
@@ -82,9 +86,16 @@ pub fn diff(
     if a.target.is_some() && b.target.is_none() {
         std::mem::swap(&mut a, &mut b);
     }
+    let folded = Folded { folds: a.folds != b.folds };
+    let theirs: BTreeMap<_, _> = b
+        .tables
+        .iter()
+        .filter(|entry| entry.data)
+        .map(|entry| (folded.table(&entry.table.name), entry))
+        .collect();
     let mut wanted: Vec<TableEntry> = a.tables.iter().filter(|entry| entry.data).cloned().collect();
     wanted.retain(|entry| {
-        let other = b.tables.iter().find(|other| other.table.name == entry.table.name && other.data);
+        let other = theirs.get(&folded.table(&entry.table.name)).copied();
         let line = other.filter(|_| b.target.is_none()).and_then(|other| incomparable(entry, other));
         // A table with other columns is named by its definition.
         let has_same = other.is_some_and(|other| other_columns((&a, entry), (&b, other)).is_none());
@@ -97,16 +108,23 @@ pub fn diff(
         let sums = sums(world, target, &wanted, sessions)?;
         fill(&mut wanted, sums);
     }
-    let theirs = match &b.target {
+    let found_sums = match &b.target {
+        Some(target) if folded.folds => {
+            let mut own = wanted.clone();
+            for entry in &mut own {
+                let other = theirs.get(&folded.table(&entry.table.name));
+                entry.table.name = other.map_or(&entry.table.name, |other| &other.table.name).clone();
+            }
+            sums(world, target, &own, sessions)?
+        }
         Some(target) => sums(world, target, &wanted, sessions)?,
-        None => b
-            .tables
+        None => wanted
             .iter()
-            .filter(|entry| wanted.iter().any(|other| other.table.name == entry.table.name))
+            .filter_map(|entry| theirs.get(&folded.table(&entry.table.name)))
             .map(|entry| vec![(u32::MAX, entry.sum)])
             .collect(),
     };
-    for (entry, sums) in wanted.iter().zip(theirs) {
+    for (entry, sums) in wanted.iter().zip(found_sums) {
         found.tables += 1;
         found.rows += entry.sum.rows;
         if let Some(line) = verify::difference(entry, &sums) {
@@ -138,10 +156,13 @@ impl<'a> Opened<'a> {
         }
     }
 
-    fn read(self, world: &World, wanted: &dyn Wanted) -> Result<Read, Error> {
+    /// Reads what both selections include.
+    fn read(self, world: &World, wanted: (&Selection, &Selection)) -> Result<Read, Error> {
         match self {
-            Opened::Folder(folder, manifest) => read_dump(world, folder, *manifest, wanted),
-            Opened::Server(target) => read_server(target, wanted),
+            Opened::Folder(folder, manifest) => {
+                read_dump(world, folder, *manifest, &Both(wanted.0, wanted.1))
+            }
+            Opened::Server(target) => read_server(world, target, wanted),
         }
     }
 }
@@ -161,6 +182,8 @@ fn read_dump(
     Ok(Read {
         title: folder.display().to_string(),
         release: manifest.source.release(),
+        folds: manifest.source.lower_case_table_names != 0,
+        exact_programs: manifest.exact_programs,
         objects: manifest.objects,
         tables: manifest.tables,
         target: None,
@@ -168,9 +191,20 @@ fn read_dump(
     })
 }
 
-fn read_server(target: &Target, wanted: &dyn Wanted) -> Result<Read, Error> {
+fn read_server(
+    world: &World,
+    target: &Target,
+    (one, other): (&Selection, &Selection),
+) -> Result<Read, Error> {
     let mut session = snapshot::connect(target)?;
-    let catalogue = Catalogue::read(&mut session, wanted)?;
+    world.progress.phase("reading the catalogue", None);
+    let mut told = |done, total| world.progress.step(done, total, "table");
+    let catalogue = match session.about.lower_case_table_names {
+        1 => Catalogue::read(&mut session, &Both(&one.folded(), &other.folded()), &mut told)?,
+        _ => Catalogue::read(&mut session, &Both(one, other), &mut told)?,
+    };
+    let unread = catalogue.omitted.iter().filter(|line| line.contains(": the server can't read it"));
+    unread.for_each(|line| world.progress.warn(&format!("not compared: {line}")));
     let tables = catalogue.tables.into_iter().map(|table| TableEntry {
         place: 0,
         version: manifest::VERSION,
@@ -187,10 +221,22 @@ fn read_server(target: &Target, wanted: &dyn Wanted) -> Result<Read, Error> {
         title: target.to_string(),
         known: Some(known(&mut session)?),
         release: session.about.release(),
+        folds: session.about.lower_case_table_names != 0,
+        exact_programs: true,
         objects: catalogue.objects,
         tables: tables.collect(),
         target: Some(target.clone()),
     })
+}
+
+impl Read {
+    /// Whether the statements of an object are as the server has them.
+    fn is_exact(&self, object: &Object) -> bool {
+        let client = object.settings.character_set.as_deref().unwrap_or("utf8");
+        self.exact_programs
+            || client.starts_with("utf8")
+            || object.statements.iter().all(|statement| statement.is_ascii())
+    }
 }
 
 /// Objects that exist on one side only or are defined differently. Servers of the same release are compared
@@ -198,23 +244,30 @@ fn read_server(target: &Target, wanted: &dyn Wanted) -> Result<Read, Error> {
 fn definitions(a: &Read, b: &Read) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = a.release == b.release;
+    let folded = Folded { folds: a.folds != b.folds };
     for (one, other) in [(a, b), (b, a)] {
+        let objects: BTreeMap<_, _> = other.objects.iter().map(|known| (folded.key(known), known)).collect();
         for object in &one.objects {
-            match other.objects.iter().find(|known| is_one(known, object)) {
+            match objects.get(&folded.key(object)) {
                 None => lines.push(format!("{}: only in {}", object.title(), one.title)),
-                Some(found) if std::ptr::eq(one, a) && !same(object, found, exact) => {
-                    lines.push(format!("{}: defined otherwise", object.title()));
+                Some(found) if std::ptr::eq(one, a) => {
+                    let exact = exact && a.is_exact(object) && b.is_exact(found);
+                    if !folded.same(object, found, exact) {
+                        lines.push(format!("{}: defined otherwise", object.title()));
+                    }
                 }
                 Some(_) => {}
             }
         }
+        let tables: BTreeMap<_, _> =
+            other.tables.iter().map(|known| (folded.table(&known.table.name), known)).collect();
         for entry in &one.tables {
             let name = &entry.table.name;
-            match other.tables.iter().find(|known| known.table.name == *name) {
+            match tables.get(&folded.table(name)) {
                 None => lines.push(format!("table {name}: only in {}", one.title)),
                 Some(found) if std::ptr::eq(one, a) => {
                     let what = other_columns((one, entry), (other, found))
-                        .or_else(|| tables_differ(entry, found, exact));
+                        .or_else(|| tables_differ((entry, found), folded, exact));
                     lines.extend(what.map(|what| format!("table {name}: {what}")));
                 }
                 Some(_) => {}
@@ -239,8 +292,8 @@ fn other_columns(one: (&Read, &TableEntry), other: (&Read, &TableEntry)) -> Opti
 }
 
 /// How the definitions of a table differ.
-fn tables_differ(one: &TableEntry, other: &TableEntry, exact: bool) -> Option<String> {
-    let (definition, found) = (&one.table.definition, &other.table.definition);
+fn tables_differ((one, other): (&TableEntry, &TableEntry), folded: Folded, exact: bool) -> Option<String> {
+    let (definition, found) = (&*folded.text(&one.table.definition), &*folded.text(&other.table.definition));
     let tell = if exact { sorted } else { outline };
     if tell(definition) != tell(found) {
         return Some("defined otherwise".to_owned());
@@ -269,7 +322,7 @@ fn incomparable(one: &TableEntry, other: &TableEntry) -> Option<String> {
 
 /// Cuts a server's tables into chunks, so that several sessions read the large ones.
 fn cut(target: &Target, entries: &mut [TableEntry]) -> Result<(), Error> {
-    let mut session = verify::reader(target)?;
+    let mut session = snapshot::connect(target)?;
     session.execute("START TRANSACTION")?;
     session.execute(plan::MARK)?;
     for entry in entries {

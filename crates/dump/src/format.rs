@@ -267,8 +267,9 @@ impl Sql {
 }
 
 /// The beginning of a file of INSERT statements: the settings that keep values unchanged.
-const SQL_SETTINGS: &str = "SET NAMES binary, time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 0, \
-     sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
+const SQL_SETTINGS: &str = "SET NAMES binary, autocommit = 1, time_zone = '+00:00', foreign_key_checks = 0, \
+     unique_checks = 0, sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES' \
+     /*M!100201 , check_constraint_checks = 0 */;\n";
 
 /// Unless it is told otherwise the server sets the times of historical rows itself.
 const SQL_HISTORY: &str = "SET system_versioning_insert_history = 1;\n";
@@ -289,7 +290,10 @@ impl Encode for Sql {
                     self.middle(byte, out);
                 }
                 (Field::FirstBackslash, b'N') => {
-                    out.extend_from_slice(b"NULL");
+                    // If all columns are computed, none is named, and a line has this for all of them.
+                    if !self.literals.is_empty() {
+                        out.extend_from_slice(b"NULL");
+                    }
                     self.field = Field::Null;
                 }
                 (Field::FirstBackslash, _) => {

@@ -24,6 +24,7 @@ mod load;
 mod make;
 mod manifest;
 mod name;
+mod named;
 mod parallel;
 mod plan;
 mod range;

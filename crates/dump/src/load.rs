@@ -9,6 +9,7 @@ mod ledger;
 mod moved;
 mod object;
 mod prove;
+mod renamed;
 mod rewrite;
 mod trial;
 
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use server::catalogue::{Kind, Object};
-use server::{Session, TableName, Target, snapshot};
+use server::{Session, TableName, Target, settings, snapshot};
 
 use crate::definer::{self, Definer};
 use crate::manifest::{Manifest, TableEntry};
@@ -31,7 +32,7 @@ use follow::Follow;
 use ledger::Ledger;
 
 pub(crate) use check::select;
-pub(crate) use prove::{is_one, same};
+pub(crate) use prove::{Folded, same};
 pub(crate) use rewrite::{as_known, known};
 
 /// What to prove after loading.
@@ -51,6 +52,8 @@ pub struct LoadRequest {
     pub folder: PathBuf,
     /// Which of its objects to load.
     pub selection: Selection,
+    /// Another name for the one table that is loaded, without what must be there only once.
+    pub other_name: Option<TableName>,
     /// Sessions that load at the same time.
     pub sessions: usize,
     /// Resume a load that was stopped.
@@ -125,15 +128,19 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     };
     let all = names(&manifest);
     select(&mut manifest, &request.selection)?;
+    let mut summary = LoadSummary::default();
     let chosen: BTreeSet<String> = names(&manifest).into_iter().collect();
     let chosen: Vec<usize> =
         (0..).zip(&all).filter(|(_, name)| chosen.contains(*name)).map(|(at, _)| at).collect();
     let mut session = connect(target, request)?;
-    let rewrites = rewrite::apply(&mut session, &mut manifest)?;
-    let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
+    if let Some(name) = &request.other_name {
+        let named = renamed::apply(&mut session, &mut manifest, name)?;
+        (summary.rewrites, summary.omitted) = (named.rewrites, named.omitted);
+    }
+    summary.rewrites.extend(rewrite::apply(&mut session, &mut manifest)?);
     summary.rewrites.extend(rewrite::clients(&mut manifest));
     summary.rewrites.extend(definer::apply(&mut manifest, &request.definer.named(&mut session)?));
-    let ledger = Ledger::new(&manifest.id);
+    let ledger = Ledger::new(&manifest.id, request.other_name.as_ref());
     if !session.lock(&ledger.lock_name(), 0)? {
         return Err(Error::Busy("another load of this dump into this server".to_owned()));
     }
@@ -201,7 +208,10 @@ impl Load<'_> {
             self.set_counters(session)?;
         }
         self.world.progress.phase("making routines, views, triggers and events", None);
-        self.make(session, |kind| kind > Kind::Table)?;
+        // A role that is a definer must be there first: the server takes an unknown name for a user.
+        self.make(session, |kind| kind == Kind::Role)?;
+        self.make(session, |kind| kind > Kind::Table && kind < Kind::Role)?;
+        self.make(session, |kind| kind > Kind::Role)?;
         if self.request.data && self.request.verify == Verify::Rows {
             self.prove()?;
         }
@@ -269,31 +279,8 @@ impl Load<'_> {
 /// A session that stores values unchanged.
 pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session, Error> {
     let mut session = snapshot::connect(target)?;
-    session.execute(&format!(
-        "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks = 0, \
-         unique_checks = 1, lock_wait_timeout = {}",
-        LOCK_WAIT.as_secs()
-    ))?;
-    for setting in [
-        "check_constraint_checks = 0",
-        "system_versioning_insert_history = 1",
-        "innodb_strict_mode = 0",
-        // A TIMESTAMP then gets nothing that its definition does not say, and every collation is stated.
-        "explicit_defaults_for_timestamp = 1",
-        // A counter then continues right after the largest number, and not at the next one that is this
-        // server's turn.
-        "auto_increment_increment = 1",
-        "auto_increment_offset = 1",
-        "character_set_collations = ''",
-    ] {
-        match session.execute(&format!("SET SESSION {setting}")) {
-            // This server does not have the variable, or does not let us set it.
-            Err(error) if matches!(error.code(), Some(1193 | 1227 | 1238)) => {}
-            other => {
-                other?;
-            }
-        }
-    }
+    session.set_where_known(settings::STORE)?;
+    session.execute(&format!("SET SESSION lock_wait_timeout = {}", LOCK_WAIT.as_secs()))?;
     if request.no_binlog {
         session.execute("SET SESSION sql_log_bin = 0")?;
     }

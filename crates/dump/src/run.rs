@@ -7,6 +7,7 @@ mod resume;
 mod throttle;
 mod worker;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,7 +92,8 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let mut session = snapshot::connect(target)?;
     session.execute(&format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1)))?;
     world.progress.phase("reading the catalogue", None);
-    let before = Catalogue::read(&mut session, &request.selection)?;
+    let mut told = |done, total| world.progress.step(done, total, "table");
+    let before = Catalogue::read(&mut session, &request.selection, &mut told)?;
     request.selection.check(&before)?;
     check_conditions(&mut session, &before, request)?;
     if request.resume {
@@ -122,11 +124,13 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
         make_folders(disk, folder, &manifest)?;
-        worker::run(world, request, (&mut snapshot, &identities), (&mut manifest, &journal))?;
+        let damaged = worker::run(world, request, (&mut snapshot, &identities), (&mut manifest, &journal))?;
         // Whoever waits to alter one of them can continue.
         drop(held);
+        world.progress.phase("looking for what changed meanwhile", None);
         let after = Catalogue::definitions(&mut session, &request.selection)?;
-        let mut omitted = left_out(&before, &manifest, request);
+        let mut omitted = damaged;
+        omitted.extend(left_out(&before, &manifest, request));
         omitted.extend(unseen(&mut session, &before, request)?);
         omitted.extend(changes((&manifest, &before), &after));
         manifest.omitted = omitted.clone();
@@ -279,8 +283,7 @@ fn begin(
         );
     }
     for session in &mut snapshot.sessions {
-        // From here on values arrive in the bytes of their columns, and metadata locks last for one chunk.
-        session.execute("SET character_set_results = NULL")?;
+        // From here on metadata locks last for one chunk.
         session.execute(plan::MARK)?;
     }
     Ok(snapshot)
@@ -373,14 +376,21 @@ fn unseen(session: &mut Session, catalogue: &Catalogue, request: &DumpRequest) -
 fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Vec<String> {
     let dumped = || manifest.tables.iter().map(|entry| &entry.table);
     let mut lines = Vec::new();
-    for table in &after.tables {
-        if !dumped().any(|known| known.name == table.name) {
-            lines.push(format!("table {}: made while the dump ran", table.name));
+    let names: BTreeSet<&TableName> = dumped().map(|table| &table.name).collect();
+    let unread = |title: &str| {
+        let mut omitted = before.omitted.iter().chain(&after.omitted);
+        omitted.any(|line| line.starts_with(&format!("{title}: ")))
+    };
+    for table in after.tables.iter().filter(|table| !names.contains(&table.name)) {
+        let title = format!("table {}", table.name);
+        if !unread(&title) {
+            lines.push(format!("{title}: made while the dump ran"));
         }
     }
+    let now: BTreeMap<&TableName, &Table> = after.tables.iter().map(|table| (&table.name, table)).collect();
     for table in dumped() {
-        let now = after.tables.iter().find(|known| known.name == table.name);
-        match now {
+        match now.get(&table.name) {
+            None if unread(&format!("table {}", table.name)) => {}
             None => {
                 lines.push(format!("table {}: dropped after it was dumped; it is in the dump", table.name))
             }
@@ -394,25 +404,26 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
         }
     }
     // A sequence's position changes all the time.
-    let plain = |object: &&Object| object.kind != Kind::Sequence;
-    let same = |one: &Object, other: &Object| {
-        one.kind == other.kind && one.schema == other.schema && one.name == other.name
+    let plain = |objects: &'_ [Object]| -> BTreeMap<(Kind, String, String), Object> {
+        let plain = objects.iter().filter(|object| object.kind != Kind::Sequence);
+        plain
+            .map(|object| ((object.kind, object.schema.clone(), object.name.clone()), object.clone()))
+            .collect()
     };
-    for object in before.objects.iter().filter(plain) {
-        if !after.objects.iter().any(|known| same(known, object)) {
+    let (before_by_name, after_by_name) = (plain(&before.objects), plain(&after.objects));
+    for (key, object) in &before_by_name {
+        if !after_by_name.contains_key(key) && !unread(&object.title()) {
             lines.push(format!("{}: dropped while the dump ran; it is in the dump", object.title()));
         }
     }
-    for object in after.objects.iter().filter(plain) {
-        if !before.objects.iter().any(|known| known == object) {
-            let known = before.objects.iter().any(|known| same(known, object));
-            let what = if known {
-                "changed while the dump ran; it is in the dump as it was"
-            } else {
-                "made while the dump ran"
-            };
-            lines.push(format!("{}: {what}", object.title()));
-        }
+    for (key, object) in &after_by_name {
+        let what = match before_by_name.get(key) {
+            Some(known) if known == object => continue,
+            Some(_) => "changed while the dump ran; it is in the dump as it was",
+            None if unread(&object.title()) => continue,
+            None => "made while the dump ran",
+        };
+        lines.push(format!("{}: {what}", object.title()));
     }
     lines
 }

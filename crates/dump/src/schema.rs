@@ -24,14 +24,14 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
         let path = folder.join(name);
         let write = || -> io::Result<()> {
             let mut output = Output::create(disk, &path)?;
-            output.write_all(text.as_bytes())?;
+            output.write_all(&server::text::bytes(text))?;
             output.finish()
         };
         write().map_err(Error::file(&path))
     };
     let mut tables = String::from(
-        "SET NAMES utf8mb4;\nSET time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 0, \
-         sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n",
+        "SET NAMES utf8mb4;\nSET autocommit = 1, time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 0, \
+         innodb_strict_mode = 0, sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n",
     );
     for object in manifest.objects.iter().filter(|object| object.kind <= Kind::Sequence) {
         if object.kind == Kind::Sequence {
@@ -64,14 +64,12 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
 fn program(object: &Object, out: &mut String) {
     out.push_str(&format!("SET NAMES utf8mb4{DELIMITER}\nUSE {}{DELIMITER}\n", quote_name(&object.schema)));
     let Settings { sql_mode, time_zone, collation, character_set, .. } = &object.settings;
-    // Programs record the client's character set. Letters beyond ASCII are in utf8mb4 here.
-    let ascii = object.statements.iter().all(|text| text.is_ascii());
-    let character_set = character_set.as_ref().filter(|set| ascii || set.starts_with("utf8"));
+    // Programs record the client's character set, and are in its bytes.
     for (name, value) in [
-        ("sql_mode", sql_mode.as_ref()),
-        ("time_zone", time_zone.as_ref()),
+        ("sql_mode", sql_mode),
+        ("time_zone", time_zone),
         ("character_set_client", character_set),
-        ("collation_connection", collation.as_ref()),
+        ("collation_connection", collation),
     ] {
         if let Some(value) = value {
             out.push_str(&format!("SET {name} = '{}'{DELIMITER}\n", value.replace('\'', "''")));

@@ -70,6 +70,16 @@ impl Wanted for Selection {
 }
 
 impl Selection {
+    /// The same for a server that has all names in lower case.
+    pub(crate) fn folded(&self) -> Selection {
+        let fold = |patterns: &[Pattern]| patterns.iter().map(Pattern::folded).collect();
+        Selection {
+            include: fold(&self.include),
+            exclude: fold(&self.exclude),
+            no_accounts: self.no_accounts,
+        }
+    }
+
     /// Refuses a pattern that matches nothing, because it is a mistake.
     pub(crate) fn check(&self, catalogue: &Catalogue) -> Result<(), Error> {
         for pattern in &self.include {

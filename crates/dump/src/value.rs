@@ -45,7 +45,12 @@ pub(crate) fn expression(column: &Column, version: u32) -> String {
         Form::ShortYear => format!("YEAR({name})"),
         Form::Named(last) => {
             let number = format!("CAST({name} AS UNSIGNED)");
-            format!("IF({number}>{last},CONCAT('#',{number}),{name})")
+            // Text of swe7, in which not even # is what it is elsewhere, does not mix with other text.
+            let text = match column.character_set.as_deref() {
+                Some("swe7") => format!("CAST({name} AS BINARY)"),
+                _ => name,
+            };
+            format!("IF({number}>{last},CONCAT('#',{number}),{text})")
         }
         Form::Numbered => format!("CAST({name} AS UNSIGNED)"),
     }

@@ -21,13 +21,6 @@ pub(crate) struct Part<'a> {
     pub(crate) condition: Option<&'a str>,
 }
 
-/// A session that reads values in the bytes of their columns.
-pub(crate) fn reader(target: &Target) -> Result<Session, Error> {
-    let mut session = snapshot::connect(target)?;
-    session.execute("SET character_set_results = NULL")?;
-    Ok(session)
-}
-
 /// The sum of a part's rows. `read` is told the number of rows, their estimated bytes, and their actual
 /// bytes.
 pub(crate) fn sum(
@@ -67,7 +60,7 @@ pub(crate) fn sums(
 ) -> Result<Vec<Sum>, Error> {
     let found = Mutex::new(vec![Sum::default(); parts.len()]);
     let tables = tables(parts);
-    parallel::each(parts, sessions, &|| reader(target), &|session, at, part| {
+    parallel::each(parts, sessions, &|| Ok(snapshot::connect(target)?), &|session, at, part| {
         let (tally, left) = &tables[&part.entry.table.name];
         let sum = sum(world, session, part, &mut |rows, estimate, bytes| {
             world.progress.done(rows, bytes);

@@ -136,8 +136,13 @@ impl<'a> Writer<'a> {
             }
             out.push(between);
         }
+        // A table whose columns are all computed has rows, too.
+        if self.targets.is_empty() {
+            self.values.null(out);
+            out.push(between);
+        }
         // The last value is followed by a line end.
-        if let Some(last) = out.last_mut().filter(|_| !self.targets.is_empty()) {
+        if let Some(last) = out.last_mut() {
             *last = b'\n';
         }
         Ok(())

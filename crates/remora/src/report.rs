@@ -53,6 +53,8 @@ struct Phase {
     /// Running parts with their progress, and how many are complete.
     parts: Vec<(String, Option<f64>)>,
     whole: u64,
+    /// What is done of a phase without bytes, in words.
+    steps: Option<String>,
     /// Whether it goes on until it is stopped, so that a log would fill with its lines.
     is_endless: bool,
 }
@@ -67,6 +69,7 @@ impl Phase {
             drawn: now,
             parts: Vec::new(),
             whole: 0,
+            steps: None,
             is_endless: false,
         }
     }
@@ -187,6 +190,7 @@ impl Report {
         let (read, rows, bytes) = self.counts();
         let seconds = phase.began.elapsed().as_secs_f64();
         let mut parts = vec![phase.name.clone()];
+        parts.extend(phase.steps.clone());
         if let Some(share) = share(read, phase.total) {
             parts.push(format!("{:.0} %", share * 100.0));
         }
@@ -229,7 +233,7 @@ impl Report {
                 let line = json!({
                     "message_type": "status", "phase": phase.name, "seconds": phase.began.elapsed().as_secs_f64(),
                     "bytes_read": read, "bytes_total": phase.total, "rows": rows, "bytes_done": bytes,
-                    "parts_whole": phase.whole,
+                    "parts_whole": phase.whole, "steps": phase.steps,
                     "parts": phase.parts.iter().map(|(name, share)| json!({"name": name, "share": share})).collect::<Vec<_>>(),
                 });
                 self.message(&line).ok();
@@ -261,6 +265,11 @@ impl Progress for Report {
     fn done(&self, rows: u64, bytes: u64) {
         self.0.rows.fetch_add(rows, Ordering::Relaxed);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.tick();
+    }
+
+    fn step(&self, done: usize, total: usize, noun: &str) {
+        self.phase_now().steps = Some(format!("{done} of {}", count(total as u64, noun)));
         self.tick();
     }
 

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 
 pub use table::{filled_column, filled_columns};
 
-use crate::{Error, Session, TableName, quote_name};
+use crate::{Error, Session, TableName, code, quote_name};
+
+/// The database in which remora notes how far its loads are: it is about this server, and stays on it.
+pub const OWN_SCHEMA: &str = "_remora";
 
 /// Databases that belong to the server.
 pub const SYSTEM_SCHEMAS: [&str; 4] = ["information_schema", "mysql", "performance_schema", "sys"];
@@ -66,6 +69,18 @@ impl Kind {
             Kind::Role => "role",
             Kind::User => "user",
             Kind::Grant => "grants",
+        }
+    }
+
+    /// Whether a server says with this error that there is no such thing.
+    fn is_gone(self, code: u16) -> bool {
+        match self {
+            Kind::Database => code == 1049,
+            Kind::Sequence | Kind::Table | Kind::View => matches!(code, 1049 | 1146 | 4091),
+            Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => code == 1305,
+            Kind::Trigger => code == 1360,
+            Kind::Event => code == 1539,
+            Kind::Role | Kind::User | Kind::Grant => matches!(code, 1133 | 1141 | 1269 | 1959),
         }
     }
 }
@@ -236,18 +251,26 @@ pub trait Wanted {
     /// Whether the things that belong to the database as a whole are wanted: the database itself, routines
     /// and events.
     fn programs(&self, schema: &str) -> bool;
+    /// Whether this routine or event is wanted, in a database of which [`Wanted::programs`] are.
+    fn program(&self, _schema: &str, _name: &str) -> bool {
+        true
+    }
     /// Whether roles and users are wanted.
     fn accounts(&self) -> bool;
 }
 
+/// Told how many tables, views and sequences are read, of how many.
+pub type Told<'a> = &'a mut dyn FnMut(usize, usize);
+
 impl Catalogue {
-    /// Reads the catalogue. The session must have no default database, because the server would leave its
-    /// name out of views.
+    /// Reads the catalogue. The session must be one of [`crate::snapshot::connect`]: with a default database the
+    /// server would leave its name out of views, and programs are given in the bytes of the client that made
+    /// them. What is gone when it is asked about is left out; what can't be read is listed in `omitted`.
     ///
     /// # Errors
     /// Errors of the server; [`Error::Privilege`] when a definition is hidden from this account.
-    pub fn read(session: &mut Session, wanted: &dyn Wanted) -> Result<Catalogue, Error> {
-        Catalogue::read_to(session, wanted, Depth::All)
+    pub fn read(session: &mut Session, wanted: &dyn Wanted, told: Told<'_>) -> Result<Catalogue, Error> {
+        Catalogue::read_to(session, wanted, Depth::All, told)
     }
 
     /// The same, but tables have only their definitions: no columns, keys, partitions, times and sizes.
@@ -255,27 +278,54 @@ impl Catalogue {
     /// # Errors
     /// Those of [`Catalogue::read`].
     pub fn definitions(session: &mut Session, wanted: &dyn Wanted) -> Result<Catalogue, Error> {
-        Catalogue::read_to(session, wanted, Depth::Definitions)
+        Catalogue::read_to(session, wanted, Depth::Definitions, &mut |_, _| {})
     }
 
-    fn read_to(session: &mut Session, wanted: &dyn Wanted, depth: Depth) -> Result<Catalogue, Error> {
+    fn read_to(
+        session: &mut Session,
+        wanted: &dyn Wanted,
+        depth: Depth,
+        told: Told<'_>,
+    ) -> Result<Catalogue, Error> {
         let mut catalogue = Catalogue::default();
         let schemas = schemas(session, wanted)?;
         for schema in &schemas {
-            catalogue.objects.push(database(session, schema)?);
+            let name = quote_name(schema);
+            let found =
+                catalogue.one(session, (Kind::Database, &name), &mut |session| database(session, schema))?;
+            catalogue.objects.extend(found);
         }
-        let found = table::read(session, &schemas, wanted, depth)?;
-        catalogue.tables = found.tables;
-        catalogue.objects.extend(found.sequences);
+        let found = table::read(session, &schemas, wanted, (depth, told), &mut catalogue)?;
         program::routines(session, &schemas, wanted, &mut catalogue)?;
         program::views(session, &found.views, &mut catalogue)?;
-        program::triggers(session, &schemas, wanted, &mut catalogue)?;
+        program::triggers(session, &found.tables, wanted, &mut catalogue)?;
         program::events(session, &schemas, wanted, &mut catalogue)?;
         catalogue.leave_empty_out(wanted);
         if wanted.accounts() {
             account::read(session, &mut catalogue)?;
         }
         Ok(catalogue)
+    }
+
+    /// Asks about one thing. `None`: it was dropped since it was listed, or the server can't tell about it, which
+    /// is then listed among what is omitted. Everything else goes on.
+    fn one<T>(
+        &mut self,
+        session: &mut Session,
+        (kind, name): (Kind, &str),
+        ask: &mut dyn FnMut(&mut Session) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match ask(session) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.code().is_some_and(|code| kind.is_gone(code)) => Ok(None),
+            Err(Error::Sql { code, message, .. }) if !code::is_passing(code) => {
+                let word = kind.word();
+                self.omitted
+                    .push(format!("{word} {name}: the server can't read it ({message}, error {code})"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes a database that was searched for tables but has no wanted one.
@@ -333,7 +383,9 @@ fn schemas(session: &mut Session, wanted: &dyn Wanted) -> Result<BTreeSet<String
 
 fn is_system(schema: &str) -> bool {
     // A folder that the server can't decode, or lost+found, is listed with this prefix and can't be used.
-    SYSTEM_SCHEMAS.iter().any(|system| system.eq_ignore_ascii_case(schema)) || schema.starts_with("#mysql50#")
+    SYSTEM_SCHEMAS.iter().any(|system| system.eq_ignore_ascii_case(schema))
+        || schema.starts_with("#mysql50#")
+        || schema == OWN_SCHEMA
 }
 
 /// A cell of the first row.

@@ -45,13 +45,144 @@ pub fn quoted(text: &str) -> Option<&str> {
     }
 }
 
-/// The lines of a definition without the counter, sorted, because the order of indexes does not matter.
+/// Where a default of a definition may not be what the server shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    /// The column's name, in backquotes.
+    pub(crate) column: Range<usize>,
+    /// The default, with its quotes.
+    pub(crate) value: Range<usize>,
+}
+
+/// The defaults of columns that are text with a question mark, in order; not those of ENUM and SET, whose members
+/// are shown in the same way.
+pub(crate) fn doubtful_defaults(definition: &str) -> Vec<Doubt> {
+    const WORD: &str = " DEFAULT '";
+    let mut found = Vec::new();
+    let mut start = 0;
+    for line in definition.split_inclusive('\n') {
+        let (from, name) = (start + 2, line.strip_prefix("  ").and_then(quoted));
+        start += line.len();
+        let Some(name) = name else { continue };
+        let rest = &line[2 + name.len()..];
+        if [" enum(", " set("].iter().any(|kind| rest.starts_with(kind)) {
+            continue;
+        }
+        // Only in expressions and comments can there be quotes before it, and behind those there is no default.
+        let Some(at) = rest.find(WORD).filter(|at| !rest[..*at].contains('\'')) else { continue };
+        let value = &rest[at + WORD.len() - 1..];
+        let value = &value[..closing(value, '\'')];
+        if value.contains('?') {
+            let begin = from + name.len() + at + WORD.len() - 1;
+            found.push(Doubt { column: from..from + name.len(), value: begin..begin + value.len() });
+        }
+    }
+    found
+}
+
+/// A default as the server writes it.
+pub(crate) fn default_literal(value: &str) -> String {
+    let mut literal = String::from("'");
+    for letter in value.chars() {
+        match letter {
+            '\'' => literal.push_str("''"),
+            '\\' => literal.push_str("\\\\"),
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\0' => literal.push_str("\\0"),
+            other => literal.push(other),
+        }
+    }
+    literal + "'"
+}
+
+/// The names of a table's foreign keys, in backquotes.
+#[must_use]
+pub fn foreign_keys(definition: &str) -> Vec<&str> {
+    let lines = definition.lines().filter_map(|line| line.strip_prefix("  CONSTRAINT "));
+    lines.filter(|line| line.contains(" FOREIGN KEY ")).filter_map(quoted).collect()
+}
+
+/// A definition without some of the columns and keys, each of which has a line of its own that is given without
+/// what indents it.
+#[must_use]
+pub fn without_lines(definition: &str, is_left_out: impl Fn(&str) -> bool) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for line in definition.split('\n') {
+        if line.strip_prefix("  ").is_some_and(&is_left_out) {
+            continue;
+        }
+        // Nothing follows the last of them.
+        if let Some(last) = kept.last_mut().filter(|_| line.starts_with(')')) {
+            *last = last.strip_suffix(',').unwrap_or(last);
+        }
+        kept.push(line);
+    }
+    kept.join("\n")
+}
+
+/// The lines of a definition without the counter, sorted, because the order of indexes does not matter. Left out
+/// is also what says that a column of times is stored as by MariaDB 5.3: a server makes no such column any more.
 #[must_use]
 pub fn sorted(definition: &str) -> Vec<String> {
     let definition = without_counter(definition);
+    let definition = outside_of_quotes(&definition, |plain| plain.replace(" /* mariadb-5.3 */", ""));
     let mut lines: Vec<_> = definition.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
     lines.sort();
     lines
+}
+
+/// A text in which names in backquotes are in lower case, as a server has them that does not keep their case.
+#[must_use]
+pub fn folded(text: &str) -> String {
+    in_parts(
+        text,
+        |plain| plain.to_owned(),
+        |quoted| match quoted.starts_with('`') {
+            true => quoted.to_lowercase(),
+            false => quoted.to_owned(),
+        },
+    )
+}
+
+/// A text with everything that is not quoted, by any quotes, put through a function.
+fn outside_of_quotes(text: &str, change: impl Fn(&str) -> String) -> String {
+    in_parts(text, change, str::to_owned)
+}
+
+/// A text with its parts put through functions: those without quotes, and those with them.
+fn in_parts(text: &str, plain: impl Fn(&str) -> String, quoted: impl Fn(&str) -> String) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(['`', '\'', '"']) {
+        let (before, from) = rest.split_at(start);
+        out.push_str(&plain(before));
+        let end = closing(from, from.chars().next().unwrap_or('`'));
+        out.push_str(&quoted(&from[..end]));
+        rest = &from[end..];
+    }
+    out + &plain(rest)
+}
+
+/// The position after a quoted text and its closing quote.
+#[must_use]
+pub fn closing(text: &str, quote: char) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        if bytes[at] == b'\\' && quote != '`' {
+            at += 2;
+            continue;
+        }
+        if char::from(bytes[at]) == quote {
+            if bytes.get(at + 1) != Some(&bytes[at]) {
+                return at + 1;
+            }
+            at += 1;
+        }
+        at += 1;
+    }
+    text.len()
 }
 
 /// A definition with another AUTO_INCREMENT counter.
@@ -207,6 +338,41 @@ mod tests {
         assert_eq!(
             outline(text),
             ["KEY `k` (`a`,`b)`(10))", "PRIMARY KEY (`a`)", "column `a`", "column `b)`"]
+        );
+    }
+
+    #[test]
+    fn defaults_that_may_be_others_are_found() {
+        let text = "CREATE TABLE `t` (\n  `a``?` varchar(9) DEFAULT 'x?''?',\n  `b` enum('?') DEFAULT '?',\n  `c` int DEFAULT 1 COMMENT \
+                    ' DEFAULT ''?',\n  `d` text NOT NULL DEFAULT '?' COMMENT '?',\n  `e` char(1) DEFAULT 'e'\n) COMMENT=' DEFAULT ''?'";
+        let found: Vec<_> = doubtful_defaults(text)
+            .into_iter()
+            .map(|doubt| (&text[doubt.column], &text[doubt.value]))
+            .collect();
+        assert_eq!(found, [("`a``?`", "'x?''?'"), ("`d`", "'?'")]);
+        assert_eq!(default_literal("a'\\\n\u{1f600}"), "'a''\\\\\\n\u{1f600}'");
+    }
+
+    #[test]
+    fn foreign_keys_are_taken_out() {
+        let text = "CREATE TABLE `t` (\n  `a` int,\n  KEY `k` (`a`),\n  CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `x` (`a`),\n  \
+                    CONSTRAINT `g``1` FOREIGN KEY (`a`) REFERENCES `y` (`a`)\n) ENGINE=InnoDB";
+        assert_eq!(foreign_keys(text), ["`f`", "`g``1`"]);
+        let bare = without_lines(text, |line| line.contains(" FOREIGN KEY "));
+        assert_eq!(bare, "CREATE TABLE `t` (\n  `a` int,\n  KEY `k` (`a`)\n) ENGINE=InnoDB");
+        assert_eq!(without_lines(&bare, |_| false), bare);
+    }
+
+    #[test]
+    fn what_other_servers_write_otherwise_is_made_alike() {
+        let old = "CREATE TABLE `T``x` (\n  `A` time(3) /* mariadb-5.3 */ DEFAULT '/* mariadb-5.3 */ `A`'\n) ENGINE=InnoDB";
+        assert_eq!(sorted(old), sorted(&old.replacen(" /* mariadb-5.3 */", "", 1)));
+        assert_ne!(sorted(old), sorted(&old.replace(" /* mariadb-5.3 */", "")));
+        let folded = folded(old);
+        assert!(
+            folded.starts_with("CREATE TABLE `t``x`")
+                && folded.contains("`a` time")
+                && folded.contains(" `A`'")
         );
     }
 

@@ -41,9 +41,11 @@ mod redact;
 mod rights;
 mod secure;
 mod session;
+pub mod settings;
 pub mod snapshot;
 mod stream;
 mod target;
+pub mod text;
 mod tls;
 mod url;
 

@@ -12,7 +12,7 @@ use mysql::{Conn, Value};
 
 use crate::load::{self, LoadReport, Refused, SinkFailed, Source};
 use crate::stream::{self, Broken, RowSink};
-use crate::{About, Error, TableName};
+use crate::{About, Error, Flavour, TableName, definition, text};
 
 /// One row of the text protocol: for each column the value that the server printed, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
@@ -46,8 +46,8 @@ pub struct Warning {
 
 /// An open connection. Made by [`crate::Target::connect`]; closed when dropped.
 ///
-/// The character set is utf8mb4 in both directions. After an error that
-/// [`is_connection_lost`](Error::is_connection_lost) every further call fails at once.
+/// The character set is utf8mb4 in both directions; what is not UTF-8 passes as [`crate::text`] tells. After an
+/// error that [`is_connection_lost`](Error::is_connection_lost) every further call fails at once.
 pub struct Session {
     /// The server, as it was when the session began.
     pub about: About,
@@ -77,8 +77,7 @@ impl Session {
     /// The file name to write into a `LOAD DATA LOCAL INFILE` statement given to [`Session::load`].
     pub const STREAM: &'static str = load::STREAM;
 
-    /// Begins a session on a new connection: sets the character set first, then reads the server's
-    /// description.
+    /// Begins a session on a new connection: sets what it relies on, and reads the server's description.
     pub(crate) fn begin(
         conn: Conn,
         refused: Refused,
@@ -95,8 +94,9 @@ impl Session {
             encrypted,
         };
         // A server may be configured to limit every result, even that of the next query.
-        session.execute("SET NAMES utf8mb4, sql_select_limit = 18446744073709551615")?;
+        session.set_first()?;
         session.about = About::from_rows(&session.strings(About::STATEMENT)?);
+        session.set_next()?;
         Ok(session)
     }
 
@@ -107,7 +107,12 @@ impl Session {
 
     /// Runs a statement and discards its rows. Several statements in one text are run up to the first error,
     /// and the result of the last one is returned.
+    ///
+    /// Text that stands for bytes which are not UTF-8 ([`crate::text`]) must be one statement without rows.
     pub fn execute(&mut self, sql: &str) -> Result<Done, Error> {
+        if text::has_marks(sql) {
+            return self.execute_bytes(sql);
+        }
         self.run(sql, |conn| {
             walk(conn, sql, &mut |_, _| ControlFlow::Continue(()))?;
             Ok(Done {
@@ -116,6 +121,26 @@ impl Session {
                 warnings: conn.warnings(),
                 info: conn.info_str().into_owned(),
             })
+        })
+    }
+
+    /// Runs a statement with bytes that are not UTF-8. The driver takes only UTF-8: the statement goes past it, or,
+    /// where only the driver can encrypt, in digits.
+    fn execute_bytes(&mut self, sql: &str) -> Result<Done, Error> {
+        let bytes = text::bytes(sql).into_owned();
+        if self.encrypted {
+            self.execute(&format!("SET @remora_statement = {}", crate::hex_literal(&bytes)))?;
+            self.execute("PREPARE remora_statement FROM @remora_statement")?;
+            let done = self.execute("EXECUTE remora_statement");
+            self.execute("DEALLOCATE PREPARE remora_statement")?;
+            return done;
+        }
+        self.run(sql, |conn| {
+            let mut socket = stream::socket(conn.as_raw_fd()).ok_or_else(|| {
+                mysql::Error::IoError(io::Error::other("the system does not give the connection out"))
+            })?;
+            stream::statement(&mut socket, &bytes).map_err(broken)?;
+            Ok(Done::default())
         })
     }
 
@@ -171,11 +196,7 @@ impl Session {
         self.run(sql, |conn| {
             let socket = if encrypted { None } else { stream::socket(conn.as_raw_fd()) };
             let Some(mut socket) = socket else { return through_driver(conn, sql, sink) };
-            stream::query(&mut socket, sql, &refused, sink).map_err(|broken| match broken {
-                Broken::Server(said) => mysql::Error::MySqlError(said),
-                Broken::Wire(error) => mysql::Error::IoError(error),
-                Broken::Sink(error) => mysql::Error::IoError(io::Error::other(SinkFailed(error))),
-            })
+            stream::query(&mut socket, sql, &refused, sink).map_err(broken)
         })
     }
 
@@ -187,13 +208,10 @@ impl Session {
         self.conn.take()
     }
 
-    /// Runs a query whose values are text. Bytes that are not UTF-8 become U+FFFD.
+    /// Runs a query whose values are text; bytes that are not UTF-8 become what [`crate::text`] tells.
     pub fn strings(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
-        let text = |bytes: Vec<u8>| {
-            String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
-        };
         let rows = self.rows(sql)?;
-        Ok(rows.into_iter().map(|row| row.into_iter().map(|cell| cell.map(text)).collect()).collect())
+        Ok(rows.into_iter().map(|row| row.into_iter().map(|cell| cell.map(text::text)).collect()).collect())
     }
 
     /// The first row of a query as pairs of column name and text; empty if there is no row.
@@ -205,7 +223,7 @@ impl Session {
     pub fn named_rows(&mut self, sql: &str) -> Result<Vec<Vec<(String, String)>>, Error> {
         self.run(sql, |conn| {
             let rows: Vec<mysql::Row> = conn.query(sql)?;
-            let text = |value| bytes(value).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let text = |value| bytes(value).map(text::text);
             let named = |row: mysql::Row| {
                 let names: Vec<_> =
                     row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
@@ -222,14 +240,49 @@ impl Session {
         Ok(row.and_then(|row| row.into_iter().next()).flatten())
     }
 
-    /// A table's definition, as SHOW CREATE TABLE prints it.
+    /// A table's definition, as SHOW CREATE TABLE prints it, but with defaults as they are: MariaDB prints `?` for
+    /// a letter that utf8mb3 does not have.
     ///
     /// # Errors
     ///
     /// Error 1146 when there is no such table.
     pub fn definition(&mut self, table: &TableName) -> Result<String, Error> {
         let row = self.strings(&format!("SHOW CREATE TABLE {table}"))?.into_iter().next();
-        Ok(row.and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default())
+        let mut definition = row.and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+        if self.about.flavour != Flavour::MariaDb {
+            return Ok(definition);
+        }
+        // From the last one on, so that the places of the others stay.
+        for doubt in definition::doubtful_defaults(&definition).into_iter().rev() {
+            match self.default_of(table, &definition[doubt.column]) {
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    definition.replace_range(doubt.value, &definition::default_literal(&value))
+                }
+                // The table can be described, but not read.
+                Err(error) if error.code().is_some() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(definition)
+    }
+
+    /// The default of a column of text; `None` if it is none, or the server does not tell.
+    fn default_of(&mut self, table: &TableName, column: &str) -> Result<Option<String>, Error> {
+        // The first gives nothing for a column that is NOT NULL, the second nothing for a table without rows.
+        for from in
+            [format!("(SELECT 1 AS one) AS one LEFT JOIN {table} ON FALSE"), format!("{table} LIMIT 1")]
+        {
+            let rows = self.strings(&format!(
+                "SELECT CHARSET(DEFAULT({column})), CONVERT(DEFAULT({column}) USING utf8mb4) FROM {from}"
+            ))?;
+            match rows.into_iter().next().as_deref() {
+                Some([Some(set), _]) if set == "binary" => return Ok(None),
+                Some([_, Some(value)]) => return Ok(Some(value.clone())),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Runs one `LOAD DATA LOCAL INFILE 'remora-stream' ...` statement (see [`Session::STREAM`]) and feeds it
@@ -368,6 +421,15 @@ fn walk(
         set += usize::from(has_columns);
     }
     Ok(())
+}
+
+/// What went wrong on the socket, as the driver would say it.
+fn broken(broken: Broken) -> mysql::Error {
+    match broken {
+        Broken::Server(said) => mysql::Error::MySqlError(said),
+        Broken::Wire(error) => mysql::Error::IoError(error),
+        Broken::Sink(error) => mysql::Error::IoError(io::Error::other(SinkFailed(error))),
+    }
 }
 
 /// Does the work of [`Session::stream`] when the socket can't be read directly.

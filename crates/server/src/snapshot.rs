@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Attempt, Error, Flavour, Hold, HoldMode, Position, Session, TableName, Target};
+use crate::{Attempt, Error, Flavour, Hold, HoldMode, Position, Session, TableName, Target, settings};
 
 /// How often snapshots are begun until they agree. On a server with a thousand commits per second one of a
 /// few attempts succeeds.
@@ -111,35 +111,14 @@ impl Snapshot {
     }
 }
 
-/// A session that reads data unchanged: times in UTC, text in the bytes of its column, no time limits.
+/// A session that reads data and definitions unchanged ([`settings::EXACT`]).
 ///
 /// # Errors
 /// Errors of connecting.
 pub fn connect(target: &Target) -> Result<Session, Error> {
     let target = Target { database: None, ..target.clone() };
     let mut session = target.connect()?;
-    for setting in [
-        // Definitions come without the folders of tables from a server that takes none.
-        "sql_mode = IF(@@GLOBAL.sql_mode LIKE '%NO_DIR_IN_CREATE%', 'NO_DIR_IN_CREATE', '')",
-        "time_zone = '+00:00'",
-        "sql_quote_show_create = 1",
-        "net_write_timeout = 31536000",
-        "net_read_timeout = 31536000",
-        "wait_timeout = 31536000",
-        "max_statement_time = 0",
-        "max_execution_time = 0",
-        // Even reading a table takes a lock, which somebody's DDL may hold for ever.
-        "lock_wait_timeout = 60",
-        // Rows of queues that somebody owns are data like all others.
-        "queue_show_owned = ON",
-        "TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    ] {
-        match session.execute(&format!("SET SESSION {setting}")) {
-            // This server does not have the variable.
-            Err(error) if error.code() == Some(1193) => {}
-            other => drop(other?),
-        }
-    }
+    session.set_where_known(settings::EXACT)?;
     Ok(session)
 }
 

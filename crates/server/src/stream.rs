@@ -78,16 +78,7 @@ pub(crate) fn query<S: RowSink>(
     refused: &Refused,
     sink: &mut S,
 ) -> Result<u64, Broken> {
-    let length = sql.len() + 1;
-    if length >= PAYLOAD_MAX {
-        return Err(Broken::Wire(io::Error::other("a query of 16 MiB is too long")));
-    }
-    let mut command = Vec::with_capacity(length + 4);
-    command.extend_from_slice(&length.to_le_bytes()[..3]);
-    command.extend_from_slice(&[0, QUERY]);
-    command.extend_from_slice(sql.as_bytes());
-    wire.write_all(&command)?;
-    let mut packets = Packets { wire, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0 };
+    let mut packets = ask(wire, sql.as_bytes())?;
     let columns = packets.begin(refused)?;
     let mut rows = 0;
     loop {
@@ -111,6 +102,29 @@ pub(crate) fn query<S: RowSink>(
         sink.end_row().map_err(Broken::Sink)?;
         rows += 1;
     }
+}
+
+/// Runs a statement without rows on an idle connection.
+pub(crate) fn statement(wire: &mut (impl Read + Write), sql: &[u8]) -> Result<(), Broken> {
+    match ask(wire, sql)?.packet()? {
+        [0, ..] => Ok(()),
+        payload @ [0xff, ..] => Err(Broken::Server(server_error(payload))),
+        _ => Err(garbled("rows, or a request for a file")),
+    }
+}
+
+/// Sends a statement; its answer is next.
+fn ask<'a, W: Read + Write>(wire: &'a mut W, sql: &[u8]) -> Result<Packets<'a, W>, Broken> {
+    let length = sql.len() + 1;
+    if length >= PAYLOAD_MAX {
+        return Err(Broken::Wire(io::Error::other("a query of 16 MiB is too long")));
+    }
+    let mut command = Vec::with_capacity(length + 4);
+    command.extend_from_slice(&length.to_le_bytes()[..3]);
+    command.extend_from_slice(&[0, QUERY]);
+    command.extend_from_slice(sql);
+    wire.write_all(&command)?;
+    Ok(Packets { wire, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0 })
 }
 
 /// Passes on a row that is completely in the buffer.

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use server::catalogue::{Kind, Object, Wanted, database};
 use server::{Flavour, Rights, Session, Version, quote_name};
 
+use super::account::is_role;
 use super::{Ledger, LoadRequest};
+use crate::definer::definer_of;
 use crate::manifest::Manifest;
 use crate::world::World;
 use crate::{Error, Format};
@@ -69,6 +71,7 @@ pub(super) fn target(
     ledger: &Ledger,
 ) -> Result<(), Error> {
     format(session, request, manifest)?;
+    roles(session, manifest)?;
     let lacking = lacking(session, manifest)?;
     if !lacking.is_empty() {
         return Err(Error::Mismatch(format!(
@@ -119,6 +122,36 @@ pub(super) fn target(
         }
     }
     Ok(())
+}
+
+/// Checks that every role which is a definer is on the target, or comes with the dump: the server would take its
+/// name for that of a user.
+fn roles(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
+    let objects = || manifest.objects.iter();
+    let mut open: BTreeMap<&str, &Object> = BTreeMap::new();
+    for object in objects().filter(|object| object.kind < Kind::Role) {
+        let statements = object.statements.iter();
+        let definers = statements.filter_map(|text| definer_of(text).map(|(from, to)| &text[from..to]));
+        open.extend(definers.filter(|name| is_role(name)).map(|name| (name, object)));
+    }
+    open.retain(|name, _| !objects().any(|object| object.kind == Kind::Role && object.name == *name));
+    if open.is_empty() || session.about.flavour != Flavour::MariaDb {
+        return Ok(());
+    }
+    let rows = match session.strings("SELECT User FROM mysql.user WHERE is_role = 'Y'") {
+        // This account may not see them; the proof in the end tells.
+        Err(error) if error.code().is_some() => return Ok(()),
+        rows => rows?,
+    };
+    let there: BTreeSet<String> =
+        rows.into_iter().flatten().flatten().map(|name| quote_name(&name)).collect();
+    match open.into_iter().find(|(name, _)| !there.contains(*name)) {
+        None => Ok(()),
+        Some((name, object)) => Err(Error::Mismatch(format!(
+            "{} has the role {name} as its definer, and there is no such role: CREATE ROLE {name}, or give --definer",
+            object.title()
+        ))),
+    }
 }
 
 /// Checks, before the first step, that the account may do everything that this load will ask of the server.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Session, Source};
+use server::{Session, Source, snapshot};
 
 use super::ledger::WHOLE;
 use super::{Load, Proven, Verify, connect};
@@ -197,7 +197,7 @@ impl Shared<'_> {
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let mut session = connect(self.load.target, self.load.request)?;
         let verifies = self.load.request.verify == Verify::Rows;
-        let mut reader = verifies.then(|| verify::reader(self.load.target)).transpose()?;
+        let mut reader = verifies.then(|| snapshot::connect(self.load.target)).transpose()?;
         for task in tasks {
             if self.load.world.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
@@ -360,9 +360,10 @@ impl Shared<'_> {
         let mut failed = None;
         let mut send = |text: &mut Vec<u8>, rest: bool| -> io::Result<()> {
             while let Some(end) = memchr::memchr(b'\n', text) {
-                let statement = String::from_utf8_lossy(&text[..end]).into_owned();
-                text.drain(..=end);
-                match session.execute(statement.trim_end_matches(';')) {
+                let rest = text.split_off(end + 1);
+                // The encoder writes ASCII, and names.
+                let statement = server::text::text(std::mem::replace(text, rest));
+                match session.execute(statement.trim_end_matches(['\n', ';'])) {
                     Ok(done) => rows += done.affected,
                     Err(error) => {
                         failed = Some(error);

@@ -1,14 +1,12 @@
-//! The ledger: a table on the target that tells which chunks are loaded. The line for a chunk commits
+//! The ledger: a table on the target, in a database that goes with the last of them, that tells which chunks are loaded. The line for a chunk commits
 //! together with the chunk's rows.
 
 use std::collections::BTreeSet;
 
+use server::catalogue::OWN_SCHEMA as SCHEMA;
 use server::{Session, TableName};
 
 use crate::Error;
-
-/// The database of ledgers; it is removed with the last of them.
-const SCHEMA: &str = "_remora";
 
 /// The ledger of one dump on one target.
 #[derive(Clone, Debug)]
@@ -25,10 +23,15 @@ pub(crate) const ACCOUNTS: usize = 0xffff_ffff;
 const WANTED: usize = 0xffff_fffe;
 /// The same for what is loaded.
 const COMPLETE: usize = 0xffff_fffd;
+/// The same in a line that marks a view, routine, trigger or event which this load has created.
+pub(crate) const PROGRAMS: usize = 0xffff_fffc;
 
 impl Ledger {
-    pub(crate) fn new(id: &str) -> Ledger {
-        Ledger { table: TableName { schema: SCHEMA.to_owned(), table: format!("load_{id}") } }
+    /// `other_name`: the name under which the one table is loaded, if it is another; that is a load of its own.
+    pub(crate) fn new(id: &str, other_name: Option<&TableName>) -> Ledger {
+        let end = other_name.map(|name| format!("_{:016x}", mark(&name.to_string()).cast_unsigned()));
+        let table = format!("load_{id}{}", end.unwrap_or_default());
+        Ledger { table: TableName { schema: SCHEMA.to_owned(), table } }
     }
 
     /// The name of the lock that the ledger's owner holds.
@@ -141,4 +144,11 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+/// The number of an account or a program in the ledger.
+pub(crate) fn mark(name: &str) -> i64 {
+    let hash = blake3::hash(name.as_bytes());
+    let (first, _) = hash.as_bytes().split_at(8);
+    i64::from_le_bytes(first.try_into().unwrap_or_default())
 }

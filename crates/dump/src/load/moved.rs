@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use server::definition::closing;
 use server::quote_name;
-
-use crate::definer::closing;
 
 /// Replaces the names of databases in a text. Names joined by dots are looked at as one chain: of three names
 /// the first is a database; of two it is a database unless they are a column after a table, or after an

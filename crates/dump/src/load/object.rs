@@ -2,9 +2,10 @@
 
 use server::catalogue::{Kind, Object, Settings};
 use server::definition::{counter, plain_indexes};
-use server::{Session, quote_name};
+use server::{Session, TableName, quote_name};
 
 use super::data::AGAIN;
+use super::ledger::{PROGRAMS, mark};
 use super::{Load, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
@@ -61,7 +62,7 @@ impl Load<'_> {
                 break;
             }
         }
-        if wanted(Kind::Role) && made.is_ok() {
+        if wanted(Kind::Grant) && made.is_ok() {
             made = self.give_roles_back(session, &objects);
         }
         self.manifest.objects = objects;
@@ -81,15 +82,32 @@ impl Load<'_> {
         if object.kind >= Kind::Role {
             return self.account(session, object);
         }
+        let is_program = object.kind > Kind::Table;
+        let number = mark(&object.title());
+        // What a stopped run has made is made again: meanwhile there may be what it lacked.
+        if self.request.resume && is_program && self.ledger.has(session, PROGRAMS, number)? {
+            let name = TableName { schema: object.schema.clone(), table: object.name.clone() };
+            let word = object.kind.word().to_ascii_uppercase();
+            session.execute(&format!("DROP {word} IF EXISTS {name}"))?;
+        }
         let collation = enter(session, object)?;
-        let made = object.statements.iter().try_for_each(|statement| match session.execute(statement) {
-            Err(error) if self.request.resume && error.code().is_some_and(|code| EXISTS.contains(&code)) => {
-                Ok(())
-            }
-            other => other.map(drop),
-        });
+        let made =
+            object.statements.iter().try_fold(true, |all, statement| match session.execute(statement) {
+                Err(error)
+                    if self.request.resume && error.code().is_some_and(|code| EXISTS.contains(&code)) =>
+                {
+                    Ok(false)
+                }
+                other => other.map(|_| all),
+            });
         let left = leave(session, object, collation.as_deref());
-        made.and(left)
+        let made = made?;
+        left?;
+        // If a run is killed before this, the next one takes the program as it is.
+        if made && is_program && !self.ledger.has(session, PROGRAMS, number)? {
+            self.ledger.add(session, PROGRAMS, number)?;
+        }
+        Ok(())
     }
 
     /// Creates the tables, without the indexes that are built later.
@@ -235,7 +253,7 @@ pub(super) fn leave(
     if object.settings == Settings::default() {
         return Ok(());
     }
-    session.execute("SET NAMES utf8mb4")?;
+    session.execute("SET NAMES utf8mb4, character_set_results = NULL")?;
     session.execute(&format!("SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'"))?;
     Ok(())
 }

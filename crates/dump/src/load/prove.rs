@@ -1,41 +1,49 @@
 //! Proves that everything of the dump is on the server and unchanged.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use server::catalogue::{Catalogue, Kind, Object};
-use server::definition::{counter, database_defaults, sorted};
-use server::{Session, snapshot};
+use server::definition::{counter, database_defaults, folded, sorted};
+use server::{Session, TableName, snapshot};
 
 use super::Load;
 use crate::Error;
+use crate::named::{Named, fold};
 
 impl Load<'_> {
     /// Checks that every object of the dump is on the server, and, when both servers are of one release, is
     /// identical to the letter.
     pub(super) fn prove_objects(&self) -> Result<(), Error> {
-        // A session without a default database, because the server would leave that name out.
         let mut session = snapshot::connect(self.target)?;
-        let there = Catalogue::definitions(&mut session, &self.request.selection)?;
+        let folds = session.about.lower_case_table_names != 0;
+        let there = Catalogue::definitions(&mut session, &Named::new(&self.manifest, folds))?;
         let exact = session.about.release() == self.manifest.source.release();
+        let folded = Folded { folds };
+        let objects: BTreeMap<_, _> = there.objects.iter().map(|found| (folded.key(found), found)).collect();
         let mut differences = Vec::new();
         for object in &self.manifest.objects {
             if self.is_for_others(&mut session, object, &there)? {
                 continue;
             }
             let title = object.title();
-            match there.objects.iter().find(|known| is_one(known, object)) {
+            match objects.get(&folded.key(object)) {
                 None => differences.push(format!("{title} is not there")),
-                Some(found) if !same(object, found, exact) => differences.push(format!("{title} is another")),
+                Some(found) if !folded.same(object, found, exact) => {
+                    differences.push(format!("{title} is another"));
+                }
                 Some(_) => {}
             }
         }
+        let tables: BTreeMap<_, _> =
+            there.tables.iter().map(|found| (folded.table(&found.name), found)).collect();
         for entry in &self.manifest.tables {
             let (name, wanted) = (&entry.table.name, &entry.table.definition);
-            let Some(found) = there.tables.iter().find(|known| known.name == *name) else {
+            let Some(found) = tables.get(&folded.table(name)) else {
                 differences.push(format!("table {name} is not there"));
                 continue;
             };
-            if exact && sorted(&found.definition) != sorted(wanted) {
+            if exact && sorted(&folded.text(&found.definition)) != sorted(&folded.text(wanted)) {
                 differences.push(format!("the definition of table {name} is another"));
             }
             // A higher counter gives no number twice; rows that were inserted during the dump may have moved
@@ -73,9 +81,39 @@ impl Load<'_> {
     }
 }
 
-/// Whether two objects have the same kind and name.
-pub(crate) fn is_one(one: &Object, other: &Object) -> bool {
-    one.kind == other.kind && one.schema == other.schema && one.name == other.name
+/// How names and definitions are compared: as they are, or without the case of names, if one of the servers does
+/// not keep it.
+#[derive(Clone, Copy)]
+pub(crate) struct Folded {
+    pub(crate) folds: bool,
+}
+
+impl Folded {
+    /// By which an object is found.
+    pub(crate) fn key(self, object: &Object) -> (Kind, String, String) {
+        // Names of accounts always keep their case.
+        let folds = self.folds && object.kind < Kind::Role;
+        (object.kind, fold(&object.schema, folds), fold(&object.name, folds))
+    }
+
+    /// By which a table is found.
+    pub(crate) fn table(self, name: &TableName) -> (String, String) {
+        (fold(&name.schema, self.folds), fold(&name.table, self.folds))
+    }
+
+    /// A definition, to be compared.
+    pub(crate) fn text(self, definition: &str) -> Cow<'_, str> {
+        if self.folds { Cow::Owned(folded(definition)) } else { Cow::Borrowed(definition) }
+    }
+
+    /// As [`same`].
+    pub(crate) fn same(self, one: &Object, other: &Object, exact: bool) -> bool {
+        let fold = |object: &Object| {
+            let statements = object.statements.iter().map(|text| folded(text)).collect();
+            Object { statements, ..object.clone() }
+        };
+        same(one, other, exact) || (self.folds && same(&fold(one), &fold(other), exact))
+    }
 }
 
 /// Whether two objects of one name are the same, as far as servers of the same release, or of different ones,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::Session;
+use server::definition::closing;
 
 use crate::Error;
-use crate::definer::closing;
 use crate::manifest::Manifest;
 
 /// Rewrites the names that the target does not know. Returns a line for each object and name.
@@ -58,10 +58,13 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
     )))
 }
 
-/// This program exchanges text with servers in utf8mb4. For plain ASCII that equals any client's character
-/// set; everything else is created as by a utf8mb4 client, with the same meaning.
+/// Older dumps have programs in utf8mb4. For plain ASCII that equals any client's character set; everything else
+/// is created as by a utf8mb4 client, with the same meaning.
 pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
     let mut lines = Vec::new();
+    if manifest.exact_programs {
+        return lines;
+    }
     for object in &mut manifest.objects {
         let title = object.title();
         let ascii = object.statements.iter().all(|text| text.is_ascii());

@@ -63,16 +63,19 @@ struct Shared<'a> {
     locked: Mutex<(usize, Option<Hold>)>,
     /// Tables that DDL changed, and what was observed.
     altered: Mutex<BTreeMap<usize, String>>,
+    /// Tables whose rows the server can't read, and what it says.
+    damaged: Mutex<BTreeMap<usize, String>>,
     failure: Failure,
 }
 
-/// Reads the rows of all tables into files, and records the chunks in the manifest.
+/// Reads the rows of all tables into files, and records the chunks in the manifest. Returns a line for each
+/// table whose rows the server can't read.
 pub(super) fn run(
     world: &World,
     request: &DumpRequest,
     (snapshot, identities): (&mut Snapshot, &Identities),
     (manifest, journal): (&mut Manifest, &Journal),
-) -> Result<(), Error> {
+) -> Result<Vec<String>, Error> {
     let total = manifest.tables.iter().filter(|entry| entry.is_due()).map(|entry| entry.table.bytes).sum();
     world.progress.phase("dumping", Some(total));
     let shared = Shared::new(world, request, manifest, journal, snapshot.take_locks());
@@ -93,6 +96,7 @@ pub(super) fn run(
     });
     shared.failure.into_result()?;
     let altered = shared.altered.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut damaged = shared.damaged.into_inner().unwrap_or_else(PoisonError::into_inner);
     let states: Vec<State> = shared
         .states
         .into_iter()
@@ -101,14 +105,48 @@ pub(super) fn run(
     for (entry, state) in manifest.tables.iter_mut().zip(states).filter(|(entry, _)| entry.is_due()) {
         state.give(entry);
     }
-    let Some(mut session) = planner else { return Ok(()) };
-    altered.into_iter().try_for_each(|(at, what)| {
+    let Some(mut session) = planner else { return Ok(Vec::new()) };
+    for (at, what) in altered.into_iter().filter(|(at, _)| !damaged.contains_key(at)).collect::<Vec<_>>() {
         let name = &manifest.tables[at].table.name;
         if !identities.same(&Identities::read(&mut session)?, name) {
             return Err(Error::Altered { table: name.to_string(), what });
         }
-        again(world, request, &mut session, (manifest, journal), (at, what))
-    })
+        match again(world, request, &mut session, (manifest, journal), (at, what)) {
+            Err(Error::Object { source, .. }) if is_damage(&source) => {
+                damaged.insert(at, source.to_string());
+            }
+            done => done?,
+        }
+    }
+    damaged
+        .into_iter()
+        .map(|(at, what)| leave_out(world, request, (manifest, journal), (at, &what)))
+        .collect()
+}
+
+/// Leaves out the rows of a table that the server can't read. Returns a line that says so.
+fn leave_out(
+    world: &World,
+    request: &DumpRequest,
+    (manifest, journal): (&mut Manifest, &Journal),
+    (at, what): (usize, &str),
+) -> Result<String, Error> {
+    // What was read of it before does not count.
+    journal.add(&Step::Again(at))?;
+    let entry = &mut manifest.tables[at];
+    entry.data = false;
+    entry.set_chunks(Vec::new());
+    super::resume::clear(&*world.disk, &request.folder.join(&entry.folder))?;
+    Ok(format!("rows of table {}: the server can't read them ({what})", entry.table.name))
+}
+
+/// Whether the server says that the files of a table are missing or damaged. Numbers below 200 are those of
+/// storage engines.
+fn is_damage(error: &server::Error) -> bool {
+    /// Can't open, can't find the file; the engine failed; incorrect information, key file, old key file;
+    /// crashed; the index is corrupt, the tablespace is missing or discarded; not in the engine.
+    const DAMAGE: [u16; 12] = [1016, 1017, 1030, 1033, 1034, 1035, 1194, 1195, 1712, 1812, 1814, 1932];
+    matches!(error, server::Error::Sql { code, .. } if *code < 200 || DAMAGE.contains(code))
 }
 
 /// Reads an altered table once more, in one piece and under its new definition, if the snapshot allows that.
@@ -122,7 +160,7 @@ fn again(
 ) -> Result<(), Error> {
     let name = manifest.tables[at].table.name.clone();
     journal.add(&Step::Again(at))?;
-    let found = Catalogue::read(session, &Only(&name)).map_err(Error::from)?;
+    let found = Catalogue::read(session, &Only(&name), &mut |_, _| {})?;
     session.execute(plan::FORGET)?;
     let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
         return Err(Error::Altered { table: name.to_string(), what });
@@ -137,7 +175,13 @@ fn again(
     let chunk = Chunk::planned(0, Vec::new(), None);
     let path = manifest.path(&request.folder, entry, &chunk);
     let output = Output::create(&*world.disk, &path).map_err(Error::file(&path))?;
-    let (chunk, output) = shared.read(session, at, chunk, (output, &path))?;
+    let (chunk, output) = match shared.rows(session, (at, entry), chunk, (output, &path)) {
+        // It is not that the table was altered.
+        Err(Error::Server(source)) if is_damage(&source) => {
+            return Err(Error::Object { object: format!("table {name}"), source: Box::new(source) });
+        }
+        read => read.map_err(|error| shared.told(error, entry))?,
+    };
     output.finish().map_err(Error::file(&path))?;
     shared.close(session, at, Some(chunk))?;
     let state = std::mem::take(&mut *shared.state(at));
@@ -204,13 +248,19 @@ impl<'a> Shared<'a> {
             tallies: manifest.tables.iter().map(tally).collect(),
             locked: Mutex::new((unversioned, locks)),
             altered: Mutex::default(),
+            damaged: Mutex::default(),
             failure: Failure::default(),
         }
     }
 
-    /// Continues without a table that was altered; it is tried again in the end.
+    /// Continues without a table that was altered, which is tried again in the end, or that can't be read.
     fn survive(&self, at: usize, done: Result<(), Error>) -> Result<(), Error> {
         match done {
+            Err(Error::Object { source, .. }) if is_damage(&source) => {
+                let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+                damaged.entry(at).or_insert(source.to_string());
+                Ok(())
+            }
             Err(Error::Altered { what, .. }) => {
                 let mut altered = self.altered.lock().unwrap_or_else(PoisonError::into_inner);
                 altered.entry(at).or_insert(what);
@@ -220,8 +270,11 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn is_altered(&self, at: usize) -> bool {
-        self.altered.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&at)
+    /// Whether it is useless to read more of a table.
+    fn is_out(&self, at: usize) -> bool {
+        [&self.altered, &self.damaged]
+            .into_iter()
+            .any(|tables| tables.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&at))
     }
 
     fn must_end(&self) -> bool {
@@ -286,7 +339,7 @@ impl<'a> Shared<'a> {
             }
             self.throttle.begin(&mut session, &|| self.must_end())?;
             match task {
-                Task::Chunk { table, .. } if self.is_altered(table) => {}
+                Task::Chunk { table, .. } if self.is_out(table) => {}
                 Task::Chunk { table, chunk, bytes } => {
                     let began = Instant::now();
                     let done = self.alone(&mut session, table, chunk);
@@ -366,12 +419,16 @@ impl<'a> Shared<'a> {
         to: (W, &Path),
     ) -> Result<(Chunk, W), Error> {
         let entry = &self.manifest.tables[at];
-        self.rows(session, (at, entry), chunk, to).map_err(|error| match error {
+        self.rows(session, (at, entry), chunk, to).map_err(|error| self.told(error, entry))
+    }
+
+    fn told(&self, error: Error, entry: &TableEntry) -> Error {
+        match error {
             Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
                 Error::Stopped(STOPPED)
             }
             error => explain(error, &entry.table),
-        })
+        }
     }
 
     fn rows<W: Write>(

@@ -102,6 +102,20 @@ impl<'de> Deserialize<'de> for Pattern {
 }
 
 impl Pattern {
+    /// The same for names in lower case.
+    pub(super) fn folded(&self) -> Pattern {
+        Pattern(match &self.0 {
+            Form::Glob { schema, table } => Form::Glob {
+                schema: schema.to_lowercase(),
+                table: table.as_ref().map(|table| table.to_lowercase()),
+            },
+            // An expression that is valid stays so.
+            Form::Expression(regex) => {
+                Form::Expression(Regex::new(&format!("(?i){regex}")).unwrap_or_else(|_| regex.clone()))
+            }
+        })
+    }
+
     /// Whether it matches this table, view or sequence.
     pub(super) fn covers(&self, schema: &str, table: &str) -> bool {
         match &self.0 {

@@ -7,6 +7,7 @@ use clap::Args;
 use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify, World};
 use progress::{Progress, count};
 use serde_json::json;
+use server::TableName;
 
 use super::dump::{account, sessions, world};
 use crate::args::{MachineArgs, ServerArgs};
@@ -18,6 +19,8 @@ const EXAMPLES: &str = "EXAMPLES
       everything in the dump, into a server that has none of it
   remora load shop.dump --only shop.orders
       one table
+  remora load shop.dump --only shop.orders --as shop.orders_monday
+      one table under another name, beside the one that is there
   remora load shop.dump --resume
       go on with a load that was stopped
   remora dump shop -h db1 -o shop.dump & remora load shop.dump --follow -h db2
@@ -39,6 +42,11 @@ pub(crate) struct Arguments {
     /// Load these only: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<Pattern>,
+
+    /// Load the one table under this name: db.table, beside the one it was dumped from. Without its triggers and
+    /// foreign keys, which are named
+    #[arg(long = "as", value_name = "NAME", conflicts_with = "follow")]
+    other_name: Option<TableName>,
 
     /// Leave these out: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
@@ -99,6 +107,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             exclude: arguments.exclude.clone(),
             no_accounts: arguments.no_users,
         },
+        other_name: arguments.other_name.clone(),
         // While a session waits for its commit, another works.
         sessions: sessions(arguments.sessions, 1),
         resume: arguments.resume,

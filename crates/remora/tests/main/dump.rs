@@ -18,6 +18,8 @@ mod account;
 mod change;
 #[path = "dump/damage.rs"]
 mod damage;
+#[path = "dump/definition.rs"]
+mod definition;
 #[path = "dump/exact.rs"]
 mod exact;
 #[path = "dump/follow.rs"]
@@ -40,12 +42,16 @@ mod resume;
 mod round_trip;
 #[path = "dump/selection.rs"]
 mod selection;
+#[path = "dump/setting.rs"]
+mod setting;
 #[path = "dump/size.rs"]
 mod size;
 #[path = "dump/snapshot.rs"]
 mod snapshot;
 #[path = "dump/trap.rs"]
 mod trap;
+#[path = "dump/unreadable.rs"]
+mod unreadable;
 
 /// A server to dump, one to load into, and a folder for dumps.
 struct Pair {
@@ -122,7 +128,7 @@ impl Pair {
         let ledger = session.value(sql).unwrap()?;
         // It may be gone by now.
         // Other lines say which tables are to be loaded.
-        let sql = format!("SELECT COUNT(*) FROM _remora.{ledger} WHERE `table` < 4294967293");
+        let sql = format!("SELECT COUNT(*) FROM _remora.{ledger} WHERE `table` < 4294967292");
         session.value(&sql).ok()??.parse().ok()
     }
 
@@ -136,6 +142,57 @@ impl Pair {
 
     fn target(&self) -> Session {
         connect(self.to.socket())
+    }
+}
+
+/// One server, whose dumps are loaded into it again, and a folder for them.
+struct Alone {
+    server: Sandbox,
+    folder: TempDir,
+}
+
+impl Alone {
+    fn new(options: &[&str]) -> Alone {
+        Alone {
+            server: start(Product::MariaDb1011, &[&OWN[..], options].concat()),
+            folder: tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap(),
+        }
+    }
+
+    fn run(&self, word: &str, arguments: &[&str]) -> Ended {
+        let mut command = remora(self.folder.path());
+        command.args([word, "--no-defaults", "-u", "root", "-S"]).arg(self.server.socket()).args(arguments);
+        Ended::of(&command.output().unwrap())
+    }
+
+    /// Compares a dump with the server.
+    fn diff(&self, dump: &str, arguments: &[&str]) -> Ended {
+        let url = format!("unix://{}", self.server.socket().display());
+        let mut command = remora(self.folder.path());
+        command.args(["diff", "--no-defaults", "-u", "root", dump, &url]).args(arguments);
+        Ended::of(&command.output().unwrap())
+    }
+
+    fn session(&self) -> Session {
+        connect(self.server.socket())
+    }
+
+    #[track_caller]
+    fn sql(&self, statements: &[&str]) {
+        let mut session = self.session();
+        for sql in statements {
+            session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+
+    /// The first value of a query; nothing for NULL.
+    #[track_caller]
+    fn value(&self, sql: &str) -> String {
+        self.session().value(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).unwrap_or_default()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 }
 

@@ -33,10 +33,13 @@ pub(super) fn read(session: &mut Session, catalogue: &mut Catalogue) -> Result<(
         let public = role && user == "PUBLIC";
         if !public {
             let kind = if role { Kind::Role } else { Kind::User };
-            let statement = making(session, kind, &name)?;
+            let made = catalogue.one(session, (kind, &name), &mut |session| making(session, kind, &name))?;
+            let Some(statement) = made else { continue };
             catalogue.objects.push(object(kind, &name, vec![statement]));
         }
-        let shown = session.strings(&format!("SHOW GRANTS FOR {}", if public { "PUBLIC" } else { &name }))?;
+        let show = format!("SHOW GRANTS FOR {}", if public { "PUBLIC" } else { &name });
+        let shown = catalogue.one(session, (Kind::Grant, &name), &mut |session| session.strings(&show))?;
+        let shown = shown.unwrap_or_default();
         let own = |line: &String| !role || public || grantee_is(line, &user);
         let lines: Vec<_> =
             shown.into_iter().filter_map(|row| row.into_iter().next().flatten()).filter(own).collect();

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::table::text;
+use super::table::{Tables, text};
 use super::{Catalogue, Kind, Object, Settings, Wanted, list};
-use crate::{Error, Session, TableName, quote_name};
+use crate::{Error, Session, TableName};
 
 /// Functions and procedures come before views, which may call them; packages before their bodies.
 pub(super) fn routines(
@@ -35,8 +35,9 @@ pub(super) fn routines(
                 continue;
             }
         };
-        if wanted.programs(&text(row, 0)) {
-            found.push(shown(session, kind, &text(row, 0), &text(row, 1))?);
+        let (schema, name) = (text(row, 0), text(row, 1));
+        if wanted.programs(&schema) && wanted.program(&schema, &name) {
+            found.extend(shown(session, catalogue, kind, &TableName { schema, table: name })?);
         }
     }
     found.sort_by_key(|object| object.kind);
@@ -52,7 +53,10 @@ pub(super) fn views(
 ) -> Result<(), Error> {
     let mut views = BTreeMap::new();
     for name in names {
-        let rows = session.strings(&format!("SHOW CREATE VIEW {name}"))?;
+        let shown = catalogue.one(session, (Kind::View, &name.to_string()), &mut |session| {
+            session.strings(&format!("SHOW CREATE VIEW {name}"))
+        })?;
+        let Some(rows) = shown else { continue };
         if let Some(warning) = session.warnings()?.into_iter().find(|warning| warning.code == 1356) {
             catalogue.omitted.push(format!("view {name}: it does not work ({})", warning.message));
             continue;
@@ -107,20 +111,22 @@ fn in_order(names: &[TableName], used: &BTreeMap<TableName, Vec<TableName>>) -> 
 /// Triggers; those of one table and event in the order in which they fire.
 pub(super) fn triggers(
     session: &mut Session,
-    schemas: &BTreeSet<String>,
+    tables: &Tables,
     wanted: &dyn Wanted,
     catalogue: &mut Catalogue,
 ) -> Result<(), Error> {
-    let within = list(session, schemas);
-    let rows = session.strings(&format!(
-        "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS \
-         WHERE TRIGGER_SCHEMA IN ({within}) \
-         ORDER BY 1, 3, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER, TRIGGER_NAME"
-    ))?;
+    let mut rows = Vec::new();
+    for one in tables.conditions(session, "TRIGGER_SCHEMA", "EVENT_OBJECT_TABLE") {
+        rows.extend(session.strings(&format!(
+            "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE {one} \
+             ORDER BY 1, 3, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER, TRIGGER_NAME"
+        ))?);
+    }
     for row in &rows {
         if wanted.table(&text(row, 0), &text(row, 2)) {
-            let trigger = shown(session, Kind::Trigger, &text(row, 0), &text(row, 1))?;
-            catalogue.objects.push(Object { table: Some(text(row, 2)), ..trigger });
+            let name = TableName { schema: text(row, 0), table: text(row, 1) };
+            let trigger = shown(session, catalogue, Kind::Trigger, &name)?;
+            catalogue.objects.extend(trigger.map(|trigger| Object { table: Some(text(row, 2)), ..trigger }));
         }
     }
     Ok(())
@@ -138,8 +144,10 @@ pub(super) fn events(
         "SELECT EVENT_SCHEMA, EVENT_NAME FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ({within}) ORDER BY 1, 2"
     ))?;
     for row in &rows {
-        if wanted.programs(&text(row, 0)) {
-            catalogue.objects.push(shown(session, Kind::Event, &text(row, 0), &text(row, 1))?);
+        let name = TableName { schema: text(row, 0), table: text(row, 1) };
+        if wanted.programs(&name.schema) && wanted.program(&name.schema, &name.table) {
+            let event = shown(session, catalogue, Kind::Event, &name)?;
+            catalogue.objects.extend(event);
         }
     }
     Ok(())
@@ -147,15 +155,22 @@ pub(super) fn events(
 
 /// The answer of `SHOW CREATE` for a program: name, `sql_mode`, for events `time_zone`, the statement,
 /// character set, collation, and the database's collation.
-fn shown(session: &mut Session, kind: Kind, schema: &str, name: &str) -> Result<Object, Error> {
+fn shown(
+    session: &mut Session,
+    catalogue: &mut Catalogue,
+    kind: Kind,
+    name: &TableName,
+) -> Result<Option<Object>, Error> {
     let word = kind.word().to_ascii_uppercase();
-    let full = format!("{}.{}", quote_name(schema), quote_name(name));
-    let rows = session.strings(&format!("SHOW CREATE {word} {full}"))?;
+    let answer = catalogue.one(session, (kind, &name.to_string()), &mut |session| {
+        session.strings(&format!("SHOW CREATE {word} {name}"))
+    })?;
+    let Some(rows) = answer else { return Ok(None) };
     let row = rows.first().cloned().unwrap_or_default();
     let zone = usize::from(kind == Kind::Event);
     let Some(statement) = row.get(2 + zone).cloned().flatten() else {
         return Err(Error::Privilege {
-            what: format!("the server does not show the text of {word} {full} to this account"),
+            what: format!("the server does not show the text of {word} {name} to this account"),
             grant: "GRANT SELECT ON mysql.proc TO the account (or, since MySQL 8.0.20 and MariaDB 11.3, \
                     SHOW_ROUTINE or SHOW CREATE ROUTINE)"
                 .to_owned(),
@@ -169,7 +184,7 @@ fn shown(session: &mut Session, kind: Kind, schema: &str, name: &str) -> Result<
         collation: Some(text(&row, 4 + zone)),
         database_collation: Some(text(&row, 5 + zone)),
     };
-    Ok(object(kind, schema, name, statement, settings))
+    Ok(Some(object(kind, &name.schema, &name.table, statement, settings)))
 }
 
 fn object(kind: Kind, schema: &str, name: &str, statement: String, settings: Settings) -> Object {

@@ -3,16 +3,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Column, Depth, Kind, Object, Origin, Partition, Settings, Table, Wanted, cell, has_column, list,
+    Catalogue, Column, Depth, Kind, Object, Origin, Partition, Settings, Table, Told, Wanted, cell,
+    has_column, list,
 };
 use crate::{Error, Session, TableName};
 
-/// What `information_schema.TABLES` lists.
+/// What `information_schema.TABLES` lists, beside tables and sequences.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) tables: Vec<Table>,
-    pub(super) sequences: Vec<Object>,
     pub(super) views: Vec<TableName>,
+    /// How to ask `information_schema` for the wanted tables.
+    pub(super) tables: Tables,
+}
+
+/// The tables to ask `information_schema` for: all of some databases, or each one alone. To tell about a table
+/// the server must open it; if few of many are wanted, only these are opened.
+#[derive(Default)]
+pub(super) struct Tables {
+    within: String,
+    each: Option<Vec<TableName>>,
+}
+
+/// If there are this many times more tables in the databases than are wanted, each is asked for alone.
+const FEW_OF: usize = 8;
+
+impl Tables {
+    /// The conditions, each for a query of its own, where the columns with the names of database and table are
+    /// these.
+    pub(super) fn conditions(&self, session: &Session, schema: &str, table: &str) -> Vec<String> {
+        let one = |name: &TableName| {
+            let (own, its) = (session.quote(&name.schema), session.quote(&name.table));
+            format!("{schema} = {own} AND {table} = {its}")
+        };
+        match &self.each {
+            None => vec![format!("{schema} IN ({})", self.within)],
+            Some(names) => names.iter().map(one).collect(),
+        }
+    }
 }
 
 type Row = Vec<Option<String>>;
@@ -24,25 +51,33 @@ pub(super) fn read(
     session: &mut Session,
     schemas: &BTreeSet<String>,
     wanted: &dyn Wanted,
-    depth: Depth,
+    (depth, told): (Depth, Told<'_>),
+    catalogue: &mut Catalogue,
 ) -> Result<Found, Error> {
-    let within = list(session, schemas);
-    let mut columns = if depth == Depth::All { columns(session, &within)? } else { BTreeMap::new() };
-    let mut found = Found::default();
-    for row in session.strings(&format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE \
-         FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ({within}) ORDER BY 1, 2"
-    ))? {
-        let name = name_of(&row);
-        if !wanted.table(&name.schema, &name.table) {
-            continue;
-        }
-        match text(&row, 2).as_str() {
+    let mut found = Found { tables: listed(session, schemas, wanted)?, ..Found::default() };
+    let mut columns = if depth == Depth::All { columns(session, &found.tables)? } else { BTreeMap::new() };
+    let mut rows = Vec::new();
+    for one in found.tables.conditions(session, "TABLE_SCHEMA", "TABLE_NAME") {
+        rows.extend(session.strings(&format!(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE \
+             FROM information_schema.TABLES WHERE {one} ORDER BY 1, 2"
+        ))?);
+    }
+    rows.retain(|row| wanted.table(&text(row, 0), &text(row, 1)));
+    for (at, row) in rows.iter().enumerate() {
+        told(at, rows.len());
+        let name = name_of(row);
+        match text(row, 2).as_str() {
             "VIEW" => found.views.push(name),
-            "SEQUENCE" => found.sequences.push(sequence(session, &name)?),
+            "SEQUENCE" => {
+                let made = catalogue.one(session, (Kind::Sequence, &name.to_string()), &mut |session| {
+                    sequence(session, &name)
+                })?;
+                catalogue.objects.extend(made);
+            }
             kind @ ("BASE TABLE" | "SYSTEM VERSIONED") => {
-                let mut table = Table {
-                    engine: text(&row, 3),
+                let table = Table {
+                    engine: text(row, 3),
                     definition: String::new(),
                     created: String::new(),
                     rows: 0,
@@ -54,9 +89,11 @@ pub(super) fn read(
                     versioned: kind == "SYSTEM VERSIONED",
                     name,
                 };
-                if table_of(session, &mut table, depth)? {
-                    found.tables.push(table);
-                }
+                let read =
+                    catalogue.one(session, (Kind::Table, &table.name.to_string()), &mut |session| {
+                        described(session, table.clone(), depth)
+                    })?;
+                catalogue.tables.extend(read);
             }
             _ => {}
         }
@@ -64,14 +101,25 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// Completes the description of a table; `false` when the table is gone by now.
-fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bool, Error> {
-    table.definition = match session.definition(&table.name) {
-        Err(error) if error.code() == Some(1146) => return Ok(false),
-        definition => definition?,
-    };
+/// Lists the names of what is wanted, for which the server opens no table.
+fn listed(session: &mut Session, schemas: &BTreeSet<String>, wanted: &dyn Wanted) -> Result<Tables, Error> {
+    let within = list(session, schemas);
+    let rows = session.strings(&format!(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ({within})"
+    ))?;
+    let all = rows.len();
+    let mut names: Vec<TableName> = rows.iter().map(name_of).collect();
+    names.retain(|name| wanted.table(&name.schema, &name.table));
+    names.sort();
+    let few = names.len().saturating_mul(FEW_OF) < all;
+    Ok(Tables { within, each: few.then_some(names) })
+}
+
+/// Completes the description of a table.
+fn described(session: &mut Session, mut table: Table, depth: Depth) -> Result<Table, Error> {
+    table.definition = session.definition(&table.name)?;
     if depth == Depth::Definitions {
-        return Ok(true);
+        return Ok(table);
     }
     let one = only(session, &table.name);
     let rows = session.strings(&format!(
@@ -86,14 +134,14 @@ fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bo
     if table.definition.contains("PARTITION BY") {
         table.partitions = partitions(session, &one)?;
     }
-    complete(table);
+    complete(&mut table);
     if table.engine.eq_ignore_ascii_case("QUEUE") {
         let filled = filled_columns(&table.definition);
         for column in table.columns.iter_mut().filter(|column| filled.contains(&column.name.to_lowercase())) {
             column.origin = Origin::Generated;
         }
     }
-    Ok(true)
+    Ok(table)
 }
 
 /// The columns that a queue with this CREATE TABLE fills when a row is read, and ignores when it is inserted,
@@ -139,17 +187,21 @@ fn complete(table: &mut Table) {
     }
 }
 
-fn columns(session: &mut Session, within: &str) -> Result<BTreeMap<TableName, Vec<Column>>, Error> {
+fn columns(session: &mut Session, tables: &Tables) -> Result<BTreeMap<TableName, Vec<Column>>, Error> {
     let expression = if has_column(session, "COLUMNS", "GENERATION_EXPRESSION")? {
         "GENERATION_EXPRESSION"
     } else {
         "NULL"
     };
     let mut found: BTreeMap<TableName, Vec<Column>> = BTreeMap::new();
-    for row in session.strings(&format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, EXTRA, {expression} \
-         FROM information_schema.COLUMNS WHERE TABLE_SCHEMA IN ({within}) ORDER BY 1, 2, ORDINAL_POSITION"
-    ))? {
+    let mut rows = Vec::new();
+    for one in tables.conditions(session, "TABLE_SCHEMA", "TABLE_NAME") {
+        rows.extend(session.strings(&format!(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, EXTRA, {expression} \
+             FROM information_schema.COLUMNS WHERE {one} ORDER BY 1, 2, ORDINAL_POSITION"
+        ))?);
+    }
+    for row in rows {
         let extra = text(&row, 6).to_ascii_uppercase();
         let data_type = text(&row, 3);
         let origin = match text(&row, 7).to_ascii_uppercase().as_str() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use server::dump::{Dump, From, Packet};
+use server::text::{bytes, text};
 use server::{Environment, Error, Overrides, SslMode, Target};
 
 use crate::support::{Server, open, resolve, run, shared};
@@ -94,6 +95,33 @@ fn modes_without_a_check_take_any_certificate() {
     // A CA demands no check when the mode says that there is none.
     let other = Overrides { ssl_ca: Some(tls().1.file("other.pem")), ..with(SslMode::Required) };
     assert!(!cipher(&other).is_empty());
+}
+
+/// Only the driver can encrypt, and it takes only UTF-8.
+#[test]
+fn a_statement_with_other_bytes_is_made_with_tls_and_without() {
+    let mut session = open(&with(SslMode::Disabled));
+    session.execute("CREATE DATABASE IF NOT EXISTS bytes").unwrap();
+    for mode in [SslMode::Disabled, SslMode::Required] {
+        let mut session = open(&with(mode));
+        for statement in [
+            &b"CREATE OR REPLACE TABLE bytes.t (a VARBINARY(9) DEFAULT '\xfe\xe9')"[..],
+            b"SET NAMES latin1, character_set_results = NULL",
+            b"CREATE OR REPLACE PROCEDURE bytes.p() SELECT '\xe9' /* \xff */",
+        ] {
+            session.execute(&text(statement.to_vec())).unwrap();
+        }
+        let shown = session.strings("SHOW CREATE PROCEDURE bytes.p").unwrap()[0][2].clone().unwrap();
+        assert!(bytes(&shown).ends_with(b"SELECT '\xe9' /* \xff */"), "{mode:?}: {shown}");
+        let shown = session.definition(&"bytes.t".parse().unwrap()).unwrap();
+        assert!(shown.contains("DEFAULT '\u{10fffe}\u{10ffe9}'"), "{mode:?}: {shown}");
+        // An error leaves the session in step.
+        let error = session
+            .execute(&text(b"CREATE TABLE nowhere.t (a VARBINARY(9) DEFAULT '\xfe')".to_vec()))
+            .unwrap_err();
+        assert_eq!(error.code(), Some(1049), "{error}");
+        assert_eq!(session.value("SELECT 7").unwrap().as_deref(), Some("7"));
+    }
 }
 
 #[test]

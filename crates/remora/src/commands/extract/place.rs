@@ -221,8 +221,10 @@ impl Place {
         if arguments.format == Form::Dump {
             let mut session = snapshot::connect(&boot::target(&server)?)?;
             let selection = selection(arguments.names.clone(), arguments.exclude.clone());
-            catalogue =
-                Some((Catalogue::read(&mut session, &selection)?, session.about.version_text.clone()));
+            catalogue = Some((
+                Catalogue::read(&mut session, &selection, &mut |_, _| {})?,
+                session.about.version_text.clone(),
+            ));
         }
         server.stop()?;
         report.end();

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 /// Every file with tests that the page may name.
-const TESTS: [&str; 18] = [
+const TESTS: [&str; 21] = [
     include_str!("account.rs"),
     include_str!("change.rs"),
     include_str!("damage.rs"),
+    include_str!("definition.rs"),
     include_str!("exact.rs"),
     include_str!("follow.rs"),
     include_str!("format.rs"),
@@ -16,8 +17,10 @@ const TESTS: [&str; 18] = [
     include_str!("resume.rs"),
     include_str!("round_trip.rs"),
     include_str!("selection.rs"),
+    include_str!("setting.rs"),
     include_str!("size.rs"),
     include_str!("snapshot.rs"),
+    include_str!("unreadable.rs"),
     include_str!("../../../../dump/src/hash.rs"),
     include_str!("../../../../dump/src/line.rs"),
     include_str!("../../../../dump/src/name.rs"),
