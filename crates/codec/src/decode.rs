@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use lz4_flex::frame::FrameDecoder;
 
@@ -23,7 +23,7 @@ pub struct Reader {
 
 enum Inner {
     Plain(Source),
-    Gzip(MultiGzDecoder<Buffered>),
+    Gzip(Box<Gzip<Buffered>>),
     Zstd(Box<zstd::stream::read::Decoder<'static, Buffered>>),
     Lz4(Lz4<Buffered>),
     Xz(XzDecoder<Buffered>),
@@ -70,7 +70,7 @@ fn decoder_with(codec: Codec, source: Source, window_log: u32) -> io::Result<Rea
     let buffered = |source| BufReader::with_capacity(BUFFER_BYTES, source);
     let inner = match codec {
         Codec::Plain => Inner::Plain(source),
-        Codec::Gzip => Inner::Gzip(MultiGzDecoder::new(buffered(source))),
+        Codec::Gzip => Inner::Gzip(Box::new(Gzip { member: Some(GzDecoder::new(buffered(source))) })),
         Codec::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(source))?;
             decoder.window_log_max(window_log)?;
@@ -110,6 +110,46 @@ pub(crate) fn explain(codec: Codec, error: &io::Error) -> io::Error {
             format!("the {codec} stream ends in the middle: the file was cut off or is still being written"),
         ),
         _ => io::Error::new(io::ErrorKind::InvalidData, format!("the {codec} stream is damaged: {text}")),
+    }
+}
+
+/// Several gzip members in a row, perhaps with zeros behind the last one, which fill up a block of a tape or a
+/// file. The library takes them for damage.
+struct Gzip<R: BufRead> {
+    /// None at the end.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for Gzip<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        while let Some(member) = &mut self.member {
+            let count = member.read(buffer)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            self.member =
+                self.member.take().map(GzDecoder::into_inner).map(next_member).transpose()?.flatten();
+        }
+        Ok(0)
+    }
+}
+
+/// The member behind zeros, if there is anything.
+fn next_member<R: BufRead>(mut source: R) -> io::Result<Option<GzDecoder<R>>> {
+    loop {
+        let held = source.fill_buf()?;
+        let zeros = held.iter().take_while(|byte| **byte == 0).count();
+        match held.len() {
+            0 => return Ok(None),
+            length if zeros < length => {
+                source.consume(zeros);
+                return Ok(Some(GzDecoder::new(source)));
+            }
+            _ => source.consume(zeros),
+        }
     }
 }
 
