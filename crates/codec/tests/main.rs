@@ -46,6 +46,18 @@ fn several_frames_are_one_stream() {
 }
 
 #[test]
+fn zeros_behind_gzip_are_nothing() {
+    let (member, zeros) = (pack(Codec::Gzip, b"a"), vec![0; 600_000]);
+    for file in [[member.clone(), zeros].concat(), [member.clone(), vec![0]].concat()] {
+        assert_eq!(unpack(file).unwrap().1, b"a");
+    }
+    assert_eq!(unpack([member.clone(), vec![0; 3], member.clone()].concat()).unwrap().1, b"aa");
+    for behind in [&b"\0\0rest of something else"[..], b"x"] {
+        assert!(unpack([&member, behind].concat()).is_err(), "{behind:?}");
+    }
+}
+
+#[test]
 fn a_stream_that_stops_in_the_middle_is_an_error() {
     let rows = rows();
     for codec in Codec::ALL.into_iter().skip(1) {

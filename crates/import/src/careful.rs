@@ -86,7 +86,8 @@ impl Careful<'_> {
             self.settled.loaded += loaded;
             self.settled.duplicates.add(&outcome.duplicates);
             for (range, reason) in outcome.ragged {
-                self.reject(range, reason, None);
+                let column = named_column(&reason);
+                self.reject(range, reason, column);
             }
             return Ok(Vec::new());
         }

@@ -227,7 +227,7 @@ impl<'a> Open<'a> {
         buffer.lines_before = self.line.saturating_sub(1);
         buffer.append(&std::mem::take(&mut self.carry));
         while self.more && buffer.len() <= target {
-            self.more = self.text.fill(buffer, target + 1)?;
+            self.read_on(buffer, target + 1, cut)?;
         }
         // The carry began at the start of a record, so the scan starts anew.
         let mut splitter = Splitter::new(&cut.dialect);
@@ -269,8 +269,18 @@ impl<'a> Open<'a> {
                 splitter.finish().map_err(|open| self.never_closed(&open))?;
                 return Ok(end);
             }
-            self.more = self.text.fill(buffer, scanned + READ_ON_BYTES)?;
+            self.read_on(buffer, scanned + READ_ON_BYTES, cut)?;
         }
+    }
+
+    /// Reads until the buffer has so many bytes, or the file ends.
+    fn read_on(&mut self, buffer: &mut Buffer, want: usize, cut: &Cut) -> Result<(), Error> {
+        self.more = self.text.fill(buffer, want)?;
+        if !self.more {
+            let rows = rows::without_end_marks(buffer.bytes(), Some(cut.dialect.line_end)).len();
+            buffer.truncate(rows);
+        }
+        Ok(())
     }
 
     fn too_long(&self, cut: &Cut) -> Error {

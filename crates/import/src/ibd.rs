@@ -13,7 +13,7 @@ use std::path::Path;
 use innodb::table::{Generated, Table, Type};
 use innodb::write::Row;
 use physical::write::{INCREMENTAL, Input, Outcome, Piece, Request as Order, Take};
-use rows::{Encoding, Format, Rewriter};
+use rows::{Encoding, Exact, Format, Rewriter};
 use server::{Session, TableName, definition};
 
 use crate::chunk::{Chunk, Chunker};
@@ -99,7 +99,10 @@ impl Fill<'_> {
             return self.judge(error);
         }
         let is_readable_again = (0..self.files.len()).all(|file| self.files.is_readable_again(file));
-        let filled = self.fill(session, Order { sorted: is_readable_again, ..order }, &plan);
+        // Rows may be in their order already. Where only the server could say so, it would write a line to its
+        // log for each that is not.
+        let sorted = is_readable_again && physical::write::knows_order(&table);
+        let filled = self.fill(session, Order { sorted, ..order }, &plan);
         let filled = match filled {
             Err(error) if error.is_of_order() && is_readable_again => {
                 let place = match error {
@@ -218,7 +221,13 @@ impl Fill<'_> {
         let Job { dialect, nulls, .. } = self.job;
         let layout = plan.layout(chunk.file);
         let rules = layout.fields.iter().map(|field| field.rule).collect();
-        let mut rewriter = Rewriter::new(*dialect, nulls.clone(), rules, layout.fields.len());
+        // Values of other types are read strictly anyway.
+        let exact = layout.fields.iter().map(|field| match &field.exact {
+            exact @ Exact::Real { .. } => exact.clone(),
+            _ => Exact::Server,
+        });
+        let mut rewriter =
+            Rewriter::new(*dialect, nulls.clone(), rules, layout.fields.len()).exact(exact.collect());
         let mut cells = Cells::new(table.columns().len());
         let (mut row, mut number) = (Row::default(), before);
         let mut wanted = plan.sample.wanted(chunk);

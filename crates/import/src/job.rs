@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rows::{Dialect, Encoding, FieldRule, Format, Guessed, Nulls, Watch};
+use rows::{Dialect, Encoding, Exact, FieldRule, Format, Guessed, Nulls, Watch};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
@@ -125,6 +125,16 @@ pub(crate) struct Field {
     pub target: FieldTarget,
     /// How it is converted.
     pub rule: FieldRule,
+    /// What the column would change of a value, which is a bad row then.
+    #[serde(default)]
+    pub exact: Exact,
+}
+
+impl Field {
+    /// A field whose values the server judges.
+    pub(crate) fn new(target: FieldTarget, rule: FieldRule) -> Field {
+        Field { target, rule, exact: Exact::Server }
+    }
 }
 
 impl Job {

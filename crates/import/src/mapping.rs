@@ -1,6 +1,6 @@
 //! Maps the fields of a record to columns.
 
-use rows::{ColumnKind, ColumnStats, ColumnType, FieldRule, Findings, Habits, Written};
+use rows::{ColumnKind, ColumnStats, ColumnType, Exact, FieldRule, Findings, Habits, Written};
 
 use crate::Error;
 use crate::job::Field;
@@ -20,6 +20,14 @@ pub(crate) struct Mapping {
     /// TIMESTAMP columns: the name, whether their times say that they are UTC, and whether there are any
     /// times.
     stamps: Vec<(String, bool, bool)>,
+    /// How values are written.
+    habits: Habits,
+}
+
+/// How the values of these files are written: what the user says, and what the files show.
+pub(crate) fn habits(request: &Request, findings: &Findings, columns: &[ColumnStats]) -> Habits {
+    let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
+    request.habits.of_file(findings, nulls, columns)
 }
 
 /// Maps the fields of sniffed files to the columns of an existing table. `sample` has statistics of the first
@@ -37,7 +45,8 @@ pub(crate) fn onto_table(
         None => by_position(request, findings, table)?,
     };
     count(&targets, findings)?;
-    let mut mapping = Mapping { set: request.set.clone(), ..Mapping::default() };
+    let habits = habits(request, findings, sample);
+    let mut mapping = Mapping { set: request.set.clone(), habits, ..Mapping::default() };
     for (at, target) in targets.into_iter().enumerate() {
         mapping.push(request, findings, table, (target, sample.get(at), progress))?;
     }
@@ -56,7 +65,8 @@ pub(crate) fn onto_new(
     names: &[String],
     (types, stats, progress): (&[ColumnType], &[ColumnStats], &dyn Progress),
 ) -> Result<Mapping, Error> {
-    let mut mapping = Mapping::default();
+    let habits = habits(request, findings, stats);
+    let mut mapping = Mapping { habits, ..Mapping::default() };
     if let Some((column, _)) = request.set.first() {
         return Err(Error::Mismatch(format!(
             "--set {column}=... needs a table that exists: the type of an expression can't be inferred. \
@@ -70,7 +80,7 @@ pub(crate) fn onto_new(
             FieldTarget::Column(name) => name.clone(),
             FieldTarget::Variable(_) | FieldTarget::Skip => {
                 let rule = if target == FieldTarget::Skip { FieldRule::Skip } else { FieldRule::Copy };
-                mapping.fields.push(Field { target, rule });
+                mapping.fields.push(Field::new(target, rule));
                 continue;
             }
         };
@@ -85,15 +95,22 @@ pub(crate) fn onto_new(
                  unless --date-order dmy or mdy says which comes first"
             ));
         }
+        if stats.is_ambiguous_comma(&habits) {
+            progress.note(&format!(
+                "{name}: these may be numbers with a decimal comma, or not: it stays text, unless --decimal-comma is \
+                 given"
+            ));
+        }
         let rule = match (decided.kind, decided.written) {
             (ColumnKind::Boolean, _) => FieldRule::Boolean,
             (ColumnKind::DateTime { utc: true, .. }, _) => FieldRule::UtcDateTime,
             (_, Written::DecimalComma) => FieldRule::DecimalComma,
             (_, Written::Dates(order)) => FieldRule::LocalDate(order),
+            _ if stats.reads_empty_as_null(&habits) => FieldRule::EmptyIsNull,
             _ => FieldRule::Copy,
         };
         tell(&name, rule, progress);
-        mapping.fields.push(Field { target, rule });
+        mapping.fields.push(Field::new(target, rule));
     }
     twice(&mapping)?;
     mapping.find_zone(request, progress)?;
@@ -131,11 +148,11 @@ impl Mapping {
         let name = match target {
             FieldTarget::Column(name) => name,
             FieldTarget::Variable(name) => {
-                self.fields.push(Field { target: FieldTarget::Variable(name), rule: FieldRule::Copy });
+                self.fields.push(Field::new(FieldTarget::Variable(name), FieldRule::Copy));
                 return Ok(());
             }
             FieldTarget::Skip => {
-                self.fields.push(Field { target, rule: FieldRule::Skip });
+                self.fields.push(Field::new(target, FieldRule::Skip));
                 return Ok(());
             }
         };
@@ -153,7 +170,7 @@ impl Mapping {
         (sample, progress): (Option<&ColumnStats>, &dyn Progress),
     ) {
         let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
-        let rule = rule(column, nulls.empty, sample, &request.habits);
+        let rule = rule(column, nulls.empty, sample, &self.habits);
         let name = &column.name;
         tell(name, rule, progress);
         if column.data_type == "timestamp" {
@@ -173,7 +190,12 @@ impl Mapping {
         } else {
             FieldTarget::Column(name.clone())
         };
-        self.fields.push(Field { target, rule });
+        let exact = match &target {
+            FieldTarget::Column(_) if !request.round => Exact::of(&column.column_type),
+            // What becomes of a variable is up to its expression.
+            _ => Exact::Server,
+        };
+        self.fields.push(Field { exact, ..Field::new(target, rule) });
     }
 
     /// Times that say that they are UTC are loaded into TIMESTAMP columns in a session with the time zone

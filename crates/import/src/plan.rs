@@ -298,7 +298,10 @@ fn sample(
         let (head, whole) = files.head(file)?;
         let known = first.as_ref().map(|sample| sample.findings.encoding);
         let encoding = form::encoding(files.name(file), &head, &hints, known)?;
-        let text = decoded(&head, whole, encoding);
+        let mut text = decoded(&head, whole, encoding);
+        if whole {
+            text.truncate(rows::without_end_marks(&text, hints.line_end).len());
+        }
         form::check(files.name(file), &text, &hints)?;
         if text.is_empty() {
             continue;

@@ -66,6 +66,8 @@ pub struct Request {
     pub time_zone: Option<String>,
     /// Session sql_mode; strictness is always added to it.
     pub sql_mode: Option<String>,
+    /// Whether columns may round, cut and complete values as the server does without a word.
+    pub round: bool,
 }
 
 impl Request {
@@ -79,6 +81,7 @@ impl Request {
             ("--repeated-header", self.skip_repeated_header.map(|skip| skip.to_string())),
             ("--time-zone", self.time_zone.clone()),
             ("--sql-mode", self.sql_mode.clone()),
+            ("--round", self.round.then(|| "yes".to_owned())),
             (
                 "the options about the form of the files",
                 (hints != format!("{:?}", Hints::default())).then_some(hints),

@@ -42,6 +42,8 @@ pub(crate) struct Column {
     pub name: String,
     /// Type without length or attributes, in lower case: `int`, `varchar`.
     pub data_type: String,
+    /// Type with length and attributes, as SQL.
+    pub column_type: String,
     /// Whether it may be NULL.
     pub nullable: bool,
     /// Whether the server computes it, so that it can't be given a value.
@@ -83,14 +85,15 @@ impl ForeignKey {
 
 impl Column {
     /// A column of a table that will be created, from its name and its type as SQL: `decimal(10,2) NOT NULL`.
-    pub(crate) fn declared(name: &str, sql: &str) -> Column {
-        let sql = sql.to_ascii_lowercase();
+    pub(crate) fn declared(name: &str, declared: &str) -> Column {
+        let sql = declared.to_ascii_lowercase();
         let word: String =
             sql.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let compact = sql.split_whitespace().collect::<Vec<_>>().join(" ");
         Column {
             name: name.to_owned(),
             data_type: word,
+            column_type: declared.to_owned(),
             nullable: !(compact.contains("not null") || compact.contains("primary key")),
             generated: false,
             invisible: false,
@@ -194,7 +197,7 @@ fn place(session: &Session, name: &TableName) -> String {
 
 fn columns(session: &mut Session, place: &str) -> Result<Vec<Column>, Error> {
     let rows = session.strings(&format!(
-        "SELECT column_name, data_type, is_nullable, extra FROM information_schema.columns \
+        "SELECT column_name, data_type, is_nullable, extra, column_type FROM information_schema.columns \
          WHERE {place} ORDER BY ordinal_position"
     ))?;
     let columns = rows.into_iter().map(|row| {
@@ -204,6 +207,7 @@ fn columns(session: &mut Session, place: &str) -> Result<Vec<Column>, Error> {
         Column {
             name,
             data_type: data_type.to_ascii_lowercase(),
+            column_type: next(),
             nullable: nullable == "YES",
             generated: ["GENERATED", "VIRTUAL", "PERSISTENT"].iter().any(|word| {
                 // MySQL 8 marks an expression default with DEFAULT_GENERATED, which can be given a value.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memchr::memmem;
-use rows::{Dialect, Encoding, FieldRule, LineEnd, Rewriter, Watch};
+use rows::{Dialect, Encoding, Exact, FieldRule, LineEnd, Rewriter, Unfit, Watch};
 use server::{About, LoadReport, Session, TableName, Warning, quote_name};
 
 use crate::chunk::Chunk;
@@ -37,6 +37,8 @@ pub(crate) struct Wire {
     local_infile: bool,
     empty_is_null: bool,
     always_rewrite: bool,
+    /// Whether a column may change values.
+    is_judged: bool,
     /// The guesses that every chunk must confirm.
     pub watch: Option<Watch>,
     /// A line to leave out wherever it occurs again.
@@ -122,6 +124,7 @@ impl Wire {
             local_infile: about.local_infile,
             empty_is_null,
             always_rewrite,
+            is_judged: job.fields.iter().any(|field| field.exact != Exact::Server),
             watch: job.guessed.any().then(|| job.watch()),
             skipped: job.skipped().map(|header| memmem::Finder::new(header).into_owned()),
             stop,
@@ -178,8 +181,8 @@ impl Wire {
         part: Part,
         outcome: &mut Outcome,
     ) -> Result<Option<u64>, Error> {
-        let as_is = part.is_none() && self.goes_as_is(chunk.bytes());
         let layout = self.layout(chunk);
+        let as_is = part.is_none() && self.goes_as_is(chunk.bytes(), layout);
         let sql = if as_is { &layout.as_is } else { &layout.rewritten };
         let sent = Arc::new(Mutex::new(Sent::default()));
         let (wire, chunk, shared) = (Arc::clone(self), Arc::clone(chunk), Arc::clone(&sent));
@@ -197,8 +200,8 @@ impl Wire {
         Ok(is_clean(&report, sent.records).then_some(sent.records))
     }
 
-    /// Whether the server reads these bytes exactly as this program does.
-    fn goes_as_is(&self, bytes: &[u8]) -> bool {
+    /// Whether the server reads these bytes exactly as this program does, and keeps all values.
+    fn goes_as_is(&self, bytes: &[u8], layout: &Layout) -> bool {
         let dialect = &self.job.dialect;
         let delimiter = dialect.delimiter;
         let quoted = |quote| memchr::memchr(quote, bytes).is_some();
@@ -213,6 +216,7 @@ impl Wire {
             }
             && self.skipped.as_ref().is_none_or(|header| header.find(bytes).is_none())
             && !(self.empty_is_null && has_empty_field(bytes, delimiter, dialect.line_end))
+            && (!self.is_judged || self.job.rewriter(&layout.fields).is_exact(bytes))
     }
 
     fn write_as_is(&self, chunk: &Chunk, out: &mut dyn Write) -> io::Result<Sent> {
@@ -250,7 +254,8 @@ impl Wire {
         text: &mut Vec<u8>,
         each: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<()>,
     ) -> io::Result<Sent> {
-        let mut rewriter = self.job.rewriter(&self.layout(chunk).fields);
+        let fields = &self.layout(chunk).fields;
+        let mut rewriter = self.job.rewriter(fields);
         let mut sent = Sent::default();
         let mut one = |range: Range<usize>| {
             let record = chunk.bytes().get(range.clone()).unwrap_or_default();
@@ -258,7 +263,7 @@ impl Wire {
                 Ok(()) => sent.records += 1,
                 Err(unfit) => {
                     let reason = self.job.format.reason(&self.job.dialect, record);
-                    sent.ragged.push((range, reason.unwrap_or_else(|| unfit.to_string())));
+                    sent.ragged.push((range, reason.unwrap_or_else(|| unfit_reason(&unfit, fields))));
                 }
             }
             each(text)
@@ -317,7 +322,8 @@ impl Job {
     /// Turns records of this job's dialect into LOAD DATA's.
     fn rewriter(&self, fields: &[Field]) -> Rewriter {
         let rules = fields.iter().map(|field| field.rule).collect();
-        Rewriter::new(self.dialect, self.nulls.clone(), rules, fields.len())
+        let exact = fields.iter().map(|field| field.exact.clone()).collect();
+        Rewriter::new(self.dialect, self.nulls.clone(), rules, fields.len()).exact(exact)
     }
 
     /// The records of a chunk as ranges of its bytes.
@@ -332,6 +338,16 @@ impl Job {
     pub(crate) fn is_row(&self, record: &[u8]) -> bool {
         !(record.is_empty() && self.fields.len() > 1) && self.skipped() != Some(record)
     }
+}
+
+/// What is wrong with a record, with the column named as the server names it.
+fn unfit_reason(unfit: &Unfit, fields: &[Field]) -> String {
+    if let Unfit::Value { field, what, .. } = unfit
+        && let Some(Field { target: FieldTarget::Column(name), .. }) = fields.get(field.saturating_sub(1))
+    {
+        return format!("{what} for column {}", quote_name(name));
+    }
+    unfit.to_string()
 }
 
 /// Where a part of a text is in it.

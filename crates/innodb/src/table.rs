@@ -8,6 +8,7 @@ mod physical;
 pub mod sql;
 
 pub use column::{Column, Generated, Members, Real, Shape, Type};
+pub use letters::latin1;
 pub use physical::decimal_bytes;
 
 use crate::Error;

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use disk::Files;
+use innodb::order::Order;
 use innodb::table::Table;
 use innodb::write::Row;
 use progress::Progress;
@@ -113,6 +114,13 @@ pub struct Input<'a, P> {
 /// [`Error::Refused`] for what is not understood.
 pub fn table(session: &Session, definition: &str) -> Result<Table, Error> {
     twin::parse(session, definition).map_err(Error::refusal)
+}
+
+/// Whether rows that are not in the order of the primary key are noticed while they are written; otherwise only
+/// the server notices it, when it has the file.
+#[must_use]
+pub fn knows_order(table: &Table) -> bool {
+    Order::of(table, table.clustered()).is_some()
 }
 
 /// Checks whether a server and a table qualify, as far as that is known without changing anything.

@@ -108,8 +108,9 @@ impl DoubtKind {
         }
     }
 
-    /// The option that decides.
-    fn remedy(self) -> &'static str {
+    /// The option that decides, and what it means.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
         match self {
             DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => {
                 "--escape '\\' reads backslashes as LOAD DATA does, --escape none as text"

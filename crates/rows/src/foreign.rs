@@ -1,5 +1,7 @@
 //! Recognises files that are not rows of text by their first bytes, and says what to do with them.
 
+use crate::json;
+
 /// Offsets, the bytes there, and what to say.
 const BINARY: [(usize, &[u8], &str); 19] = [
     (0, b"PAR1", "is a Parquet file; duckdb -csv -c \"FROM 'FILE'\" writes it as CSV to a pipe"),
@@ -81,14 +83,19 @@ pub fn foreign_text(text: &[u8]) -> Option<&'static str> {
     let (first, behind) = start.split_first()?;
     let next = behind.trim_ascii_start().first().copied();
     match (first, next) {
-        (b'[', Some(b'{' | b'[')) => {
+        (b'[', Some(next)) if is_array(text, next) => {
             Some("is a JSON array; jq -c '.[]' FILE | remora import - ... makes lines of it")
         }
-        (b'{', Some(b'"')) if !crate::json::is_json_lines(text) => Some(
+        (b'{', Some(b'"')) if !json::is_json_lines(text) => Some(
             "is JSON, but not one object on each line; jq -c . FILE | remora import - ... makes lines of it",
         ),
         _ => None,
     }
+}
+
+/// Whether a text that begins with `[` and this byte is one array, and not an array on each line.
+fn is_array(text: &[u8], next: u8) -> bool {
+    !json::is_json_arrays(text) && (matches!(next, b'{' | b'[') || json::is_json_array(text))
 }
 
 #[cfg(test)]
@@ -109,6 +116,9 @@ mod tests {
             "\nINSERT INTO t VALUES (1);\n",
             "[\n {\"a\": 1}]",
             "[[1,2]]",
+            "[\"a\",\"b\"]\n",
+            "[\n1,\n2\n]\n",
+            "[1,\n2]\n",
             "{\n\"a\": 1\n}\n",
             "<!DOCTYPE html>\n",
         ] {
@@ -121,6 +131,8 @@ mod tests {
             "[a],b\n",
             "{1234},x\n",
             "{\"a\":1}\n",
+            "[1,2]\n[3,4]\n",
+            "[[1],2]\n[[3],4]\n",
             "",
             "[",
             "created,x\n",

@@ -22,6 +22,8 @@ pub enum Format {
     Loose(Loose),
     /// A JSON object on each line; see [`Json`].
     JsonLines(Json),
+    /// A JSON array on each line, of so many values.
+    JsonArrays(usize),
 }
 
 /// Which keys of the objects are read.
@@ -55,6 +57,9 @@ impl Format {
                 let lines = JsonLines::new(&json.keys, json.leave_out, skip_lines);
                 Some(Translator(Kind::Json(Box::new(lines))))
             }
+            Format::JsonArrays(columns) => {
+                Some(Translator(Kind::Json(Box::new(JsonLines::arrays(*columns, skip_lines)))))
+            }
         }
     }
 
@@ -62,12 +67,13 @@ impl Format {
     /// in objects all values are strings.
     #[must_use]
     pub fn restore(&self, dialect: &Dialect, record: &[u8]) -> Vec<u8> {
-        if let Format::JsonLines(json) = self {
+        if let Some(columns) = self.json_columns() {
             let fields = values(dialect, record);
             let texts: Vec<Vec<u8>> = fields.iter().cloned().map(Option::unwrap_or_default).collect();
-            return match json::bad(&texts, json.keys.len()) {
-                Some((line, _)) => line.to_vec(),
-                None => json::object(&json.keys, &fields),
+            return match (json::bad(&texts, columns), self) {
+                (Some((line, _)), _) => line.to_vec(),
+                (None, Format::JsonLines(json)) => json::object(&json.keys, &fields),
+                (None, _) => json::array(&fields),
             };
         }
         let Format::Loose(Loose { delimiter: Some(delimiter), .. }) = self else { return record.to_vec() };
@@ -88,10 +94,25 @@ impl Format {
     /// Why a record of the converted text is not a row, if the translator has marked it so.
     #[must_use]
     pub fn reason(&self, dialect: &Dialect, record: &[u8]) -> Option<String> {
-        let Format::JsonLines(json) = self else { return None };
+        let columns = self.json_columns()?;
         let fields: Vec<_> = values(dialect, record).into_iter().map(Option::unwrap_or_default).collect();
-        let (_, what) = json::bad(&fields, json.keys.len())?;
+        let (_, what) = json::bad(&fields, columns)?;
         Some(String::from_utf8_lossy(what).into_owned())
+    }
+
+    /// Whether it is JSON: its numbers have points, whatever the delimiter of the converted text is.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.json_columns().is_some()
+    }
+
+    /// How many values a line of JSON has.
+    fn json_columns(&self) -> Option<usize> {
+        match self {
+            Format::JsonLines(json) => Some(json.keys.len()),
+            Format::JsonArrays(columns) => Some(*columns),
+            Format::Plain | Format::Loose(_) => None,
+        }
     }
 
     /// Whether a file of this format can have a header. Objects have none; one is made for them.
@@ -122,6 +143,7 @@ impl fmt::Display for Format {
         match self {
             Format::Plain => Ok(()),
             Format::JsonLines(_) => f.write_str("JSON lines"),
+            Format::JsonArrays(_) => f.write_str("JSON arrays on lines"),
             Format::Loose(loose) => {
                 if loose.blanks {
                     f.write_str(", runs of blanks are one")?;

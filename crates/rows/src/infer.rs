@@ -74,14 +74,18 @@ mod class {
 ///   is allowed if every value has one. Leap seconds and zero dates are text.
 /// * Dates with the year at the end are dates if some value shows whether the day or the month comes first,
 ///   and no value contradicts it; or if [`Habits`] say it. They can't be mixed with others.
-/// * Numbers with a decimal comma are DECIMAL if no number of the column has only a point, and some comma
-///   can't be a thousands separator; or if [`Habits`] say so.
+/// * Numbers with a decimal comma are DECIMAL if no number of the column has only a point, some comma can't
+///   be a thousands separator, and the file does not use points ([`Habits::points`]); or if [`Habits`] say so.
+/// * An empty text among values that are no text is NULL, if [`Habits`] say that empty fields are, and the
+///   column has no other NULL.
 /// * TIME is `HH:MM:SS` up to 838:59:59, positive or negative, with a fraction.
 /// * `true` and `false` in any case, `t` and `f`, are booleans; 0 and 1 are integers.
 /// * Everything else is text, or binary if a value is not UTF-8.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnStats {
     seen: u16,
+    /// Whether a value is an empty text, which is NULL where everything else is a number or the like.
+    empties: bool,
     nulls: u64,
     max_bytes: u64,
     max_chars: u64,
@@ -111,6 +115,10 @@ impl ColumnStats {
             self.nulls += 1;
             return;
         };
+        if value.is_empty() {
+            self.empties = true;
+            return;
+        }
         if self.seen & class::TEXT != 0 || !self.observe_typed(value) {
             self.observe_text(value);
         }
@@ -198,6 +206,7 @@ impl ColumnStats {
     /// Adds what was observed in another part.
     pub fn merge(&mut self, later: &ColumnStats) {
         self.seen |= later.seen;
+        self.empties |= later.empties;
         self.nulls += later.nulls;
         self.max_bytes = self.max_bytes.max(later.max_bytes);
         self.max_chars = self.max_chars.max(later.max_chars);
@@ -222,13 +231,41 @@ impl ColumnStats {
     pub fn decide_by(&self, habits: &Habits) -> ColumnType {
         let (kind, written) = self.kind(habits);
         let kind = if habits.roomy { self.with_room(kind) } else { kind };
-        let nullable = self.nulls > 0 || self.seen == 0 || habits.roomy;
+        let nullable =
+            self.nulls > 0 || !self.has_values() || self.reads_empty_as_null(habits) || habits.roomy;
         ColumnType { kind, nullable, max_chars: self.max_chars, max_bytes: self.max_bytes, written }
     }
 
     /// Whether there is any value other than NULL.
     pub fn has_values(&self) -> bool {
-        self.seen != 0
+        self.seen != 0 || self.empties
+    }
+
+    /// Whether an empty text can only be NULL: everything else is a number, a date or the like, and nothing
+    /// else is NULL, as in a file that has quotes around all fields.
+    pub fn reads_empty_as_null(&self, habits: &Habits) -> bool {
+        self.empties
+            && habits.empty_is_null
+            && self.nulls == 0
+            && self.seen & !class::MARKS != 0
+            && self.seen & class::TEXT == 0
+            && !self.kind_of_others(habits).0.is_text()
+    }
+
+    /// Whether there are numbers with a point that can't stand between thousands.
+    pub fn has_points(&self) -> bool {
+        self.only(class::INT | class::DECIMAL | class::FLOAT)
+            && self.seen & class::DECIMAL != 0
+            && self.decimal_scale != 3
+    }
+
+    /// Whether the values may be numbers with a decimal comma, and nothing tells that they are.
+    pub fn is_ambiguous_comma(&self, habits: &Habits) -> bool {
+        self.seen & class::COMMA != 0 && self.only(class::INT | class::COMMA) && !self.has_commas(habits)
+    }
+
+    fn has_commas(&self, habits: &Habits) -> bool {
+        habits.decimal_comma || !habits.points && self.seen & class::COMMA_SURE != 0
     }
 
     /// Whether the values are dates with the year at the end that are valid with either the day or the month
@@ -240,6 +277,14 @@ impl ColumnStats {
     }
 
     fn kind(&self, habits: &Habits) -> (ColumnKind, Written) {
+        if self.empties && !self.reads_empty_as_null(habits) {
+            return (self.text(), Written::Plainly);
+        }
+        self.kind_of_others(habits)
+    }
+
+    /// The type for all values that are not empty.
+    fn kind_of_others(&self, habits: &Habits) -> (ColumnKind, Written) {
         if let Some(found) = self.people_wrote(habits) {
             return found;
         }
@@ -269,8 +314,8 @@ impl ColumnStats {
     /// The type of the values if people wrote them in a local format.
     fn people_wrote(&self, habits: &Habits) -> Option<(ColumnKind, Written)> {
         if self.seen & class::COMMA != 0 && self.only(class::INT | class::COMMA) {
-            let sure = habits.decimal_comma || self.seen & class::COMMA_SURE != 0;
-            return Some((self.decimal().filter(|_| sure)?, Written::DecimalComma));
+            let found = self.decimal().filter(|_| self.has_commas(habits));
+            return Some((found?, Written::DecimalComma));
         }
         if !self.only(class::LOCAL_DATE | class::LOCAL_DATETIME) || !self.separators.is_power_of_two() {
             return None;
@@ -305,7 +350,7 @@ impl ColumnStats {
                     (precision + DECIMAL_ROOM).min(u8::try_from(DECIMAL_DIGITS_MAX).unwrap_or(u8::MAX));
                 ColumnKind::Decimal { precision, scale }
             }
-            ColumnKind::Varchar { chars } if self.seen != 0 => {
+            ColumnKind::Varchar { chars } if self.has_values() => {
                 ColumnKind::Varchar { chars: length_with_room(chars, VARCHAR_CHARS_MAX) }
             }
             ColumnKind::Varbinary { bytes } => {
@@ -355,7 +400,7 @@ impl ColumnStats {
     }
 
     fn text(&self) -> ColumnKind {
-        if self.seen == 0 {
+        if !self.has_values() {
             return ColumnKind::Varchar { chars: if self.nulls > 0 { 1 } else { UNKNOWN_CHARS } };
         }
         let binary = self.seen & class::INVALID != 0;

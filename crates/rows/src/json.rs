@@ -1,4 +1,4 @@
-//! JSON lines: an object on each line, whose keys are the columns.
+//! JSON lines: an object on each line, whose keys are the columns; or an array on each line.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,17 +8,54 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::write_load_data;
+use crate::{Ragged, write_load_data};
 
 /// Whether a text begins with a JSON object on its own line.
 pub(crate) fn is_json_lines(text: &[u8]) -> bool {
-    let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let object = |line: &[u8]| {
-        let line = line.trim_ascii();
         line.first() == Some(&b'{')
             && serde_json::from_slice::<BTreeMap<Cow<'_, str>, IgnoredAny>>(line).is_ok()
     };
-    lines.next().is_some_and(object)
+    lines(text).next().is_some_and(object)
+}
+
+/// Whether a text begins with two JSON arrays, each on its own line. One alone may be a whole table.
+pub(crate) fn is_json_arrays(text: &[u8]) -> bool {
+    let mut lines = lines(text);
+    let mut next = || lines.next().and_then(values_of).is_some_and(|values| !values.is_empty());
+    next() && next()
+}
+
+/// Whether a text is one JSON array, as far as its beginning shows.
+pub(crate) fn is_json_array(text: &[u8]) -> bool {
+    let mut lines = lines(text);
+    let opens = lines.next() == Some(b"[") && lines.next().is_some();
+    opens || serde_json::from_slice::<Vec<IgnoredAny>>(text).is_ok()
+}
+
+/// The values of the first array in a text, and whether they are the names of the columns: they are all
+/// texts, and later values are not. `None` if nothing shows that they are or are not.
+pub(crate) fn first_array(text: &[u8]) -> (usize, Option<bool>) {
+    let is_text = |value: &&RawValue| value.get().starts_with('"');
+    let mut rows = lines(text).map(|line| values_of(line).unwrap_or_default());
+    let first = rows.next().unwrap_or_default();
+    let is_other = |value: &&RawValue| !is_text(value) && value.get() != "null";
+    let header = if !first.iter().all(is_text) {
+        Some(false)
+    } else {
+        rows.any(|row| row.iter().any(is_other)).then_some(true)
+    };
+    (first.len(), header)
+}
+
+/// The lines of a text that are not blank.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
+}
+
+/// The values of an array on a line.
+fn values_of(line: &[u8]) -> Option<Vec<&RawValue>> {
+    serde_json::from_slice(line).ok()
 }
 
 /// Adds the keys of the objects in complete lines to the known keys, in order of appearance. Other lines are
@@ -37,9 +74,7 @@ pub fn json_keys(lines: &[u8], keys: &mut Vec<String>) {
 
 /// Converts JSON lines to lines of LOAD DATA's dialect; the first of them has the names of the columns.
 pub(crate) struct JsonLines {
-    keys: BTreeMap<String, usize>,
-    /// Whether keys that were not chosen are left out; otherwise they are an error.
-    leave_out: bool,
+    rows: Rows,
     header: Option<Vec<u8>>,
     /// A line that has not ended yet.
     tail: Vec<u8>,
@@ -48,7 +83,28 @@ pub(crate) struct JsonLines {
     values: Vec<Option<Vec<u8>>>,
 }
 
+/// What is on each line.
+enum Rows {
+    Objects {
+        keys: BTreeMap<String, usize>,
+        /// Whether keys that were not chosen are left out; otherwise they are an error.
+        leave_out: bool,
+    },
+    Arrays,
+}
+
 impl JsonLines {
+    /// For an array of so many values on each line.
+    pub(crate) fn arrays(columns: usize, skip_lines: u64) -> JsonLines {
+        let header = b"\n".repeat(usize::try_from(skip_lines).unwrap_or_default());
+        JsonLines {
+            rows: Rows::Arrays,
+            values: vec![None; columns],
+            header: Some(header),
+            ..JsonLines::new(&[], false, skip_lines)
+        }
+    }
+
     pub(crate) fn new(keys: &[String], leave_out: bool, skip_lines: u64) -> JsonLines {
         let mut header = b"\n".repeat(usize::try_from(skip_lines).unwrap_or_default());
         for (at, key) in keys.iter().enumerate() {
@@ -57,8 +113,7 @@ impl JsonLines {
         }
         header.push(b'\n');
         JsonLines {
-            keys: keys.iter().cloned().zip(0..).collect(),
-            leave_out,
+            rows: Rows::Objects { keys: keys.iter().cloned().zip(0..).collect(), leave_out },
             header: Some(header),
             tail: Vec::new(),
             skip_lines,
@@ -90,7 +145,7 @@ impl JsonLines {
         self.tail.extend_from_slice(rest);
         if last {
             let line = std::mem::take(&mut self.tail);
-            self.line(&line, out);
+            self.line(line.strip_suffix(b"\x1a").unwrap_or(&line), out);
         }
     }
 
@@ -98,21 +153,12 @@ impl JsonLines {
         if line.trim_ascii().is_empty() {
             return;
         }
-        let JsonLines { keys, values, leave_out, .. } = self;
+        let JsonLines { rows, values, .. } = self;
         values.iter_mut().for_each(|value| *value = None);
-        let mut seen = vec![false; values.len()];
-        let read = each_value(line, |key, value| match keys.get(key.as_ref()) {
-            Some(&at) if seen[at] => Err(format!("the key {key} is there twice")),
-            Some(&at) => {
-                seen[at] = true;
-                values[at] = text(value);
-                Ok(())
-            }
-            None if *leave_out => Ok(()),
-            None => Err(format!(
-                "the key {key} is new; --fields names the keys to read, and leaves out all others"
-            )),
-        });
+        let read = match rows {
+            Rows::Objects { keys, leave_out } => object_values(line, keys, *leave_out, values),
+            Rows::Arrays => array_values(line, values),
+        };
         if let Err(what) = read {
             write_bad(line, &what, values.len(), out);
             return;
@@ -122,6 +168,42 @@ impl JsonLines {
             write_load_data(value.as_deref(), out);
         }
     }
+}
+
+/// Takes the values of an object on a line.
+fn object_values(
+    line: &[u8],
+    keys: &BTreeMap<String, usize>,
+    leave_out: bool,
+    values: &mut [Option<Vec<u8>>],
+) -> Result<(), String> {
+    let mut seen = vec![false; values.len()];
+    each_value(line, |key, value| match keys.get(key.as_ref()) {
+        Some(&at) if seen[at] => Err(format!("the key {key} is there twice")),
+        Some(&at) => {
+            seen[at] = true;
+            values[at] =
+                text(value).map_err(|what| format!("the text of the key {key} is damaged: {what}"))?;
+            Ok(())
+        }
+        None if leave_out => Ok(()),
+        None => {
+            Err(format!("the key {key} is new; --fields names the keys to read, and leaves out all others"))
+        }
+    })
+}
+
+/// Takes the values of an array on a line.
+fn array_values(line: &[u8], values: &mut [Option<Vec<u8>>]) -> Result<(), String> {
+    let found: Vec<&RawValue> = serde_json::from_slice(line)
+        .map_err(|error| format!("this is not a JSON array on one line: {error}"))?;
+    if found.len() != values.len() {
+        return Err(Ragged { expected: values.len(), found: found.len() }.to_string());
+    }
+    for (at, (value, raw)) in values.iter_mut().zip(found).enumerate() {
+        *value = text(raw).map_err(|what| format!("the text of value {} is damaged: {what}", at + 1))?;
+    }
+    Ok(())
 }
 
 /// Writes a line that is not a row with one field too many, so that it can't be taken for a row: the first
@@ -152,13 +234,29 @@ pub(crate) fn object(keys: &[String], fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     format!("{{{}}}", pairs.join(", ")).into_bytes()
 }
 
-/// The value as text: strings without their quotes, null as `None`, everything else unchanged.
-fn text(value: &RawValue) -> Option<Vec<u8>> {
+/// An array from a row's fields, in which all values are strings too.
+pub(crate) fn array(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
+    let text = |field: &Option<Vec<u8>>| {
+        json!(field.as_ref().map(|text| String::from_utf8_lossy(text).into_owned())).to_string()
+    };
+    format!("[{}]", fields.iter().map(text).collect::<Vec<_>>().join(", ")).into_bytes()
+}
+
+/// The value as text: strings without their quotes, null as `None`, everything else unchanged. A string whose
+/// escapes are no characters (half of a pair, such as `\ud83d`) is an error.
+fn text(value: &RawValue) -> Result<Option<Vec<u8>>, String> {
     let raw = value.get();
     match raw.as_bytes().first() {
-        Some(b'n') => None,
-        Some(b'"') => serde_json::from_str::<String>(raw).ok().map(String::into_bytes),
-        _ => Some(raw.as_bytes().to_vec()),
+        Some(b'n') => Ok(None),
+        Some(b'"') => match serde_json::from_str::<String>(raw) {
+            Ok(text) => Ok(Some(text.into_bytes())),
+            Err(error) => {
+                let what = error.to_string();
+                // The place would be counted in the value, not in the line.
+                Err(what.split(" at line ").next().unwrap_or_default().to_owned())
+            }
+        },
+        _ => Ok(Some(raw.as_bytes().to_vec())),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::field::{Field, each_field};
 use crate::moment::{write_decimal, write_local, write_utc};
 use crate::plain::Plain;
 use crate::split::{Records, records};
-use crate::{DateOrder, Dialect, Nulls, Ragged, Unfit};
+use crate::{DateOrder, Dialect, Exact, Nulls, Ragged, Unfit};
 use serde::{Deserialize, Serialize};
 
 /// How the fields of one column are changed on their way to the server. Except for `Skip`, what [`Nulls`]
@@ -60,9 +60,10 @@ pub struct Rewriter {
 }
 
 /// What to do with the fields of one column.
-#[derive(Clone, Copy)]
 struct Column {
     rule: FieldRule,
+    /// What the column would change of a value.
+    exact: Exact,
     /// Bit n: unquoted fields of n bytes need a closer look. The last bit stands for all longer ones.
     lengths: u64,
 }
@@ -77,12 +78,12 @@ impl Column {
             rule if rule.changes_text() => u64::MAX,
             _ => words,
         };
-        Column { rule, lengths }
+        Column { rule, exact: Exact::Server, lengths }
     }
 
     #[inline]
-    fn is_copied(self, raw: &[u8]) -> bool {
-        self.lengths & length_bit(raw) == 0
+    fn is_copied(&self, raw: &[u8]) -> bool {
+        self.lengths & length_bit(raw) == 0 && self.exact.is_plain(raw)
     }
 }
 
@@ -109,6 +110,28 @@ impl Rewriter {
         }
     }
 
+    /// The same, for columns that may change values: such a value is [`Unfit`]. `exact` has one entry for
+    /// each field, in the file's order.
+    #[must_use]
+    pub fn exact(mut self, exact: Vec<Exact>) -> Rewriter {
+        for (column, exact) in self.columns.iter_mut().zip(exact) {
+            column.exact = exact;
+        }
+        self
+    }
+
+    /// Whether no value of a chunk of whole records breaks its rule or is changed by its column.
+    #[must_use]
+    pub fn is_exact(&mut self, chunk: &[u8]) -> bool {
+        let mut values = self.values(chunk);
+        while let Some((_, read)) = values.next(|_, _| {}) {
+            if matches!(read, Err(Unfit::Value { .. })) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Appends one line, including its newline.
     ///
     /// # Errors
@@ -125,7 +148,7 @@ impl Rewriter {
         let quoted_clean = clean && dialect.delimiter != b'\t';
         let mut line = Line { record, delimiter: dialect.delimiter, tabs, out, pending: None, first: true };
         each_field(dialect, record, |field, at| {
-            let Some(&column) = columns.get(found) else {
+            let Some(column) = columns.get(found) else {
                 found += 1;
                 return;
             };
@@ -138,7 +161,7 @@ impl Rewriter {
             } else if quoted_clean && !field.escaped && field.quoted && column.is_copied(field.raw) {
                 line.write(field.raw);
             } else if column.rule != FieldRule::Skip {
-                match value(column.rule, &field, (dialect, nulls), (scratch, made)) {
+                match value(column, &field, (dialect, nulls), (scratch, made)) {
                     Ok(value) => line.write_value(value),
                     Err(what) => {
                         let value = field.text(dialect, scratch).to_vec();
@@ -205,7 +228,7 @@ impl<'r> Values<'_, 'r> {
         let Rewriter { dialect, nulls, columns, scratch, made, .. } = &mut *self.rewriter;
         let (mut found, mut unfit) = (0, None);
         let mut take = |field: Field<'r>| {
-            let column = columns.get(found).copied();
+            let column = columns.get(found);
             found += 1;
             let Some(column) = column else { return };
             if !field.escaped && !field.quoted && !field.malformed && column.is_copied(field.raw) {
@@ -214,7 +237,7 @@ impl<'r> Values<'_, 'r> {
             if column.rule == FieldRule::Skip {
                 return;
             }
-            match value(column.rule, &field, (dialect, nulls), (scratch, made)) {
+            match value(column, &field, (dialect, nulls), (scratch, made)) {
                 Ok(value) => each(found - 1, value.map_or(Value::Null, Value::Made)),
                 Err(what) => {
                     let value = field.text(dialect, scratch).to_vec();
@@ -319,6 +342,21 @@ impl Line<'_> {
 /// The value to write, or what is wrong with it.
 #[inline]
 fn value<'b>(
+    column: &Column,
+    field: &Field<'b>,
+    nulls: (&Dialect, &Nulls),
+    memory: (&'b mut Vec<u8>, &'b mut Vec<u8>),
+) -> Result<Option<&'b [u8]>, &'static str> {
+    let value = converted(column.rule, field, nulls, memory)?;
+    match value.and_then(|text| column.exact.change(text)) {
+        Some(what) => Err(what),
+        None => Ok(value),
+    }
+}
+
+/// The value as its rule says.
+#[inline]
+fn converted<'b>(
     rule: FieldRule,
     field: &Field<'b>,
     (dialect, nulls): (&Dialect, &Nulls),
@@ -329,7 +367,7 @@ fn value<'b>(
             FieldRule::KeepEmpty => return Ok(Some(b"")),
             FieldRule::EmptyIsNull => return Ok(None),
             // As for any other number or date.
-            FieldRule::DecimalComma | FieldRule::LocalDate(_) if nulls.empty => return Ok(None),
+            rule if rule.changes_text() && nulls.empty => return Ok(None),
             _ => {}
         }
     }

@@ -91,7 +91,8 @@ impl fmt::Display for Findings {
             lines => write!(f, "{} skipped, ", count(lines, "line"))?,
         }
         match &self.format {
-            Format::JsonLines(_) => f.write_str("JSON lines")?,
+            format @ Format::JsonLines(_) => write!(f, "{format}")?,
+            format @ Format::JsonArrays(_) => write!(f, "{format}, {}", header_word(self.header))?,
             format => {
                 let dialect = self.dialect.to_string();
                 match (format, dialect.split_once("-separated")) {
@@ -100,11 +101,15 @@ impl fmt::Display for Findings {
                     }
                     _ => write!(f, "{dialect}{format}, ")?,
                 }
-                f.write_str(if self.header { "header" } else { "no header" })?;
+                f.write_str(header_word(self.header))?;
             }
         }
         write!(f, " ({})", count(self.columns, "column"))
     }
+}
+
+fn header_word(header: bool) -> &'static str {
+    if header { "header" } else { "no header" }
 }
 
 /// Recognises a file by a sample from its start, decoded to UTF-8. `whole` says that the sample is the whole
@@ -121,6 +126,17 @@ pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints)
     let mut findings =
         if hints.plain { read(bytes, whole, hints).0 } else { shape::find(bytes, whole, hints) };
     findings.encoding = hints.encoding.unwrap_or(encoding);
+    // What was only tried on the way is a guess all the same; what the user has said is not.
+    let Guessed { escape, quote, quoted_lines, other_quote, line_end, nulls, header } = findings.guessed;
+    findings.guessed = Guessed {
+        escape: escape && hints.escape.is_none(),
+        quote: quote && hints.quote.is_none(),
+        quoted_lines: quoted_lines && hints.quote.is_none(),
+        other_quote: other_quote && hints.quote.is_none(),
+        line_end: line_end && hints.line_end.is_none(),
+        nulls,
+        header: header && hints.header.is_none(),
+    };
     findings
 }
 
@@ -133,8 +149,8 @@ fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
         ..trial.dialect
     };
     let table = Table::read(sample, &dialect);
-    let header =
-        hints.header.unwrap_or_else(|| header::detect(&table, trial.columns, hints.columns.as_deref()));
+    let found = header::detect(&table, trial.columns, hints.columns.as_deref());
+    let header = hints.header.unwrap_or(found == Some(true));
     let mut names: Vec<String> = match table.rows.first() {
         Some(first) if header => first.iter().map(|cell| cell.name()).collect(),
         _ => Vec::new(),
@@ -154,12 +170,19 @@ fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
         names,
         columns,
         nulls,
-        guessed: guess::left_open(sample, &dialect, hints, body),
+        guessed: guess::left_open(sample, &dialect, body),
         notes: Vec::new(),
     };
     findings.notes = notes(&findings, body);
+    if hints.header.is_none() && found.is_none() {
+        findings.notes.push(UNDECIDED.to_owned());
+    }
     (findings, Fit { score: trial.score, table })
 }
+
+/// What is said of a first line that may be either.
+const UNDECIDED: &str = "nothing shows whether the first line names the columns, and it is read as a row; \
+                         --header or --no-header says which";
 
 /// How well a text fits its findings.
 struct Fit {

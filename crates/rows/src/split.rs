@@ -9,6 +9,22 @@ use memchr::{memchr, memchr_iter, memrchr};
 use crate::mark::{Cursor, Marks};
 use crate::{Dialect, LineEnd, UnclosedQuote};
 
+/// A whole text without what old programs put behind its rows: a ^Z in a line of its own, and a line feed where
+/// lines end with carriage returns. Without a line end the text shows which it is.
+#[must_use]
+pub fn without_end_marks(text: &[u8], line_end: Option<LineEnd>) -> &[u8] {
+    let text = match text {
+        [rows @ .., 0x1a] if matches!(rows.last(), None | Some(b'\n' | b'\r')) => rows,
+        _ => text,
+    };
+    let Some(rows) = text.strip_suffix(b"\n") else { return text };
+    let is_old_macintosh = || {
+        let before = rows.strip_suffix(b"\r").unwrap_or(rows);
+        memchr(b'\n', rows).is_none() && memchr(b'\r', before).is_some()
+    };
+    if line_end.map_or_else(is_old_macintosh, |end| end == LineEnd::Cr) { rows } else { text }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Outside,

@@ -1,7 +1,7 @@
 //! Values of a record on their way to stored bytes.
 
 use innodb::table::collation::Collation;
-use innodb::table::{Column, Type};
+use innodb::table::{Column, Type, latin1};
 use innodb::value::Fault;
 use innodb::write::Row;
 use rows::{Texts, Value};
@@ -154,9 +154,7 @@ fn in_charset<'a>(text: &'a [u8], collation: Collation, made: &'a mut Vec<u8>) -
     }
     made.clear();
     for letter in std::str::from_utf8(text).ok()?.chars() {
-        // What the server calls latin1 is windows-1252, which has other letters from 80 to 9f.
-        let byte = u8::try_from(u32::from(letter)).ok().filter(|byte| !(0x80..0xa0).contains(byte))?;
-        made.push(byte);
+        made.push(latin1(letter)?);
     }
     Some(made)
 }

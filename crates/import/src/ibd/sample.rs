@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use innodb::table::{Generated, Table};
-use server::{TableName, quote_name};
+use innodb::table::{Generated, Table, Type};
+use server::{Session, TableName, quote_name};
 
 use crate::chunk::Chunk;
 use crate::wire::Wire;
@@ -39,6 +39,8 @@ pub(super) struct Sample {
     first_only: bool,
     /// The columns to compare.
     columns: Vec<String>,
+    /// Which of them are FLOAT or DOUBLE.
+    reals: Vec<bool>,
     /// The number that the server gives to the first row.
     counter: Option<u64>,
     taken: Mutex<Taken>,
@@ -65,10 +67,12 @@ impl Sample {
         let is_stored = |column: &&innodb::table::Column| {
             !column.hidden && matches!(column.generated, Generated::No | Generated::Stored)
         };
+        let columns = || table.columns().iter().filter(is_stored);
         Sample {
             first_only: counter.is_some() || matches!(found, Found::Place(_)),
             found,
-            columns: table.columns().iter().filter(is_stored).map(|column| column.name.clone()).collect(),
+            columns: columns().map(|column| column.name.clone()).collect(),
+            reals: columns().map(|column| matches!(column.kind, Type::Float(_) | Type::Double(_))).collect(),
             counter,
             taken: Mutex::default(),
         }
@@ -131,9 +135,16 @@ impl Sample {
             }
             sent += records;
         }
-        let row = session.strings(&self.question(&own, table))?.into_iter().next().unwrap_or_default();
-        let mut counts = row.into_iter().map(|count| count.and_then(|count| count.parse::<u64>().ok()));
-        let there = counts.next().flatten().unwrap_or_default();
+        let (there, counts) = match &self.found {
+            Found::Key(key) => {
+                let row =
+                    session.strings(&self.question(key, &own, table))?.into_iter().next().unwrap_or_default();
+                let mut counts =
+                    row.into_iter().map(|count| count.and_then(|count| count.parse::<u64>().ok()));
+                (counts.next().flatten().unwrap_or_default(), counts.collect())
+            }
+            Found::Place(others) => self.by_place(&mut session, others, &own, table)?,
+        };
         if there != sent {
             return Ok(Some(format!("of {sent} rows that the server was asked for it finds {there}")));
         }
@@ -147,8 +158,40 @@ impl Sample {
         }))
     }
 
+    /// Compares the first rows of both tables; returns how many there are, and for each column in how many
+    /// the value differs. The rows are compared here: the server reads a table without a key in the order of
+    /// its storage, but with whatever it adds to them (ROW_NUMBER() OVER ()) it may sort them otherwise.
+    fn by_place(
+        &self,
+        session: &mut Session,
+        others: &[String],
+        own: &TableName,
+        table: &TableName,
+    ) -> Result<(u64, Vec<Option<u64>>), Error> {
+        // The text of a FLOAT is rounded, that of a DOUBLE is not.
+        let value = |(name, real): (&String, &bool)| match real {
+            true => format!("{} + 0e0", quote_name(name)),
+            false => format!("CAST({} AS BINARY)", quote_name(name)),
+        };
+        let values: Vec<String> = self.columns.iter().zip(&self.reals).map(value).collect();
+        let others: Vec<String> = others.iter().map(|name| quote_name(name)).collect();
+        // The server takes no empty list.
+        let hint = match others.as_slice() {
+            [] => String::new(),
+            others => format!(" IGNORE INDEX ({})", others.join(", ")),
+        };
+        let mut rows = |table: &TableName| {
+            session.rows(&format!("SELECT {} FROM {table}{hint} LIMIT {FIRST}", values.join(", ")))
+        };
+        let (own, their) = (rows(own)?, rows(table)?);
+        let pairs = || own.iter().zip(&their);
+        let differing =
+            |at: usize| pairs().filter(|(own, their)| own.get(at) != their.get(at)).count() as u64;
+        Ok((pairs().count() as u64, (0..values.len()).map(|at| Some(differing(at))).collect()))
+    }
+
     /// Asks how many rows of the sample are in the table, and for each column in how many the value differs.
-    fn question(&self, own: &TableName, table: &TableName) -> String {
+    fn question(&self, key: &[String], own: &TableName, table: &TableName) -> String {
         let differs = |name: &String| {
             let name = quote_name(name);
             // As bytes too: letters that a collation takes for the same are not. Not only as bytes: the text
@@ -159,37 +202,11 @@ impl Sample {
             )
         };
         let sums: String = self.columns.iter().map(differs).collect();
-        match &self.found {
-            Found::Key(key) => {
-                let equal: Vec<String> = key
-                    .iter()
-                    .map(|name| quote_name(name))
-                    .map(|name| format!("own.{name} = their.{name}"))
-                    .collect();
-                format!("SELECT COUNT(*){sums} FROM {own} own JOIN {table} their ON {}", equal.join(" AND "))
-            }
-            Found::Place(others) => {
-                let names = |names: &[String]| {
-                    names.iter().map(|name| quote_name(name)).collect::<Vec<_>>().join(", ")
-                };
-                let columns = names(&self.columns);
-                // The server takes no empty list.
-                let hint = match others.as_slice() {
-                    [] => String::new(),
-                    others => format!(" IGNORE INDEX ({})", names(others)),
-                };
-                let numbered = |table: &TableName| {
-                    format!(
-                        "(SELECT {columns}, ROW_NUMBER() OVER () AS `remora row` FROM \
-                         (SELECT {columns} FROM {table}{hint} LIMIT {FIRST}) AS first)"
-                    )
-                };
-                format!(
-                    "SELECT COUNT(*){sums} FROM {} own JOIN {} their ON own.`remora row` = their.`remora row`",
-                    numbered(own),
-                    numbered(table)
-                )
-            }
-        }
+        let equal: Vec<String> = key
+            .iter()
+            .map(|name| quote_name(name))
+            .map(|name| format!("own.{name} = their.{name}"))
+            .collect();
+        format!("SELECT COUNT(*){sums} FROM {own} own JOIN {table} their ON {}", equal.join(" AND "))
     }
 }

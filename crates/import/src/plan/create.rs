@@ -57,8 +57,9 @@ pub(super) fn new_table(
     (limits, progress): (Limits, &dyn Progress),
 ) -> Result<(Create, Mapping), Error> {
     let names = rows::column_names(&findings.names, findings.columns);
-    let tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&request.habits.tight())).collect();
-    let types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&request.habits)).collect();
+    let habits = mapping::habits(request, findings, &found.columns);
+    let tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits.tight())).collect();
+    let types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits)).collect();
     let mapping = mapping::onto_new(request, findings, &names, (&types, &found.columns, progress))?;
     let mut columns = Vec::new();
     for (field, (column_type, tight)) in mapping.fields.iter().zip(types.iter().zip(&tight)) {

@@ -31,7 +31,9 @@ pub(super) fn of_utf8(text: &str, charset: Charset) -> Option<Vec<u8>> {
     }
 }
 
-fn latin1(char: char) -> Option<u8> {
+/// A letter in what the server calls latin1, which is windows-1252.
+#[must_use]
+pub fn latin1(char: char) -> Option<u8> {
     match u8::try_from(u32::from(char)) {
         Ok(byte) if !(0x80..0xa0).contains(&byte) => Some(byte),
         _ => {

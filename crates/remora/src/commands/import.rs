@@ -189,6 +189,11 @@ struct RunArgs {
     #[arg(long, value_name = "MODES")]
     sql_mode: Option<String>,
 
+    /// Let the server round and complete values as it does without a word: 5.4 becomes 5 in an INT, fractions
+    /// of a second are cut, 70 is a YEAR [default: such a row is a bad row]
+    #[arg(long)]
+    round: bool,
+
     /// Print the CREATE TABLE and what was recognised, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -335,6 +340,7 @@ impl Arguments {
                 date_order: form.date_order,
                 decimal_comma: form.decimal_comma,
                 roomy: !table.tight,
+                ..Habits::default()
             },
             on_duplicate: table.on_duplicate,
             work_database: run.work_database.clone(),
@@ -371,6 +377,7 @@ impl Arguments {
             defer_checks: run.defer_checks,
             time_zone: run.time_zone.clone(),
             sql_mode: run.sql_mode.clone(),
+            round: run.round,
         })
     }
 }

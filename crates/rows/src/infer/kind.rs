@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::moment::DateOrder;
+use crate::{ColumnStats, Findings, Nulls};
 
 /// A type of MySQL and MariaDB, without NULL or NOT NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,16 @@ pub enum ColumnKind {
     LongBlob,
 }
 
+impl ColumnKind {
+    /// Whether it holds any text of UTF-8.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(
+            self,
+            ColumnKind::Varchar { .. } | ColumnKind::Text | ColumnKind::MediumText | ColumnKind::LongText
+        )
+    }
+}
+
 /// How the values of a column are written, if a server does not read them as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Written {
@@ -81,13 +92,27 @@ pub enum Written {
 pub struct Habits {
     /// What comes first in a date with the year at the end; `None` if the values must show it.
     pub date_order: Option<DateOrder>,
-    /// Whether a comma is a decimal comma, even where it could be a thousands separator.
+    /// Whether a comma is a decimal comma, even where it could be a thousands separator, and in files that
+    /// otherwise have points.
     pub decimal_comma: bool,
+    /// Whether the file shows that its numbers have points: then a number with a comma is more likely a list.
+    pub points: bool,
+    /// Whether an empty field is NULL.
+    pub empty_is_null: bool,
     /// Whether types have room for somewhat larger values than those observed.
     pub roomy: bool,
 }
 
 impl Habits {
+    /// The same, with what the form of a file and the values of its columns tell.
+    #[must_use]
+    pub fn of_file(self, findings: &Findings, nulls: &Nulls, columns: &[ColumnStats]) -> Habits {
+        let points = findings.dialect.delimiter == b','
+            || findings.format.is_json()
+            || columns.iter().any(ColumnStats::has_points);
+        Habits { points, empty_is_null: nulls.empty, ..self }
+    }
+
     /// The same, with the tightest types.
     #[must_use]
     pub fn tight(self) -> Habits {

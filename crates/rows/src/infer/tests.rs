@@ -128,7 +128,7 @@ fn what_people_write_is_known_when_all_values_agree() {
             "{values:?}"
         );
     }
-    let said = Habits { date_order: Some(DateOrder::Mdy), decimal_comma: true, roomy: false };
+    let said = Habits { date_order: Some(DateOrder::Mdy), decimal_comma: true, ..Habits::default() };
     let decide = |values: &[&str]| observed(values).decide_by(&said).to_string();
     assert!(observed(&["1/2/2000"]).is_ambiguous_date() && !observed(&["31/2/2000"]).is_ambiguous_date());
     assert!(!observed(&["1/2/2000", "1.2.2000"]).is_ambiguous_date());
@@ -201,4 +201,45 @@ fn only_types_with_one_spelling_suit_a_key() {
     let suits = |values: &[&str]| observed(values).decide().suits_key();
     assert!(suits(&["1"]) && suits(&["2024-01-01"]) && suits(&["a"]));
     assert!(!suits(&["1", "NULL"]) && !suits(&["1.50"]) && !suits(&["10:00:00.5"]));
+}
+
+#[test]
+fn the_rest_of_a_file_says_what_a_comma_and_an_empty_text_are() {
+    let decide = |values: &[&str], habits: Habits| observed(values).decide_by(&habits).to_string();
+    let points = Habits { points: true, ..Habits::default() };
+    assert_eq!(decide(&["4,6", "20,22"], Habits::default()), "DECIMAL(4,2) NOT NULL");
+    assert_eq!(decide(&["4,6", "20,22"], points), "VARCHAR(5) NOT NULL");
+    assert_eq!(decide(&["4,6"], Habits { decimal_comma: true, ..points }), "DECIMAL(2,1) NOT NULL");
+    assert!(observed(&["4,6", "20,22"]).is_ambiguous_comma(&points));
+    assert!(
+        !observed(&["4,6"]).is_ambiguous_comma(&Habits::default())
+            && !observed(&["x"]).is_ambiguous_comma(&points)
+    );
+    assert!(observed(&["0.5", "7"]).has_points() && observed(&["1.5e3", "0.25"]).has_points());
+    // These may be thousands.
+    assert!(
+        !observed(&["1.234"]).has_points()
+            && !observed(&["5"]).has_points()
+            && !observed(&["0.5", "x"]).has_points()
+    );
+
+    let empty = Habits { empty_is_null: true, ..Habits::default() };
+    for (values, expected) in [
+        (&["5", "", "7"][..], "TINYINT UNSIGNED NULL"),
+        (&["2024-01-01", ""], "DATE NULL"),
+        (&["31.12.1999", ""], "DATE NULL"),
+        (&["a", ""], "VARCHAR(1) NOT NULL"),
+        (&["", ""], "VARCHAR(1) NOT NULL"),
+        (&["5", "2024-01-01", ""], "VARCHAR(10) NOT NULL"),
+        // Here an empty text is not NULL, because something else is.
+        (&["5", "", "NULL"], "VARCHAR(1) NULL"),
+    ] {
+        assert_eq!(decide(values, empty), expected, "{values:?}");
+        for cut in 0..values.len() {
+            let mut merged = observed(&values[..cut]);
+            merged.merge(&observed(&values[cut..]));
+            assert_eq!(merged.decide_by(&empty).to_string(), expected, "{values:?}");
+        }
+    }
+    assert_eq!(decide(&["5", ""], Habits::default()), "VARCHAR(1) NOT NULL");
 }

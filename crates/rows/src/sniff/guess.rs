@@ -1,23 +1,23 @@
 //! Lists the guesses that the sample has not settled.
 
-use super::{Cell, Hints, Sample};
+use super::{Cell, Sample};
 use crate::backslash::Backslashes;
 use crate::{Dialect, Field, Guessed, fields};
 
-/// What was neither given nor shown: the rest of the file may still contradict it.
-pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, hints: &Hints, body: &[Vec<Cell>]) -> Guessed {
+/// What the sample does not show: the rest of the file may still contradict it.
+pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, body: &[Vec<Cell>]) -> Guessed {
     let malformed = || body.iter().flatten().any(|cell| cell.malformed);
     let null_escape = || dialect.escape_byte().is_some() && body.iter().flatten().any(|cell| cell.null);
     let in_use = || [Some(b'"'), dialect.quote].into_iter().flatten().any(|quote| occurs(sample, quote));
     Guessed {
-        escape: hints.escape.is_none() && !has_text_backslashes(sample, dialect),
-        quote: hints.quote.is_none() && !malformed() && dialect.quote.is_some(),
-        quoted_lines: hints.quote.is_none() && dialect.quote.is_some(),
-        other_quote: hints.quote.is_none() && !in_use(),
-        line_end: hints.line_end.is_none(),
+        escape: !has_text_backslashes(sample, dialect),
+        quote: !malformed() && dialect.quote.is_some(),
+        quoted_lines: dialect.quote.is_some(),
+        other_quote: !in_use(),
+        line_end: true,
         // A program that writes `\N` for NULL means other words literally.
         nulls: !null_escape(),
-        header: hints.header.is_none(),
+        header: true,
     }
 }
 

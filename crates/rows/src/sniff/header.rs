@@ -45,51 +45,49 @@ const COLUMN_WORDS: [&str; 34] = [
 
 /// Whether the record after the first `skipped` ones is a header.
 pub(super) fn follows(table: &Table, skipped: usize, columns: usize) -> bool {
-    is_header(table.rows.get(skipped..).unwrap_or_default(), columns, None)
+    is_header(table.rows.get(skipped..).unwrap_or_default(), columns, None) == Some(true)
 }
 
 /// Compares the first row with the others. `columns` is the usual number of fields, `known` has the columns
-/// of the target table.
-pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) -> bool {
+/// of the target table. `None` if it may be a header or a row.
+pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) -> Option<bool> {
     is_header(&table.rows, columns, known)
 }
 
-fn is_header(rows: &[Vec<Cell>], columns: usize, known: Option<&[String]>) -> bool {
-    let Some((first, body)) = rows.split_first() else { return false };
+fn is_header(rows: &[Vec<Cell>], columns: usize, known: Option<&[String]>) -> Option<bool> {
+    let Some((first, body)) = rows.split_first() else { return Some(false) };
     let matching = known.map_or(0, |known| matching_columns(first, known));
     if matching > 0 && matching == first.len() {
-        return true;
+        return Some(true);
     }
     if is_sequence_over_others(first, body) {
-        return true;
+        return Some(true);
     }
     if !first.iter().all(could_be_name) || first.iter().all(|cell| cell.text.is_empty()) {
-        return false;
+        return Some(false);
     }
     if matching > 0 && matching * 2 >= first.len() {
-        return true;
+        return Some(true);
     }
     let body: Vec<&Vec<Cell>> = body.iter().filter(|row| row.len() == columns).collect();
     let is_over_types = |at: usize| types_differ(&first[at], &column(&body, at));
     if (0..first.len()).any(is_over_types) || is_over_index(first, &column(&body, 0)) {
-        return true;
+        return Some(true);
     }
     if !are_distinct(first) {
-        return false;
+        return Some(false);
     }
-    if !first.iter().all(|cell| is_identifier(&cell.name())) {
-        return false;
-    }
+    let are_identifiers = first.iter().all(|cell| is_identifier(&cell.name()));
     let words = first.iter().filter(|cell| is_column_word(&cell.name())).count();
     if body.is_empty() {
-        return words > 0 && first.len() > 1;
+        return Some(are_identifiers && words > 0 && first.len() > 1);
     }
     let recurs = |at: usize| column(&body, at).iter().any(|cell| cell.text == first[at].text);
     if (0..first.len()).any(recurs) {
-        return false;
+        return Some(false);
     }
     let strange = (0..first.len()).filter(|&at| style_differs(&first[at], &column(&body, at))).count();
-    words + strange > first.len() / 2
+    (are_identifiers && words + strange > first.len() / 2).then_some(true)
 }
 
 /// Whether some of the names are numbers in equal steps, such as years, while the values below them are not.

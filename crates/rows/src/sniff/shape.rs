@@ -4,9 +4,9 @@
 use memchr::{memchr, memmem};
 
 use super::trial::DELIMITERS;
-use super::{Findings, Fit, Hints, RECORDS_MAX, header, read};
+use super::{Findings, Fit, Hints, RECORDS_MAX, UNDECIDED, header, read};
 use crate::infer::is_typed;
-use crate::json::{is_json_lines, json_keys};
+use crate::json::{first_array, is_json_arrays, is_json_lines, json_keys};
 use crate::{Dialect, Format, Json, LineEnd, Loose, records};
 
 /// Delimiters that also occur in many texts that they do not separate; best first.
@@ -26,7 +26,16 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     }
     let skip = hints.skip_lines.unwrap_or(0);
     let text = behind_lines(bytes, skip);
-    if hints.json.unwrap_or(hints.delimiter.is_none() && !hints.loose.any() && is_json_lines(text)) {
+    let may_be_json = hints.json.unwrap_or(hints.delimiter.is_none() && !hints.loose.any());
+    if may_be_json && hints.skip_lines.is_none() {
+        let remarks =
+            text.split(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#")).count() as u64;
+        if remarks > 0 && is_json(behind_lines(text, remarks)) {
+            let found = json(behind_lines(text, remarks), whole, &hints);
+            return skipped(found, remarks, ["begins with #", "begin with #"]);
+        }
+    }
+    if hints.json == Some(true) || may_be_json && is_json(text) {
         return Findings { skip_lines: skip, ..json(text, whole, &hints) };
     }
     if hints.loose.any() {
@@ -52,7 +61,11 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
 /// The text after lines that do not belong to the table.
 fn behind(text: &[u8], whole: bool, hints: &Hints, lines: u64, [one, many]: [&str; 2]) -> Findings {
     let rest = behind_lines(text, lines);
-    let mut found = loosened(rest, whole, hints, read(rest, whole, hints));
+    skipped(loosened(rest, whole, hints, read(rest, whole, hints)), lines, [one, many])
+}
+
+/// The same, with the reason.
+fn skipped(mut found: Findings, lines: u64, [one, many]: [&str; 2]) -> Findings {
     found.skip_lines = lines;
     let skipped = match lines {
         1 => format!("the first line is skipped, because it {one}"),
@@ -80,17 +93,41 @@ fn separator_line(text: &[u8]) -> Option<u8> {
     }
 }
 
+/// Whether a text is JSON of which each line is a row.
+fn is_json(text: &[u8]) -> bool {
+    is_json_lines(text) || is_json_arrays(text)
+}
+
 fn json(text: &[u8], whole: bool, hints: &Hints) -> Findings {
     let lines = match memchr::memrchr(b'\n', text) {
         Some(last) if !whole => &text[..=last],
         _ => text,
     };
+    if hints.json_keys.is_none() && text.trim_ascii_start().starts_with(b"[") {
+        return arrays(lines, hints);
+    }
     let json = hints.json_keys.clone().unwrap_or_else(|| {
         let mut keys = Vec::new();
         json_keys(lines, &mut keys);
         Json { keys, leave_out: false }
     });
     let format = Format::JsonLines(json.clone());
+    let found = converted(&format, lines, &Hints { header: Some(true), ..hints.clone() });
+    Findings { format, columns: json.keys.len().max(1), names: json.keys, notes: Vec::new(), ..found }
+}
+
+/// The findings for arrays on lines. The first one has the names of the columns if it differs from the others
+/// as names do.
+fn arrays(lines: &[u8], hints: &Hints) -> Findings {
+    let (columns, header) = first_array(lines);
+    let format = Format::JsonArrays(columns);
+    let mut found = converted(&format, lines, &Hints { header: hints.header.or(header), ..hints.clone() });
+    found.notes.retain(|note| note == UNDECIDED);
+    Findings { format, columns: columns.max(1), ..found }
+}
+
+/// The findings for lines of JSON that were converted.
+fn converted(format: &Format, lines: &[u8], hints: &Hints) -> Findings {
     let mut made = Vec::new();
     if let Some(mut translator) = format.translator(Dialect::LOAD_DATA, 0) {
         // Invalid lines are reported when the file is read.
@@ -101,15 +138,10 @@ fn json(text: &[u8], whole: bool, hints: &Hints) -> Findings {
         quote: Some(None),
         escape: Some(Dialect::LOAD_DATA.escape),
         line_end: Some(LineEnd::Lf),
-        header: Some(true),
         ..hints.clone()
     };
-    let (mut found, _) = read(&made, whole, &said);
-    found.columns = json.keys.len().max(1);
-    found.guessed = crate::Guessed::default();
-    found.nulls = crate::Nulls::default();
-    found.notes.clear();
-    Findings { format, names: json.keys, ..found }
+    let (found, _) = read(&made, true, &said);
+    Findings { guessed: crate::Guessed::default(), nulls: crate::Nulls::default(), ..found }
 }
 
 /// The findings for a text from which this looseness was removed.
@@ -161,10 +193,9 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
             }
             let said = Hints { delimiter: Some(delimiter), quote: Some(Some(quote)), ..hints.clone() };
             let loose = Loose { space_before_quote: true, ..Loose::default() };
-            let (mut found, fit) = tight(text, whole, &said, loose);
-            if fit.score > best.1.score {
-                found.guessed.quote |= hints.quote.is_none();
-                best = (found, fit);
+            let found = tight(text, whole, &said, loose);
+            if found.1.score > best.1.score {
+                best = found;
             }
         }
     }
@@ -260,8 +291,12 @@ fn comment_lines(text: &[u8], whole: bool, hints: &Hints) -> u64 {
 fn preamble(text: &[u8], found: &Findings, fit: &Fit, hints: &Hints) -> u64 {
     let rows = &fit.table.rows;
     let short = rows.iter().take_while(|row| row.len() < found.columns).count();
+    if short == 0 || short > PREAMBLE_MAX || short + 2 > rows.len() {
+        return 0;
+    }
+    // A header may lack the name of the first column; but not one that another header follows.
     let lone_header = short == 1 && rows[0].len() + 1 == found.columns;
-    if short == 0 || short > PREAMBLE_MAX || short + 2 > rows.len() || lone_header && found.header {
+    if lone_header && found.header && !header::follows(&fit.table, short, found.columns) {
         return 0;
     }
     let rest = &rows[short..];

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use rows::{
-    Column, ColumnStats, Decoder, Dialect, Field, Findings, Hints, KeyStats, Limits, Nulls, Schema,
-    column_names, create_table, fields, records, sniff, sniff_encoding,
+    Column, ColumnStats, Decoder, Dialect, Field, Findings, Habits, Hints, KeyStats, Limits, Nulls, Schema,
+    column_names, create_table, fields, records, sniff, sniff_encoding, without_end_marks,
 };
 
 /// What an importer would tell a user about the file, and the table it would create.
@@ -13,6 +13,7 @@ fn report(input: &[u8]) -> String {
     let encoding = sniff_encoding(input);
     let mut text = Vec::new();
     Decoder::new(encoding).decode(input, true, &mut text).unwrap();
+    text.truncate(without_end_marks(&text, None).len());
     let findings = sniff(&text, true, encoding, &Hints::default());
     let mut out = format!("{findings}\n");
     for note in &findings.notes {
@@ -45,10 +46,12 @@ fn infer(findings: &Findings, text: &[u8]) -> (Schema, String) {
         observe(&row, (dialect, nulls), &mut stats, &mut key);
     }
     let names = column_names(&findings.names, *columns);
+    let habits = Habits::default().of_file(findings, nulls, &stats);
+    let types = stats.iter().map(|stats| stats.decide_by(&habits));
     let columns: Vec<Column> = names
         .into_iter()
-        .zip(stats)
-        .map(|(name, stats)| Column::new(&name, stats.decide(), stats.decide().kind, None))
+        .zip(types)
+        .map(|(name, found)| Column::new(&name, found, found.kind, None))
         .collect();
     let has_key = key.unique() && columns[0].column_type.suits_key();
     let key = columns.iter().take(usize::from(has_key)).map(|column| column.name.clone()).collect();

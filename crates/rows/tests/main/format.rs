@@ -73,6 +73,7 @@ fn objects_on_lines() {
         ("{\"id\": 1", "this is not a JSON object"),
         ("{\"id\": 1} x\t\\", "this is not a JSON object"),
         ("[1]", "this is not a JSON object"),
+        ("{\"id\": \"abc\\ud83ddef\"}", "the text of the key id is damaged: "),
     ] {
         let text = read(false, &format!("{{}}\n{line}\r\n{{}}")).unwrap();
         let records: Vec<&str> = text.split('\n').collect();
@@ -85,6 +86,71 @@ fn objects_on_lines() {
         assert_eq!(format.reason(&dialect, good.as_bytes()), None);
         assert_eq!(format.restore(&dialect, good.as_bytes()), b"{\"id\": null, \"a\\tb\": null}");
     }
+}
+
+#[test]
+fn a_value_of_json_is_that_value_or_the_line_is_bad() {
+    let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
+    for (raw, value) in [
+        ("\"\"", Some("")),
+        ("\"\\u00e9\\ud83d\\ude00\"", Some("\u{e9}\u{1f600}")),
+        ("\"a\\/b\\f\\u0000\"", Some("a/b\u{c}\0")),
+        ("1e999", Some("1e999")),
+        ("-0", Some("-0")),
+        ("0.10000000000000000000000000001", Some("0.10000000000000000000000000001")),
+        ("123456789012345678901234567890", Some("123456789012345678901234567890")),
+        ("true", Some("true")),
+        ("{\"a\": 1, \"a\": 2}", Some("{\"a\": 1, \"a\": 2}")),
+        ("[\"\\ud83d\"]", Some("[\"\\ud83d\"]")),
+        (deep.as_str(), Some(deep.as_str())),
+        ("\"\\ud83d\"", None),
+        ("\"\\ude00x\"", None),
+        ("\"\\ud83d\\ud83d\"", None),
+        ("\"\\ud83d\\n\"", None),
+        ("\"\\x\"", None),
+        ("\"\\u12\"", None),
+        ("\"a\tb\"", None),
+        ("01", None),
+        ("1.", None),
+        ("NaN", None),
+        ("nul", None),
+    ] {
+        for (format, line) in [
+            (
+                Format::JsonLines(Json { keys: vec!["v".to_owned()], leave_out: false }),
+                format!("{{\"v\": {raw}}}"),
+            ),
+            (Format::JsonArrays(1), format!("[{raw}]")),
+        ] {
+            let made = translated(&format, Dialect::LOAD_DATA, &[line.as_bytes()]).unwrap();
+            let record = made.rsplit('\n').next().unwrap().as_bytes();
+            let mut row = Vec::new();
+            rows::fields(&Dialect::LOAD_DATA, record, &mut row);
+            let text = String::from_utf8(row[0].text(&Dialect::LOAD_DATA, &mut Vec::new()).to_vec()).unwrap();
+            match value {
+                Some(value) => assert_eq!((text.as_str(), row.len()), (value, 1), "{line}"),
+                None => assert!(format.reason(&Dialect::LOAD_DATA, record).is_some(), "{line}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_on_lines() {
+    let format = Format::JsonArrays(2);
+    let read = |text: &str| translated(&format, Dialect::LOAD_DATA, &[text.as_bytes()]).unwrap();
+    assert_eq!(read("[1, \"a\\tb\"]\r\n\n[null, [2]]"), "1\ta\\tb\n\n\\N\t[2]");
+    for (line, what) in [
+        ("[1]", "1 field where 2 are expected"),
+        ("[1,2,3]", "3 fields where 2 are expected"),
+        ("{\"a\": 1}", "this is not a JSON array"),
+        ("[1,2] x", "this is not a JSON array"),
+    ] {
+        let bad = read(line);
+        assert!(format.reason(&Dialect::LOAD_DATA, bad.as_bytes()).unwrap().starts_with(what), "{line}");
+        assert_eq!(format.restore(&Dialect::LOAD_DATA, bad.as_bytes()), line.as_bytes());
+    }
+    assert_eq!(format.restore(&Dialect::LOAD_DATA, b"1\t\\N"), b"[\"1\", null]");
 }
 
 fn loose() -> impl Strategy<Value = Loose> {
@@ -124,8 +190,10 @@ proptest! {
 
     #[test]
     fn json_in_pieces_is_json(text in "[{}\\[\\]\":,a1\\\\\n ]{0,40}", cuts in cuts()) {
-        let format = Format::JsonLines(Json { keys: vec!["a".to_owned()], leave_out: true });
-        let whole = translated(&format, Dialect::LOAD_DATA, &[text.as_bytes()]);
-        prop_assert_eq!(translated(&format, Dialect::LOAD_DATA, &cut(text.as_bytes(), &cuts)), whole);
+        let keys = vec!["a".to_owned()];
+        for format in [Format::JsonLines(Json { keys, leave_out: true }), Format::JsonArrays(2)] {
+            let whole = translated(&format, Dialect::LOAD_DATA, &[text.as_bytes()]);
+            prop_assert_eq!(translated(&format, Dialect::LOAD_DATA, &cut(text.as_bytes(), &cuts)), whole);
+        }
     }
 }

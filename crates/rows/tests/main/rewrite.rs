@@ -183,3 +183,34 @@ fn a_word_for_null_is_null_also_where_empty_fields_are_kept() {
     rewriter.rewrite(b"NULL,,NULLS", &mut out).unwrap();
     assert_eq!(out, b"\\N\t\tNULLS\n");
 }
+
+#[test]
+fn what_a_column_would_change_is_no_line() {
+    let exact = || vec![rows::Exact::of("int"), rows::Exact::of("datetime"), rows::Exact::Server];
+    let rules = || vec![FieldRule::EmptyIsNull, FieldRule::Copy, FieldRule::Copy];
+    let nulls = || Nulls { empty: true, words: Vec::new() };
+    for (record, good) in [
+        ("5,2024-01-01 10:00:00,5.4", true),
+        ("5.0,2024-01-01 10:00:00.0,x", true),
+        (",,", true),
+        ("5.4,2024-01-01,x", false),
+        ("\"5.4\",2024-01-01,x", false),
+        ("5,2024-01-01 10:00:00.5,x", false),
+        ("5,\"2024-01-01 10:00:00.5\",x", false),
+    ] {
+        let mut rewriter = Rewriter::new(Dialect::CSV, nulls(), rules(), 3).exact(exact());
+        let line = rewriter.rewrite(record.as_bytes(), &mut Vec::new());
+        assert_eq!(line.is_ok(), good, "{record}: {line:?}");
+        assert_eq!(rewriter.is_exact(record.as_bytes()), good, "{record}");
+        let mut lenient = Rewriter::new(Dialect::CSV, nulls(), rules(), 3);
+        assert!(
+            lenient.is_exact(record.as_bytes())
+                && lenient.rewrite(record.as_bytes(), &mut Vec::new()).is_ok()
+        );
+    }
+    let mut comma = Rewriter::new(Dialect::CSV, nulls(), vec![FieldRule::DecimalComma], 1).exact(exact());
+    assert!(
+        comma.rewrite(b"\"5,0\"", &mut Vec::new()).is_ok()
+            && comma.rewrite(b"\"5,4\"", &mut Vec::new()).is_err()
+    );
+}

@@ -94,6 +94,66 @@ fn a_sample_with_the_evidence_is_read_another_way() {
     assert_eq!(sniff(head.as_bytes(), false, Encoding::Utf8, &hints).dialect.line_end, rows::LineEnd::Any);
 }
 
+/// Whether nothing of a file with one quote less is lost in silence: it is doubted, also after a second look
+/// has settled what such a look can settle, or refused, or each line is a record, or records have a wrong number
+/// of fields.
+fn is_told(text: &str) -> bool {
+    let found = sniff(text.as_bytes(), true, Encoding::Utf8, &Hints::default());
+    let mut strict = text.as_bytes().to_vec();
+    if let Some(mut translator) = found.format.translator(found.dialect, 0) {
+        strict.clear();
+        translator.translate(text.as_bytes(), true, &mut strict).unwrap();
+    }
+    let mut splitter = rows::Splitter::new(&found.dialect);
+    splitter.scan(&strict);
+    if splitter.finish().is_err() {
+        return true;
+    }
+    let mut guessed = found.guessed;
+    guessed.settle(DoubtKind::TextBehindQuote);
+    let watch = Watch::new(found.dialect, found.nulls, guessed, None);
+    let all: Vec<&[u8]> = records(&found.dialect, &strict).collect();
+    let is_ragged = |record: &&[u8]| {
+        let mut row = Vec::new();
+        rows::fields(&found.dialect, record, &mut row);
+        row.len() != found.columns
+    };
+    !watch.look(&strict).is_empty() || all.len() == text.lines().count() || all.iter().any(is_ragged)
+}
+
+#[test]
+fn a_missing_quote_swallows_no_rows_in_silence() {
+    let mut count = 0;
+    for (delimiter, quote, before) in [
+        (",", "\"", ""),
+        (";", "\"", ""),
+        ("\t", "\"", ""),
+        ("|", "'", ""),
+        // Where spaces before quotes were recognised.
+        (",", "\"", " "),
+        (";", "\"", " "),
+        ("|", "\"", " "),
+    ] {
+        for (rows, all) in [(8, false), (8, true), (40, false)] {
+            let mut text = ["id", "name", "brand"].join(delimiter) + "\n";
+            for row in 0..rows {
+                let name =
+                    if all || row % 2 == 1 { format!("{quote}A{row}{quote}") } else { format!("A{row}") };
+                let space = if row == 5 { before } else { "" };
+                text += &format!("{row}{delimiter}{space}{name}{delimiter}x\n");
+            }
+            for (at, _) in text.match_indices(quote) {
+                let damaged = format!("{}{}", &text[..at], &text[at + 1..]);
+                assert!(is_told(&damaged), "{damaged:?}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 300, "{count} files");
+    let found = "id;name;brand\n1;A1;x\n2;A2;x\n3;\"B;x\n4;A4;x\n5;\"D\";x\n6; \"E\";x\n7;A7;x\n";
+    assert!(is_told(found));
+}
+
 proptest! {
     #[test]
     fn any_bytes_can_be_watched(head in bytes(), rest in bytes(), dialect in strange_dialect(), said: bool) {
