@@ -52,6 +52,11 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, std
                     "of its own");
     return call->null();
   }
+  if (mine->leased == thd->query_id && (!json || mine->got)) {
+    my_printf_error(ER_GET_ERRMSG, "Queue: this statement has taken rows already, and would not show those of a second %s(); name all "
+                    "tables in one, or use two statements", MYF(0), call->name);
+    return call->null();
+  }
   const int command= thd_sql_command(thd);
   if (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI) {
     queue_warn(thd, "DELETE leaves leased rows alone; queue_ack() ends them");
@@ -105,6 +110,8 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, std
       return 0;
     mine->leased= thd->query_id;
     mine->leased_from= tables.opened[target].name;
+    mine->got= json ? 0 : rq_leased_rows(mine->session);
+    mine->got_from= mine->leased_from;
     *name= mine->leased_from;
     return static_cast<longlong>(target) + 1;
   }
@@ -209,6 +216,11 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
     if (of.table.empty() || !table.open(thd, of.table, DELETE_ACL))
       continue;
     const bool within= what == RQ_ACK && rq_is_transactional(table.queue);
+    if (within && !table.lock(thd)) {
+      if (table.is_missing)
+        continue;
+      return call->null();
+    }
     if (within && !queue_join(thd))
       return call->null();
     if (rq_use_tokens(mine->session, table.queue, what,
@@ -217,6 +229,8 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
       return call->null();
     }
     done+= good;
+    if (what == RQ_ACK && good && !within)
+      queue_note_lasting(thd);
     if (what == RQ_NACK && good)
       warn_after_nack(thd, table, !why.empty());
   }
