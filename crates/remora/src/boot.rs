@@ -4,7 +4,7 @@ pub(crate) mod binary_log;
 pub(crate) mod need;
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,20 +15,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
 use block::{Library, World, tree};
-use disk::{Disk, RealDisk, Source};
+use disk::{Disk, Output, RealDisk, Source};
 use physical::follow::{self, is_copy};
 use progress::Progress;
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
-use self::need::leads_inside;
+use self::need::{Needs, leads_inside};
 use crate::exit;
 use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
 use crate::plugin;
 use crate::report::Report;
 use crate::repository::{self, Named};
+use crate::setting::ELSEWHERE;
 use crate::stop;
 
 /// How deep in a volume a data folder may be.
@@ -62,6 +63,45 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a [String],
     /// A folder to work in; none: the one for temporary files.
     pub(crate) work: Option<&'a Path>,
+    /// What was noted when the data were copied.
+    pub(crate) needs: &'a Needs,
+    /// Our own account, if the server must know accounts; none: everybody may do everything.
+    pub(crate) account: Option<&'a Account>,
+}
+
+/// An account in the private server. Without accounts it would neither make events nor load functions.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    name: String,
+    /// Makes it.
+    file: PathBuf,
+}
+
+impl Account {
+    /// Prepares it, with a file in a folder.
+    pub(crate) fn new(folder: &Path) -> Result<Account> {
+        let name = format!("remora_{}", std::process::id());
+        let file = folder.join("account.sql");
+        let mut output = Output::create(&RealDisk, &file)?;
+        writeln!(output, "SET sql_log_bin = 0;")?;
+        // A plugin of the data may check passwords.
+        writeln!(output, "SET GLOBAL strict_password_validation = OFF;")?;
+        writeln!(output, "CREATE USER {name}@localhost IDENTIFIED VIA mysql_native_password USING '';")?;
+        writeln!(output, "GRANT ALL ON *.* TO {name}@localhost WITH GRANT OPTION;")?;
+        output.finish()?;
+        Ok(Account { name, file })
+    }
+
+    /// Connects to a server that has it.
+    pub(crate) fn connect(&self, server: &Sandbox) -> Result<Session> {
+        Ok(target_as(server, &self.name)?.connect()?)
+    }
+
+    /// Removes it: it is not part of the data.
+    pub(crate) fn remove(&self, session: &mut Session) -> Result<()> {
+        session.execute(&format!("DROP USER {}@localhost", self.name))?;
+        Ok(())
+    }
 }
 
 impl Wanted<'_> {
@@ -296,7 +336,7 @@ pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
 /// # Errors
 /// When there are none on this machine, with the command that brings them.
 pub(crate) fn installation(disk: &dyn Disk, data: &Path, wanted: Wanted<'_>) -> Result<Installation> {
-    let product = wanted.product.map_or_else(|| product(disk, data), Ok)?;
+    let product = wanted.product.map_or_else(|| product(disk, data, wanted.needs.version()), Ok)?;
     Ok(sandbox::find(&places()?, product)?)
 }
 
@@ -304,13 +344,21 @@ pub(crate) fn installation(disk: &dyn Disk, data: &Path, wanted: Wanted<'_>) -> 
 pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) -> Result<Sandbox> {
     let (places, installation) = (places()?, installation(&RealDisk, data, wanted)?);
     let mut fitting = vec![
-        "--skip-grant-tables".to_owned(),
         "--skip-slave-start".to_owned(),
         "--event-scheduler=OFF".to_owned(),
         // It makes no table in another folder, whatever DATA DIRECTORY of a definition or a log says.
         "--skip-symbolic-links".to_owned(),
         format!("--innodb-page-size={}", page_size(data)?),
     ];
+    match wanted.account {
+        Some(account) => {
+            fitting.push(format!("--init-file={}", account.file.display()));
+            // It loads the plugins that the original has installed, and must not go where these would.
+            fitting.extend(ELSEWHERE.map(|engine| format!("--loose-{}=OFF", engine.to_lowercase())));
+            fitting.push("--loose-feedback=OFF".to_owned());
+        }
+        None => fitting.push("--skip-grant-tables".to_owned()),
+    }
     if let Some(size) = log_size(data) {
         fitting.push(format!("--innodb-log-file-size={size}"));
     }
@@ -355,7 +403,8 @@ fn log_size(data: &Path) -> Option<u64> {
 }
 
 /// The version of the server for which the data were last upgraded, or which wrote the newest log beside
-/// them, or made the newest of the system's tables; empty if nothing tells.
+/// them, whichever is newer; or else of the one that made the newest of the system's tables. Empty if nothing
+/// tells.
 pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
     let mut note = String::new();
     for name in ["mariadb_upgrade_info", "mysql_upgrade_info"] {
@@ -364,12 +413,17 @@ pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
             break;
         }
     }
-    let noted = note.trim_end_matches(['\n', '\0']);
-    if !noted.is_empty() {
-        return noted.to_owned();
-    }
-    let found = binary_log::version(disk, data).or_else(|| version_of_tables(disk, &data.join("mysql")));
-    found.unwrap_or_default()
+    let noted = Some(note.trim_end_matches(['\n', '\0']).to_owned()).filter(|noted| !noted.is_empty());
+    // Nobody has to upgrade the system's tables for a newer server, which leaves nothing to an older one.
+    let newest = noted.into_iter().chain(binary_log::version(disk, data)).max_by_key(|version| series(version));
+    newest.or_else(|| version_of_tables(disk, &data.join("mysql"))).unwrap_or_default()
+}
+
+/// The first two numbers of a version.
+fn series(version: &str) -> (u16, u16) {
+    let number = |part: &str| part.parse::<u16>().unwrap_or(0);
+    let mut parts = version.split('.');
+    (parts.next().map_or(0, number), parts.next().map_or(0, number))
 }
 
 /// The version of the newest server that has made a table in a folder: it is in the head of the
@@ -389,15 +443,13 @@ fn version_of_tables(disk: &dyn Disk, folder: &Path) -> Option<String> {
     Some(format!("{}.{}.{}{family}", number / 10_000, number / 100 % 100, number % 100))
 }
 
-/// The server for which the data were last upgraded.
-fn product(disk: &dyn Disk, data: &Path) -> Result<Product> {
-    let version = version(disk, data);
+/// The server that had the data, or else that for which they were last upgraded.
+fn product(disk: &dyn Disk, data: &Path, noted: Option<&str>) -> Result<Product> {
+    let version = noted.map_or_else(|| version(disk, data), str::to_owned);
     if disk.stat(&data.join("mysql.ibd")).is_ok() {
         bail!("the data are of MySQL 8 or later, and there is no such server here");
     }
-    let number = |part: &str| part.parse::<u16>().unwrap_or(0);
-    let mut parts = version.split('.');
-    let series = (parts.next().map_or(0, number), parts.next().map_or(0, number));
+    let series = series(&version);
     let family = match series {
         (5, _) if !version.contains("MariaDB") => Family::MySql,
         _ => Family::MariaDb,
@@ -435,9 +487,13 @@ pub(crate) fn connect(server: &Sandbox) -> Result<Session> {
 
 /// How to reach such a server.
 pub(crate) fn target(server: &Sandbox) -> Result<Target> {
+    target_as(server, "root")
+}
+
+fn target_as(server: &Sandbox, user: &str) -> Result<Target> {
     let overrides = Overrides {
         socket: Some(server.socket().to_owned()),
-        user: Some("root".to_owned()),
+        user: Some(user.to_owned()),
         no_defaults: true,
         ..Overrides::default()
     };
@@ -457,5 +513,26 @@ pub(crate) fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
         if !stop::pause(LOOK_AGAIN, stop) {
             return Err(block::Error::Stopped.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use disk::{Disk, RealDisk};
+    use sandbox::Product;
+
+    use super::{product, version};
+
+    #[test]
+    fn the_server_that_had_the_data_is_started_and_not_the_one_that_made_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mysql_upgrade_info");
+        RealDisk.create(&path).unwrap().write_all(b"10.11.6-MariaDB\0").unwrap();
+        assert_eq!(version(&RealDisk, folder.path()), "10.11.6-MariaDB");
+        let found = |noted| product(&RealDisk, folder.path(), noted).unwrap();
+        assert_eq!(found(None), Product::MariaDb1011);
+        assert_eq!(found(Some("11.8.6-MariaDB-0+deb13u1-log")), Product::MariaDb118);
     }
 }

@@ -17,9 +17,15 @@ fn local(seconds: i64) -> Zoned {
     Timestamp::from_second(seconds).unwrap_or_default().to_zoned(TimeZone::system())
 }
 
-/// `2026-11-21 03:05:02`, in the zone of this machine.
+/// `2026-11-21 03:05:02+01:00`, in the zone of this machine: in autumn an hour comes twice.
 pub(crate) fn shown(seconds: i64) -> String {
-    local(seconds).strftime("%Y-%m-%d %H:%M:%S").to_string()
+    shown_in(TimeZone::system(), seconds)
+}
+
+/// The same in another zone.
+pub(crate) fn shown_in(zone: TimeZone, seconds: i64) -> String {
+    let time = Timestamp::from_second(seconds).unwrap_or_default().to_zoned(zone);
+    time.strftime("%Y-%m-%d %H:%M:%S%:z").to_string()
 }
 
 /// `2026-11-21T02:05:02Z`

@@ -16,6 +16,7 @@ mod request;
 pub(crate) mod said;
 mod transaction;
 mod walk;
+mod wording;
 pub(crate) mod when;
 
 pub(crate) use again::{Again, AskedRow, RowsEvent};
@@ -28,3 +29,4 @@ pub(crate) use known::{Known, logged};
 pub(crate) use request::Request;
 pub(crate) use transaction::{Changed, Place, Transaction, Xa, XaName, slot};
 pub(crate) use walk::{Asked, Take, Walk, is_frame};
+pub(crate) use wording::Wording;

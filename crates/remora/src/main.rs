@@ -23,6 +23,7 @@ mod plugin;
 mod report;
 mod repository;
 mod retain;
+mod setting;
 mod shown;
 mod sound;
 mod stdin;

@@ -4,7 +4,9 @@
 mod apart;
 mod before;
 mod engine;
+mod event;
 mod goal;
+mod option;
 mod other;
 mod replay;
 mod same;
@@ -23,7 +25,7 @@ use anyhow::{Result, bail, ensure};
 use block::Generation;
 use disk::{Disk, RealDisk};
 use dump::Selection;
-use progress::{Progress, count};
+use progress::Progress;
 use sandbox::Sandbox;
 
 use self::apart::Apart;
@@ -34,12 +36,13 @@ use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};
 use crate::exit::usage;
-use crate::history::{self, LogFile, Times, names};
+use crate::history::{self, LogFile, Times, XaName, names};
 use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::repository::{self, Named};
 
 pub(crate) use self::goal::{Goal, single};
+pub(crate) use self::option::must_replay_all;
 pub(crate) use self::scan::{Found, Way};
 pub(crate) use self::steps::Steps;
 
@@ -48,6 +51,8 @@ pub(crate) struct Log {
     /// The line's number.
     pub(crate) line: String,
     pub(crate) files: Vec<LogFile>,
+    /// Up to when it surely has everything, in seconds since 1970, if it is the newest.
+    caught_up: Option<i64>,
     /// The other lines, the newest first.
     others: Vec<Log>,
 }
@@ -89,13 +94,18 @@ impl Log {
         let mut others = Vec::new();
         let mut add = |number: u32, found: history::Found| {
             if found.missing.is_empty() {
-                others.push(Log { line: number.to_string(), files: found.files, others: Vec::new() });
+                let line = number.to_string();
+                others.push(Log { line, files: found.files, caught_up: None, others: Vec::new() });
             }
         };
+        let mut caught_up = None;
         let line = match archived::find(&named.home, named.key.as_ref())?.ok_or_else(none)? {
             Archive::Pieces(pieces) => {
                 let pieces = Arc::new(pieces);
                 let chosen = history::of_pieces(&pieces, line, &mut found)?;
+                if pieces.lines().last().is_some_and(|last| last.number == chosen) {
+                    caught_up = pieces.caught_up();
+                }
                 for number in pieces.lines().iter().map(|line| line.number).filter(|it| *it != chosen).rev() {
                     let mut other = history::Found::default();
                     history::of_pieces(&pieces, Some(number), &mut other)?;
@@ -113,6 +123,9 @@ impl Log {
                 let wanted = line.unwrap_or(0);
                 let none = || usage(format!("the archive of {shown} has no line {wanted}"));
                 let chosen = chosen.ok_or_else(none)?;
+                if lines.last() == Some(chosen) {
+                    caught_up = binlog::archive::caught_up(&RealDisk, &folder)?;
+                }
                 let read =
                     |path| history::files(std::slice::from_ref(path), &KeyArguments::default(), Times::Noted);
                 found = read(chosen)?;
@@ -129,7 +142,7 @@ impl Log {
         for damage in &found.damages {
             report.warn(&format!("the archive is damaged: {damage}"));
         }
-        Ok(Log { line: line.to_string(), files: found.files, others })
+        Ok(Log { line: line.to_string(), files: found.files, caught_up, others })
     }
 
     /// Finds where a generation is that says that it is there, with this GTID in each domain. `None` if it is
@@ -195,11 +208,21 @@ fn choose(
         let (name, line) = (&named.name, &log.line);
         let which = wanted.map_or_else(|| format!("no generation of {name}"), |number| format!("{name}@{number} is not"));
         let is = if wanted.is_some() { "" } else { " is" };
-        anyhow::anyhow!(
+        NoWay(format!(
             "{which}{is} before that moment and within line {line} of the archived log; 'remora list' shows generations, --line \
              chooses another line, and @N a generation that does not say where it is in the log"
-        )
+        ))
+        .into()
     }))
+}
+
+/// The data of a generation, recovered.
+struct Recovered {
+    start: Start,
+    /// The name of their log.
+    log: String,
+    /// What is in XA PREPARE.
+    prepared: Vec<XaName>,
 }
 
 /// A way to a moment.
@@ -232,7 +255,28 @@ impl<'a> Past<'a> {
         report: &Report,
     ) -> Result<Past<'a>> {
         let log = Log::find(named, line, report)?;
-        Past::find_in((named, wanted), goal, log, report)
+        let older: Vec<String> = log.others.iter().map(|log| log.line.clone()).collect();
+        let newest = log.line.clone();
+        match Past::find_in((named, wanted), goal, log, report) {
+            Err(error) if error.is::<NoWay>() && line.is_none() && !matches!(goal, Goal::End) => {
+                for line in older.iter().filter_map(|line| line.parse().ok()) {
+                    let log = Log::find(named, Some(line), report)?;
+                    let Ok(past) = Past::find_in((named, wanted), goal, log, report) else { continue };
+                    if past.is_within() {
+                        report.note(&format!("that is not in line {newest} of the archived log, but in line {line}"));
+                        return Ok(past);
+                    }
+                }
+                Err(error)
+            }
+            found => found,
+        }
+    }
+
+    /// Whether the log surely reaches to the moment.
+    fn is_within(&self) -> bool {
+        let found = self.known.as_ref().map(|known| &known.found);
+        found.is_some_and(|found| !found.is_open && (!matches!(self.goal, Goal::Time(_)) || found.way.next.is_some()))
     }
 
     /// The same, when the log is found already.
@@ -316,7 +360,7 @@ impl<'a> Past<'a> {
         let servers = servers.union(&found.servers).copied().collect();
         let replay = Replay { work, files, from: start.here.1, servers };
         let options: Vec<String> = more.into_iter().chain(wanted.options.iter().cloned()).collect();
-        Steps::start(replay, (data, Wanted { options: &options, ..wanted }), (found.way, first))
+        Steps::start(replay, (data, Wanted { options: &options, ..wanted }), (found.way, first), report)
     }
 
     /// Recovers the data, proves that they are of the archived history, and finds the way from there. Returns
@@ -329,20 +373,20 @@ impl<'a> Past<'a> {
         report: &Report,
     ) -> Result<(Reached, String)> {
         forget_source(data)?;
-        let (start, name) = self.recover(data, wanted, stop)?;
+        let Recovered { start, log: name, prepared } = self.recover(data, wanted, stop)?;
         let known = self.known.take().filter(|known| known.start == start);
-        let found = match known {
+        let mut found = match known {
             Some(known) => known.found,
             None => scan::scan(self.goal, &self.log, (&start.here, self.taken_s), report)?,
         };
         found.way.refuse()?;
+        found.way.add_prepared(prepared);
         Ok((Reached { start, found }, name))
     }
 
-    /// Lets a server recover the data, with their own log, and proves that this is the archived one. Returns
-    /// where they are in it, and its name.
-    fn recover(&self, data: &Path, wanted: Wanted<'_>, stop: &AtomicBool) -> Result<(Start, String)> {
-        let Some(log) = BinaryLog::find(data)? else {
+    /// Lets a server recover the data, with their own log, and proves that this is the archived one.
+    fn recover(&self, data: &Path, wanted: Wanted<'_>, stop: &AtomicBool) -> Result<Recovered> {
+        let Some(log) = BinaryLog::find(data, wanted.needs.log())? else {
             bail!(
                 "{}@{} has no binary log, so nothing shows that the archive is of the same history",
                 self.named.name,
@@ -354,12 +398,8 @@ impl<'a> Past<'a> {
         let mut session = boot::connect(&server)?;
         let version = session.value("SELECT VERSION()")?.unwrap_or_default();
         ensure!(version.contains("MariaDB"), "this works with MariaDB; the data are of MySQL {version}");
-        let prepared = session.strings("XA RECOVER")?.len();
-        ensure!(
-            prepared == 0,
-            "the generation has {} in XA PREPARE, and a replay of what became of them was not tried",
-            count(prepared, "transaction")
-        );
+        let prepared = session.strings("XA RECOVER FORMAT='SQL'")?;
+        let prepared = prepared.iter().filter_map(|row| names::xa_of(row.last()?.as_deref()?)).collect();
         let innodb = binary_log::innodb_position(&server.error_log())?;
         // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and
         // in restored data, that may for some time be one of an older log, beyond where the generation is.
@@ -385,7 +425,7 @@ impl<'a> Past<'a> {
         // With other keys than the log's, its bytes may by chance pass for events.
         let start = log.explain(self.proven(&server, start, &gtid))?;
         server.stop()?;
-        Ok((start, log.name))
+        Ok(Recovered { start, log: log.name, prepared })
     }
 
     /// A place that the bytes of the log show. Servers that began alike have files of one name, in which

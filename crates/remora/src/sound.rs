@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use progress::{Progress, count};
 use server::{Error, Session, TableName};
 
-use crate::volume::start::ELSEWHERE;
+use crate::setting::ELSEWHERE;
 
 /// An error that says nothing about the data: their folder contains a folder that is not a database, such as
 /// lost+found.

@@ -157,6 +157,8 @@ mod until_before;
 mod until_goal;
 #[path = "main/until_history.rs"]
 mod until_history;
+#[path = "main/until_source.rs"]
+mod until_source;
 #[path = "main/until_xa.rs"]
 mod until_xa;
 #[path = "main/url.rs"]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use binlog::event::{self, Body, FIRST_BYTES, Kind};
@@ -29,8 +29,11 @@ pub(crate) struct BinaryLog {
 
 impl BinaryLog {
     /// Finds it by its index, `NAME.index`, and rewrites that list to the files beside it, because its
-    /// entries may lead to the files of the original server.
-    pub(crate) fn find(data: &Path) -> Result<Option<BinaryLog>> {
+    /// entries may lead to the files of the original server. A data folder may have several: whoever renames
+    /// a log leaves the former one there. `noted` is the file that the server wrote at the backup, empty if it
+    /// had no log; if nothing is noted, the log that was begun last is taken.
+    pub(crate) fn find(data: &Path, noted: Option<&str>) -> Result<Option<BinaryLog>> {
+        let mut all = Vec::new();
         for entry in fs::read_dir(data)? {
             let path = entry?.path();
             let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
@@ -39,18 +42,19 @@ impl BinaryLog {
             }
             let listed = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             let files = listed.lines().filter_map(|line| line.rsplit('/').next());
-            let files: Vec<&str> =
-                files.filter(|file| !file.is_empty() && data.join(file).is_file()).collect();
+            let files: Vec<String> =
+                files.filter(|file| !file.is_empty() && data.join(file).is_file()).map(str::to_owned).collect();
             // A relay log has an index too.
-            let Some(last) = files.last().filter(|last| !is_relayed(&data.join(last))) else { continue };
-            RealDisk.remove(&path)?;
-            let mut index = Output::create(&RealDisk, &path)?;
-            files.iter().try_for_each(|file| writeln!(index, "./{file}"))?;
-            index.finish()?;
-            let is_encrypted = is_encrypted(&data.join(last));
-            return Ok(Some(BinaryLog { name, last: (*last).to_owned(), is_encrypted }));
+            let last = files.last().map(|last| data.join(last));
+            if let Some(last) = last.filter(|last| !is_relayed(last)) {
+                all.push(Listed { index: path, name, files, began: began(&last) });
+            }
         }
-        Ok(None)
+        let chosen = match noted {
+            Some(noted) => all.into_iter().find(|log| log.files.iter().any(|file| file == noted)),
+            None => all.into_iter().max_by_key(|log| log.began),
+        };
+        chosen.map(|log| log.take(data)).transpose()
     }
 
     /// Says what a server may lack that could not do its work with the log.
@@ -73,10 +77,10 @@ impl BinaryLog {
             // With log_bin_compress it is called Query_compressed.
             match (kind.strip_suffix("_compressed").unwrap_or(kind), info) {
                 // Without BEGIN it announces a single statement.
-                ("Gtid", info) => open = info.starts_with("BEGIN"),
+                ("Gtid", info) => open = info.starts_with("BEGIN") || info.starts_with("XA START"),
                 ("Query", "BEGIN") => open = true,
                 // A single statement, such as DDL, or the end of a transaction.
-                ("Query" | "Xid", _) if !open || kind == "Xid" || ends(info) => {
+                ("Query" | "Xid" | "XA_prepare", _) if !open || kind != "Query" || ends(info) => {
                     (open, end) = (false, end_of(at, low).unwrap_or(end));
                 }
                 _ => {}
@@ -84,6 +88,37 @@ impl BinaryLog {
         }
         Ok((self.last.clone(), end))
     }
+}
+
+/// A log that an index lists.
+struct Listed {
+    index: PathBuf,
+    name: String,
+    /// Those that are there.
+    files: Vec<String>,
+    /// When its last file was begun.
+    began: u32,
+}
+
+impl Listed {
+    /// Leads the index to the files beside it.
+    fn take(self, data: &Path) -> Result<BinaryLog> {
+        RealDisk.remove(&self.index)?;
+        let mut index = Output::create(&RealDisk, &self.index)?;
+        self.files.iter().try_for_each(|file| writeln!(index, "./{file}"))?;
+        index.finish()?;
+        let last = self.files.into_iter().next_back().unwrap_or_default();
+        let is_encrypted = is_encrypted(&data.join(&last));
+        Ok(BinaryLog { name: self.name, last, is_encrypted })
+    }
+}
+
+/// When a log was begun, in seconds since 1970; 0 if it does not say it.
+fn began(path: &Path) -> u32 {
+    let mut head = [0; FIRST_BYTES];
+    let read = RealDisk.open(path).and_then(|file| file.read_full_at(0, &mut head));
+    let time = head.get(event::MAGIC.len()..).and_then(|rest| rest.first_chunk());
+    time.filter(|_| read.is_ok()).map_or(0, |time| u32::from_le_bytes(*time))
 }
 
 /// Where an event ends that begins at an offset: it says the lower 32 bits of that.
@@ -184,13 +219,32 @@ mod tests {
     fn a_relay_log_is_not_taken_for_the_server_s_own() {
         let folder = tempfile::tempdir().unwrap();
         log(folder.path(), "from-source", event::RELAY);
-        assert!(BinaryLog::find(folder.path()).unwrap().is_none());
+        assert!(BinaryLog::find(folder.path(), None).unwrap().is_none());
         // Whatever the own one is called.
         log(folder.path(), "relay", event::IN_USE);
-        let found = BinaryLog::find(folder.path()).unwrap().unwrap();
+        let found = BinaryLog::find(folder.path(), None).unwrap().unwrap();
         assert_eq!((&*found.name, &*found.last), ("relay", "relay.000007"));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("relay.index"), "./relay.000007\n");
         assert!(read("from-source.index").contains("/data/"), "it is left alone");
+    }
+    #[test]
+    fn the_log_that_the_server_wrote_is_taken_and_not_a_former_one() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "binlog", "z"] {
+            log(folder.path(), name, 0);
+        }
+        let find = |noted| BinaryLog::find(folder.path(), noted).unwrap().map(|log| log.name);
+        for name in ["z", "a", "binlog"] {
+            assert_eq!(find(Some(&format!("{name}.000007"))).as_deref(), Some(name));
+        }
+        // It is elsewhere, or there was none.
+        assert_eq!((find(Some("other.000007")), find(Some(""))), (None, None));
+        // Nothing is noted: the last one that was begun.
+        let path = folder.path().join("binlog.000007");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[event::MAGIC.len()] = 1;
+        RealDisk.create(&path).unwrap().write_all(&bytes).unwrap();
+        assert_eq!(find(None).as_deref(), Some("binlog"));
     }
 }

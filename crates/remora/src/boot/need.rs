@@ -8,6 +8,8 @@ use anyhow::{Result, bail};
 use block::Repository;
 use serde_json::Value;
 
+use crate::setting;
+
 /// The plugin whose keys are known here, and the beginning of its settings.
 pub(crate) const KEY_PLUGIN: &str = "file_key_management";
 /// The ways in which it encrypts.
@@ -20,6 +22,9 @@ const NOT_DECRYPTED: [&str; 3] = ["decrypt", "ncryption key", KEY_PLUGIN];
 pub(crate) struct Needs {
     note: Value,
 }
+
+/// What is known of data without a note.
+pub(crate) static NOTHING: Needs = Needs { note: Value::Null };
 
 impl Needs {
     /// Reads it in a repository.
@@ -39,13 +44,39 @@ impl Needs {
     /// # Errors
     /// Without the keys of encrypted tablespaces.
     pub(crate) fn options(&self, given: &[String]) -> Result<Vec<String>> {
-        let mut all = Vec::new();
-        all.extend(self.system().map(|files| format!("--innodb-data-file-path={files}")));
+        let mut all = self.without_keys();
         if let Some(keys) = self.keys() {
             all.extend(keys.options(given)?);
         }
         all.extend(given.iter().cloned());
         Ok(all)
+    }
+
+    /// The options of a server, but those for the keys of encrypted tablespaces.
+    pub(crate) fn without_keys(&self) -> Vec<String> {
+        let mut all = setting::options(self.server());
+        all.extend(self.system().map(|files| format!("--innodb-data-file-path={files}")));
+        all
+    }
+
+    /// What was noted of the server ([`setting::note`]); null before remora noted that.
+    pub(crate) fn server(&self) -> &Value {
+        self.note.get("server").unwrap_or(&Value::Null)
+    }
+
+    /// The size of the redo log with which a server recovers it, if it was copied while its server ran.
+    pub(crate) fn redo_bytes(&self) -> Option<u64> {
+        self.note.pointer("/log/size")?.as_u64()
+    }
+
+    /// The version of the server.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.server().get("version")?.as_str().filter(|version| !version.is_empty())
+    }
+
+    /// The file of the binary log that the server wrote; empty if it had none.
+    pub(crate) fn log(&self) -> Option<&str> {
+        self.note.pointer("/position/file")?.as_str()
     }
 
     /// The files of the system tablespace, as the server's setting has them. None if they are the usual ones,

@@ -1,19 +1,25 @@
 //! `remora mount`
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use disk::{Disk, Output, RealDisk};
 use progress::{Progress, count};
 use serde_json::json;
 
+use crate::boot::need::Needs;
 use crate::exit::{Exit, usage};
 use crate::keys::KeyArguments;
 use crate::mount::{self, Mount, Room, Shelf};
 use crate::report::{self, Report};
-use crate::{commands, repository, stop};
+use crate::repository::Named;
+use crate::{commands, repository, shown, stop};
 
 /// How often it is looked whether somebody has unmounted it.
 const LOOK: Duration = Duration::from_millis(100);
@@ -23,8 +29,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora mount /backup/db1 /mnt &              those of one name
   umount /mnt
   cp /mnt/db1/12/app/orders.frm /tmp           only the blocks of what is read are fetched
-  remora mount /backup/db1 /mnt --writable     what is written is kept beside it, and is gone in the end:
-  mariadbd --no-defaults --datadir=/mnt/db1/12 --socket=/tmp/s --skip-networking --user=root";
+  remora mount /backup/db1 /mnt --writable --options /root/own
+  mariadbd --defaults-file=/root/own/db1-12.cnf        a server on generation 12; what it writes is gone in the end";
 
 /// Show all generations of a repository as folders, without a restore
 ///
@@ -49,6 +55,12 @@ pub(crate) struct Arguments {
     /// is gone when this ends. So a server can be started on a generation
     #[arg(long)]
     writable: bool,
+
+    /// With --writable: a new folder for an option file for each generation of a server's data, NAME-N.cnf. A
+    /// server that is started with it has its own socket and its own folder for temporary files: with that of
+    /// another server it would remove what that one needs
+    #[arg(long, value_name = "FOLDER", requires = "writable")]
+    options: Option<PathBuf>,
 
     /// With --writable: a folder with room for what is written [default: the one for temporary files]
     #[arg(long, value_name = "FOLDER", requires = "writable")]
@@ -79,6 +91,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let room = arguments.writable.then(|| room(arguments)).transpose()?;
     let stop = commands::stop_flag(report)?;
     let say = report.clone();
+    if let Some(options) = &arguments.options {
+        write_options(&names, &folder, options)?;
+    }
     let homes = names.into_iter().map(|named| (named.name, named.home)).collect();
     let shelf = Arc::new(Shelf::new(homes, key, room, Box::new(move |what| say.warn(what))));
     let mounted = Mount::new(&shelf, &folder, arguments.writable, arguments.allow_other)?;
@@ -87,6 +102,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.message(&json!({"message_type": "mounted", "folder": folder.to_string()}))?;
     } else {
         report.note(&format!("{shown} of {text} on {folder}; Ctrl-C or 'umount {folder}' ends it"));
+        if let Some(options) = &arguments.options {
+            let options = options.display();
+            report.note(&format!("a server on a generation: mariadbd --defaults-file={options}/NAME-N.cnf"));
+        }
     }
     while !mounted.has_ended() && stop::pause(LOOK, &stop) {}
     drop(mounted);
@@ -99,6 +118,42 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.note(&format!("{folder} is unmounted; {} were fetched", report::size(fetched)));
     }
     Ok(if shelf.is_damaged() { Exit::Damaged } else { Exit::Done })
+}
+
+/// Writes an option file for each generation that has a server's data.
+fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
+    let folder = std::path::absolute(folder)?;
+    let text = |path: &Path| shown::path(path);
+    // Only we may go into it: nobody needs a password for such a server.
+    fs::DirBuilder::new().mode(0o700).create(&folder).with_context(|| format!("--options {}", text(&folder)))?;
+    for named in names {
+        for generation in named.repository.list()?.generations {
+            let needs = Needs::noted(&generation.note);
+            // Nothing is noted of other trees.
+            if needs.log().is_none() {
+                continue;
+            }
+            let name = format!("{}-{}", named.name, generation.number);
+            let own = folder.join(&name);
+            RealDisk.create_folder(&own)?;
+            let data = mounted.join(&named.name).join(generation.number.to_string());
+            let mut file = Output::create(&RealDisk, &folder.join(format!("{name}.cnf")))?;
+            writeln!(file, "[mariadbd]\ndatadir={}\ntmpdir={}", text(&data), text(&own))?;
+            writeln!(file, "socket={0}/s\npid-file={0}/pid\nlog-error={0}/error.log", text(&own))?;
+            writeln!(file, "skip-networking\nskip-grant-tables\nskip-log-bin\nskip-slave-start\nevent-scheduler=OFF")?;
+            if let Some(size) = needs.redo_bytes() {
+                writeln!(file, "innodb-log-file-size={size}")?;
+            }
+            if rustix::process::geteuid().is_root() {
+                writeln!(file, "user=root")?;
+            }
+            for option in needs.without_keys() {
+                writeln!(file, "{}", option.trim_start_matches('-'))?;
+            }
+            file.finish()?;
+        }
+    }
+    Ok(())
 }
 
 /// Where writes go.

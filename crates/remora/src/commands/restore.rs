@@ -22,6 +22,7 @@ use crate::chosen::Chosen;
 use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
 use crate::keys::KeyArguments;
+use crate::past::must_replay_all;
 use crate::report::{self, Report};
 use crate::repository::Named;
 use crate::volume::Place;
@@ -115,8 +116,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let has_tables = !arguments.tables.is_empty();
     let goal = arguments.until.goal();
-    if goal.is_none() {
-        arguments.until.without_goal(has_tables)?;
+    match goal {
+        None => arguments.until.without_goal(has_tables)?,
+        Some(_) => must_replay_all(&arguments.until.server_option)?,
     }
     if has_tables {
         return tables::run(goal.as_ref(), arguments, report);

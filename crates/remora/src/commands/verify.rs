@@ -2,6 +2,7 @@
 
 pub(crate) mod boot;
 mod log;
+mod replay;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use clap::Args;
 use progress::{Progress, count};
 use serde_json::json;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::{calendar, commands, shown, unlock};
@@ -26,7 +27,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora verify /backup                  everything in the repository
   remora verify /backup/disk.img         one name
   remora verify /backup --sample 5%      every night: another twentieth each day, all of it in 20 days
-  remora verify /backup/db1 --boot       and start a server on its newest generation";
+  remora verify /backup/db1 --boot       and start a server on its newest generation
+  remora verify /backup/db1 --replay     the generation before, and the archived log: is that the newest one?";
 
 /// Prove that every byte of the backups is as it was written
 ///
@@ -38,11 +40,15 @@ const EXAMPLES: &str = "EXAMPLES
 /// With --boot a generation is restored into a file and mounted, a private server on this machine recovers
 /// the data, and every table is checked. That needs root, and room for what the volume holds. Nothing of it
 /// stays, unless remora is killed with SIGKILL: then remove its folder remora-boot-*.
+///
+/// With --replay the archived log is replayed on the generation before, and every table must have the rows
+/// that it has in the generation itself. What was changed without the log differs: sql_log_bin=0, or log_bin
+/// off for a while.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, a folder or s3://BUCKET/PREFIX; or REPO/NAME for one name; with --boot, REPO/NAME@N for
-    /// generation N
+    /// REPO, a folder or s3://BUCKET/PREFIX; or REPO/NAME for one name; with --boot and --replay, REPO/NAME@N
+    /// for generation N
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
@@ -50,21 +56,26 @@ pub(crate) struct Arguments {
     #[arg(long)]
     boot: bool,
 
+    /// Prove the archived log: the generation before one (N of REPO/NAME@N, or the newest), and the log from
+    /// there, must be that generation
+    #[arg(long, conflicts_with_all = ["boot", "sample", "data_folder"])]
+    replay: bool,
+
     /// Where in the volume the server's data folder is [default: found by itself]
     #[arg(long, value_name = "PATH", requires = "boot")]
     data_folder: Option<PathBuf>,
 
     /// Which server of this machine to start, named as in 'sandbox start' [default: the one that the data
     /// folder calls for]
-    #[arg(long, value_name = "NAME", requires = "boot")]
+    #[arg(long, value_name = "NAME")]
     server: Option<sandbox::Product>,
 
     /// A folder with room for what the volume holds [default: the one for temporary files]
-    #[arg(long, value_name = "FOLDER", requires = "boot")]
+    #[arg(long, value_name = "FOLDER")]
     work: Option<PathBuf>,
 
     /// An option for the server, such as --innodb-data-file-path=ibdata1:1G;ibdata2:1G:autoextend
-    #[arg(long, value_name = "OPTION", requires = "boot", allow_hyphen_values = true)]
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     server_option: Vec<String>,
 
     /// Read only this share of the data, such as 5% or 1/30: another part each day, so that a run a day reads
@@ -83,6 +94,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if arguments.boot {
         return boot::run(arguments, report);
+    }
+    if arguments.replay {
+        return replay::run(arguments, report);
+    }
+    if arguments.server.is_some() || arguments.work.is_some() || !arguments.server_option.is_empty() {
+        return Err(usage("--server, --work and --server-option need --boot or --replay, which start a server"));
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };

@@ -13,6 +13,7 @@ use dump::Selection;
 use server::catalogue::Wanted;
 
 use super::ended::Ended;
+use super::wording::Wording;
 
 /// Tables whose choice is kept. Servers that run for long give ever higher numbers.
 const KNOWN_MAX: usize = 4096;
@@ -139,8 +140,8 @@ pub(crate) struct Filter {
     /// The tables; none for all.
     pub(crate) tables: Selection,
     pub(crate) conditions: Vec<Condition>,
-    /// In lower case.
-    pub(crate) statement: Option<String>,
+    /// What a statement must have.
+    pub(crate) statement: Option<Wording>,
 }
 
 /// What a filter says of a table.
@@ -176,10 +177,9 @@ impl Filter {
             && self.until.is_none_or(|until| ended.earliest() < until)
     }
 
-    /// Whether a statement has the text.
-    pub(crate) fn has_statement(&self, sql: &[u8]) -> bool {
-        let Some(wanted) = &self.statement else { return true };
-        String::from_utf8_lossy(sql).to_lowercase().contains(wanted)
+    /// Whether a statement has the text. `schema` is its database, if that is known.
+    pub(crate) fn has_statement(&self, schema: Option<&str>, sql: &[u8]) -> bool {
+        self.statement.as_ref().is_none_or(|wanted| wanted.is_in(schema, sql))
     }
 
     /// What is shown of a table. Ask [`Choices`] for a table of which there are many events.

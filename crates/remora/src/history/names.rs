@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use binlog::group::Name;
+use innodb::table::sql::{Kind, split};
 
 use super::transaction::XaName;
 
@@ -37,9 +38,42 @@ pub(crate) fn xa((format, global, branch): &XaName) -> String {
     }
 }
 
+/// The distributed transaction that has this name for `XA COMMIT`.
+pub(crate) fn xa_of(text: &str) -> Option<XaName> {
+    let tokens = split(text).ok()?;
+    let (mut parts, mut format, mut is_hex) = (Vec::new(), 1, false);
+    for token in tokens {
+        match token.kind {
+            Kind::Word => is_hex = true,
+            Kind::Text if std::mem::take(&mut is_hex) => {
+                let pairs = token.text.as_bytes().chunks(2);
+                let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+                parts.push(pairs.map(byte).collect::<Option<Vec<u8>>>()?);
+            }
+            Kind::Text => parts.push(token.text.into_bytes()),
+            Kind::Number => format = token.text.parse().ok()?,
+            _ => {}
+        }
+    }
+    let mut parts = parts.into_iter();
+    Some((format, parts.next()?, parts.next().unwrap_or_default()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::xa;
+    use super::{xa, xa_of};
+
+    #[test]
+    fn the_name_of_a_distributed_transaction_is_read_back() {
+        for name in [
+            (1, b"a".to_vec(), Vec::new()),
+            (1, b"a b".to_vec(), b"c".to_vec()),
+            (7, b"it's".to_vec(), b"\xff".to_vec()),
+            (2, Vec::new(), b"x".to_vec()),
+        ] {
+            assert_eq!(xa_of(&xa(&name)), Some(name));
+        }
+    }
 
     #[test]
     fn a_distributed_transaction_has_the_name_that_statements_take() {

@@ -10,6 +10,7 @@ use super::filter::{Condition, Filter, Range};
 use super::find::{self, Found, Times};
 use super::known::{self, Known};
 use super::when;
+use super::wording::Wording;
 use crate::archived;
 use crate::exit::usage;
 use crate::keys::KeyArguments;
@@ -45,7 +46,8 @@ pub(crate) struct Request {
     #[arg(long = "where", value_name = "COL=VALUE")]
     conditions: Vec<Condition>,
 
-    /// Transactions with this text in a statement, in upper or lower case
+    /// Transactions with this text in a statement, in upper or lower case. Quotes, spaces, comments and a
+    /// database before a name do not count
     #[arg(long, value_name = "TEXT")]
     statement: Option<String>,
 
@@ -100,7 +102,7 @@ impl Request {
             gtid: self.gtid.clone(),
             tables: Selection { include: self.table.clone(), exclude: Vec::new(), no_accounts: true },
             conditions: self.conditions.clone(),
-            statement: self.statement.as_ref().map(|text| text.to_lowercase()),
+            statement: self.statement.as_deref().map(Wording::new),
         }
     }
 }

@@ -319,7 +319,7 @@ impl<'a, T: Take> Walk<'a, T> {
             }
             Body::ExecuteLoad(load) => self.statement(&mut open, &load.query, event),
             Body::Annotate(sql) => {
-                open.has_text = open.has_text || self.filter.has_statement(sql);
+                open.has_text = open.has_text || self.filter.has_statement(None, sql);
                 open.annotate(sql);
             }
             Body::Rows(rows) => self.rows(&mut open, rows, event)?,
@@ -332,9 +332,9 @@ impl<'a, T: Take> Walk<'a, T> {
     }
 
     fn statement(&self, open: &mut Transaction, query: &binlog::event::query::Query<'_>, event: &Event<'_>) {
-        open.has_text = open.has_text || self.filter.has_statement(&query.sql);
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let (schema, sql, error) = (text(query.schema), text(&query.sql), query.error);
+        open.has_text = open.has_text || self.filter.has_statement(Some(&schema), &query.sql);
         let has_temporary = event.header.flags & THREAD_SPECIFIC != 0;
         let thread_id = query.thread_id;
         open.statements.push(Statement { schema, sql, error, thread_id, has_temporary });

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::{error, fmt};
 
-use crate::history::{Range, when};
+use crate::history::{Range, Wording, when};
 
 /// The goal is not behind the generation.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub(crate) enum Goal {
     Position(String, u64),
     /// Before this transaction.
     Before(Range),
-    /// Before the newest transaction with this text, in lower case, in a statement.
-    BeforeStatement(String),
+    /// Before the newest transaction with this text in a statement.
+    BeforeStatement(Wording),
 }
 
 impl FromStr for Goal {
@@ -42,8 +42,10 @@ impl FromStr for Goal {
         if text == "end" {
             return Ok(Goal::End);
         }
-        if let Ok(time) = when::parse(text) {
-            return Ok(Goal::Time(time));
+        match when::parse(text) {
+            Ok(time) => return Ok(Goal::Time(time)),
+            Err(error) if when::is_like_time(text) => return Err(error.to_string()),
+            Err(_) => {}
         }
         if let Ok(names) = text.split(',').map(single).collect() {
             return Ok(Goal::After(names));
@@ -60,6 +62,9 @@ impl FromStr for Goal {
 
 /// The GTID of one transaction of MariaDB.
 pub(crate) fn single(text: &str) -> Result<Range, String> {
+    if when::is_like_time(text) {
+        return Err(format!("{text} is like a time, and this takes a GTID such as 0-1-42; --until takes a time"));
+    }
     match text.parse()? {
         range @ Range::One(_) => Ok(range),
         _ => Err(format!("{text} is not the GTID of one transaction of MariaDB, such as 0-1-42")),
@@ -78,7 +83,8 @@ mod tests {
         assert!(matches!(parse("-10m"), Ok(Goal::Time(_))));
         assert!(matches!(parse("0-1-42,1-1-7"), Ok(Goal::After(names)) if names.len() == 2));
         assert!(matches!(parse("bin.000002:1100"), Ok(Goal::Position(file, 1100)) if file == "bin.000002"));
-        for wrong in ["0-1-42-0-1-50", "yesterday", ":5", "bin.000001:", "ac3d:5-9", ""] {
+        assert!(single("2026-11-22").is_err());
+        for wrong in ["2026-02-30", "2026-11-22 24:61", "25:00:00", "0-1-42-0-1-50", "yesterday", ":5", "bin.000001:", "ac3d:5-9", ""] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

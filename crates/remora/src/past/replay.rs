@@ -17,10 +17,12 @@ use server::catalogue::Wanted as _;
 use server::{Session, TableName};
 
 use super::engine;
+use super::event::States;
 use super::scan::Way;
-use crate::boot::{self, Wanted};
+use crate::boot::{self, Account, Wanted};
 use crate::history::LogFile;
 use crate::report::Report;
+use crate::setting;
 use crate::sound;
 use crate::stop;
 
@@ -56,26 +58,35 @@ impl Replay {
         stop: &AtomicBool,
         report: &Report,
     ) -> Result<usize> {
-        let mut server = self.start((data, wanted), way)?;
-        let mut session = boot::connect(&server)?;
+        let (mut server, account) = self.start((data, wanted), way)?;
+        let mut session = account.connect(&server)?;
         if way.transactions > 0 {
+            setting::apply(&mut session, wanted.needs.server(), report)?;
+            if way.by_statement > 0 {
+                setting::tell_zone(&mut session, wanted.needs.server(), report)?;
+            }
+            let events = States::read(&mut session)?;
             self.aim(&mut session)?;
             self.go(&mut session, way, stop, report)?;
+            events.put_back(&mut session, &way.events)?;
         }
         let mut tables = sound::tables(&mut session, false)?;
         tables.retain(|table| only.table(&table.schema, &table.table));
         let tables = check((&mut session, &server), &tables, stop, report)?;
+        account.remove(&mut session)?;
         drop(session);
         server.stop()?;
         Ok(tables)
     }
 
-    /// Starts a server that can replay.
-    pub(super) fn start(&self, (data, wanted): (&Path, Wanted<'_>), way: &Way) -> Result<Sandbox> {
+    /// Starts a server that can replay, with an account for its sessions.
+    pub(super) fn start(&self, (data, wanted): (&Path, Wanted<'_>), way: &Way) -> Result<(Sandbox, Account)> {
         let options = self.options()?.into_iter().chain(engine::option(&way.engines));
         let options: Vec<String> = options.chain(wanted.options.iter().cloned()).collect();
         self.link()?;
-        boot::start(data, None, Wanted { options: &options, ..wanted })
+        let account = Account::new(&self.work)?;
+        let wanted = Wanted { options: &options, account: Some(&account), ..wanted };
+        Ok((boot::start(data, None, wanted)?, account))
     }
 
     /// A server skips events with its own number without a word. So it gets one that is in none.
@@ -92,6 +103,8 @@ impl Replay {
             "--relay-log-purge=0".to_owned(),
             "--slave-parallel-threads=0".to_owned(),
             "--slave-ddl-exec-mode=STRICT".to_owned(),
+            // A session may have had it, and the log does not say it.
+            "--system-versioning-alter-history=KEEP".to_owned(),
             "--max-allowed-packet=1G".to_owned(),
             "--slave-max-allowed-packet=1G".to_owned(),
             // A replay that is killed begins anew.
@@ -114,10 +127,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Says where the replay begins. Sessions that are made later need an account.
+    /// Says where the replay begins.
     pub(super) fn aim(&self, session: &mut Session) -> Result<()> {
-        // From now on the server knows accounts, so that it can apply GRANT. This session keeps its rights.
-        session.execute("FLUSH PRIVILEGES")?;
         let own: u32 = session.value("SELECT @@server_id")?.unwrap_or_default().parse()?;
         ensure!(
             !self.servers.contains(&own),
@@ -232,6 +243,11 @@ fn copy(file: &LogFile, to: &Path) -> Result<()> {
     Ok(output.finish()?)
 }
 
+/// Whether an error of a server only says that it lacks a plugin or a function of the original.
+fn is_of_plugin(said: &str) -> bool {
+    ["shared library", "load plugin", "Can't find symbol", "Plugin '", "Function '"].iter().any(|words| said.contains(words))
+}
+
 /// The relay log that an archived file is to the server.
 fn relay(number: usize) -> String {
     format!("relay.{:06}", number + 1)
@@ -246,7 +262,12 @@ pub(super) fn check(
 ) -> Result<usize> {
     let mut checked = sound::check(session, tables, None, stop, report)?;
     let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
-    checked.damages.extend(sound::errors(&String::from_utf8_lossy(&said)));
+    let (plugins, errors): (Vec<String>, Vec<String>) =
+        sound::errors(&String::from_utf8_lossy(&said)).into_iter().partition(|said| is_of_plugin(said));
+    plugins.iter().for_each(|said| {
+        report.warn(&format!("{said}; the original server had it, and what needs it could not be replayed"));
+    });
+    checked.damages.extend(errors);
     if checked.damages.is_empty() {
         return Ok(checked.tables);
     }

@@ -11,9 +11,10 @@ use super::before::Before;
 use super::goal::{Goal, NoWay};
 use super::other::Has;
 use super::whole::{describe, everything, name};
+use super::event::{self, Change};
 use super::{Log, engine};
 use crate::boot::binary_log::Position;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::history::said::{acting, word};
 use crate::history::{
     Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
@@ -41,8 +42,12 @@ pub(crate) struct Way {
     pub(crate) temporary: Option<String>,
     /// Those in XA PREPARE that nothing on the way ends, and their transactions.
     pub(crate) prepared: BTreeMap<XaName, String>,
+    /// Those that it ends. What was prepared before the way is among them, or stays.
+    ended: BTreeSet<XaName>,
     /// The engines that statements name which make tables, in capitals.
     pub(super) engines: BTreeSet<String>,
+    /// What statements do to events.
+    pub(super) events: Vec<Change>,
     /// The connections that have made temporary tables.
     creators: BTreeSet<u32>,
 }
@@ -63,9 +68,15 @@ impl Way {
             Xa::Prepared(xa) => {
                 self.prepared.insert(xa.clone(), names::gtid(whole.name).unwrap_or_default());
             }
-            Xa::Committed(xa) | Xa::RolledBack(xa) => drop(self.prepared.remove(xa)),
+            Xa::Committed(xa) | Xa::RolledBack(xa) => {
+                self.prepared.remove(xa);
+                self.ended.insert(xa.clone());
+            }
         }
         self.engines.extend(whole.statements.iter().filter_map(|statement| engine::named(&statement.sql)));
+        let by = (whole.server_id, whole.time);
+        let done = whole.statements.iter().filter(|statement| statement.error == 0);
+        self.events.extend(done.filter_map(|said| event::change(&said.schema, &said.sql, by)));
         for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
             let tokens = acting(&statement.sql).unwrap_or_default();
             let is_temporary = (1..4).any(|at| word(&tokens, at) == "TEMPORARY");
@@ -81,6 +92,13 @@ impl Way {
                 _ if self.creators.contains(&statement.thread_id) => {}
                 _ => drop(self.temporary.get_or_insert_with(|| statement.sql.clone())),
             }
+        }
+    }
+
+    /// Adds transactions that were in XA PREPARE before it, unless it ends them.
+    pub(super) fn add_prepared(&mut self, before: Vec<XaName>) {
+        for xa in before.into_iter().filter(|xa| !self.ended.contains(xa)) {
+            self.prepared.entry(xa).or_insert_with(|| "before the backup".to_owned());
         }
     }
 
@@ -146,6 +164,8 @@ struct Scan<'a> {
     servers: BTreeSet<u32>,
     /// The named transactions that have not come yet.
     unseen: Vec<&'a Range>,
+    /// Where those stand that have come.
+    seen: BTreeMap<String, String>,
     /// How many transactions have the text that is looked for.
     matches: u64,
 }
@@ -179,6 +199,7 @@ pub(crate) fn scan(
         judged: Judged::default(),
         servers: BTreeSet::new(),
         unseen,
+        seen: BTreeMap::new(),
         matches: 0,
     };
     let statement = match goal {
@@ -201,7 +222,10 @@ pub(crate) fn scan(
     if let Some(doubt) = &scan.doubt {
         return Err(undecided(doubt));
     }
-    let is_open = matches!(goal, Goal::Time(_)) && scan.chosen.is_none();
+    let is_open = match goal {
+        Goal::Time(until) => scan.chosen.is_none() && log.caught_up.is_none_or(|when| when <= *until),
+        _ => false,
+    };
     let judged = std::mem::take(&mut scan.judged);
     Ok(Found { way: scan.way()?, servers, others, is_open, judged })
 }
@@ -289,8 +313,18 @@ impl Scan<'_> {
         match self.goal {
             Goal::End => Ok(false),
             Goal::Time(until) => self.time(whole, *until).map(|()| false),
-            Goal::After(_) => Ok(self.unseen.is_empty()),
-            Goal::Before(name) => Ok(name.has(whole.name)),
+            Goal::After(_) => {
+                if self.unseen.is_empty() && self.chosen.is_none() {
+                    self.choose(whole);
+                }
+                Ok(false)
+            }
+            Goal::Before(name) => {
+                if name.has(whole.name) && self.chosen.is_none() {
+                    self.choose(whole);
+                }
+                Ok(false)
+            }
             Goal::BeforeStatement(_) => {
                 if whole.has_text {
                     self.matches += 1;
@@ -340,6 +374,27 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// Refuses a name that stands twice in the log: somebody has set `gtid_seq_no`, and nobody knows which
+    /// one is meant.
+    fn must_be_once(&mut self, whole: &Transaction) -> Result<()> {
+        let named: &[Range] = match self.goal {
+            Goal::After(names) => names,
+            Goal::Before(name) => std::slice::from_ref(name),
+            _ => return Ok(()),
+        };
+        if !named.iter().any(|name| name.has(whole.name)) {
+            return Ok(());
+        }
+        let name = name(whole, self.file(whole));
+        let place = |at: u64| format!("{}:{at}", self.file(whole));
+        let here = format!("from {} to {}", place(whole.start.at), place(whole.end.at));
+        let Some(before) = self.seen.insert(name.clone(), here.clone()) else { return Ok(()) };
+        Err(usage(format!(
+            "{name} stands twice in the log: {before}, and {here}. '--until FILE:POSITION' says which one is meant: where it ends, to \
+             have it in, or where it begins"
+        )))
+    }
+
     /// Counts a transaction.
     fn count(&mut self, whole: &Transaction) {
         self.unseen.retain(|name| !name.has(whole.name));
@@ -350,6 +405,7 @@ impl Scan<'_> {
 impl Take for Scan<'_> {
     fn transaction(&mut self, whole: &Transaction, _: Asked) -> Result<()> {
         self.servers.insert(whole.server_id);
+        self.must_be_once(whole)?;
         if whole.end <= self.start {
             let file = self.file(whole).to_owned();
             self.before.iter_mut().for_each(|before| before.take(whole, &file));

@@ -9,13 +9,15 @@ use server::{Session, TableName};
 
 use super::replay::{self, Replay};
 use super::scan::Way;
-use crate::boot::{self, Wanted};
+use crate::boot::{Account, Wanted};
 use crate::history::{Place, Transaction};
 use crate::report::Report;
+use crate::setting;
 
 /// A private server at a moment, which can be brought to later ones.
 pub(crate) struct Steps {
     server: Sandbox,
+    account: Account,
     session: Session,
     replay: Replay,
     /// Everything that is to be applied, and was.
@@ -34,15 +36,17 @@ impl Steps {
         replay: Replay,
         (data, wanted): (&Path, Wanted<'_>),
         (way, first): (Way, usize),
+        report: &Report,
     ) -> Result<Steps> {
-        let server = replay.start((data, wanted), &way)?;
-        let session = boot::connect(&server)?;
-        Ok(Steps { server, session, replay, way, applied: 0, first, is_aimed: false })
+        let (server, account) = replay.start((data, wanted), &way)?;
+        let mut session = account.connect(&server)?;
+        setting::apply(&mut session, wanted.needs.server(), report)?;
+        Ok(Steps { server, account, session, replay, way, applied: 0, first, is_aimed: false })
     }
 
-    /// A session, which must be made before the first [`Steps::go`].
+    /// A session.
     pub(crate) fn session(&self) -> Result<Session> {
-        boot::connect(&self.server)
+        self.account.connect(&self.server)
     }
 
     /// The next [`Steps::go`] applies this transaction too, which comes behind all that were counted.

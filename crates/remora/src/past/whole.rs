@@ -3,13 +3,13 @@
 use dump::Selection;
 
 use crate::calendar;
-use crate::history::{Filter, Transaction, names};
+use crate::history::{Filter, Transaction, Wording, names};
 
 /// The most characters of a statement that are shown.
 const SHOWN_CHARS: usize = 100;
 
 /// A filter that leaves nothing out, and looks for a text.
-pub(super) fn everything(statement: Option<String>) -> Filter {
+pub(super) fn everything(statement: Option<Wording>) -> Filter {
     let tables = Selection { include: Vec::new(), exclude: Vec::new(), no_accounts: false };
     Filter { since: None, until: None, gtid: Vec::new(), tables, conditions: Vec::new(), statement }
 }

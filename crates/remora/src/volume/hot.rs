@@ -53,6 +53,7 @@ use super::server::Login;
 use crate::hold;
 use crate::host::Machine;
 use crate::plugin;
+use crate::setting;
 use crate::stop;
 
 /// Blanks in place of a note that is known later.
@@ -118,6 +119,7 @@ impl<'a> HotCopy<'a> {
     ) -> io::Result<HotFeed<'a>> {
         self.lacks.iter().for_each(|line| self.login.report.note(line));
         let started = since::started(&mut self.session)?;
+        note["server"] = setting::note(&mut self.session).map_err(io::Error::other)?;
         let stages = Stages::start(self.session, self.login.wait)?;
         let (_, session) = self.login.connect(machine)?;
         let redo = Spool::new(room)?;

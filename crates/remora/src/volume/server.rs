@@ -19,6 +19,7 @@ use crate::exit::Held;
 use crate::hold::{self, Waiting};
 use crate::host::Machine;
 use crate::report::Report;
+use crate::setting;
 use crate::stop;
 use crate::volume::belongs::{self, Reach, resolve, setting};
 use crate::volume::file_system::FileSystem;
@@ -207,6 +208,7 @@ impl Snapshot for ServerSnapshot<'_> {
 
     fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
         let (target, mut session) = self.login.connect(machine)?;
+        let server = setting::note(&mut session).map_err(io::Error::other)?;
         let mode = HoldMode::best(&mut session).map_err(io::Error::other)?;
         let (pause, note) = (|time| self.login.pause(time), |text: &str| self.login.report.note(text));
         let waiting = Waiting { wait: self.login.wait, pause: &pause, note: &note };
@@ -225,6 +227,7 @@ impl Snapshot for ServerSnapshot<'_> {
         })?;
         made?;
         self.look_again(machine)?;
+        position["server"] = server;
         position["lock"] = mode.name().into();
         position["seconds_held"] = held_s.into();
         if let Inner::Folder(folder) = &self.inner

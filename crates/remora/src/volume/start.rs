@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use server::Session;
 
 use crate::host::Machine;
+use crate::setting::ELSEWHERE;
 use crate::volume::belongs::setting;
 
 /// Settings without which the data can't be read. A `path` may be in the data folder.
@@ -43,8 +44,6 @@ const OPTIONS: [&str; 11] = [
     "--innodb-buffer-pool-size=128M",
     "--max-connections=10",
 ];
-/// Engines whose tables are elsewhere: the second server must not go there.
-pub(crate) const ELSEWHERE: [&str; 6] = ["FEDERATED", "SPIDER", "CONNECT", "S3", "Columnstore", "SPHINX"];
 
 /// The program of a server, and the options that it needs.
 #[derive(Debug)]

@@ -40,7 +40,7 @@ fn a_job_that_works_is_silent_and_logged() {
     assert!(lines[1].contains("starting: sh -c echo one"), "{log}");
     for (line, text) in lines[2..].iter().zip(["one", "two", "three", "command exited with code 0"]) {
         let (time, rest) = line.split_once("] ").unwrap();
-        assert_eq!((time.len(), rest), ("[2026-01-01 00:00:00".len(), text), "{log}");
+        assert_eq!((time.len(), rest), ("[2026-01-01 00:00:00+00:00".len(), text), "{log}");
     }
 }
 

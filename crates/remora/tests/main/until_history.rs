@@ -24,6 +24,9 @@ fn another_history_is_not_replayed() {
     scene.does_not_restore(&["--until", "end"], 1, "it is another history with the same GTIDs");
     let (found, _) = scene.restored(&["--until", "end", "--line", "1"]);
     assert_eq!(found, moment.sums);
+    // Whoever names a moment of the older line need not know that.
+    let plan = scene.run(&["restore", "repo/db", "--until", &moment.gtid, "--plan"]).exits(0);
+    plan.says(&["not in line 2 of the archived log, but in line 1", &format!("transaction to {}", moment.gtid)]);
 }
 
 /// Its own log has no transaction, so only the beginning of that can tell.

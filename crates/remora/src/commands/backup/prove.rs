@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::run::{Proof, Run};
 use crate::boot::Wanted;
+use crate::boot::need::NOTHING;
 use crate::commands;
 use crate::commands::verify::boot::boot;
 use crate::home::Home;
@@ -137,7 +138,7 @@ impl Run<'_> {
             }
         };
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
-        let wanted = Wanted { data_folder: None, product: None, options: &[], work: None };
+        let wanted = Wanted { data_folder: None, product: None, options: &[], work: None, needs: &NOTHING, account: None };
         let request = block::restore::Request::new(Some(generation), jobs);
         boot(&named, request, wanted, (self.world.stop, self.report)).unwrap_or_else(|error| {
             *clean = false;

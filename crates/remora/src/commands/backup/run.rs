@@ -395,6 +395,9 @@ impl Run<'_> {
         let snapshot = held.map(|held| held.snapshot);
         if let Some(position) = snapshot.and_then(Snapshot::noted) {
             note["position"] = position.clone();
+            if let Some(server) = note["position"].as_object_mut().and_then(|all| all.remove("server")) {
+                note["server"] = server;
+            }
         }
         if let Some((name, value)) = held.and_then(|held| Some(&held.proof?.note)) {
             note[*name] = value.clone();

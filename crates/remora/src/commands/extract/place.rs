@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::kept::Kept;
 use super::{Arguments, Form, chosen, selection};
 use crate::boot::binary_log::BinaryLog;
-use crate::boot::need::Needs;
+use crate::boot::need::{NOTHING, Needs};
 use crate::boot::{self, Wanted};
 use crate::report::Report;
 use crate::repository::Named;
@@ -61,6 +61,8 @@ impl Arguments {
             product: self.server,
             options: &self.server_option,
             work: self.work.as_deref(),
+            needs: &NOTHING,
+            account: None,
         }
     }
 
@@ -188,6 +190,11 @@ impl Place {
     ) -> Result<Place> {
         let wanted = arguments.wanted();
         let Some(data) = self.source.data.clone() else { return Ok(self) };
+        let needs = match &self.backup {
+            Some(Backup { named, generation }) => Needs::of(&named.repository, Some(*generation))?,
+            None => Needs::noted(""),
+        };
+        let wanted = Wanted { needs: &needs, ..wanted };
         // Before what may take hours.
         let installation = boot::installation(&*self.disk, &data, wanted)?;
         // Its files could not be judged even then.
@@ -197,12 +204,7 @@ impl Place {
         if arguments.deleted {
             report.warn("such a server also purges deleted rows; with --force the backup is read as it is");
         }
-        let options = match &self.backup {
-            Some(Backup { named, generation }) => {
-                Needs::of(&named.repository, Some(*generation))?.options(wanted.options)?
-            }
-            None => wanted.options.to_vec(),
-        };
+        let options = needs.options(wanted.options)?;
         let place = match self {
             Place { backup: Some(Backup { named, generation }), restored: None, .. } => {
                 Place::restored(arguments, (named, Some(generation)), report, world)?
@@ -214,7 +216,7 @@ impl Place {
         };
         report.phase("recovering", None);
         boot::refuse_outside(&data)?;
-        let log = BinaryLog::find(&data)?;
+        let log = BinaryLog::find(&data, needs.log())?;
         let mut server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
         boot::settle(&server, world.stop)?;
         let mut catalogue = None;

@@ -101,7 +101,7 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     let (generation, files) =
         boot::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
-    let dumped = dump_from(arguments, (&files, past), (&work.folder, options), &stop, report);
+    let dumped = dump_from(arguments, (&files, past), (&work.folder, &needs, options), &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
@@ -129,11 +129,12 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     }
     let told = Told { name, generation, target, fetched, seconds: began.elapsed().as_secs_f64() };
     let way = way.zip(reached);
+    let reaches = way.as_ref().is_none_or(|(_, reached)| until::exit(&reached.found) == Exit::Done);
     if let (Some((way, reached)), false) = (&way, report.is_json()) {
         way.tell("is replayed", reached, report)?;
     }
     told.tell(&summary, way.map(|(way, reached)| way.json(&reached)), report)?;
-    Ok(if summary.omitted.is_empty() && prepared == 0 { Exit::Done } else { Exit::Partial })
+    Ok(if summary.omitted.is_empty() && prepared == 0 && reaches { Exit::Done } else { Exit::Partial })
 }
 
 /// What was dumped.
@@ -149,20 +150,27 @@ struct Dumped {
 fn dump_from(
     arguments: &Arguments,
     (files, past): (&Files, Option<Past<'_>>),
-    (work, options): (&Path, Vec<String>),
+    (work, needs, options): (&Path, &Needs, Vec<String>),
     stop: &Arc<AtomicBool>,
     report: &Report,
 ) -> Result<Dumped> {
     let own = &arguments.until;
     let options: Vec<String> = boot::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
-    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: None };
+    let wanted = Wanted {
+        data_folder: None,
+        product: own.server,
+        options: &options,
+        work: None,
+        needs,
+        account: None,
+    };
     let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
     let data = boot::data(files, wanted)?;
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
     let go = |past: Past<'_>| past.replay((&data, work), (&selection, wanted), stop, report);
     let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
-    let log = BinaryLog::find(&data)?;
+    let log = BinaryLog::find(&data, needs.log())?;
     let options: Vec<String> =
         [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
     let server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;

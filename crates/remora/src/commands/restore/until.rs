@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{Exit, usage};
-use crate::history::{Range, names};
-use crate::past::{Goal, Past, Reached, Start, Way, single};
+use crate::history::{Range, Wording, names};
+use crate::past::{Found, Goal, Past, Reached, Start, Way, single};
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
 use crate::{calendar, commands, shown};
@@ -40,7 +40,8 @@ pub(super) struct Moment {
     #[arg(long, value_name = "GTID", help_heading = HEADING, value_parser = single, conflicts_with = "before_statement")]
     before: Option<Range>,
 
-    /// Replay it until just before the newest transaction with this text in a statement
+    /// Replay it until just before the newest transaction with this text in a statement. Quotes, spaces,
+    /// comments and a database before a name do not count
     #[arg(long, value_name = "TEXT", help_heading = HEADING)]
     before_statement: Option<String>,
 
@@ -66,7 +67,7 @@ impl Moment {
     /// The moment, if one is given.
     pub(super) fn goal(&self) -> Option<Goal> {
         let before = self.before.clone().map(Goal::Before);
-        let statement = || self.before_statement.as_ref().map(|it| Goal::BeforeStatement(it.to_lowercase()));
+        let statement = || self.before_statement.as_deref().map(|it| Goal::BeforeStatement(Wording::new(it)));
         self.until.clone().or(before).or_else(statement)
     }
 
@@ -116,7 +117,12 @@ pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) ->
     told.seconds = Some(began.elapsed().as_secs_f64());
     told.tell("is restored", &reached, report)?;
     tell_prepared(&reached.found.way, report);
-    Ok(Exit::Done)
+    Ok(exit(&reached.found))
+}
+
+/// How it ends: a time to which the archive may not reach is not all that was asked for.
+pub(super) fn exit(found: &Found) -> Exit {
+    if found.is_open { Exit::Partial } else { Exit::Done }
 }
 
 /// Says what would be done.
@@ -124,7 +130,7 @@ pub(super) fn plan(named: &Named, past: &Past<'_>, report: &Report) -> Result<Ex
     let reached = past.plan()?;
     Told::new(named, past).tell("would be restored", reached, report)?;
     tell_prepared(&reached.found.way, report);
-    Ok(Exit::Done)
+    Ok(exit(&reached.found))
 }
 
 /// Restores all data. They get their name when everything is proven. Returns the way, and how many tables
@@ -140,8 +146,16 @@ fn whole(
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let work = parent.unwrap_or(Path::new("."));
     let own = &arguments.until;
-    let options = Needs::of(&named.repository, Some(past.generation))?.options(&own.server_option)?;
-    let wanted = Wanted { data_folder: None, product: own.server, options: &options, work: Some(work) };
+    let needs = Needs::of(&named.repository, Some(past.generation))?;
+    let options = needs.options(&own.server_option)?;
+    let wanted = Wanted {
+        data_folder: None,
+        product: own.server,
+        options: &options,
+        work: Some(work),
+        needs: &needs,
+        account: None,
+    };
     let work = wanted.work_folder()?;
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let tree = work.path().join(boot::TREE);
@@ -247,8 +261,9 @@ impl Told {
         tell_other(start, &self.line, report);
         match &way.next {
             Some(next) => report.note(&format!("next would be {next}")),
-            None if found.is_open => report.note(
-                "the archived log has nothing later than that time: if the server wrote more, it was not archived yet",
+            None if found.is_open => report.warn(
+                "the archived log has nothing later than that time, and did not have everything up to it: what the server wrote \
+                 after the last transaction is not archived yet",
             ),
             None => report.note("that is the end of the archived log"),
         }

@@ -126,7 +126,14 @@ impl<'a> Children<'a> {
         let generation = Some(past.generation);
         let needs = Needs::of(&named.repository, generation)?;
         let given = needs.options(&[])?;
-        let wanted = Wanted { data_folder: None, product: None, options: &given, work: Some(work) };
+        let wanted = Wanted {
+            data_folder: None,
+            product: None,
+            options: &given,
+            work: Some(work),
+            needs: &needs,
+            account: None,
+        };
         let folder = wanted.work_folder()?;
         let work = folder.path();
         report.phase("opening the backup", None);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Arguments;
 use crate::boot::binary_log::{self, BinaryLog, Position};
-use crate::boot::need::Needs;
+use crate::boot::need::{NOTHING, Needs};
 use crate::boot::{self, Files, Wanted};
 use crate::exit::{self, Exit};
 use crate::mount::{self, Say};
@@ -31,6 +31,8 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         product: arguments.server,
         options: &arguments.server_option,
         work: arguments.work.as_deref(),
+        needs: &NOTHING,
+        account: None,
     };
     let request = Request::new(generation, arguments.jobs.unwrap_or_else(commands::cores));
     let damages = boot(&named, request, wanted, (&stop, report))?;
@@ -66,11 +68,11 @@ pub(crate) fn boot(
     let data = boot::data(&files, wanted)?;
     report.phase("recovering", None);
     boot::refuse_outside(&data)?;
-    let log = BinaryLog::find(&data)?;
+    let log = BinaryLog::find(&data, needs.log())?;
     let mut found = Found { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
     let frugal = boot::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
     let options: Vec<String> = frugal.chain(options).collect();
-    match boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted }) {
+    match boot::start(&data, log.as_ref(), Wanted { options: &options, needs: &needs, ..wanted }) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
             found.look(&server, log.as_ref(), log_end, (stop, report))?;
