@@ -83,6 +83,8 @@ mod key;
 mod lock;
 #[path = "main/log.rs"]
 mod log;
+#[path = "main/log_where.rs"]
+mod log_where;
 #[path = "main/lvm.rs"]
 mod lvm;
 #[path = "main/mirror.rs"]

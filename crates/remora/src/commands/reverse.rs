@@ -28,7 +28,7 @@ use self::record::Records;
 use self::spool::Spool;
 use self::undo::{Sums, Undo};
 use crate::exit::{self, Exit, usage};
-use crate::history::{Definitions, Found, Request, Walk};
+use crate::history::{Definitions, Found, Known, Request, Walk};
 use crate::past::Log;
 use crate::report::Report;
 use crate::{commands, shown};
@@ -94,13 +94,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     for damage in &found.damages {
         report.warn(damage);
     }
-    let backups =
-        origin.as_ref().map(|origin| FromBackups::of(&origin.named, origin.log.clone())).transpose()?;
-    let backups = backups.map(Rc::new);
-    let (mut known, filter) = (request.known()?, request.filter());
-    if let Some(backups) = &backups {
-        known = known.and(Rc::clone(backups) as Rc<dyn Definitions>);
-    }
+    let backups = origin.as_ref().map(FromBackups::beside).transpose()?;
+    let (known, filter) = (request.known()?, request.filter());
+    let further = backups.clone().map(|backups| backups as Rc<dyn Definitions>);
+    let known = further.into_iter().fold(known, Known::and);
     let folder = to.map_or_else(std::env::temp_dir, folder);
     let spool = Spool::new(&folder).with_context(|| shown::path(&folder))?;
     // Without a server there is nothing that must be ended.
@@ -143,7 +140,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     write(records, &sums, to, report)?;
     report.end();
-    backups.iter().flat_map(|backups| backups.used()).for_each(|line| report.note(&line));
+    if let Some(backups) = &backups {
+        tell_of(backups, &sums, report);
+    }
     tell(&sums, to, report)?;
     Ok(Exit::Done)
 }
@@ -197,6 +196,15 @@ fn write(records: Records, sums: &Sums, to: Option<&Path>, report: &Report) -> R
     let file = out.into_inner().map_err(std::io::IntoInnerError::into_error);
     must_be_new(path)?;
     file.and_then(Output::finish).with_context(|| shown::path(path))
+}
+
+/// Says where the definitions of tables come from.
+fn tell_of(backups: &FromBackups, sums: &Sums, report: &Report) {
+    for table in sums.tables.keys() {
+        if let Some(backup) = backups.used(table) {
+            report.note(&format!("the columns of {}.{} are those that it has in {backup}", table.0, table.1));
+        }
+    }
 }
 
 /// Says what the script does.

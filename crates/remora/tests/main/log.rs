@@ -10,7 +10,7 @@ use crate::extract::{data, execute, folder, mariadb, run, session};
 use crate::support::{Ended, connect, on_products, places, products, start, tell, until};
 
 /// A server with a binary log, and these options.
-fn logging(product: Product, options: &[&str]) -> Sandbox {
+pub(crate) fn logging(product: Product, options: &[&str]) -> Sandbox {
     let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW"];
     start(product, &[&own[..], options].concat())
 }
@@ -21,7 +21,7 @@ fn lines(ended: &Ended, kind: &str) -> Vec<Value> {
     all.filter(|line| line["message_type"] == kind).collect()
 }
 
-fn log(folder: &Path, server: &Sandbox, arguments: &[&str]) -> Ended {
+pub(crate) fn log(folder: &Path, server: &Sandbox, arguments: &[&str]) -> Ended {
     run(folder, &[&["log", &data(server)][..], arguments].concat())
 }
 
@@ -181,164 +181,6 @@ fn values_are_those_of_select() {
             let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
             assert_eq!(Some(value), expected, "{}", COLUMNS[at].0);
         }
-    }
-}
-
-/// Every type and every character set, whatever the log says of its columns: `--where` finds what SELECT shows.
-#[test]
-fn every_value_is_found_as_select_shows_it() {
-    const TYPES: [(&str, &str); 32] = [
-        ("TINYINT(4) UNSIGNED ZEROFILL", "7"),
-        ("BIGINT", "-9223372036854775808"),
-        ("BIGINT UNSIGNED", "18446744073709551615"),
-        ("DECIMAL(8,3) ZEROFILL", "1.5"),
-        ("FLOAT", "1.2345678"),
-        ("FLOAT(10,2)", "123456.79"),
-        ("DOUBLE", "0.1"),
-        ("BIT(9)", "257"),
-        ("YEAR", "2155"),
-        ("DATE", "'2026-02-28'"),
-        ("TIME(3)", "'-838:59:58.9'"),
-        ("DATETIME(6)", "'2026-11-23 10:00:00.25'"),
-        ("TIMESTAMP(2) NULL", "'2026-11-23 10:00:00.25'"),
-        ("CHAR(10)", "'it''s'"),
-        ("VARCHAR(300)", "REPEAT('\u{e4}', 150)"),
-        ("TEXT COMPRESSED", "REPEAT('\u{e4}', 500)"),
-        ("JSON", "'{\"a\": 1}'"),
-        ("ENUM('a', 'b''c')", "'b''c'"),
-        ("ENUM('\u{e4}', 'b') CHARACTER SET utf16", "'\u{e4}'"),
-        ("SET('x', 'y', 'z')", "'x,z'"),
-        ("BINARY(5)", "'A'"),
-        ("BINARY(5)", "x'0041000100'"),
-        ("VARBINARY(5)", "x'FF00'"),
-        ("BLOB", "x'00FF'"),
-        ("UUID", "'123e4567-e89b-12d3-a456-426655440000'"),
-        ("UUID", "'123e4567-e89b-72d3-a456-426655440000'"),
-        ("INET4", "'192.0.2.0'"),
-        ("INET6", "'2001:db8::'"),
-        ("INET6", "'::ffff:192.0.2.1'"),
-        ("GEOMETRY", "ST_GeomFromText('POINT(1 1)')"),
-        ("INT", "NULL"),
-        ("VARCHAR(5)", "''"),
-    ];
-    let product = mariadb().next().unwrap();
-    let folder = folder();
-    let server = logging(product, &[]);
-    let mut session = session(&server);
-    execute(&mut session, &["SET time_zone = '+00:00', NAMES utf8mb4"]);
-    let charsets =
-        session.strings("SELECT character_set_name FROM information_schema.CHARACTER_SETS").unwrap();
-    let texts =
-        charsets.into_iter().map(|row| format!("VARCHAR(50) CHARACTER SET {}", row[0].as_ref().unwrap()));
-    let text =
-        "'a\u{e4}\u{c4}\u{e9}\u{151}\u{436}\u{3a9}\u{5d0}\u{e01}\u{3042}\u{4e00}\u{ac00}\u{10d0}\u{540}\\\\'";
-    let mut columns: Vec<(String, &str)> = texts.map(|kind| (kind, text)).collect();
-    assert!(columns.len() > 35);
-    let fixed: Vec<_> = columns.iter().map(|(kind, text)| (kind.replace("VARCHAR", "CHAR"), *text)).collect();
-    columns.extend(fixed);
-    columns.extend(TYPES.map(|(kind, value)| (kind.to_owned(), value)));
-    let defined = columns
-        .iter()
-        .enumerate()
-        .map(|(at, (kind, _))| format!("c{at} {kind}"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let values = columns.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(", ");
-    for metadata in ["NO_LOG", "MINIMAL", "FULL"] {
-        let create = format!("CREATE TABLE {metadata} ({defined})");
-        execute(
-            &mut session,
-            &[
-                &format!("SET GLOBAL binlog_row_metadata = {metadata}"),
-                &create,
-                "SET sql_mode = ''",
-                &format!("INSERT INTO {metadata} VALUES ({values})"),
-            ],
-        );
-    }
-    // What is no text in a terminal is written in hexadecimal.
-    let shown = (0..columns.len()).map(|at| {
-        let kind = columns[at].0.as_str();
-        let is_bytes = kind.ends_with(" binary")
-            || ["BINARY", "VARBINARY", "BLOB", "GEOMETRY"].iter().any(|of| kind.starts_with(of));
-        match kind {
-            "BIT(9)" => format!("c{at}+0"),
-            _ if is_bytes => format!("CONCAT('0x', HEX(c{at}))"),
-            _ => format!("CONVERT(c{at} USING utf8mb4)"),
-        }
-    });
-    let row = session
-        .strings(&format!("SELECT {} FROM FULL", shown.collect::<Vec<_>>().join(", ")))
-        .unwrap()
-        .remove(0);
-    let found = |table: &str, condition: &str| {
-        log(folder.path(), &server, &["--table", &format!("app.{table}"), "--where", condition])
-    };
-    for (at, value) in row.iter().enumerate() {
-        let value = value.as_deref().unwrap_or("NULL");
-        for table in ["NO_LOG", "MINIMAL", "FULL"] {
-            let ended = found(table, &format!("@{}={value}", at + 1));
-            let has_members =
-                table == "FULL" || !["ENUM", "SET"].iter().any(|kind| columns[at].0.starts_with(kind));
-            let lines = ended.out.lines().count();
-            // Without the names of members that is an error.
-            let expected = if has_members { (0, 1) } else { (3, 0) };
-            assert_eq!((ended.code, lines), expected, "{table} {} {value} {}", columns[at].0, ended.err);
-        }
-    }
-    let at = |kind: &str| columns.iter().position(|(own, _)| own == kind).unwrap() + 1;
-    for (kind, typed) in
-        [("GEOMETRY", "POINT(1 1)"), ("ENUM('a', 'b''c')", "a"), ("SET('x', 'y', 'z')", "x,z")]
-    {
-        found("NO_LOG", &format!("@{}={typed}", at(kind))).exits(3).says(&["can't be compared"]);
-    }
-    for typed in ["2", "b"] {
-        assert_eq!(
-            found("FULL", &format!("@{}={typed}", at("ENUM('a', 'b''c')"))).out.lines().count(),
-            usize::from(typed == "2")
-        );
-    }
-    let moment = |text: &str| found("FULL", &format!("@{}={text}", at("TIMESTAMP(2) NULL"))).exits(0);
-    assert_eq!(moment("2026-11-23 11:00:00.25+01:00").out.lines().count(), 1);
-    moment("2026-11-23 11:00:00.25").says(&["is taken for UTC"]);
-    assert_eq!(found("FULL", &format!("@{}=A", at("BINARY(5)"))).out.lines().count(), 1);
-}
-
-/// Every character of every character set is what the server makes of it.
-#[test]
-fn characters_are_those_of_the_server() {
-    let server = logging(mariadb().next().unwrap(), &[]);
-    let mut session = session(&server);
-    execute(&mut session, &["SET NAMES utf8mb4"]);
-    for charset in innodb::table::collation::Charset::all().filter(|charset| charset.min == 1) {
-        let name = charset.name;
-        let (codes, len) = match (name, charset.max) {
-            ("utf8mb3" | "utf8mb4" | "binary", _) => continue,
-            (_, 1) => (vec!["0_to_255"], 1),
-            (_, 2) => (vec!["32768_to_65535"], 2),
-            _ => (vec!["32768_to_65535", "9412608_to_9437183"], 3),
-        };
-        let mut count = 0;
-        for codes in codes {
-            let bytes = format!("UNHEX(LPAD(HEX(seq), IF(seq < 256, 2, LENGTH(HEX(seq))), '0'))");
-            let char = format!("CAST({bytes} AS CHAR CHARACTER SET {name})");
-            let sql = format!(
-                "SELECT seq, CONVERT({char} USING utf8mb4) FROM seq_{codes} WHERE CHAR_LENGTH({char}) = 1 AND HEX({char}) = HEX({bytes})"
-            );
-            for row in session.strings(&sql).unwrap() {
-                let [Some(code), Some(text)] = row.as_slice() else { panic!("{row:?}") };
-                let code: u32 = code.parse().unwrap();
-                // What the server has no letter for.
-                if text == "?" && code != 63 {
-                    continue;
-                }
-                let bytes = code.to_be_bytes();
-                let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(3);
-                assert_eq!(charset.text(&bytes[first..]).as_ref(), Some(text), "{name} {code:x}");
-                count += 1;
-            }
-        }
-        assert!(count >= [0, 120, 5000, 13000][len], "{name} {count}");
     }
 }
 

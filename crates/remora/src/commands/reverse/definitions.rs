@@ -1,7 +1,7 @@
 //! Definitions of tables as the backups beside an archive have them, for what the log does not say of columns.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -11,11 +11,12 @@ use innodb::table::Table;
 use physical::Source;
 use seal::Key;
 
+use super::children::Origin;
 use super::mention::{Effect, Mention};
 use crate::history::{Definitions, Place};
 use crate::home::Home;
 use crate::past::Log;
-use crate::repository::{self, Named};
+use crate::repository;
 
 /// The definitions of all backups of a name.
 pub(super) struct FromBackups {
@@ -29,8 +30,8 @@ pub(super) struct FromBackups {
     here: Cell<Place>,
     /// Statements that change definitions, up to where the walk was.
     changes: RefCell<Vec<(Place, String, Mention, String)>>,
-    /// Tables whose definition was taken from a backup, in words.
-    used: RefCell<BTreeSet<String>>,
+    /// Tables whose definition was taken from a backup, and which one.
+    used: RefCell<BTreeMap<(String, String), String>>,
 }
 
 /// A backup, which is opened when a definition is needed.
@@ -46,8 +47,8 @@ struct Opened {
 }
 
 impl FromBackups {
-    /// Those that say where they are in this log.
-    pub(super) fn of(named: &Named, log: Log) -> Result<FromBackups> {
+    /// Those that say where they are in the log beside them.
+    pub(super) fn beside(Origin { named, log, .. }: &Origin) -> Result<Rc<FromBackups>> {
         let mut backups = Vec::new();
         for generation in named.repository.list()?.generations {
             if let Some(place) = log.place(&generation) {
@@ -55,21 +56,21 @@ impl FromBackups {
             }
         }
         backups.sort_by_key(|(place, _)| *place);
-        Ok(FromBackups {
+        Ok(Rc::new(FromBackups {
             name: named.name.clone(),
             home: named.home.clone(),
             key: named.key.clone(),
-            log,
+            log: log.clone(),
             backups,
             here: Cell::new(Place { file: 0, at: 0 }),
             changes: RefCell::default(),
             used: RefCell::default(),
-        })
+        }))
     }
 
-    /// What was taken from backups, a line for each table.
-    pub(super) fn used(&self) -> Vec<String> {
-        self.used.borrow().iter().cloned().collect()
+    /// The backup that the definition of a table was taken from, if it was.
+    pub(super) fn used(&self, table: &(String, String)) -> Option<String> {
+        self.used.borrow().get(table).cloned()
     }
 
     fn open(&self, backup: &Backup) -> Result<Opened, String> {
@@ -135,9 +136,7 @@ impl Definitions for FromBackups {
         let key = (schema.to_owned(), name.to_owned());
         let definition = found.entry(key).or_insert_with(|| opened.read(schema, name, &shown));
         if definition.is_ok() {
-            self.used
-                .borrow_mut()
-                .insert(format!("the columns of {schema}.{name} are those that it has in {shown}"));
+            self.used.borrow_mut().insert((schema.to_owned(), name.to_owned()), shown);
         }
         Some(definition.clone())
     }
