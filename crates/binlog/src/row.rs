@@ -3,6 +3,7 @@
 //! Facts: `field.cc` and `rpl_utility.cc` of MariaDB's source, `my_decimal.cc` and `compat56.cc` for numbers
 //! and times.
 
+mod compare;
 mod text;
 mod time;
 mod value;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
+use rustix::io::Errno;
 
 use crate::extended::Extended;
 use crate::extent::Extent;
@@ -37,6 +38,25 @@ pub struct Attributes {
     pub gid: u32,
     /// Modification time, nanoseconds since the epoch.
     pub modified_ns: i128,
+}
+
+impl Attributes {
+    /// The same for something that belongs to a user and a group that may be others: it runs as neither of them,
+    /// and a group that did not have it gets no more than everybody has.
+    #[must_use]
+    pub fn owned_by(self, (uid, gid): (u32, u32)) -> Attributes {
+        const SET_USER: u32 = 0o4000;
+        const SET_GROUP: u32 = 0o2000;
+        const GROUP: u32 = 0o070;
+        let mut mode = self.mode;
+        if uid != self.uid {
+            mode &= !SET_USER;
+        }
+        if gid != self.gid {
+            mode &= !SET_GROUP & (!GROUP | (mode << 3));
+        }
+        Attributes { mode, uid, gid, ..self }
+    }
 }
 
 /// An entry of a folder.
@@ -85,11 +105,12 @@ pub trait Tree: Send + Sync {
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()>;
 
     /// Sets attributes, of a link itself and not of its target, and removes access control lists inherited
-    /// from the folder. Only root can change a file's owner: otherwise the file keeps its owner.
+    /// from the folder. Returns which it has: who may not set the owner or the group gets what
+    /// [`Attributes::owned_by`] says.
     ///
     /// # Errors
     /// Errors of the operating system.
-    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()>;
+    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<Attributes>;
 
     /// Sets one extended attribute, of a link itself and not of its target.
     ///
@@ -164,17 +185,15 @@ impl Tree for RealDisk {
         std::os::unix::fs::symlink(target, path)
     }
 
-    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()> {
-        if rustix::process::geteuid().is_root() {
-            let (user, group) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
-            rustix::fs::chownat(CWD, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
-        }
+    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<Attributes> {
+        let attributes = attributes.owned_by(give(path, attributes)?);
         if !matches!(kind, Kind::Link(_)) {
             extended::remove_lists(path)?;
             // After the owner, because changing the owner clears set-user-id.
             rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(attributes.mode & 0o7777), AtFlags::empty())?;
         }
-        set_times(path, attributes.modified_ns)
+        set_times(path, attributes.modified_ns)?;
+        Ok(attributes)
     }
 
     fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
@@ -189,6 +208,21 @@ impl Tree for RealDisk {
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {
         crate::extent::of(&std::fs::File::open(path)?)
     }
+}
+
+/// Gives a file to its owner and its group, as far as we may. Returns whom it belongs to.
+fn give(path: &Path, Attributes { uid, gid, .. }: Attributes) -> io::Result<(u32, u32)> {
+    let (user, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    // Who is not root may give it to a group of theirs. In a container not every number exists.
+    for user in [user, None] {
+        match rustix::fs::chownat(CWD, path, user, group, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(()) if user.is_some() => return Ok((uid, gid)),
+            Err(error) if ![Errno::PERM, Errno::INVAL].contains(&error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    let is = std::fs::symlink_metadata(path)?;
+    Ok((is.uid(), is.gid()))
 }
 
 /// Sets the modification time, and the access time to the same.
@@ -239,4 +273,24 @@ pub(crate) fn describe(
             modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Attributes;
+
+    #[test]
+    fn another_owner_gets_no_more_than_before() {
+        let mode = |mode: u32, owner: (u32, u32)| {
+            Attributes { mode, uid: 7, gid: 8, modified_ns: 0 }.owned_by(owner).mode
+        };
+        assert_eq!(mode(0o6755, (7, 8)), 0o6755);
+        assert_eq!(mode(0o6755, (1, 8)), 0o2755);
+        assert_eq!(mode(0o6755, (7, 1)), 0o4755);
+        assert_eq!(
+            [0o640, 0o2775, 0o1777, 0o604].map(|was| mode(was, (1, 1))),
+            [0o600, 0o755, 0o1777, 0o604]
+        );
+        assert_eq!(mode(0o664, (1, 1)), 0o644);
+    }
 }

@@ -258,9 +258,13 @@ impl Tree for FarDisk {
         self.0.ask_for_nothing(&Request::MakeLink(path.to_owned(), target.to_owned()))
     }
 
-    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()> {
+    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<Attributes> {
         let is_link = matches!(kind, Kind::Link(_));
-        self.0.ask_for_nothing(&Request::SetAttributes(path.to_owned(), is_link, attributes))
+        let answer = self.0.ask(&Request::SetAttributes(path.to_owned(), is_link, attributes))?;
+        let mut input = In(&answer);
+        let attributes = input.attributes()?;
+        input.end()?;
+        Ok(attributes)
     }
 
     fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {

@@ -99,7 +99,7 @@ pub enum Request {
     Entries(PathBuf),
     /// Creates a symbolic link to the second path: nothing.
     MakeLink(PathBuf, PathBuf),
-    /// Sets the attributes of a path, which may be a link: nothing.
+    /// Sets the attributes of a path, which may be a link: those that it has.
     SetAttributes(PathBuf, bool, Attributes),
     /// Where a file's data is: extents, compressed.
     Extents(PathBuf),

@@ -281,7 +281,8 @@ impl Session<'_> {
             Request::MakeLink(path, target) => self.machine.tree().make_link(&path, &target),
             Request::SetAttributes(path, link, attributes) => {
                 let kind = if link { Kind::Link(OsString::new()) } else { Kind::File };
-                self.machine.tree().set_attributes(&path, &kind, attributes)
+                let attributes = self.machine.tree().set_attributes(&path, &kind, attributes)?;
+                return Ok(Out::default().attributes(&attributes).0);
             }
             Request::SetExtended(path, name, value) => self.machine.tree().set_extended(&path, &name, &value),
             Request::MakeHardLink(path, file) => self.machine.tree().make_hard_link(&path, &file),

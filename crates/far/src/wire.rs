@@ -9,7 +9,7 @@ use block::{BLOCK, CHUNK};
 use disk::{Attributes, Entry, Extent, Kind, Stat};
 
 /// Version of the protocol. Both sides come from the same build, so there is no negotiation.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The beginning of a greeting.
 pub(crate) const MAGIC: &[u8; 8] = b"remofar\n";
 /// Blocks of a chunk.

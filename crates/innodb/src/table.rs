@@ -1,5 +1,6 @@
 //! A table as the storage engine sees it: columns, keys, and the fields of its indexes in storage order.
 
+mod charset;
 pub mod collation;
 mod column;
 pub mod frm;

@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod binlog;
 pub(crate) mod cron;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod extract;
 pub(crate) mod import;

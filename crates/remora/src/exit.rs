@@ -101,6 +101,7 @@ impl Exit {
             "binlog" => (&[Damaged, Server, Busy, Broken], true),
             "cron" => (&[Busy, Command(0)], false),
             "diff" => (&[Damaged, Server], true),
+            "doctor" => (&[Partial, Damaged, Server], true),
             "extract" | "mirror" | "prune" | "restore" | "verify" => (&[Partial, Damaged, Busy], true),
             "import" | "stat" => (&[Partial, Server, Busy], true),
             "list" | "log" => (&[Partial, Damaged], false),

@@ -25,7 +25,7 @@ pub(crate) use feed::Feed;
 pub(crate) use file::LogFile;
 pub(crate) use filter::{Filter, Range};
 pub(crate) use find::{Found, Times, files, of_pieces};
-pub(crate) use known::{Known, logged};
+pub(crate) use known::{Definitions, Known, logged};
 pub(crate) use request::Request;
 pub(crate) use transaction::{Changed, Place, Transaction, Xa, XaName, slot};
 pub(crate) use walk::{Asked, Take, Walk, is_frame};

@@ -43,7 +43,8 @@ impl KeyArguments {
         }
     }
 
-    fn path(&self) -> Option<PathBuf> {
+    /// The file with the key, if one is named.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
         let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
         self.key.clone().or(named)
     }

@@ -47,6 +47,7 @@ pub(crate) use self::scan::{Found, Way};
 pub(crate) use self::steps::Steps;
 
 /// The archived log of a name.
+#[derive(Clone)]
 pub(crate) struct Log {
     /// The line's number.
     pub(crate) line: String,
@@ -159,6 +160,19 @@ impl Log {
             return Start::in_other(own, &has, (log, self)).map(Some);
         }
         Ok(has(self).then(|| Start::here(own)))
+    }
+
+    /// Where a generation says that it is among the files of this line. `None` if it is in none of them.
+    pub(crate) fn place(&self, generation: &Generation) -> Option<history::Place> {
+        let (name, at) = repository::position(generation)?;
+        let file = self.files.iter().position(|path| names::file(path) == name)?;
+        Some(history::Place { file, at })
+    }
+
+    /// Whether a generation that says that it is in this line is of its history.
+    pub(crate) fn has(&self, generation: &Generation) -> Result<bool> {
+        let Some(own) = repository::position(generation) else { return Ok(false) };
+        Ok(Has::read(self, &own, &repository::gtid(generation))?.is_some())
     }
 
     /// The files from the one with this name on; none if it is not archived.

@@ -35,6 +35,8 @@ mod concurrent;
 mod crash;
 #[path = "main/cron.rs"]
 mod cron;
+#[path = "main/doctor.rs"]
+mod doctor;
 #[path = "main/doubt.rs"]
 mod doubt;
 #[path = "main/dump.rs"]
@@ -81,6 +83,8 @@ mod key;
 mod lock;
 #[path = "main/log.rs"]
 mod log;
+#[path = "main/log_where.rs"]
+mod log_where;
 #[path = "main/lvm.rs"]
 mod lvm;
 #[path = "main/mirror.rs"]
@@ -121,6 +125,8 @@ mod real_store;
 mod reject;
 #[path = "main/reverse.rs"]
 mod reverse;
+#[path = "main/reverse_definitions.rs"]
+mod reverse_definitions;
 #[path = "main/reverse_refused.rs"]
 mod reverse_refused;
 #[path = "main/round_trip.rs"]

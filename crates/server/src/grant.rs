@@ -88,6 +88,18 @@ impl Grants {
             || self.grants.iter().filter(global).any(|grant| privileges.iter().any(|name| grant.gives(name)))
     }
 
+    /// The statement that grants global privileges.
+    #[must_use]
+    pub fn statement(&self, privileges: &[&str]) -> String {
+        format!("GRANT {} ON *.* TO {}", privileges.join(", "), quote_account(&self.account))
+    }
+
+    /// The error for global privileges that are missing.
+    pub(crate) fn lacking(&self, privileges: &[&str]) -> Error {
+        let what = format!("{} lacks {} on *.*", self.account, privileges.join(", "));
+        Error::Privilege { what, grant: self.statement(privileges), code: 1227 }
+    }
+
     /// The error that lists everything that is missing, with the statements that grant it; `None` if nothing
     /// is missing.
     #[must_use]

@@ -28,6 +28,7 @@ pub mod code;
 mod connect;
 pub mod definition;
 pub mod dump;
+pub mod duty;
 mod error;
 mod grant;
 mod hold;

@@ -2,12 +2,9 @@
 
 use std::fmt::{self, Display};
 
-use crate::event::table::BINARY;
-use crate::row::value::Value;
+use innodb::table::collation::{Charset, Collation};
 
-/// The collations of latin1, whose bytes are no UTF-8. MariaDB's reads bytes from 0x80 on as Windows does,
-/// so only those that are the same everywhere are shown as characters.
-const LATIN1: [u64; 10] = [5, 8, 15, 31, 47, 48, 49, 94, 1032, 1071];
+use crate::row::value::Value;
 
 impl Value<'_> {
     /// The text of a value that is text, if it can be shown as such.
@@ -31,58 +28,23 @@ impl Value<'_> {
             _ => None,
         }
     }
-
-    /// Whether somebody who types this text means the value: without quotes, or NULL; bytes also in
-    /// hexadecimal, as `0x41`.
-    #[must_use]
-    pub fn matches(&self, text: &str) -> bool {
-        match self {
-            Value::Null => text.eq_ignore_ascii_case("NULL"),
-            Value::Either(signed, unsigned) => text == signed.to_string() || text == unsigned.to_string(),
-            Value::Float(value) => text.parse::<f32>().is_ok_and(|wanted| wanted == *value),
-            Value::Double(value) => text.parse::<f64>().is_ok_and(|wanted| wanted == *value),
-            Value::Decimal(value) => same_decimal(text, value),
-            Value::Enum(number, _) if text == number.to_string() => true,
-            Value::Set(bits, _) if text == bits.to_string() => true,
-            Value::Bit(value, _) if text == value.to_string() => true,
-            Value::Bytes(bytes, _) if text.as_bytes() == &**bytes => true,
-            _ => match (self.as_text(), self.as_bytes()) {
-                (Some(own), _) if own == text => true,
-                (_, Some(bytes)) => {
-                    text.strip_prefix("0x").is_some_and(|wanted| wanted.eq_ignore_ascii_case(&hex(bytes)))
-                }
-                (Some(_), None) => false,
-                (None, None) => self.to_string() == text,
-            },
-        }
-    }
-}
-
-/// Whether two decimal numbers are equal, with different zeros at their ends.
-fn same_decimal(a: &str, b: &str) -> bool {
-    fn plain(text: &str) -> (bool, &str, &str) {
-        let (is_negative, digits) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
-        let (front, behind) = digits.split_once('.').unwrap_or((digits, ""));
-        (is_negative, front.trim_start_matches('0'), behind.trim_end_matches('0'))
-    }
-    let is_number = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
-    is_number(a) && is_number(b) && plain(a) == plain(b)
 }
 
 fn text(bytes: &[u8], collation: Option<u64>) -> Option<String> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) if collation != Some(BINARY) || !text.contains(|c: char| c.is_control()) => {
-            Some(text.to_owned())
+    match charset(collation) {
+        Some(charset) if charset.name != "binary" => charset.text(bytes),
+        charset => {
+            let text = std::str::from_utf8(bytes).ok()?;
+            let is_shown = charset.is_none() || !text.contains(|c: char| c.is_control());
+            is_shown.then(|| text.to_owned())
         }
-        Err(_) if collation.is_some_and(|number| LATIN1.contains(&number)) => {
-            let is_plain = |byte: &u8| !(0x80..0xA0).contains(byte);
-            bytes.iter().all(is_plain).then(|| bytes.iter().map(|byte| char::from(*byte)).collect())
-        }
-        _ => None,
     }
+}
+
+/// The character set of a collation, if both are known.
+pub(super) fn charset(collation: Option<u64>) -> Option<Charset> {
+    let number = u16::try_from(collation?).ok()?;
+    Collation::of_number(number).map(Collation::charset)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -316,15 +316,38 @@ fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) ->
     let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
     let mode = node.attributes.mode;
     let mode = list.map_or(mode, |(_, list)| mode_without_list(mode, list));
-    tree.set_attributes(path, &node.kind, Attributes { mode, ..node.attributes })?;
+    let wanted = Attributes { mode, ..node.attributes };
+    let has = tree.set_attributes(path, &node.kind, wanted)?;
+    if has != wanted {
+        summary.bend(path, kept(wanted, has));
+    }
     for (name, value) in &node.extended {
-        if let Err(error) = tree.set_extended(path, name, value) {
-            let what =
-                if name.as_encoded_bytes().starts_with(LISTS) { "access control list" } else { "attribute" };
-            summary.bend(path, format!("is without its {what} {}: {error}", name.display()));
-        }
+        let is_list = name.as_encoded_bytes().starts_with(LISTS);
+        // A list says what the owning group may, and another group owns it now.
+        let why = if is_list && has.gid != wanted.gid {
+            "it would give another group its rights".to_owned()
+        } else {
+            match tree.set_extended(path, name, value) {
+                Ok(()) => continue,
+                Err(error) => error.to_string(),
+            }
+        };
+        let what = if is_list { "access control list" } else { "attribute" };
+        summary.bend(path, format!("is without its {what} {}: {why}", name.display()));
     }
     Ok(())
+}
+
+/// What became of attributes that could not all be set.
+fn kept(wanted: Attributes, has: Attributes) -> String {
+    let mut text = format!(
+        "belongs to user {} and group {}, and not to {} and {}: only root can set that",
+        has.uid, has.gid, wanted.uid, wanted.gid
+    );
+    if has.mode != wanted.mode {
+        text.push_str(&format!("; so its rights are {:04o}, and not {:04o}", has.mode, wanted.mode));
+    }
+    text
 }
 
 impl Summary {

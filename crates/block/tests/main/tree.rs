@@ -172,7 +172,12 @@ impl Tree for Plain {
     fn make_link(&self, path: &Path, target: &Path) -> std::io::Result<()> {
         RealDisk.make_link(path, target)
     }
-    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: disk::Attributes) -> std::io::Result<()> {
+    fn set_attributes(
+        &self,
+        path: &Path,
+        kind: &Kind,
+        attributes: disk::Attributes,
+    ) -> std::io::Result<disk::Attributes> {
         RealDisk.set_attributes(path, kind, attributes)
     }
     fn extents(&self, path: &Path) -> std::io::Result<Vec<disk::Extent>> {

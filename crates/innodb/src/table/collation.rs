@@ -1,5 +1,8 @@
 //! Collations of MariaDB 10.11 to 11.8, by number and by name, with their character sets.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 /// Number and name of each; a star marks the compiled-in default of its character set.
 const COLLATIONS: &str = include_str!("collations.txt");
 
@@ -48,6 +51,12 @@ pub struct Charset {
 }
 
 impl Charset {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Charset> {
+        let defaults = lines().filter(|line| line.2);
+        defaults.filter_map(|line| Some(Collation::of_number(line.0)?.charset()))
+    }
+
     /// Whether an ASCII text has the same bytes in this character set, whose shortest characters have one
     /// byte. The server has other letters in place of some ASCII characters in two of them.
     #[must_use]
@@ -152,7 +161,8 @@ fn lines() -> impl Iterator<Item = (u16, &'static str, bool)> {
 }
 
 fn listed(number: u16) -> Option<&'static str> {
-    lines().find(|line| line.0 == number).map(|line| line.1)
+    static NAMES: OnceLock<BTreeMap<u16, &str>> = OnceLock::new();
+    NAMES.get_or_init(|| lines().map(|line| (line.0, line.1)).collect()).get(&number).copied()
 }
 
 fn charset_name(collation: &str) -> &str {

@@ -249,7 +249,7 @@ fn told(source: &Source, error: block::Error) -> anyhow::Error {
 }
 
 /// How to reach the server of a source.
-fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<ServerArgs> {
+pub(crate) fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<ServerArgs> {
     let Some(said) = source.server() else { return Ok(server.clone()) };
     if said.is_absolute() {
         return Ok(server.through(said));

@@ -244,7 +244,7 @@ fn shown_until(until_s: Option<i64>) -> String {
 
 /// What is known about a server's data since the backup was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+pub(crate) enum Known {
     Nothing,
     /// It was copied while the server ran, and nobody has tried the copy.
     NeverRecovered,
@@ -255,7 +255,7 @@ enum Known {
 }
 
 impl Known {
-    fn of(generation: &Generation) -> Known {
+    pub(crate) fn of(generation: &Generation) -> Known {
         let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
         if note.get("unsound").is_some() {
             return Known::Unsound;

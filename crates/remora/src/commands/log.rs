@@ -106,6 +106,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let mut lines = Lines { files: &found.files, again, show, untold: 0, looks_at_values };
     let mut walk = Walk::new(&found.files, &filter, &known, &mut lines, report);
     let walked = walk.all()?;
+    if walk.lacks_columns() {
+        exit = exit.and_left_out();
+    }
     for line in walk.missing() {
         report.warn(&line);
         exit = exit.and_left_out();

@@ -1,6 +1,7 @@
 //! `remora reverse`
 
 mod children;
+mod definitions;
 mod form;
 mod literal;
 mod mention;
@@ -12,6 +13,7 @@ mod undo;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
@@ -21,11 +23,12 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use self::children::{Children, Origin};
+use self::definitions::FromBackups;
 use self::record::Records;
 use self::spool::Spool;
 use self::undo::{Sums, Undo};
 use crate::exit::{self, Exit, usage};
-use crate::history::{Found, Request, Walk};
+use crate::history::{Definitions, Found, Known, Request, Walk};
 use crate::past::Log;
 use crate::report::Report;
 use crate::{commands, shown};
@@ -91,7 +94,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     for damage in &found.damages {
         report.warn(damage);
     }
+    let backups = origin.as_ref().map(FromBackups::beside).transpose()?;
     let (known, filter) = (request.known()?, request.filter());
+    let further = backups.clone().map(|backups| backups as Rc<dyn Definitions>);
+    let known = further.into_iter().fold(known, Known::and);
     let folder = to.map_or_else(std::env::temp_dir, folder);
     let spool = Spool::new(&folder).with_context(|| shown::path(&folder))?;
     // Without a server there is nothing that must be ended.
@@ -99,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let mut undo = Undo::new(&found.files, &filter, &known, spool);
     undo.despite_ddl = arguments.despite_ddl;
     undo.sums.has_children = arguments.children;
-    if let Some(origin) = origin {
+    if let Some(origin) = origin.filter(|_| arguments.children) {
         undo.children = Children::start(origin, (&filter, &known), &folder, (&stop, report))?;
     }
     report.phase("reading", Some(found.bytes()?));
@@ -123,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     if is_nameless {
         return Err(anyhow!(
-            "a column of --where is unknown in some tables, so rows may be missing; nothing is written"
+            "a column of --where is unknown in some tables, or can't be compared, so rows may be missing; nothing is written"
         ));
     }
     let (records, sums) = undo.finish()?;
@@ -134,16 +140,23 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     write(records, &sums, to, report)?;
     report.end();
+    if let Some(backups) = &backups {
+        tell_of(backups, &sums, report);
+    }
     tell(&sums, to, report)?;
     Ok(Exit::Done)
 }
 
-/// The files of the log, and where the backups beside it are if they are needed.
+/// The files of the log, and the backups beside it, if there are some.
 fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)> {
-    if arguments.children {
-        let place = arguments.request.repository();
+    let place = arguments.request.repository();
+    if arguments.children || place.is_ok() {
         let (named, generation, line) =
             place.context("--children needs a backup with the archived log beside it, as REPO/NAME")?;
+        if generation.is_some() && !arguments.children {
+            return Err(usage("@N is for --children: the log is that of all generations; write REPO/NAME"));
+        }
+        arguments.request.must_be_possible()?;
         let log = Log::find(&named, line, report)?;
         let files = log.files.clone();
         return Ok((Some(Origin { named, generation, log }), Found { files, ..Found::default() }));
@@ -185,6 +198,15 @@ fn write(records: Records, sums: &Sums, to: Option<&Path>, report: &Report) -> R
     file.and_then(Output::finish).with_context(|| shown::path(path))
 }
 
+/// Says where the definitions of tables come from.
+fn tell_of(backups: &FromBackups, sums: &Sums, report: &Report) {
+    for table in sums.tables.keys() {
+        if let Some(backup) = backups.used(table) {
+            report.note(&format!("the columns of {}.{} are those that it has in {backup}", table.0, table.1));
+        }
+    }
+}
+
 /// Says what the script does.
 fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
     if report.is_json() {
@@ -212,7 +234,8 @@ fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
     }
     match to.map(shown::path) {
         Some(path) => report.note(&format!(
-            "{path} takes back {what}; nothing was executed. Read it, then run it: mariadb --binary-mode < {path}"
+            "{path} takes back {what}; nothing was executed. Read it, then run it: {}",
+            script::command(sums, &path)
         )),
         None => report.note(&format!("the script takes back {what}; nothing was executed")),
     }

@@ -47,7 +47,7 @@ impl RowsEvent<'_> {
             let row = row?;
             let is_asked = match &self.choice {
                 Choice::Columns(columns) => self.filter.has_row(&row, columns)?,
-                Choice::Not | Choice::Nameless => false,
+                Choice::Not | Choice::Nameless | Choice::Incomparable(_) => false,
             };
             take(&row, is_asked)?;
         }

@@ -5,8 +5,9 @@ use std::fmt;
 use std::rc::Rc;
 use std::str::FromStr;
 
+use binlog::column::Type;
 use binlog::event::gtid::Number;
-use binlog::event::table::Table;
+use binlog::event::table::{self, Table};
 use binlog::group::Name;
 use binlog::row::{Image, Row};
 use dump::Selection;
@@ -90,6 +91,8 @@ impl Range {
 pub(crate) struct Condition {
     column: Column,
     value: String,
+    /// The same time in UTC, if the value is a time with its zone.
+    utc: Option<String>,
 }
 
 /// A column, as somebody names it.
@@ -114,11 +117,21 @@ impl FromStr for Condition {
             Some(number) => Column::At(number.checked_sub(1).ok_or_else(error)?),
             None => Column::Name(column.trim_matches('`').to_lowercase()),
         };
-        Ok(Condition { column, value: value.to_owned() })
+        let utc = value.parse::<jiff::Timestamp>().ok();
+        let utc = utc.map(|time| time.strftime("%Y-%m-%d %H:%M:%S%.f").to_string());
+        Ok(Condition { column, value: value.to_owned(), utc })
     }
 }
 
 impl Condition {
+    /// The value, as the log has it of this column: a TIMESTAMP in UTC.
+    fn value_for(&self, column: &table::Column) -> &str {
+        match &self.utc {
+            Some(utc) if is_timestamp(column) => utc,
+            _ => &self.value,
+        }
+    }
+
     /// The column that is meant.
     fn column(&self, table: &Table) -> Option<usize> {
         match &self.column {
@@ -129,6 +142,10 @@ impl Condition {
             }
         }
     }
+}
+
+fn is_timestamp(column: &table::Column) -> bool {
+    matches!(column.kind, Type::Timestamp(_) | Type::OldTimestamp)
 }
 
 /// Which transactions and rows are shown.
@@ -151,6 +168,8 @@ pub(crate) enum Choice {
     Not,
     /// It may be shown, but has no column with the name that a condition gives.
     Nameless,
+    /// It may be shown, but the log says too little of a column for a condition. Why.
+    Incomparable(Rc<str>),
     /// It is shown. The columns that the conditions are about, in their order.
     Columns(Rc<[usize]>),
 }
@@ -188,7 +207,23 @@ impl Filter {
             return Choice::Not;
         }
         let columns = self.conditions.iter().map(|condition| condition.column(table));
-        columns.collect::<Option<_>>().map_or(Choice::Nameless, Choice::Columns)
+        let Some(columns) = columns.collect::<Option<Rc<[usize]>>>() else { return Choice::Nameless };
+        let incomparable = self.conditions.iter().zip(&*columns).find_map(|(condition, at)| {
+            let why = table.columns.get(*at)?.incomparable(&condition.value)?;
+            Some(format!("{} can't be compared with {}: {why}", table.column_name(*at), condition.value))
+        });
+        incomparable.map_or(Choice::Columns(columns), |why| Choice::Incomparable(why.into()))
+    }
+
+    /// The TIMESTAMP among these columns that is compared with a time without a zone. `columns` are those of
+    /// [`Choice::Columns`].
+    pub(crate) fn without_zone(&self, table: &Table, columns: &[usize]) -> Option<usize> {
+        let mut compared = self.conditions.iter().zip(columns.iter().copied());
+        let found = compared.find(|(condition, at)| {
+            let is_null = condition.value.eq_ignore_ascii_case("NULL");
+            condition.utc.is_none() && !is_null && table.columns.get(*at).is_some_and(is_timestamp)
+        });
+        found.map(|(_, at)| at)
     }
 
     /// Whether a row was so before, or is so after. `columns` are those of [`Choice::Columns`].
@@ -207,7 +242,7 @@ impl Filter {
     fn has_image(&self, image: &Image<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
         for (condition, at) in self.conditions.iter().zip(columns) {
             let Some(cell) = image.cell(*at) else { return Ok(false) };
-            if !cell.value()?.matches(&condition.value) {
+            if !cell.matches(condition.value_for(cell.column))? {
                 return Ok(false);
             }
         }

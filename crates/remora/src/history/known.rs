@@ -6,8 +6,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use binlog::column;
 use binlog::event::table::{BINARY, Table};
 use innodb::table::{self, Generated, Type, Version, sql};
+
+use super::transaction::Place;
 
 /// The newest server whose statements are read.
 const VERSION: Version = Version(110_806);
@@ -15,25 +18,58 @@ const VERSION: Version = Version(110_806);
 /// A definition, or why it is not understood. `None`: there is none.
 pub(crate) type Definition = Option<Result<Rc<table::Table>, String>>;
 
+/// Definitions that change while a log is read.
+pub(crate) trait Definitions {
+    /// What is read next is at this place.
+    fn at(&self, place: Place);
+
+    /// A statement at a place, in this database.
+    fn passes(&self, place: Place, schema: &str, sql: &str);
+
+    /// The definition of a table at the last place of [`Definitions::at`].
+    fn table(&self, schema: &str, name: &str) -> Definition;
+}
+
 /// Definitions, if there are any.
 #[derive(Default)]
 pub(crate) struct Known {
     text: Option<String>,
     /// What was looked for: by database and table.
     found: RefCell<BTreeMap<(String, String), Definition>>,
+    /// What is asked if the text does not have a table.
+    further: Option<Rc<dyn Definitions>>,
 }
 
 /// Reads a file of statements.
 pub(crate) fn read(path: Option<&Path>) -> Result<Known> {
     let read =
         |path: &Path| std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()));
-    Ok(Known { text: path.map(read).transpose()?, found: RefCell::default() })
+    Ok(Known { text: path.map(read).transpose()?, ..Known::default() })
 }
 
 impl Known {
     /// What statements say, USE among them.
     pub(crate) fn of(text: String) -> Known {
-        Known { text: Some(text), found: RefCell::default() }
+        Known { text: Some(text), ..Known::default() }
+    }
+
+    /// The same, and what these know of other tables.
+    pub(crate) fn and(self, further: Rc<dyn Definitions>) -> Known {
+        Known { further: Some(further), ..self }
+    }
+
+    /// What is read next is at this place.
+    pub(super) fn at(&self, place: Place) {
+        if let Some(further) = &self.further {
+            further.at(place);
+        }
+    }
+
+    /// A statement at a place, in this database.
+    pub(super) fn passes(&self, place: Place, schema: &str, sql: &str) {
+        if let Some(further) = &self.further {
+            further.passes(place, schema, sql);
+        }
     }
 
     /// The definition of a table, if it has as many columns as the log says.
@@ -41,18 +77,18 @@ impl Known {
     /// # Errors
     /// Why it is of no use.
     pub(crate) fn definition(&self, table: &Table) -> Result<Option<Rc<table::Table>>, String> {
-        let Some(defined) = self.by_name(&table.schema, &table.name) else { return Ok(None) };
         let full = format!("{}.{}", table.schema, table.name);
-        let defined = defined
-            .map_err(|error| format!("--schema: the definition of {full} is not understood: {error}"))?;
-        let count = logged(&defined).count();
-        if count != table.columns.len() {
-            return Err(format!(
-                "--schema: {full} has {count} columns in its definition and {} in the log: it was altered, and its columns are \
-                 called @1, @2 and so on",
-                table.columns.len()
-            ));
+        if let Some(defined) = self.by_name(&table.schema, &table.name) {
+            let defined = defined
+                .map_err(|error| format!("--schema: the definition of {full} is not understood: {error}"))?;
+            return fits(&defined, table).map(|()| Some(defined)).map_err(|why| {
+                format!("--schema: {full} {why}: it was altered, and its columns are called @1, @2 and so on")
+            });
         }
+        let further = self.further.as_ref().and_then(|further| further.table(&table.schema, &table.name));
+        let Some(defined) = further else { return Ok(None) };
+        let defined = defined?;
+        fits(&defined, table).map_err(|why| format!("in the backup {full} {why}"))?;
         Ok(Some(defined))
     }
 
@@ -73,7 +109,8 @@ impl Known {
         let defined = match self.definition(table) {
             Ok(None) => return None,
             Ok(Some(defined)) => defined,
-            Err(why) => return Some(why),
+            // What a backup does not know of tables that nobody asks for is of no interest.
+            Err(why) => return Some(why).filter(|_| self.by_name(&table.schema, &table.name).is_some()),
         };
         for (column, defined) in table.columns.iter_mut().zip(logged(&defined)) {
             column.name.get_or_insert_with(|| defined.name.clone());
@@ -95,6 +132,35 @@ impl Known {
 /// InnoDB's own.
 pub(crate) fn logged(table: &table::Table) -> impl Iterator<Item = &table::Column> {
     table.columns().iter().filter(|column| !column.hidden || column.generated != Generated::No)
+}
+
+/// Whether a definition is that of the table in the log; else how they differ.
+fn fits(defined: &table::Table, table: &Table) -> Result<(), String> {
+    let count = logged(defined).count();
+    if count != table.columns.len() {
+        return Err(format!("has {count} columns in its definition and {} in the log", table.columns.len()));
+    }
+    let differ =
+        table.columns.iter().zip(logged(defined)).find(|(own, defined)| differ(own.kind, &defined.kind));
+    differ.map_or(Ok(()), |(_, defined)| {
+        Err(format!("has another type of {} in its definition than in the log", defined.name))
+    })
+}
+
+/// Whether a type in the log can't be this one.
+fn differ(own: column::Type, defined: &Type) -> bool {
+    use column::Type as Own;
+    match (own, defined) {
+        (Own::Int(own), Type::Int { bytes, .. }) => own != *bytes,
+        (Own::Decimal(digits, behind), Type::Decimal { precision, scale, .. }) => {
+            (digits, behind) != (*precision, *scale)
+        }
+        (Own::Enum(_), Type::Enum(_)) | (Own::Set(_), Type::Set(_)) => false,
+        (Own::Float, Type::Float(_)) | (Own::Double, Type::Double(_)) => false,
+        (Own::Int(_) | Own::Decimal(..) | Own::Enum(_) | Own::Set(_) | Own::Float | Own::Double, _) => true,
+        (_, Type::Int { .. } | Type::Decimal { .. } | Type::Enum(_) | Type::Set(_)) => true,
+        _ => false,
+    }
 }
 
 fn is_unsigned(kind: &Type) -> bool {

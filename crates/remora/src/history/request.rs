@@ -65,13 +65,19 @@ impl Request {
         !self.gtid.is_empty() || self.since.is_some() || self.until.is_some() || self.statement.is_some()
     }
 
+    /// Fails if no transaction can be meant.
+    pub(crate) fn must_be_possible(&self) -> Result<()> {
+        match (self.since, self.until) {
+            (Some(since), Some(until)) if since >= until => {
+                Err(usage("--since is not before --until, so there can be no transaction"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The files. `shows_times`: it is told when transactions can't have ended when they say.
     pub(crate) fn files(&self, shows_times: bool) -> Result<Found> {
-        if let (Some(since), Some(until)) = (self.since, self.until)
-            && since >= until
-        {
-            return Err(usage("--since is not before --until, so there can be no transaction"));
-        }
+        self.must_be_possible()?;
         let needs_notes = shows_times || self.since.is_some() || self.until.is_some();
         find::files(&self.paths, &self.key, if needs_notes { Times::Noted } else { Times::Said })
     }

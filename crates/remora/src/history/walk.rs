@@ -8,6 +8,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use binlog::event::format::Format;
 use binlog::event::gtid::Xid;
+use binlog::event::query::Query;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Body, Event};
@@ -69,8 +70,12 @@ pub(crate) struct Walk<'a, T> {
     exit: Exit,
     /// What was told already.
     told: BTreeSet<String>,
-    /// Whether a condition names a column that a table has not.
+    /// Whether a condition names a column that a table has not, or that the log says too little of.
     is_nameless: bool,
+    /// Whether the log does not name the columns of such a table.
+    is_unnamed: bool,
+    /// Whether it says too little of a column.
+    is_incomparable: bool,
     /// Whether the log has the names of columns of such a table.
     knows_names: bool,
     /// Whether a table has all columns that the conditions name.
@@ -103,6 +108,8 @@ impl<'a, T: Take> Walk<'a, T> {
             exit: Exit::Done,
             told: BTreeSet::new(),
             is_nameless: false,
+            is_unnamed: false,
+            is_incomparable: false,
             knows_names: false,
             has_columns: false,
             unseen: filter.gtid.iter().collect(),
@@ -120,9 +127,15 @@ impl<'a, T: Take> Walk<'a, T> {
         Ok(self.exit)
     }
 
-    /// Whether rows may be missing because a condition names a column that a table has not.
+    /// Whether rows may be missing because a condition names a column that a table has not, or that the log
+    /// says too little of.
     pub(crate) fn is_nameless(&self) -> bool {
         self.is_nameless
+    }
+
+    /// Whether that is because the log says too little: of a column, or of the names in all of these tables.
+    pub(crate) fn lacks_columns(&self) -> bool {
+        self.is_incomparable || self.is_unnamed && !self.has_columns
     }
 
     /// What is asked for and is nowhere in the log, a line for each.
@@ -239,6 +252,8 @@ impl<'a, T: Take> Walk<'a, T> {
     }
 
     fn event(&mut self, event: &Event<'_>, file: usize) -> Result<()> {
+        let here = Place { file, at: event.at };
+        self.known.at(here);
         let mut is_new = false;
         let table = self.tables.take(event, |table| {
             is_new = true;
@@ -265,7 +280,6 @@ impl<'a, T: Take> Walk<'a, T> {
             }
             self.format = Rc::new(event.format.clone());
         }
-        let here = Place { file, at: event.at };
         if matches!(part, Part::First | Part::Whole) {
             let name = self.grouping.open().unwrap_or(binlog::group::Name::None);
             let has_text = self.filter.statement.is_none();
@@ -274,7 +288,7 @@ impl<'a, T: Take> Walk<'a, T> {
         if part == Part::Outside {
             return Ok(());
         }
-        self.inside(event, &body)?;
+        self.inside(event, &body, here)?;
         if matches!(part, Part::Last | Part::Whole)
             && let Some(mut whole) = self.open.take()
         {
@@ -297,7 +311,7 @@ impl<'a, T: Take> Walk<'a, T> {
     }
 
     /// An event of the transaction that is open.
-    fn inside(&mut self, event: &Event<'_>, body: &Body<'_>) -> Result<()> {
+    fn inside(&mut self, event: &Event<'_>, body: &Body<'_>, here: Place) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         open.bytes += u64::from(event.header.len);
         match body {
@@ -314,10 +328,10 @@ impl<'a, T: Take> Walk<'a, T> {
                     open.xa = Xa::RolledBack(name.clone());
                 }
                 if !is_frame(&query.sql) {
-                    self.statement(&mut open, query, event);
+                    self.statement(&mut open, query, event, here);
                 }
             }
-            Body::ExecuteLoad(load) => self.statement(&mut open, &load.query, event),
+            Body::ExecuteLoad(load) => self.statement(&mut open, &load.query, event, here),
             Body::Annotate(sql) => {
                 open.has_text = open.has_text || self.filter.has_statement(None, sql);
                 open.annotate(sql);
@@ -331,10 +345,11 @@ impl<'a, T: Take> Walk<'a, T> {
         Ok(())
     }
 
-    fn statement(&self, open: &mut Transaction, query: &binlog::event::query::Query<'_>, event: &Event<'_>) {
+    fn statement(&self, open: &mut Transaction, query: &Query<'_>, event: &Event<'_>, here: Place) {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let (schema, sql, error) = (text(query.schema), text(&query.sql), query.error);
         open.has_text = open.has_text || self.filter.has_statement(Some(&schema), &query.sql);
+        self.known.passes(here, &schema, &sql);
         let has_temporary = event.header.flags & THREAD_SPECIFIC != 0;
         let thread_id = query.thread_id;
         open.statements.push(Statement { schema, sql, error, thread_id, has_temporary });
@@ -353,8 +368,13 @@ impl<'a, T: Take> Walk<'a, T> {
             match self.choices.of(&table) {
                 Choice::Not => open.leave_out(&table),
                 Choice::Nameless => self.tell_nameless(&table),
+                Choice::Incomparable(why) => {
+                    (self.has_columns, self.is_nameless, self.is_incomparable) = (true, true, true);
+                    self.tell_once(format!("{}.{}: {why}", table.schema, table.name));
+                }
                 Choice::Columns(columns) => {
                     self.has_columns = true;
+                    self.tell_zone(&table, &columns);
                     let count = self.count(rows, &table, &columns, event)?;
                     if count > 0 {
                         open.add(&table, rows, count);
@@ -380,15 +400,34 @@ impl<'a, T: Take> Walk<'a, T> {
     /// A condition names a column, and the log does not.
     fn tell_nameless(&mut self, table: &Table) {
         self.is_nameless = true;
-        let is_new = self.told.insert(format!("{}.{}", table.schema, table.name));
         if table.columns.iter().any(|column| column.name.is_some()) {
             self.knows_names = true;
-        } else if is_new {
-            self.report.warn(&format!(
+        } else {
+            self.is_unnamed = true;
+            self.tell_once(format!(
                 "{}.{}: the names of its columns are not in the log: write @N=VALUE with the number of the column, or give its \
                  CREATE TABLE with --schema",
                 table.schema, table.name
             ));
+        }
+    }
+
+    /// A TIMESTAMP is in UTC in the log, and SELECT shows it in another zone.
+    fn tell_zone(&mut self, table: &Table, columns: &[usize]) {
+        if let Some(at) = self.filter.without_zone(table, columns) {
+            self.tell_once(format!(
+                "{}.{}: {} is a TIMESTAMP: the time is taken for UTC; with its zone it is '2026-11-22 19:05:17+01:00'",
+                table.schema,
+                table.name,
+                table.column_name(at)
+            ));
+        }
+    }
+
+    fn tell_once(&mut self, text: String) {
+        if !self.told.contains(&text) {
+            self.report.warn(&text);
+            self.told.insert(text);
         }
     }
 

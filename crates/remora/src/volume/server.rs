@@ -47,7 +47,7 @@ pub(crate) struct Login<'a> {
 
 impl Login<'_> {
     /// Connects to the server on a machine.
-    pub(super) fn connect(&self, machine: &Machine) -> io::Result<(Target, Session)> {
+    pub(crate) fn connect(&self, machine: &Machine) -> io::Result<(Target, Session)> {
         let sockets = machine.sockets();
         let all: Vec<ServerArgs> = match sockets.is_empty() {
             true => vec![self.server.clone()],

@@ -10,7 +10,7 @@ use crate::extract::{data, execute, folder, mariadb, run, session};
 use crate::support::{Ended, connect, on_products, places, products, start, tell, until};
 
 /// A server with a binary log, and these options.
-fn logging(product: Product, options: &[&str]) -> Sandbox {
+pub(crate) fn logging(product: Product, options: &[&str]) -> Sandbox {
     let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW"];
     start(product, &[&own[..], options].concat())
 }
@@ -21,7 +21,7 @@ fn lines(ended: &Ended, kind: &str) -> Vec<Value> {
     all.filter(|line| line["message_type"] == kind).collect()
 }
 
-fn log(folder: &Path, server: &Sandbox, arguments: &[&str]) -> Ended {
+pub(crate) fn log(folder: &Path, server: &Sandbox, arguments: &[&str]) -> Ended {
     run(folder, &[&["log", &data(server)][..], arguments].concat())
 }
 
@@ -208,7 +208,7 @@ fn filters_find_what_they_are_asked_for() {
     assert_eq!(shown(&["--where", "@2=b"]), ["app.tinsert 1", "app.tupdate 1"]);
     assert_eq!(shown(&["--where", "v=B", "--where", "id=2", "--schema", "t.sql"]), ["app.tupdate 1"]);
     assert_eq!(shown(&["--where", "@2=4294967295"]), ["app.uinsert 1"]);
-    let nameless = log(folder.path(), &server, &["--where", "v=B"]).exits(0).says(&["app.t", "--schema"]);
+    let nameless = log(folder.path(), &server, &["--where", "v=B"]).exits(3).says(&["app.t", "--schema"]);
     assert_eq!(nameless.out, "");
     assert_eq!(shown(&["--until", "-1h"]), Vec::<String>::new());
     assert_eq!(shown(&["--since", "-1h", "--table", "app.u"]).len(), 1);

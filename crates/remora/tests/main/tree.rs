@@ -1,7 +1,9 @@
 //! `remora backup` of folders on btrfs and XFS, mounted for the test alone.
 
 use std::ffi::OsString;
-use std::os::unix::fs::FileExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,7 +11,7 @@ use disk::{RealDisk, Reflink, Tree, Vanish};
 use rustix::fs::setxattr;
 use tempfile::TempDir;
 
-use crate::support::{Ended, remora, skipped, tell};
+use crate::support::{Ended, copy_program, remora, skipped, tell};
 
 const MAKERS: [(&str, &str); 3] = [("xfs", "mkfs.xfs"), ("btrfs", "mkfs.btrfs"), ("ext4", "mkfs.ext4")];
 
@@ -269,4 +271,51 @@ fn a_copy_follows_its_original() {
         copy();
         like();
     }
+}
+
+const NOBODY: u32 = 65_534;
+
+/// What a user who is not root may not set is named, and nothing runs as this user, or is open to its group,
+/// because of that.
+#[test]
+fn files_of_others_come_back_with_no_more_rights_and_are_named() {
+    let Some(volume) = Volume::new("xfs") else { return };
+    let (data, folder) = (volume.data(), volume.folder.path());
+    let set_mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let give = |path: &Path, owner| chown(path, Some(owner), Some(owner)).unwrap();
+    let all = [("own", 0o640, NOBODY), ("secret", 0o640, 7), ("runs", 0o6755, 7), ("listed", 0o660, 7)];
+    for (name, mode, owner) in all {
+        std::fs::write(data.join(name), name).unwrap();
+        give(&data.join(name), owner);
+        set_mode(&data.join(name), mode);
+    }
+    give(&data, NOBODY);
+    // user::rw-, user:9:r--, group::r--, mask::r--, other::---
+    let list = [(1, 6, u32::MAX), (2, 4, 9), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+    let entry = |(tag, rights, id): (u16, u16, u32)| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let list = [2_u32.to_le_bytes().to_vec(), list.map(entry).concat()].concat();
+    setxattr(data.join("listed"), "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty()).unwrap();
+    volume.remora(&["backup", &volume.source(), "--to", "repo", "--name", "data"]).exits(0);
+    run(Command::new("chown").args(["-R", "65534:65534"]).arg(folder.join("repo")));
+    set_mode(folder, 0o777);
+    copy_program(Path::new(env!("CARGO_BIN_EXE_remora")), &folder.join("remora"));
+    let mut command = Command::new(folder.join("remora"));
+    let command =
+        command.current_dir(folder).uid(NOBODY).gid(NOBODY).args(["restore", "repo/data", "--to", "back"]);
+    let ended = Ended::of(&command.output().unwrap()).exits(3);
+    for (name, mode, says) in [
+        ("own", 0o640, None),
+        ("secret", 0o600, Some("its rights are 0600, and not 0640")),
+        ("runs", 0o755, Some("its rights are 0755, and not 6755")),
+        ("listed", 0o600, Some("is without its access control list system.posix_acl_access")),
+    ] {
+        let is = std::fs::metadata(folder.join("back").join(name)).unwrap();
+        assert_eq!((is.mode() & 0o7777, is.uid(), is.gid()), (mode, NOBODY, NOBODY), "{name}");
+        let lines = ended.err.lines().filter(|line| line.contains(&format!("/{name}: "))).collect::<Vec<_>>();
+        assert_eq!(lines.is_empty(), says.is_none(), "{}", ended.err);
+        assert!(says.is_none_or(|says| lines.iter().any(|line| line.contains(says))), "{}", ended.err);
+    }
+    ended.says(&["belongs to user 65534 and group 65534, and not to 7 and 7: only root can set that"]);
 }

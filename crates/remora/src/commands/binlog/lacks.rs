@@ -26,6 +26,7 @@ pub(super) fn tell(session: &mut Session, report: &Report) -> Result<()> {
             filters.join(", ")
         ));
     }
+    tell_of_rows(session, report)?;
     let updates = session.value("SELECT @@GLOBAL.log_slave_updates")?;
     if updates.is_some_and(|value| value == "0" || value == "OFF") {
         let question = match session.about.flavour {
@@ -45,6 +46,27 @@ pub(super) fn tell(session: &mut Session, report: &Report) -> Result<()> {
             "{who} and does not log what it gets from its master (log_slave_updates=OFF): that is not archived; archive the log \
              of the master, or write log_slave_updates=ON into the option file"
         ));
+    }
+    Ok(())
+}
+
+/// Tells what the log does not say of rows. It is best known before there is something to take back.
+fn tell_of_rows(session: &mut Session, report: &Report) -> Result<()> {
+    const WANTED: [(&str, &str, &str); 3] = [
+        ("binlog_format", "ROW", "'remora reverse' refuses what is logged as a statement"),
+        ("binlog_row_image", "FULL", "'remora reverse' refuses rows that are not logged whole"),
+        ("binlog_row_metadata", "FULL", "'remora log' does not know the names of columns"),
+    ];
+    let names = WANTED.map(|(name, ..)| session.quote(name)).join(", ");
+    let rows = session.strings(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
+    for row in rows {
+        let [Some(name), Some(value)] = row.as_slice() else { continue };
+        let wanted = WANTED.iter().find(|(own, ..)| own.eq_ignore_ascii_case(name));
+        // FULL_NODUP is as good.
+        let Some((name, wanted, why)) = wanted.filter(|(_, wanted, _)| !value.starts_with(wanted)) else {
+            continue;
+        };
+        report.note(&format!("{name} is {value}: {why}; SET GLOBAL {name} = '{wanted}' changes that, and remora doctor says more"));
     }
     Ok(())
 }

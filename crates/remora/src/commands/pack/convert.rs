@@ -397,8 +397,15 @@ fn read_back(
 
 /// Copies owner, permissions, time and extended attributes from the old file.
 fn attributes(disk: &RealDisk, entry: &disk::Entry, partial: &Path, switches: &Switches) -> Result<()> {
-    disk.set_attributes(partial, &entry.kind, entry.attributes)
-        .with_context(|| partial.display().to_string())?;
+    let wanted = entry.attributes;
+    let has =
+        disk.set_attributes(partial, &entry.kind, wanted).with_context(|| partial.display().to_string())?;
+    if (has.uid, has.gid) != (wanted.uid, wanted.gid) {
+        switches.report.warn(&format!(
+            "the old file belonged to user {} and group {}, the new one belongs to {} and {}: only root can set that",
+            wanted.uid, wanted.gid, has.uid, has.gid
+        ));
+    }
     for (name, value) in entry.extended.iter() {
         if let Err(error) = disk.set_extended(partial, name, value) {
             switches.report.warn(&format!(

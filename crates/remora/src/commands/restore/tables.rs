@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
-use progress::{Progress, count};
+use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 
 use super::Arguments;
@@ -33,6 +33,33 @@ const WITHOUT_FOLDERS: &str = "--sql-mode=NO_DIR_IN_CREATE";
 
 /// The dump in the folder to work in.
 const DUMP: &str = "dump";
+
+/// What the private server is like, which is dumped, says nothing of the one that was backed up.
+struct WithoutNotes(Report);
+
+impl Progress for WithoutNotes {
+    fn phase(&self, name: &str, bytes: Option<u64>) {
+        self.0.phase(name, bytes);
+    }
+
+    fn read(&self, bytes: u64) {
+        self.0.read(bytes);
+    }
+
+    fn done(&self, rows: u64, bytes: u64) {
+        self.0.done(rows, bytes);
+    }
+
+    fn part(&self, part: &Part<'_>) {
+        self.0.part(part);
+    }
+
+    fn note(&self, _: &str) {}
+
+    fn warn(&self, text: &str) {
+        self.0.warn(text);
+    }
+}
 
 /// A folder beside the target, for this target alone. What a run that was killed has left in it is removed.
 struct Work {
@@ -180,7 +207,7 @@ fn dump_from(
         disk: Arc::new(RealDisk),
         server: Arc::new(RealDisk),
         stop: Arc::clone(stop),
-        progress: Arc::new(report.clone()),
+        progress: Arc::new(WithoutNotes(report.clone())),
     };
     let request = DumpRequest {
         selection,

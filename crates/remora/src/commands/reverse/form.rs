@@ -46,7 +46,8 @@ pub(super) struct Obstacle {
     pub(super) help: &'static str,
 }
 
-const GIVE_SCHEMA: &str = "give its CREATE TABLE, as it was then, with --schema FILE.sql";
+const GIVE_SCHEMA: &str = "give its CREATE TABLE, as it was then, with --schema FILE.sql; or name REPO/NAME with a backup of \
+    before, which has it";
 
 impl Form {
     pub(super) fn new(table: &Table, known: &Known) -> Result<Form, Obstacle> {

@@ -29,11 +29,17 @@ pub(super) struct Records {
     spool: Spool,
     /// The beginnings of INSERT statements, and their numbers.
     heads: BTreeMap<String, u32>,
+    longest: u64,
 }
 
 impl Records {
     pub(super) fn new(spool: Spool) -> Records {
-        Records { spool, heads: BTreeMap::new() }
+        Records { spool, heads: BTreeMap::new(), longest: 0 }
+    }
+
+    /// No statement has more bytes than that.
+    pub(super) fn longest(&self) -> u64 {
+        self.longest
     }
 
     pub(super) fn add(&mut self, record: &Record<'_>) -> Result<()> {
@@ -41,6 +47,7 @@ impl Records {
             Record::Note(text) => (NOTE, text),
             Record::Statement(text) => (STATEMENT, text),
         };
+        self.longest = self.longest.max(text.len() as u64);
         self.spool.add(&[&[kind], text.as_bytes()])?;
         Ok(())
     }
@@ -49,6 +56,8 @@ impl Records {
     pub(super) fn insert(&mut self, form: &Form, tuple: &str) -> Result<()> {
         let names: Vec<&str> = form.columns.iter().map(|column| column.name.as_str()).collect();
         let head = format!("INSERT INTO {} ({}) VALUES", form.name, names.join(", "));
+        // It is added to one that has this many already.
+        self.longest = self.longest.max((head.len() + tuple.len() + BYTES_MAX) as u64);
         let next = u32::try_from(self.heads.len())?;
         let number = *self.heads.entry(head).or_insert(next);
         self.spool.add(&[&[INSERT], &number.to_le_bytes(), tuple.as_bytes()])?;

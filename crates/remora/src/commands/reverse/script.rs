@@ -13,6 +13,25 @@ use super::literal;
 use super::record::Records;
 use super::undo::Sums;
 
+/// The longest statement that any server takes, in bytes.
+pub(super) const STATEMENT_MAX: u64 = 1 << 30;
+/// Statements up to this length are taken by every server and every client, whatever their settings.
+const USUAL_MAX: u64 = 1 << 20;
+/// What a statement has around it.
+const AROUND: u64 = 1 << 10;
+
+/// The `max_allowed_packet` that the statements need, if it is not a usual one.
+fn packet(sums: &Sums) -> Option<u64> {
+    let needed = (sums.longest + AROUND).next_power_of_two().min(STATEMENT_MAX);
+    (sums.longest > USUAL_MAX).then_some(needed)
+}
+
+/// The command that runs the script.
+pub(super) fn command(sums: &Sums, name: &str) -> String {
+    let packet = packet(sums).map(|bytes| format!(" --max-allowed-packet={bytes}"));
+    format!("mariadb --binary-mode{} < {name}", packet.unwrap_or_default())
+}
+
 /// Executes this statement if nothing is wrong, and else fails with what is.
 fn or_stop(sql: &str) -> String {
     format!(
@@ -57,7 +76,7 @@ fn head(sums: &Sums, name: &str, out: &mut dyn Write) -> Result<()> {
         lines.push(format!("  {schema}.{table}: {}{along}", parts.join(", ")));
     }
     lines.extend(remarks(sums).into_iter().map(|line| format!("Note: {line}.")));
-    lines.push(format!("Read it, then run it: mariadb --binary-mode < {name}"));
+    lines.push(format!("Read it, then run it: {}", command(sums, name)));
     for line in lines {
         comment(&line, out)?;
     }
@@ -165,6 +184,14 @@ fn checks(sums: &Sums, out: &mut dyn Write) -> Result<()> {
         among(sums, [false, false, true], "UNIQUE_CONSTRAINT_SCHEMA", "REFERENCED_TABLE_NAME")
             .map(|tables| format!("{tables}\n  AND DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION')")),
     )?;
+    if let Some(bytes) = packet(sums) {
+        writeln!(
+            out,
+            "\n-- A server that takes no statement as long as the longest one here would end the connection.\n\
+             SET @remora = IF(@@max_allowed_packet >= {bytes}, @remora, LEFT(CONCAT(@remora,\n  \
+             ': SET GLOBAL max_allowed_packet = {bytes} first'), 300));"
+        )?;
+    }
     writeln!(out, "\n{}", or_stop("DO 0"))?;
     let tables = among(sums, [true, false, false], "UNIQUE_CONSTRAINT_SCHEMA", "REFERENCED_TABLE_NAME");
     if let Some(tables) = tables.filter(|_| !sums.has_children) {

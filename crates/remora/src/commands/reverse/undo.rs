@@ -12,12 +12,13 @@ use super::children::{Children, Found};
 use super::form::{Form, Forms, Obstacle};
 use super::mention::{Effect, Mention};
 use super::record::{Record, Records};
+use super::script;
 use super::spool::Spool;
 use super::statement::{self, Statement};
-use crate::calendar;
 use crate::history::{
     Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, XaName, names,
 };
+use crate::{calendar, report};
 
 /// Transactions whose names are kept, for people.
 const NAMES_MAX: usize = 20;
@@ -59,6 +60,8 @@ pub(super) struct Sums {
     pub(super) by_statement: u64,
     /// Where the walk is, for people.
     pub(super) end: String,
+    /// No statement has more bytes than that.
+    pub(super) longest: u64,
 }
 
 /// What is done to a table.
@@ -176,7 +179,15 @@ impl<'a> Undo<'a> {
                  the log too, or leave it out"
             ));
         }
-        Ok((self.records, self.sums))
+        let longest = self.records.longest();
+        if longest > script::STATEMENT_MAX {
+            return Err(anyhow!(
+                "a row needs a statement of {}, and servers take {} at most: bring it back from a backup (remora restore)",
+                report::size(longest),
+                report::size(script::STATEMENT_MAX)
+            ));
+        }
+        Ok((self.records, Sums { longest, ..self.sums }))
     }
 
     fn name(&self, whole: &Transaction) -> String {

@@ -1,0 +1,114 @@
+//! `remora doctor`
+
+mod archive;
+mod facts;
+mod gather;
+mod judge;
+mod repository;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use progress::Progress;
+use serde_json::json;
+
+use self::judge::{Line, Mend, State};
+use crate::args::ServerArgs;
+use crate::exit::{Exit, usage};
+use crate::keys::KeyArguments;
+use crate::report::Report;
+use crate::volume::Source;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora doctor
+      the usual server here: its settings, its tables, and the rights of this account
+  remora doctor mysql: --to /backup
+      also whether it can be backed up, and what /backup has of it: backups, archive, proof
+  remora doctor mysql:ssh://root@db1 --to s3://company-backups/db --name db1
+      another machine's server, with its backups in an object store
+  remora doctor -h db1 -u backup --json
+      a server that is reached by TCP, a line of JSON for each check";
+
+/// Look whether a server can be backed up, archived and brought back, before the day when it must be
+///
+/// Each line says what is good, what is not, and what mends it: a statement, a line for the option file, or a
+/// command. Nothing is changed. What can be tried without harm is tried.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The server as 'remora backup' names it: mysql:, mysql:/path/to.sock, mysql:NAME of a sandbox or
+    /// mysql:ssh://user@host [default: the one that -h, -S and the option files lead to]
+    #[arg(value_name = "SOURCE")]
+    source: Option<Source>,
+
+    /// The repository of its backups: a folder or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "REPO")]
+    to: Option<PathBuf>,
+
+    /// The name of its backups there [default: the only one, or the one that 'remora backup' gives them]
+    #[arg(long, value_name = "NAME", requires = "to")]
+    name: Option<String>,
+
+    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    #[arg(long, value_name = "OPTION")]
+    ssh_option: Vec<String>,
+
+    #[command(flatten)]
+    key: KeyArguments,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    if let Some(source) = arguments.source.as_ref().filter(|source| !source.is_server()) {
+        return Err(usage(format!("{source} is no server; write mysql:, or leave it out")));
+    }
+    report.phase("looking", None);
+    let facts = gather::facts(arguments, password, report)?;
+    let lines = judge::all(&facts);
+    report.end();
+    show(&lines, report)
+}
+
+/// Shows all lines, and says how it ends.
+fn show(lines: &[Line], report: &Report) -> Result<Exit> {
+    let count = |state: State| lines.iter().filter(|line| line.state == state).count();
+    let (good, warnings, bad) = (count(State::Good), count(State::Warning), count(State::Bad));
+    for line in lines {
+        if report.is_json() {
+            report.message(&object(line))?;
+            continue;
+        }
+        report.data(&format!("{:<8} {:<22} {}", line.state.word(), line.subject, line.what))?;
+        for text in line.mend.as_ref().map(Mend::shown).unwrap_or_default() {
+            report.data(&format!("{:31}   {text}", ""))?;
+        }
+    }
+    if report.is_json() {
+        let line = json!({"message_type": "summary", "good": good, "warnings": warnings, "bad": bad});
+        report.message(&line)?;
+    } else {
+        report.note(&format!("{good} good, {warnings} with a warning, {bad} bad; nothing was changed"));
+    }
+    Ok(match (bad, warnings) {
+        (0, 0) => Exit::Done,
+        (0, _) => Exit::Partial,
+        _ => Exit::Damaged,
+    })
+}
+
+fn object(line: &Line) -> serde_json::Value {
+    let (mut sql, mut option, mut command) = (None, None, None);
+    match &line.mend {
+        Some(Mend::Set { sql: now, option: kept }) => (sql, option) = (Some(now), kept.as_ref()),
+        Some(Mend::Restart(kept)) => option = Some(kept),
+        Some(Mend::Command(text)) => command = Some(text),
+        None => {}
+    }
+    json!({
+        "message_type": "check", "state": line.state.word(), "subject": line.subject, "what": line.what, "sql": sql,
+        "option": option, "command": command,
+    })
+}

@@ -1,0 +1,120 @@
+//! What is known of a server and of its backups. Whether that is good is judged elsewhere.
+
+use std::collections::BTreeMap;
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) server: Server,
+    pub(super) rights: Rights,
+    pub(super) tables: Tables,
+    /// Whether it can be copied for a backup, or why not. `None`: no source was named.
+    pub(super) copy: Option<Result<String, String>>,
+    pub(super) repository: Option<Repository>,
+    /// The time, in seconds since 1970.
+    pub(super) now_s: i64,
+}
+
+/// The server's own settings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Server {
+    /// `MariaDB 10.11.19`
+    pub(super) shown: String,
+    /// Its variables. What it does not know is not among them.
+    pub(super) settings: BTreeMap<String, String>,
+    /// Why no server of this version can be started on this machine, and the command that brings one.
+    pub(super) no_private: Option<(String, Option<String>)>,
+    /// Databases that its log leaves out, as its settings say it.
+    pub(super) filters: Vec<String>,
+    /// Whether it gets changes from another server. `None`: this account may not see it.
+    pub(super) is_replica: Option<bool>,
+    /// How many receive its binary log. `None`: this account may not see it.
+    pub(super) receivers: Option<u64>,
+    /// Names of time zones that it knows. `None`: this account may not see them.
+    pub(super) zones: Option<u64>,
+}
+
+/// What the account may do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rights {
+    /// What it lacks.
+    pub(super) lacks: Vec<&'static str>,
+    /// The statement that grants it.
+    pub(super) grant: String,
+}
+
+/// Tables that need care.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tables {
+    /// Those without a primary key: some, and how many there are.
+    pub(super) without_key: (Vec<String>, u64),
+    /// Those without transactions, as `db.table (MyISAM)`.
+    pub(super) without_transactions: (Vec<String>, u64),
+    /// Bytes of all tables and indexes.
+    pub(super) bytes: u64,
+}
+
+/// The backups of the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repository {
+    /// `/backup/db1`
+    pub(super) shown: String,
+    /// What makes a backup into it.
+    pub(super) command: String,
+    /// Why it can't be read, if it can't.
+    pub(super) error: Option<String>,
+    /// Whether it is in the file system of the data. `None`: that is not known.
+    pub(super) is_beside_data: Option<bool>,
+    /// Bytes that are free there, if that is known.
+    pub(super) free: Option<u64>,
+    pub(super) newest: Option<Newest>,
+    /// What is damaged or missing, as far as it is seen without reading all of it.
+    pub(super) broken: Vec<String>,
+    pub(super) encryption: Encryption,
+    pub(super) archive: Archive,
+}
+
+/// The newest generation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Newest {
+    pub(super) number: u64,
+    pub(super) taken_s: i64,
+    /// The bytes of its file.
+    pub(super) bytes: u64,
+    pub(super) proof: Proof,
+}
+
+/// What a server that was started on a backup has shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// None was started on it, nor on one of the generations before.
+    #[default]
+    Never,
+    /// Not on this one, but on the one with this number.
+    Earlier(u64),
+    /// It started.
+    Sound,
+    /// It found something wrong.
+    Unsound,
+}
+
+/// What protects the backups from who reads them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Encryption {
+    /// Nothing.
+    #[default]
+    None,
+    /// They are encrypted. The file with the key, if one was given, and whether it is on the disk of the
+    /// repository.
+    Sealed(Option<(String, bool)>),
+}
+
+/// The archive of the server's binary log.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Archive {
+    /// There is none.
+    #[default]
+    None,
+    /// It is there. When it last had everything.
+    There(Option<i64>),
+}

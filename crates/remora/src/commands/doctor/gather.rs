@@ -1,0 +1,274 @@
+//! Asks the server, and looks into the repository. Nothing is changed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use disk::{RealDisk, Tree};
+use sandbox::{Family, Product};
+use server::duty::{self, Duty};
+use server::{Flavour, Grants, Session, Target};
+
+use super::Arguments;
+use super::facts::{Archive, Encryption, Facts, Newest, Proof, Repository, Rights, Server, Tables};
+use crate::archived::{self, Archive as Archived};
+use crate::args::ServerArgs;
+use crate::commands::backup::server_of;
+use crate::commands::list::Known;
+use crate::home::Home;
+use crate::host::{Call, Machine};
+use crate::places::places;
+use crate::report::Report;
+use crate::repository::{self, Named};
+use crate::volume::Source;
+use crate::volume::hot::HotCopy;
+use crate::volume::server::{Login, has_snapshots};
+use crate::{address, calendar, commands, shown};
+
+/// Tables of a kind that are named.
+const NAMED_MAX: u64 = 3;
+/// Variables that are looked at.
+const VARIABLES: [&str; 13] = [
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_metadata",
+    "binlog_expire_logs_seconds",
+    "expire_logs_days",
+    "max_binlog_total_size",
+    "sync_binlog",
+    "innodb_flush_log_at_trx_commit",
+    "log_slave_updates",
+    "local_infile",
+    "max_allowed_packet",
+    "datadir",
+];
+/// Tables that are not the user's.
+const OWN: &str = "t.table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
+
+pub(super) fn facts(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Facts> {
+    let server = match &arguments.source {
+        Some(source) => server_of(source, &arguments.server)?,
+        None => arguments.server.clone(),
+    };
+    let stop = commands::stop_flag(report)?;
+    let (wait, still) = (Duration::from_secs(1), Duration::ZERO);
+    let login =
+        Login { server: &server, password, wait, still, stop: Arc::clone(&stop), report: report.clone() };
+    let machine = arguments.source.as_ref().map(|source| reach(source, &server, arguments)).transpose()?;
+    let mut session = match (&arguments.source, &machine) {
+        (Some(source), Some(machine)) => login.connect(machine).map_err(|error| source.failed(error))?.1,
+        _ => Target::connect(&server.target(login.password.clone())?)?,
+    };
+    let mut facts = Facts {
+        server: of_server(&mut session)?,
+        rights: rights(&mut session)?,
+        tables: tables(&mut session)?,
+        now_s: calendar::now_s(),
+        ..Facts::default()
+    };
+    let data = Path::new(facts.server.text("datadir")).to_owned();
+    let here = machine.as_ref().filter(|machine| matches!(machine, Machine::Here));
+    facts.copy = machine.as_ref().map(|machine| copy(machine, &login));
+    facts.repository =
+        arguments.to.as_ref().map(|root| repository(root, arguments, here.map(|_| &*data))).transpose()?;
+    Ok(facts)
+}
+
+fn reach(source: &Source, server: &ServerArgs, arguments: &Arguments) -> Result<Machine, block::Error> {
+    let places = server.places();
+    source.reach(Call { options: &arguments.ssh_option, nice: false, places: &places })
+}
+
+fn of_server(session: &mut Session) -> Result<Server> {
+    let about = session.about.clone();
+    let names = VARIABLES.map(|name| session.quote(name)).join(", ");
+    let rows = session.strings(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
+    let pair = |row: Vec<Option<String>>| {
+        let mut cells = row.into_iter().flatten();
+        Some((cells.next()?.to_lowercase(), cells.next()?))
+    };
+    let settings: BTreeMap<String, String> = rows.into_iter().filter_map(pair).collect();
+    let family = match about.flavour {
+        Flavour::MariaDb => Family::MariaDb,
+        Flavour::MySql => Family::MySql,
+    };
+    let state =
+        session.strings("SHOW MASTER STATUS").unwrap_or_default().into_iter().next().unwrap_or_default();
+    let filters = ["binlog_do_db", "binlog_ignore_db"].iter().zip(state.into_iter().skip(2));
+    let filters = filters
+        .filter_map(|(name, value)| Some(format!("{name}={}", value.filter(|value| !value.is_empty())?)));
+    let filters = filters.collect();
+    let question = match about.flavour {
+        Flavour::MariaDb => "SHOW ALL SLAVES STATUS",
+        Flavour::MySql => "SHOW SLAVE STATUS",
+    };
+    let is_replica = session.strings(question).ok().map(|rows| !rows.is_empty());
+    let mut number = |sql: &str| session.value(sql).ok().flatten().and_then(|value| value.parse().ok());
+    let receivers = "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'";
+    Ok(Server {
+        shown: format!("{family} {}", about.version),
+        settings,
+        no_private: private(family, (about.version.major, about.version.minor)),
+        filters,
+        is_replica,
+        receivers: number(receivers),
+        zones: number("SELECT COUNT(*) FROM mysql.time_zone_name"),
+    })
+}
+
+/// Why no server of a version can be started here.
+fn private(family: Family, series: (u16, u16)) -> Option<(String, Option<String>)> {
+    let places = match places() {
+        Ok(places) => places,
+        Err(error) => return Some((error.to_string(), None)),
+    };
+    let Some(product) = Product::for_data(family, series) else {
+        return Some(("remora knows none that takes data of this version".to_owned(), None));
+    };
+    match sandbox::find(&places, product) {
+        Ok(_) => None,
+        Err(sandbox::Error::Missing { why, command, .. }) => {
+            Some((format!("{product} is not here, {why}"), Some(command)))
+        }
+        Err(error) => Some((error.to_string(), None)),
+    }
+}
+
+fn rights(session: &mut Session) -> Result<Rights> {
+    let grants = Grants::of(session)?;
+    let lacks = duty::lacks(&grants, &session.about, &[Duty::Dump, Duty::Copy, Duty::Archive, Duty::Source]);
+    let grant = grants.statement(&lacks);
+    Ok(Rights { lacks, grant })
+}
+
+fn tables(session: &mut Session) -> Result<Tables> {
+    let own = format!("{OWN} AND t.table_type = 'BASE TABLE' AND t.engine <> 'QUEUE'");
+    let without_key = format!(
+        "{own} AND NOT EXISTS (SELECT 1 FROM information_schema.table_constraints c WHERE c.constraint_type = 'PRIMARY KEY' \
+         AND c.table_schema = t.table_schema AND c.table_name = t.table_name)"
+    );
+    let without_transactions = format!(
+        "{own} AND t.engine NOT IN (SELECT engine FROM information_schema.engines WHERE transactions = 'YES')"
+    );
+    let mut found = |condition: &str, shown: &str| -> Result<(Vec<String>, u64)> {
+        let from = format!("FROM information_schema.tables t WHERE {condition}");
+        let names = session.strings(&format!("SELECT {shown} {from} LIMIT {NAMED_MAX}"))?;
+        let count = session.value(&format!("SELECT COUNT(*) {from}"))?.unwrap_or_default();
+        Ok((names.into_iter().flatten().flatten().collect(), count.parse().unwrap_or(0)))
+    };
+    let name = "CONCAT(t.table_schema, '.', t.table_name)";
+    let without_key = found(&without_key, name)?;
+    let engine = format!("CONCAT({name}, ' (', t.engine, ')')");
+    let without_transactions = found(&without_transactions, &engine)?;
+    let bytes =
+        format!("SELECT SUM(t.data_length + t.index_length) FROM information_schema.tables t WHERE {OWN}");
+    let bytes = session.value(&bytes)?.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    Ok(Tables { without_key, without_transactions, bytes })
+}
+
+/// Whether the server can be copied, by what a backup does before it begins.
+fn copy(machine: &Machine, login: &Login<'_>) -> Result<String, String> {
+    let by_snapshot = has_snapshots(machine, login);
+    let by_copy = HotCopy::find(machine, login).map(drop);
+    match (by_snapshot, by_copy) {
+        (Ok(true), _) => Ok("its data folder can be read, and a snapshot of it can be made".to_owned()),
+        (_, Ok(())) => {
+            Ok("its data folder can be read; no snapshot can be made, so it is copied while it runs (--way copy)".to_owned())
+        }
+        (Ok(false), Err(error)) => Err(format!("no snapshot of its data can be made, and: {error}")),
+        (Err(error), Err(_)) => Err(error.to_string()),
+    }
+}
+
+/// What is known of the repository. `data`: the data folder, if it is on this machine.
+fn repository(root: &Path, arguments: &Arguments, data: Option<&Path>) -> Result<Repository> {
+    let name = name(root, arguments);
+    let home = Home::new(root, &name)?;
+    let place = match &arguments.source {
+        Some(source) => source.to_string(),
+        None => "mysql:".to_owned(),
+    };
+    let mut found = Repository {
+        shown: home.shown(),
+        command: format!("remora backup {place} --to {} --name {name}", root.display()),
+        ..Repository::default()
+    };
+    if !address::is_in_store(root) {
+        let there = root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+        let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+        found.free = RealDisk.free(there).ok();
+        let device = |path: &Path| RealDisk.entry(path).ok().map(|entry| entry.device);
+        found.is_beside_data = data.and_then(|data| Some(device(data)? == device(there)?));
+    }
+    if let Err(error) = look_into(&mut found, (name, home), arguments) {
+        found.error = Some(format!("{error:#}"));
+    }
+    Ok(found)
+}
+
+/// The name that is meant: the one that was said, or the only one, or the one that a backup would get.
+fn name(root: &Path, arguments: &Arguments) -> String {
+    if let Some(name) = &arguments.name {
+        return name.clone();
+    }
+    let names = repository::places(root).unwrap_or_default();
+    if let [(name, _)] = names.as_slice() {
+        return name.clone();
+    }
+    let default = arguments.source.as_ref().and_then(Source::default_name);
+    default.unwrap_or_else(|| "mysql".to_owned())
+}
+
+fn look_into(found: &mut Repository, (name, home): (String, Home), arguments: &Arguments) -> Result<()> {
+    if home.folder().is_some_and(|folder| !folder.is_dir()) {
+        return Ok(());
+    }
+    if block::is_sealed(&*home.store())? {
+        let file = arguments.key.path();
+        let is_beside = |file: &Path| {
+            let device = |path: &Path| RealDisk.entry(path).ok().map(|entry| entry.device);
+            home.folder().is_some_and(|folder| device(folder).is_some() && device(folder) == device(file))
+        };
+        let key = file.map(|file| (shown::path(&file), is_beside(&file)));
+        found.encryption = Encryption::Sealed(key);
+        if found.encryption == Encryption::Sealed(None) {
+            return Ok(());
+        }
+    }
+    let key = arguments.key.read()?.filter(|_| found.encryption != Encryption::None);
+    let named = Named::open((name, home), key.as_ref())?;
+    let listing = named.repository.list()?;
+    found.broken = listing.broken.iter().map(ToString::to_string).collect();
+    found.newest = listing.generations.last().map(|newest| Newest {
+        number: newest.number,
+        taken_s: newest.taken_s,
+        bytes: newest.file_bytes,
+        proof: proof(&listing.generations),
+    });
+    found.archive = match archived::find(&named.home, named.key.as_ref())? {
+        None => Archive::None,
+        Some(Archived::Files(folder)) => Archive::There(binlog::archive::caught_up(&RealDisk, &folder)?),
+        Some(Archived::Pieces(pieces)) => {
+            found.broken.extend(pieces.damages().iter().map(ToString::to_string));
+            Archive::There(pieces.caught_up())
+        }
+    };
+    Ok(())
+}
+
+fn proof(generations: &[block::Generation]) -> Proof {
+    let is_sound =
+        |generation: &block::Generation| matches!(Known::of(generation), Known::Proven | Known::Booted);
+    match generations.last() {
+        Some(newest) if Known::of(newest) == Known::Unsound => Proof::Unsound,
+        Some(newest) if is_sound(newest) => Proof::Sound,
+        _ => generations
+            .iter()
+            .rev()
+            .find(|generation| is_sound(generation))
+            .map_or(Proof::Never, |generation| Proof::Earlier(generation.number)),
+    }
+}

@@ -1,0 +1,238 @@
+//! What is good, what is not, and what mends it. It knows only what was gathered.
+
+use super::facts::{Facts, Rights, Server, Tables};
+use super::{archive, repository};
+use crate::report;
+
+/// How good something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Good,
+    /// It works, but something is missing on some day.
+    Warning,
+    /// What the user wants does not work.
+    Bad,
+}
+
+impl State {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            State::Good => "good",
+            State::Warning => "warning",
+            State::Bad => "bad",
+        }
+    }
+}
+
+/// A check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) state: State,
+    pub(super) subject: &'static str,
+    pub(super) what: String,
+    pub(super) mend: Option<Mend>,
+}
+
+/// What mends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mend {
+    /// A statement now, and a line in the option file for the next start.
+    Set { sql: String, option: Option<String> },
+    /// A line in the option file, and a restart.
+    Restart(String),
+    /// A command, or what to do.
+    Command(String),
+}
+
+impl Mend {
+    pub(super) fn shown(&self) -> Vec<String> {
+        match self {
+            Mend::Set { sql, option: None } => vec![format!("{sql};")],
+            Mend::Set { sql, option: Some(option) } => {
+                vec![format!("{sql};"), format!("and in [mysqld] of the option file: {option}")]
+            }
+            Mend::Restart(option) => {
+                vec![format!("in [mysqld] of the option file, then restart the server: {option}")]
+            }
+            Mend::Command(text) => vec![text.clone()],
+        }
+    }
+
+    /// Sets a variable, now and for the next start.
+    pub(super) fn set(name: &str, value: &str) -> Option<Mend> {
+        let sql = format!("SET GLOBAL {name} = {value}");
+        let option = format!("{name}={}", value.trim_matches('\''));
+        Some(Mend::Set { sql, option: Some(option) })
+    }
+}
+
+pub(super) fn line(state: State, subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
+    Line { state, subject, what: what.into(), mend }
+}
+
+pub(super) fn good(subject: &'static str, what: impl Into<String>) -> Line {
+    line(State::Good, subject, what, None)
+}
+
+pub(super) fn warning(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
+    line(State::Warning, subject, what, mend)
+}
+
+pub(super) fn bad(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
+    line(State::Bad, subject, what, mend)
+}
+
+/// The smallest `max_allowed_packet` that is not named. It is MariaDB's default.
+const PACKET_MIN: u64 = 16 << 20;
+
+/// All lines, in the order in which they are read.
+pub(super) fn all(facts: &Facts) -> Vec<Line> {
+    let mut lines = vec![private(&facts.server), rights(&facts.rights)];
+    lines.extend(facts.copy.as_ref().map(copy));
+    lines.extend(archive::binary_log(facts));
+    lines.push(durable(&facts.server));
+    lines.extend(tables(&facts.tables));
+    lines.extend([local_infile(&facts.server), packet(&facts.server)]);
+    lines.extend(zones(&facts.server));
+    if let Some(found) = &facts.repository {
+        lines.extend(repository::all(found, facts));
+        lines.extend(archive::archived(found, facts));
+    }
+    lines
+}
+
+fn private(server: &Server) -> Line {
+    let shown = &server.shown;
+    match &server.no_private {
+        None => good("server", format!("{shown}; a private server of this version can be started here")),
+        Some((why, command)) => warning(
+            "server",
+            format!(
+                "{shown}; restore --until, restore --tables and verify --boot start a private server here: {why}"
+            ),
+            command.clone().map(Mend::Command),
+        ),
+    }
+}
+
+fn rights(rights: &Rights) -> Line {
+    const SUBJECT: &str = "rights";
+    if rights.lacks.is_empty() {
+        return good(SUBJECT, "this account may back up, archive and dump the whole server");
+    }
+    let what = format!("this account lacks {} for backup, binlog and dump", rights.lacks.join(", "));
+    bad(SUBJECT, what, Some(Mend::Set { sql: rights.grant.clone(), option: None }))
+}
+
+fn copy(copy: &Result<String, String>) -> Line {
+    match copy {
+        Ok(way) => good("backup", way.clone()),
+        Err(why) => bad("backup", format!("remora backup would not work: {why}"), None),
+    }
+}
+
+/// What a power cut leaves.
+fn durable(server: &Server) -> Line {
+    const SUBJECT: &str = "durability";
+    let lax =
+        [("sync_binlog", "1"), ("innodb_flush_log_at_trx_commit", "1")].into_iter().find(|(name, safe)| {
+            let is_logged = *name != "sync_binlog" || server.is_on("log_bin");
+            is_logged && server.settings.get(*name).is_some_and(|value| value != safe)
+        });
+    let Some((name, safe)) = lax else {
+        return good(SUBJECT, "what is committed is on the disk, and in the binary log");
+    };
+    let value = server.text(name);
+    let what = format!(
+        "{name} is {value}: after a power cut the last transactions are missing from the tables or from the binary log, and an \
+         archive may have more than the server"
+    );
+    warning(SUBJECT, what, Mend::set(name, safe))
+}
+
+fn tables(tables: &Tables) -> Vec<Line> {
+    let named = |(names, count): &(Vec<String>, u64)| {
+        let more = count.saturating_sub(names.len() as u64);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{more}", names.join(", "))
+    };
+    let first = |(names, _): &(Vec<String>, u64)| {
+        names.first().map(|name| name.split(' ').next().unwrap_or(name).to_owned()).unwrap_or_default()
+    };
+    let keys = match &tables.without_key {
+        (_, 0) => good("primary keys", "every table has one"),
+        found => warning(
+            "primary keys",
+            format!(
+                "no primary key: {}; replays and undo scripts look for each of their rows in the whole table",
+                named(found)
+            ),
+            Some(Mend::Command(format!("ALTER TABLE {} ADD PRIMARY KEY (...)", first(found)))),
+        ),
+    };
+    let engines = match &tables.without_transactions {
+        (_, 0) => good("engines", "every table has transactions"),
+        found => warning(
+            "engines",
+            format!(
+                "no transactions: {}; a dump locks them, a crash may damage them, and remora reverse refuses them",
+                named(found)
+            ),
+            Some(Mend::Command(format!("ALTER TABLE {} ENGINE=InnoDB", first(found)))),
+        ),
+    };
+    vec![keys, engines]
+}
+
+fn local_infile(server: &Server) -> Line {
+    if server.is_on("local_infile") {
+        return good("local_infile", "import and load send rows with LOAD DATA LOCAL");
+    }
+    let what =
+        "it is OFF: import sends rows with INSERT, which takes several times as long, and load does not work";
+    warning("local_infile", what, Mend::set("local_infile", "ON"))
+}
+
+fn packet(server: &Server) -> Line {
+    const NAME: &str = "max_allowed_packet";
+    let shown = report::size(server.number(NAME).unwrap_or_default());
+    match server.number(NAME) {
+        Some(bytes) if bytes < PACKET_MIN => warning(
+            NAME,
+            format!(
+                "{shown}: rows that are longer can't be loaded, and undo scripts with such rows don't run"
+            ),
+            Mend::set(NAME, &PACKET_MIN.to_string()),
+        ),
+        _ => good(NAME, shown),
+    }
+}
+
+fn zones(server: &Server) -> Option<Line> {
+    Some(match server.zones? {
+        0 => warning(
+            "time zones",
+            "the tables of time zones are empty: CONVERT_TZ with names gives NULL, in import --set too",
+            Some(Mend::Command("mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql".to_owned())),
+        ),
+        _ => good("time zones", "the server knows their names"),
+    })
+}
+
+impl Server {
+    /// A variable; empty if the server does not know it.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.settings.get(name).map_or("", String::as_str)
+    }
+
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        matches!(self.text(name), "ON" | "1")
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name).parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

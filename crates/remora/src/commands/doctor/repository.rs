@@ -1,0 +1,111 @@
+//! The backups of the server.
+
+use super::facts::{Encryption, Facts, Newest, Proof, Repository};
+use super::judge::{Line, Mend, bad, good, warning};
+use crate::{calendar, report};
+
+/// How old the newest backup may be, in seconds: a night, and some time to make it.
+const AGE_MAX_S: i64 = 26 * 3600;
+
+pub(super) fn all(found: &Repository, facts: &Facts) -> Vec<Line> {
+    if let Some(error) = &found.error {
+        return vec![bad("repository", error.clone(), None)];
+    }
+    let mut lines = vec![newest(found, facts.now_s)];
+    lines.extend(found.newest.as_ref().map(|newest| proof(found, newest)));
+    lines.extend(found.broken.first().map(|first| {
+        let what = format!("{first} ({} of that kind)", found.broken.len());
+        bad("repository", what, Some(Mend::Command(format!("remora verify {}", found.shown))))
+    }));
+    lines.extend(found.is_beside_data.map(|is_beside| place(found, is_beside)));
+    lines.extend(room(found, facts));
+    lines.push(keys(found));
+    lines
+}
+
+fn newest(found: &Repository, now_s: i64) -> Line {
+    const SUBJECT: &str = "newest backup";
+    let command = Some(Mend::Command(found.command.clone()));
+    let Some(newest) = &found.newest else {
+        return bad(SUBJECT, format!("there is none in {}", found.shown), command);
+    };
+    let what = format!("{}@{} of {}", found.shown, newest.number, calendar::shown(newest.taken_s));
+    match now_s - newest.taken_s {
+        ..=AGE_MAX_S => good(SUBJECT, what),
+        _ => warning(SUBJECT, format!("{what}: older than a day"), command),
+    }
+}
+
+fn proof(found: &Repository, newest: &Newest) -> Line {
+    const SUBJECT: &str = "proof";
+    let command = Some(Mend::Command(format!("remora verify {}@{} --boot", found.shown, newest.number)));
+    match newest.proof {
+        Proof::Sound => good(SUBJECT, "a server was started on the newest backup and found it sound"),
+        Proof::Earlier(number) => {
+            good(SUBJECT, format!("a server was started on generation {number} and found it sound"))
+        }
+        Proof::Unsound => {
+            bad(SUBJECT, "a server that was started on the newest backup found it NOT SOUND", command)
+        }
+        Proof::Never => warning(SUBJECT, "no server was started on any of these backups yet", command),
+    }
+}
+
+fn place(found: &Repository, is_beside: bool) -> Line {
+    const SUBJECT: &str = "another disk";
+    if !is_beside {
+        return good(SUBJECT, "the repository is in another file system than the data");
+    }
+    let what = "the repository is in the file system of the data: what breaks this disk takes both";
+    let repository = found.shown.rsplit_once('/').map_or(found.shown.as_str(), |(above, _)| above);
+    warning(
+        SUBJECT,
+        what,
+        Some(Mend::Command(format!("remora mirror {repository} /another/disk (or s3://BUCKET/PREFIX)"))),
+    )
+}
+
+/// Whether the next backup fits.
+fn room(found: &Repository, facts: &Facts) -> Option<Line> {
+    const SUBJECT: &str = "free space";
+    let free = found.free?;
+    // The first one is of all data, and compressed.
+    let next = found.newest.as_ref().map_or(facts.tables.bytes / 2, |newest| newest.bytes.saturating_mul(2));
+    let what = format!("{} free in the repository", report::size(free));
+    Some(if free > next {
+        good(SUBJECT, what)
+    } else {
+        let command = format!("remora prune {} --keep-daily 7, or a larger disk", found.shown);
+        warning(
+            SUBJECT,
+            format!("{what}, and the next backup may take {}", report::size(next)),
+            Some(Mend::Command(command)),
+        )
+    })
+}
+
+fn keys(found: &Repository) -> Line {
+    const SUBJECT: &str = "encryption";
+    match &found.encryption {
+        Encryption::None => good(SUBJECT, "the backups are not encrypted, so there is no key to lose"),
+        Encryption::Sealed(Some((file, true))) => warning(
+            SUBJECT,
+            format!(
+                "the key {file} is on the disk of the repository: who loses this disk loses both, who has it reads all"
+            ),
+            Some(Mend::Command(format!("cp {file} ELSEWHERE, and keep a copy on paper"))),
+        ),
+        Encryption::Sealed(Some(_)) => good(
+            SUBJECT,
+            format!(
+                "encrypted; the key is elsewhere. The backups need {}/*.keys too: 'remora mirror' copies these",
+                found.shown
+            ),
+        ),
+        Encryption::Sealed(None) => warning(
+            SUBJECT,
+            "encrypted, and no key was given: what the backups are is not known",
+            Some(Mend::Command("give the key with --key FILE".to_owned())),
+        ),
+    }
+}
