@@ -201,6 +201,14 @@ impl Store for Sealed {
         self.inner.put(name, &out)
     }
 
+    fn open_clear(&self, name: &str) -> io::Result<Box<dyn Source>> {
+        self.inner.open_clear(name)
+    }
+
+    fn put_clear(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.inner.put_clear(name, bytes)
+    }
+
     fn leftover(&self, name: &str) -> io::Result<Option<Box<dyn Source>>> {
         self.inner.leftover(name)?.map(|source| self.source(name, source, false)).transpose()
     }
