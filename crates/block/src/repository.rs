@@ -179,6 +179,25 @@ impl Loaded {
     }
 }
 
+/// Adds what the generations build on: a mirror may have forgotten a generation before its source has made
+/// one that builds on it, and then has the file still.
+fn add_parents(generations: &mut BTreeMap<u64, Arc<File>>, files: &BTreeMap<u64, Arc<File>>) {
+    let mut wanted: Vec<Arc<File>> = generations.values().cloned().collect();
+    while let Some(child) = wanted.pop() {
+        let header = &child.header;
+        let is_parent = |file: &&Arc<File>| {
+            file.header.generation == header.parent && file.trailer.content == header.parent_content
+        };
+        if header.parent != 0
+            && !generations.contains_key(&header.parent)
+            && let Some(parent) = files.values().rev().find(is_parent)
+        {
+            generations.insert(header.parent, Arc::clone(parent));
+            wanted.push(Arc::clone(parent));
+        }
+    }
+}
+
 /// Adds generations that are not there, if there is everything that they build on.
 fn add_if_whole<'a>(
     generations: &mut BTreeMap<u64, Arc<File>>,
@@ -298,6 +317,9 @@ impl Repository {
         }
         for file in rebuilt.values().filter(holds) {
             generations.entry(file.header.generation).or_insert_with(|| Arc::clone(file));
+        }
+        if listed.mirrored.is_some() {
+            add_parents(&mut generations, &files);
         }
         let doubted = files.values().filter(|file| listed.holds(file.number) == Holds::IfWhole);
         add_if_whole(&mut generations, doubted);

@@ -229,6 +229,10 @@ impl Snapshot for FolderSnapshot {
         true
     }
 
+    fn vanished(&self) -> u64 {
+        self.cloned.map_or(0, |cloned| cloned.vanished)
+    }
+
     fn path(&self) -> PathBuf {
         let made = self.made.clone().unwrap_or_default();
         if self.below.as_os_str().is_empty() { made } else { made.join(&self.below) }

@@ -59,6 +59,11 @@ pub(crate) trait Snapshot: Send + Sync {
         false
     }
 
+    /// How many things it may lack, because others renamed or removed them while it was made.
+    fn vanished(&self) -> u64 {
+        0
+    }
+
     /// What to note about the moment when it was made.
     fn noted(&self) -> Option<&Value> {
         None
