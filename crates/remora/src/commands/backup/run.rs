@@ -127,7 +127,9 @@ impl Run<'_> {
         if self.is_copied(machine)? {
             return self.copy(&mut repository, machine);
         }
-        let (newest, note) = self.begin(&mut repository, machine)?;
+        let (mut all, note) = self.begin(&mut repository, machine)?;
+        let stamps: Vec<String> = all.iter().map(|one| stamp(one.number, &one.content)).collect();
+        let newest = all.pop().filter(|_| !self.arguments.full);
         let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
         else {
             let (summary, whole) = self.store(&repository, None, (None, &note), machine)?;
@@ -138,7 +140,7 @@ impl Run<'_> {
         let whose = repository::mark(&self.arguments.to, self.name).map_err(failed)?;
         let known = newest.as_ref().filter(|_| self.arguments.track);
         let known = known.map(|known| stamp(known.number, &known.content));
-        let mark = Mark { whose: &whose, kept: known.as_deref() };
+        let mark = Mark { whose: &whose, kept: known.as_deref(), all: &stamps };
         let made = snapshot
             .prepare(machine, &mark, self.world.progress)
             .and_then(|()| self.make(&mut *snapshot, machine))
@@ -177,17 +179,17 @@ impl Run<'_> {
         Ok(Made { summary, unsound, is_copy: false, is_part: false })
     }
 
-    /// Keeps other runs from writing to this name. Returns its newest generation, if the next one may build on
-    /// that, and the note of the next one. Another source's backups are not gone on with.
+    /// Keeps other runs from writing to this name. Returns its generations, and the note of the next one.
+    /// Another source's backups are not gone on with.
     fn begin(
         &self,
         repository: &mut Repository,
         machine: &Machine,
-    ) -> Result<(Option<Generation>, Value), Error> {
+    ) -> Result<(Vec<Generation>, Value), Error> {
         repository.hold()?;
         let own = self.source.identity(machine, self.login)?;
-        let newest = repository.list()?.generations.pop();
-        let known = newest.as_ref().map(Identity::of);
+        let all = repository.list()?.generations;
+        let known = all.last().map(Identity::of);
         if let Some(known) = known.filter(|known| !self.arguments.adopt && known.differs(&own)) {
             return Err(Error::Unfit(format!(
                 "{}: {} in {} has backups of another source: {known}; this is {own}. In one name they would push each other out:                  give this one a name of its own with --name, or say with --adopt that it has taken the place of the other",
@@ -202,7 +204,7 @@ impl Run<'_> {
         if self.arguments.adopt {
             note["adopted"] = json!(true);
         }
-        Ok((newest.filter(|_| !self.arguments.full), note))
+        Ok((all, note))
     }
 
     /// Whether the source is a server that is copied file by file.
@@ -230,9 +232,9 @@ impl Run<'_> {
             let (source, link) = (self.source.name(), shown::path(link));
             self.report.warn(&format!("{source}: the link {link} leads to nothing, and is left out"));
         }
-        let (newest, begun) = self.begin(repository, machine)?;
+        let (mut all, begun) = self.begin(repository, machine)?;
         // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
-        let newest = newest.filter(repository::is_tree);
+        let newest = all.pop().filter(|newest| !self.arguments.full && repository::is_tree(newest));
         let known = newest.as_ref().and_then(|newest| layout_of(repository, Some(newest.number)).ok());
         // Who has only the put key can't read it, but knows its files by their marks.
         let noted = match (&known, &newest) {
