@@ -1,6 +1,7 @@
 //! The generations of one volume, and who may use them at the same time.
 
 use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -208,11 +209,10 @@ fn add_if_whole<'a>(
     doubted.sort_by_key(|file| (file.header.generation, Reverse(file.number)));
     for file in doubted {
         let number = file.header.generation;
-        if !generations.contains_key(&number) {
-            generations.insert(number, Arc::clone(file));
-            if Chain::new(generations, number).is_err() {
-                generations.remove(&number);
-            }
+        let Entry::Vacant(place) = generations.entry(number) else { continue };
+        place.insert(Arc::clone(file));
+        if Chain::new(generations, number).is_err() {
+            generations.remove(&number);
         }
     }
 }

@@ -20,6 +20,9 @@ const LEN_MAX: u64 = 256;
 /// The number itself must not be told to others (machine-id(5)).
 const CONTEXT: &str = "remora 2026-11-28 the machine of a source";
 
+/// How many digits of what is made of it are enough.
+const MARK: usize = 16;
+
 /// A source and its machine, as far as they are known: what is empty is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
@@ -38,9 +41,9 @@ impl Identity {
     pub(crate) fn new(machine: &Machine, at: String, server: String) -> Identity {
         // Without one the name must do.
         let id = machine_id(machine).unwrap_or_default();
-        let hash = || blake3::derive_key(CONTEXT, id.trim().as_bytes());
-        let id = if id.trim().is_empty() { String::new() } else { blake3::Hash::from(hash()).to_hex()[..16].to_owned() };
-        Identity { host: machine.name(), machine: id, at, server }
+        let hash = blake3::Hash::from(blake3::derive_key(CONTEXT, id.trim().as_bytes())).to_hex();
+        let known = if id.trim().is_empty() { 0 } else { MARK };
+        Identity { host: machine.name(), machine: hash.chars().take(known).collect(), at, server }
     }
 
     /// That of the source of a generation. Older ones have only noted what was on the command line.

@@ -185,6 +185,10 @@ impl Source {
             let own = server::own_name(machine, login).map_err(|error| self.failed(error))?;
             return Ok(Identity::new(machine, format!("mysql:{}", own.data), own.uuid));
         }
+        if !self.is_held_still() {
+            // Nothing is made for what is not there.
+            machine.disk().stat(&self.place.path).map_err(|error| self.failed(error))?;
+        }
         let place = match machine {
             Machine::Here => Place {
                 host: None,

@@ -127,11 +127,11 @@ impl Run<'_> {
         if self.is_copied(machine)? {
             return self.copy(&mut repository, machine);
         }
+        let snapshot = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?;
         let (mut all, note) = self.begin(&mut repository, machine)?;
         let stamps: Vec<String> = all.iter().map(|one| stamp(one.number, &one.content)).collect();
         let newest = all.pop().filter(|_| !self.arguments.full);
-        let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
-        else {
+        let Some(mut snapshot) = snapshot else {
             let (summary, whole) = self.store(&repository, None, (None, &note), machine)?;
             *clean &= whole;
             return Ok(Made { summary, unsound: 0, is_copy: false, is_part: false });
@@ -186,8 +186,8 @@ impl Run<'_> {
         repository: &mut Repository,
         machine: &Machine,
     ) -> Result<(Vec<Generation>, Value), Error> {
-        repository.hold()?;
         let own = self.source.identity(machine, self.login)?;
+        repository.hold()?;
         let all = repository.list()?.generations;
         let known = all.last().map(Identity::of);
         if let Some(known) = known.filter(|known| !self.arguments.adopt && known.differs(&own)) {

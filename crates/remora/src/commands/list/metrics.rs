@@ -67,7 +67,7 @@ impl Metrics {
         self.add(BROKEN, name, listing.broken.len());
         self.add(UNSOUND, name, all.iter().filter(|one| Known::of(one) == Known::Unsound).count());
         // Of several sources the one that is backed up least.
-        let newest = identity::sources(all).iter().filter_map(|source| source.last()?.taken_s.into()).min();
+        let newest = identity::sources(all).iter().filter_map(|source| Some(source.last()?.taken_s)).min();
         if let Some(taken_s) = newest {
             self.add(NEWEST, name, taken_s);
         }
