@@ -176,11 +176,7 @@ impl Source {
     }
 
     /// What tells it from all other sources.
-    pub(crate) fn identity(
-        &self,
-        machine: &Machine,
-        login: &Login<'_>,
-    ) -> Result<Identity, block::Error> {
+    pub(crate) fn identity(&self, machine: &Machine, login: &Login<'_>) -> Result<Identity, block::Error> {
         if self.kind == Kind::Mysql {
             let own = server::own_name(machine, login).map_err(|error| self.failed(error))?;
             return Ok(Identity::new(machine, format!("mysql:{}", own.data), own.uuid));

@@ -322,7 +322,10 @@ fn go_on_with_former(
     };
     let (None, Some(home)) = (has_backups(name)?, has_backups(former)?) else { return Ok(()) };
     // With a key that does not open it, nobody can go on with it.
-    let Ok(repository) = repository::at(&home, key) else { return Ok(()) };
+    let repository = match repository::at(&home, key) {
+        Err(block::Error::Key(_)) => return Ok(()),
+        opened => opened?,
+    };
     let newest = repository.list()?.generations.pop();
     if newest.is_none_or(|newest| Identity::of(&newest).host == Machine::Here.name()) {
         former.clone_into(name);

@@ -10,9 +10,10 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::address::Address;
+use crate::commands::prune;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::keep::{self, KeepArguments};
+use crate::keep::KeepArguments;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
@@ -121,7 +122,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         let copies = names.backups.iter().map(|name| Ok((name.clone(), arguments.retain.on(home(name))?)));
         let found = unlock::unlock(copies.collect::<Result<_>>()?, key.as_ref())?;
         for named in &found.backups {
-            match keep::prune(named, &policy, false, (world, report))? {
+            match prune::forget(named, &policy, false, (world, report))? {
                 Exit::Done => {}
                 Exit::Partial => exit = exit.and_left_out(),
                 worse => exit = worse,

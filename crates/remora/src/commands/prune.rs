@@ -1,21 +1,24 @@
 //! `remora prune`
 
-pub(crate) mod log;
+mod log;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use block::World;
+use block::retention::Policy;
+use block::{Generation, World};
 use clap::Args;
 use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
-use crate::keep::{self, KeepArguments};
+use crate::keep::KeepArguments;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
+use crate::repository::Named;
 use crate::retain::RetainArguments;
-use crate::{calendar, commands, repository, unlock};
+use crate::{calendar, commands, identity, repository, unlock};
 
 const EXAMPLES: &str = "EXAMPLES
   remora prune /backup --keep-daily 14 --keep-weekly 8 --keep-monthly 12
@@ -67,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let found = unlock::unlock(names?, key.as_ref())?;
     found.warn_of_clear(key.as_ref(), report);
     for named in &found.backups {
-        match keep::prune(named, &policy, arguments.dry_run, (world, report))? {
+        match forget(named, &policy, arguments.dry_run, (world, report))? {
             Exit::Done => {}
             Exit::Partial => exit = exit.and_left_out(),
             worse => exit = worse,
@@ -75,6 +78,45 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     report.end();
     Ok(found.warn_of_locked(exit, report))
+}
+
+/// Forgets what the policy does not keep of a name.
+pub(crate) fn forget(
+    named: &Named,
+    policy: &Policy,
+    dry_run: bool,
+    (world, report): (World<'_>, &Report),
+) -> Result<Exit> {
+    let listing = named.repository.list()?;
+    let keep = kept(policy, &listing.generations);
+    let done = block::prune(&named.repository, &keep, dry_run, world)?;
+    tell(&named.name, &done, dry_run, report)?;
+    for damage in &listing.broken {
+        report.warn(&format!("{}: {damage}", named.name));
+    }
+    let is_mixed = identity::warn_of_mixed(&named.name, &listing.generations, report);
+    let is_damaged = !(listing.broken.is_empty() && done.damaged.is_empty());
+    let kept = listing.generations.iter().filter(|one| !done.forgotten.contains(&one.number));
+    log::forget(named, kept, is_damaged, dry_run, report)?;
+    Ok(match (is_damaged, is_mixed) {
+        (true, _) => Exit::Damaged,
+        (false, true) => Exit::Partial,
+        (false, false) => Exit::Done,
+    })
+}
+
+/// The generations that stay. Those of one source never push out those of another, and damaged ones count as
+/// none, so that no complete one is removed because of them.
+fn kept(policy: &Policy, all: &[Generation]) -> BTreeSet<u64> {
+    let stamp = |one: &&Generation| calendar::stamp(one.number, one.taken_s);
+    let mut keep = BTreeSet::new();
+    for source in identity::sources(all) {
+        let stamps: Vec<_> = source.iter().map(stamp).collect();
+        let whole: Vec<_> = source.iter().filter(|one| one.is_whole).map(stamp).collect();
+        keep.extend(policy.keep(&stamps));
+        keep.extend(policy.keep(&whole));
+    }
+    keep
 }
 
 /// Names files that the place keeps; `of` says of what they are.
@@ -89,7 +131,7 @@ fn tell_retained(name: &str, (retained, until_s): (&[String], Option<i64>), of: 
     }
 }
 
-pub(crate) fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report) -> Result<()> {
+fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report) -> Result<()> {
     if report.is_json() {
         report.message(&json!({
             "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,

@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
 use clap::Args;
+use disk::Disk;
 use progress::{Progress, count};
 use serde_json::{Value, json};
 

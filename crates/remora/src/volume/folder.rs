@@ -174,7 +174,7 @@ impl Snapshot for FolderSnapshot {
                 continue;
             }
             if let Some(stamp) = stamp_of(&name).filter(|stamp| mark.all.contains(stamp)) {
-                if mark.kept == Some(&stamp) && self.kept.is_none() {
+                if mark.kept == Some(stamp.as_str()) && self.kept.is_none() {
                     self.kept = Some(path);
                 } else {
                     self.delete(machine, &path)?;

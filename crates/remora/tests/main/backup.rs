@@ -148,7 +148,10 @@ fn mixed_names_are_told_and_keep_what_each_source_needs() {
         place.run(&[command, "repo"]).exits(3).says(&told);
     }
     place.run(&["prune", "repo", "--keep-last", "1"]).exits(3).says(&told).says(&["forgotten: 1 2"]);
-    place.run(&["backup", "file:a/disk.img", "--to", "repo"]).exits(1).says(&["has backups of another source"]);
+    place
+        .run(&["backup", "file:a/disk.img", "--to", "repo"])
+        .exits(1)
+        .says(&["has backups of another source"]);
     place.run(&["backup", "file:a/disk.img", "--to", "repo", "--adopt"]).exits(0);
     place.run(&["list", "repo"]).exits(0);
     place.run(&["prune", "repo", "--keep-last", "1"]).exits(0).says(&["forgotten: 3 4"]);

@@ -134,9 +134,15 @@ fn a_lost_file_of_keys_is_told_and_comes_back_from_a_mirror() {
     std::fs::remove_file(scene.path("repo/disk/000001.keys")).unwrap();
     let told = ["000001.keys", "this file of keys is gone", "remora mirror COPY REPO"];
     for key in ["", " --key full.key"] {
-        for line in ["backup file:disk --to repo", "backup file:disk --to repo --full", "list repo", "verify repo"] {
+        for line in
+            ["backup file:disk --to repo", "backup file:disk --to repo --full", "list repo", "verify repo"]
+        {
             let ended = scene.run(&format!("{line}{key}")).exits(4).says(&told);
-            assert!(!ended.err.contains("leave out the key") && !ended.err.contains("with --full"), "{}", ended.err);
+            assert!(
+                !ended.err.contains("leave out the key") && !ended.err.contains("with --full"),
+                "{}",
+                ended.err
+            );
         }
     }
     scene.run("mirror copy repo").exits(0);

@@ -151,15 +151,7 @@ impl Run<'_> {
                 let stored = self.store(&repository, Some(&held), (newest.as_ref(), &note), machine)?;
                 Ok((stored, proof.map_or(0, |proof| proof.damages.len())))
             });
-        if snapshot.vanished() > 0 {
-            self.report.warn(&format!(
-                "{}: {} renamed or removed each time it was to be cloned: what still exists under another name may be missing; --lock, or \
-                 --before and --after, can keep others from that meanwhile",
-                self.source.name(),
-                count(snapshot.vanished(), "file")
-            ));
-            *clean = false;
-        }
+        *clean &= self.has_all(&*snapshot);
         let kept = match &made {
             Ok(((summary, _), _)) if self.arguments.track => {
                 Some(stamp(summary.generation, &summary.content))
@@ -179,6 +171,20 @@ impl Run<'_> {
         Ok(Made { summary, unsound, is_copy: false, is_part: false })
     }
 
+    /// Whether nobody has renamed things while a snapshot was made, so that it may lack them.
+    fn has_all(&self, snapshot: &dyn Snapshot) -> bool {
+        let vanished = snapshot.vanished();
+        if vanished > 0 {
+            self.report.warn(&format!(
+                "{}: {} renamed or removed each time it was to be cloned: what still exists under another name may be missing; \
+                 --lock, or --before and --after, can keep others from that meanwhile",
+                self.source.name(),
+                count(vanished, "file")
+            ));
+        }
+        vanished == 0
+    }
+
     /// Keeps other runs from writing to this name. Returns its generations, and the note of the next one.
     /// Another source's backups are not gone on with.
     fn begin(
@@ -192,7 +198,8 @@ impl Run<'_> {
         let known = all.last().map(Identity::of);
         if let Some(known) = known.filter(|known| !self.arguments.adopt && known.differs(&own)) {
             return Err(Error::Unfit(format!(
-                "{}: {} in {} has backups of another source: {known}; this is {own}. In one name they would push each other out:                  give this one a name of its own with --name, or say with --adopt that it has taken the place of the other",
+                "{}: {} in {} has backups of another source: {known}; this is {own}. In one name they would push each other out: \
+                 give this one a name of its own with --name, or say with --adopt that it has taken the place of the other",
                 self.source.name(),
                 self.name,
                 self.arguments.to.display()

@@ -14,7 +14,7 @@ use crate::repository::{self, Named};
 use crate::shown;
 
 /// Removes the files that are older than all kept generations. Every doubt lets all of them stay.
-pub(crate) fn forget<'a>(
+pub(super) fn forget<'a>(
     named: &Named,
     kept: impl Iterator<Item = &'a Generation>,
     is_damaged: bool,

@@ -217,7 +217,9 @@ impl Places {
     /// Whether a place is in the data folder, or will be once it is made, or a link in that folder leads there.
     pub(super) fn has(&self, place: &Path) -> bool {
         let place = std::path::absolute(place).unwrap_or_default();
-        let Some(nearest) = place.ancestors().find_map(|above| above.canonicalize().ok()) else { return false };
+        let Some(nearest) = place.ancestors().find_map(|above| above.canonicalize().ok()) else {
+            return false;
+        };
         let folders = self.links.iter().filter(|(_, is_folder)| *is_folder);
         let linked: Vec<PathBuf> = folders.filter_map(|(link, _)| link.canonicalize().ok()).collect();
         let is_there = place.exists();
@@ -322,7 +324,9 @@ impl Places {
                             self.links.push((at, false));
                             found.add(path, entry, |path| self.who(machine, path))?;
                         }
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&at, error)),
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                            return Err(named(&at, error));
+                        }
                         Err(_) if !is_gone(machine, &at) => self.dangling.push(at),
                         _ => {}
                     },

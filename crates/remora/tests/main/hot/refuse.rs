@@ -229,7 +229,18 @@ fn a_repository_among_the_data_is_refused() {
     // Two servers never share a name.
     let other = server(Product::MariaDb1011, &[], &[], None);
     let socket = other.socket().to_str().unwrap();
-    let line = ["backup", "mysql:", "--socket", socket, "--no-defaults", "-uroot", "--to", "repo", "--name", "mysql"];
+    let line = [
+        "backup",
+        "mysql:",
+        "--socket",
+        socket,
+        "--no-defaults",
+        "-uroot",
+        "--to",
+        "repo",
+        "--name",
+        "mysql",
+    ];
     scene.run(&line).exits(1).says(&["has backups of another source: mysql:", "--adopt"]);
     scene.run(&[&line[..], &["--adopt"]].concat()).exits(0).says(&["mysql@2 (changes to 1)"]);
     scene.backup(&[]).exits(1).says(&["has backups of another source"]);
