@@ -354,7 +354,8 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
         Some(account) => {
             fitting.push(format!("--init-file={}", account.file.display()));
             // It loads the plugins that the original has installed, and must not go where these would.
-            fitting.extend(ELSEWHERE.map(|engine| format!("--loose-{}=OFF", engine.to_lowercase())));
+            // The long form: a server that lacks CONNECT takes --connect for the beginning of another option.
+            fitting.extend(ELSEWHERE.map(|engine| format!("--loose-plugin-{}=OFF", engine.to_lowercase())));
             fitting.push("--loose-feedback=OFF".to_owned());
         }
         None => fitting.push("--skip-grant-tables".to_owned()),
@@ -415,7 +416,8 @@ pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
     }
     let noted = Some(note.trim_end_matches(['\n', '\0']).to_owned()).filter(|noted| !noted.is_empty());
     // Nobody has to upgrade the system's tables for a newer server, which leaves nothing to an older one.
-    let newest = noted.into_iter().chain(binary_log::version(disk, data)).max_by_key(|version| series(version));
+    let newest =
+        noted.into_iter().chain(binary_log::version(disk, data)).max_by_key(|version| series(version));
     newest.or_else(|| version_of_tables(disk, &data.join("mysql"))).unwrap_or_default()
 }
 

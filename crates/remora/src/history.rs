@@ -16,8 +16,8 @@ mod request;
 pub(crate) mod said;
 mod transaction;
 mod walk;
-mod wording;
 pub(crate) mod when;
+mod wording;
 
 pub(crate) use again::{Again, AskedRow, RowsEvent};
 pub(crate) use ended::{Ended, Judged, TOLERANCE_S};

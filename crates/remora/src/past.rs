@@ -277,7 +277,9 @@ impl<'a> Past<'a> {
                     let log = Log::find(named, Some(line), report)?;
                     let Ok(past) = Past::find_in((named, wanted), goal, log, report) else { continue };
                     if past.is_within() {
-                        report.note(&format!("that is not in line {newest} of the archived log, but in line {line}"));
+                        report.note(&format!(
+                            "that is not in line {newest} of the archived log, but in line {line}"
+                        ));
                         return Ok(past);
                     }
                 }
@@ -290,7 +292,9 @@ impl<'a> Past<'a> {
     /// Whether the log surely reaches to the moment.
     fn is_within(&self) -> bool {
         let found = self.known.as_ref().map(|known| &known.found);
-        found.is_some_and(|found| !found.is_open && (!matches!(self.goal, Goal::Time(_)) || found.way.next.is_some()))
+        found.is_some_and(|found| {
+            !found.is_open && (!matches!(self.goal, Goal::Time(_)) || found.way.next.is_some())
+        })
     }
 
     /// The same, when the log is found already.

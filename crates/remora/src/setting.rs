@@ -114,10 +114,7 @@ pub(crate) fn options(noted: &Value) -> Vec<String> {
     let known = AT_START.iter().filter_map(|name| Some((name, of(name)?)));
     // A file of the original's machine may not be here.
     let is_here = |(name, value): &(&&str, &str)| **name != FILE || Path::new(value).is_file();
-    known
-        .filter(is_here)
-        .map(|(name, value)| format!("--loose-{}={value}", name.replace('_', "-")))
-        .collect()
+    known.filter(is_here).map(|(name, value)| format!("--loose-{}={value}", name.replace('_', "-"))).collect()
 }
 
 /// Gives a server the settings that it takes at any time, for sessions that begin later.
@@ -127,7 +124,9 @@ pub(crate) fn options(noted: &Value) -> Vec<String> {
 pub(crate) fn apply(session: &mut Session, noted: &Value, report: &Report) -> Result<()> {
     let now = values(session)?;
     for name in AT_ANY_TIME {
-        let Some(value) = noted.pointer(&format!("/settings/{name}")).and_then(Value::as_str) else { continue };
+        let Some(value) = noted.pointer(&format!("/settings/{name}")).and_then(Value::as_str) else {
+            continue;
+        };
         if now.get(name).is_some_and(|now| now == value) {
             continue;
         }
@@ -149,7 +148,9 @@ pub(crate) fn apply(session: &mut Session, noted: &Value, report: &Report) -> Re
 /// Errors of the server.
 pub(crate) fn tell_zone(session: &mut Session, noted: &Value, report: &Report) -> Result<()> {
     let text = |path: &str| noted.pointer(path).and_then(Value::as_str);
-    let (Some(times), Some("SYSTEM")) = (text("/zone/times"), text("/settings/time_zone")) else { return Ok(()) };
+    let (Some(times), Some("SYSTEM")) = (text("/zone/times"), text("/settings/time_zone")) else {
+        return Ok(());
+    };
     let here = session.value(ZONE)?.unwrap_or_default();
     if here != times {
         let name = text("/zone/name").unwrap_or_default();
@@ -170,10 +171,9 @@ mod tests {
     fn a_server_gets_what_it_takes_only_at_its_start() {
         let here = tempfile::NamedTempFile::new().unwrap();
         let file = here.path().display().to_string();
-        let noted = |file: &str| {
-            json!({"settings": {"lower_case_table_names": "1", "innodb_strict_mode": "OFF", "ft_stopword_file": file}})
-        };
-        let wanted = [format!("--loose-ft-stopword-file={file}"), "--loose-lower-case-table-names=1".to_owned()];
+        let noted = |file: &str| json!({"settings": {"lower_case_table_names": "1", "innodb_strict_mode": "OFF", "ft_stopword_file": file}});
+        let wanted =
+            [format!("--loose-ft-stopword-file={file}"), "--loose-lower-case-table-names=1".to_owned()];
         assert_eq!(options(&noted(&file)), wanted);
         assert_eq!(options(&noted("(built-in)")), wanted[1..]);
         assert_eq!(options(&Value::Null), Vec::<String>::new());

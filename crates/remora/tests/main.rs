@@ -95,6 +95,8 @@ mod moment;
 mod mount;
 #[path = "main/mount_large.rs"]
 mod mount_large;
+#[path = "main/mount_options.rs"]
+mod mount_options;
 #[path = "main/one_table.rs"]
 mod one_table;
 #[path = "main/option.rs"]

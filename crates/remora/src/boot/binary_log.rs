@@ -42,8 +42,10 @@ impl BinaryLog {
             }
             let listed = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             let files = listed.lines().filter_map(|line| line.rsplit('/').next());
-            let files: Vec<String> =
-                files.filter(|file| !file.is_empty() && data.join(file).is_file()).map(str::to_owned).collect();
+            let files: Vec<String> = files
+                .filter(|file| !file.is_empty() && data.join(file).is_file())
+                .map(str::to_owned)
+                .collect();
             // A relay log has an index too.
             let last = files.last().map(|last| data.join(last));
             if let Some(last) = last.filter(|last| !is_relayed(last)) {

@@ -125,7 +125,10 @@ fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
     let folder = std::path::absolute(folder)?;
     let text = |path: &Path| shown::path(path);
     // Only we may go into it: nobody needs a password for such a server.
-    fs::DirBuilder::new().mode(0o700).create(&folder).with_context(|| format!("--options {}", text(&folder)))?;
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&folder)
+        .with_context(|| format!("--options {}", text(&folder)))?;
     for named in names {
         for generation in named.repository.list()?.generations {
             let needs = Needs::noted(&generation.note);
@@ -140,7 +143,10 @@ fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
             let mut file = Output::create(&RealDisk, &folder.join(format!("{name}.cnf")))?;
             writeln!(file, "[mariadbd]\ndatadir={}\ntmpdir={}", text(&data), text(&own))?;
             writeln!(file, "socket={0}/s\npid-file={0}/pid\nlog-error={0}/error.log", text(&own))?;
-            writeln!(file, "skip-networking\nskip-grant-tables\nskip-log-bin\nskip-slave-start\nevent-scheduler=OFF")?;
+            writeln!(
+                file,
+                "skip-networking\nskip-grant-tables\nskip-log-bin\nskip-slave-start\nevent-scheduler=OFF"
+            )?;
             if let Some(size) = needs.redo_bytes() {
                 writeln!(file, "innodb-log-file-size={size}")?;
             }

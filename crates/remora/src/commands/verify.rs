@@ -99,7 +99,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return replay::run(arguments, report);
     }
     if arguments.server.is_some() || arguments.work.is_some() || !arguments.server_option.is_empty() {
-        return Err(usage("--server, --work and --server-option need --boot or --replay, which start a server"));
+        return Err(usage(
+            "--server, --work and --server-option need --boot or --replay, which start a server",
+        ));
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };

@@ -34,7 +34,8 @@ fn in_zone(text: &str, zone: &TimeZone) -> Result<i64> {
         AmbiguousOffset::Fold { before, after } | AmbiguousOffset::Gap { before, after } => (before, after),
     };
     let is_twice = before > after;
-    let shown = |offset: Offset| Ok(calendar::shown_in(zone.clone(), offset.to_timestamp(civil)?.as_second()));
+    let shown =
+        |offset: Offset| Ok(calendar::shown_in(zone.clone(), offset.to_timestamp(civil)?.as_second()));
     let (first, second): (Result<String>, Result<String>) = (shown(before), shown(after));
     let why = if is_twice { "comes twice" } else { "does not exist" };
     bail!("the time {text} {why}, because the clock is changed then: write '{}' or '{}'", first?, second?)
@@ -53,7 +54,9 @@ pub(crate) fn is_like_time(text: &str) -> bool {
     };
     let date = text.split(['T', 't', ' ']).next().unwrap_or_default();
     let mut parts = date.split('-');
-    let is_date = parts.next().is_some_and(|year| digits(year, 4..=4) && ["19", "20"].iter().any(|it| year.starts_with(it)))
+    let is_date = parts
+        .next()
+        .is_some_and(|year| digits(year, 4..=4) && ["19", "20"].iter().any(|it| year.starts_with(it)))
         && [parts.next(), parts.next()].iter().all(|part| part.is_some_and(|part| digits(part, 2..=2)))
         && parts.next().is_none();
     let is_of_day = text.contains(':') && text.split(':').all(|part| digits(part, 1..=2));
@@ -91,7 +94,9 @@ mod tests {
         let read = |text: &str| in_zone(text, &berlin).map_err(|error| error.to_string());
         let twice = read("2026-10-25 02:30:00").unwrap_err();
         assert!(twice.contains("comes twice"), "{twice}");
-        for (shown, seconds) in [("2026-10-25 02:30:00+02:00", 1_792_888_200), ("2026-10-25 02:30:00+01:00", 1_792_891_800)] {
+        for (shown, seconds) in
+            [("2026-10-25 02:30:00+02:00", 1_792_888_200), ("2026-10-25 02:30:00+01:00", 1_792_891_800)]
+        {
             assert!(twice.contains(shown), "{twice}");
             assert_eq!(read(shown), Ok(seconds));
         }
@@ -107,7 +112,8 @@ mod tests {
         for text in ["2026-02-30", "2026-13-01 10:00", "2026-11-22T99:00", "25:00:00", "7:61", "2026-11-22"] {
             assert!(is_like_time(text), "{text}");
         }
-        for text in ["0-1-42", "2026-1-7", "2026-01-123", "0-2026-11", "bin.000001:25", "1-2026-11-22", "end"] {
+        for text in ["0-1-42", "2026-1-7", "2026-01-123", "0-2026-11", "bin.000001:25", "1-2026-11-22", "end"]
+        {
             assert!(!is_like_time(text), "{text}");
         }
     }

@@ -29,7 +29,8 @@ impl Wording {
             return true;
         }
         // To split a long statement takes time.
-        let is_there = |token: &Token| is_sign(token, ".") || schema == Some(&token.text) || sql.contains(&token.text);
+        let is_there =
+            |token: &Token| is_sign(token, ".") || schema == Some(&token.text) || sql.contains(&token.text);
         if self.tokens.is_empty() || !self.tokens.iter().all(|token| is_there(token) || is_name(token)) {
             return false;
         }
@@ -62,7 +63,9 @@ fn begins(statement: &[Token], wanted: &[Token], schema: Option<&str>) -> bool {
     }
     match (behind_schema(statement), behind_schema(wanted)) {
         (Some(behind), None) => begins(behind, wanted, schema),
-        (None, Some(behind)) => schema.is_none_or(|schema| schema == first.text) && begins(statement, behind, schema),
+        (None, Some(behind)) => {
+            schema.is_none_or(|schema| schema == first.text) && begins(statement, behind, schema)
+        }
         _ => false,
     }
 }
@@ -93,7 +96,9 @@ mod tests {
         ] {
             assert!(is_in(text, logged), "{text}");
         }
-        for text in ["drop table order", "drop table other.orders", "drop tables orders", "drop table orders, t"] {
+        for text in
+            ["drop table order", "drop table other.orders", "drop tables orders", "drop table orders, t"]
+        {
             assert!(!is_in(text, logged), "{text}");
         }
         assert!(is_in("delete from orders where id=5", "DELETE FROM `app`.`orders` WHERE `id` = 5"));

@@ -16,9 +16,17 @@ type Key = (String, String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Makes one, or replaces one that is there.
-    Make { event: Key, replaces: bool, state: State },
+    Make {
+        event: Key,
+        replaces: bool,
+        state: State,
+    },
     /// Alters one, and may give it a new name. Without a word of it, its state stays.
-    Alter { event: Key, renamed: Option<Key>, state: Option<State> },
+    Alter {
+        event: Key,
+        renamed: Option<Key>,
+        state: Option<State>,
+    },
     Drop(Key),
     /// Drops all of a database.
     DropAll(String),
@@ -177,9 +185,9 @@ impl States {
             let (schema, name, quoted) = (session.quote(schema), session.quote(name), session.quote(status));
             // In the table they are in UTC.
             let status = match time.filter(|_| status == "ENABLED") {
-                Some(time) => format!(
-                    "IF(COALESCE(execute_at, ends) < FROM_UNIXTIME({time}), 'DISABLED', {quoted})"
-                ),
+                Some(time) => {
+                    format!("IF(COALESCE(execute_at, ends) < FROM_UNIXTIME({time}), 'DISABLED', {quoted})")
+                }
                 None => quoted,
             };
             session.execute(&format!(
@@ -203,12 +211,16 @@ mod tests {
         let mut follow = |sql: &str| {
             let made = change("app", sql, BY).unwrap_or_else(|| panic!("{sql}"));
             states.follow(&[made]);
-            let shown = states.0.iter().map(|((schema, name), state)| format!("{schema}.{name} {}", state.status));
+            let shown =
+                states.0.iter().map(|((schema, name), state)| format!("{schema}.{name} {}", state.status));
             shown.collect::<Vec<_>>().join(", ")
         };
         let on = "ON SCHEDULE EVERY 1 DAY";
         for (sql, wanted) in [
-            (format!("CREATE DEFINER=`root`@`localhost` event E {on} DO UPDATE t SET disable = 1"), "app.e ENABLED"),
+            (
+                format!("CREATE DEFINER=`root`@`localhost` event E {on} DO UPDATE t SET disable = 1"),
+                "app.e ENABLED",
+            ),
             (format!("CREATE EVENT IF NOT EXISTS app.e {on} DISABLE DO SELECT 1"), "app.e ENABLED"),
             ("ALTER EVENT `e` COMMENT 'DISABLE'".to_owned(), "app.e ENABLED"),
             ("alter definer = root@localhost event e disable".to_owned(), "app.e DISABLED"),
@@ -224,7 +236,9 @@ mod tests {
         ] {
             assert_eq!(follow(&sql), wanted, "{sql}");
         }
-        for none in ["CREATE TABLE event (a INT)", "INSERT INTO t VALUES ('DROP EVENT e')", "CREATE DATABASE event"] {
+        for none in
+            ["CREATE TABLE event (a INT)", "INSERT INTO t VALUES ('DROP EVENT e')", "CREATE DATABASE event"]
+        {
             assert_eq!(change("app", none, BY), None, "{none}");
         }
     }

@@ -63,7 +63,9 @@ impl FromStr for Goal {
 /// The GTID of one transaction of MariaDB.
 pub(crate) fn single(text: &str) -> Result<Range, String> {
     if when::is_like_time(text) {
-        return Err(format!("{text} is like a time, and this takes a GTID such as 0-1-42; --until takes a time"));
+        return Err(format!(
+            "{text} is like a time, and this takes a GTID such as 0-1-42; --until takes a time"
+        ));
     }
     match text.parse()? {
         range @ Range::One(_) => Ok(range),
@@ -84,7 +86,17 @@ mod tests {
         assert!(matches!(parse("0-1-42,1-1-7"), Ok(Goal::After(names)) if names.len() == 2));
         assert!(matches!(parse("bin.000002:1100"), Ok(Goal::Position(file, 1100)) if file == "bin.000002"));
         assert!(single("2026-11-22").is_err());
-        for wrong in ["2026-02-30", "2026-11-22 24:61", "25:00:00", "0-1-42-0-1-50", "yesterday", ":5", "bin.000001:", "ac3d:5-9", ""] {
+        for wrong in [
+            "2026-02-30",
+            "2026-11-22 24:61",
+            "25:00:00",
+            "0-1-42-0-1-50",
+            "yesterday",
+            ":5",
+            "bin.000001:",
+            "ac3d:5-9",
+            "",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -46,7 +46,8 @@ fn is_option(argument: &str, known: &str) -> bool {
 /// # Errors
 /// A wrong command line, if one is among them.
 pub(crate) fn must_replay_all(options: &[String]) -> Result<()> {
-    let Some(option) = options.iter().find(|option| SKIPPING.iter().any(|known| is_option(option, known))) else {
+    let Some(option) = options.iter().find(|option| SKIPPING.iter().any(|known| is_option(option, known)))
+    else {
         return Ok(());
     };
     Err(usage(format!(

@@ -245,7 +245,9 @@ fn copy(file: &LogFile, to: &Path) -> Result<()> {
 
 /// Whether an error of a server only says that it lacks a plugin or a function of the original.
 fn is_of_plugin(said: &str) -> bool {
-    ["shared library", "load plugin", "Can't find symbol", "Plugin '", "Function '"].iter().any(|words| said.contains(words))
+    ["shared library", "load plugin", "Can't find symbol", "Plugin '", "Function '"]
+        .iter()
+        .any(|words| said.contains(words))
 }
 
 /// The relay log that an archived file is to the server.

@@ -8,10 +8,10 @@ use binlog::group::Name;
 use innodb::table::sql::Token;
 
 use super::before::Before;
+use super::event::{self, Change};
 use super::goal::{Goal, NoWay};
 use super::other::Has;
 use super::whole::{describe, everything, name};
-use super::event::{self, Change};
 use super::{Log, engine};
 use crate::boot::binary_log::Position;
 use crate::exit::{Exit, usage};

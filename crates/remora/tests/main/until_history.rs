@@ -10,7 +10,9 @@ use crate::moment::Scene;
 fn another_history_is_not_replayed() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     scene.backup();
-    scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
+    let other_domain =
+        ["SET gtid_domain_id = 5", "INSERT INTO app.t VALUES (3, 'three')", "SET gtid_domain_id = 0"];
+    scene.does(&other_domain);
     let moment = scene.moment();
     scene.archive();
     // Statements of the same lengths, so that only the bytes differ.
@@ -25,8 +27,8 @@ fn another_history_is_not_replayed() {
     let (found, _) = scene.restored(&["--until", "end", "--line", "1"]);
     assert_eq!(found, moment.sums);
     // Whoever names a moment of the older line need not know that.
-    let plan = scene.run(&["restore", "repo/db", "--until", &moment.gtid, "--plan"]).exits(0);
-    plan.says(&["not in line 2 of the archived log, but in line 1", &format!("transaction to {}", moment.gtid)]);
+    let plan = scene.run(&["restore", "repo/db", "--until", "5-7-1", "--plan"]).exits(0);
+    plan.says(&["not in line 2 of the archived log, but in line 1", "1 transaction to 5-7-1"]);
 }
 
 /// Its own log has no transaction, so only the beginning of that can tell.

@@ -138,7 +138,14 @@ impl Run<'_> {
             }
         };
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
-        let wanted = Wanted { data_folder: None, product: None, options: &[], work: None, needs: &NOTHING, account: None };
+        let wanted = Wanted {
+            data_folder: None,
+            product: None,
+            options: &[],
+            work: None,
+            needs: &NOTHING,
+            account: None,
+        };
         let request = block::restore::Request::new(Some(generation), jobs);
         boot(&named, request, wanted, (self.world.stop, self.report)).unwrap_or_else(|error| {
             *clean = false;

@@ -18,9 +18,9 @@ use super::Arguments;
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::need::{NOTHING, Needs};
 use crate::boot::{self, Files, Wanted};
+use crate::commands;
 use crate::exit::{self, Exit, usage};
 use crate::past::{Goal, Past, must_replay_all};
-use crate::commands;
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
 
@@ -75,7 +75,8 @@ fn pair(named: &Named, number: Option<u64>) -> Result<(Generation, Generation)> 
     all.retain(|found| number.is_none_or(|number| found.number <= number));
     let name = &named.name;
     let after = all.pop().filter(|last| number.is_none_or(|number| last.number == number));
-    let after = after.ok_or_else(|| usage(format!("there is no generation {} of {name}", number.unwrap_or(0))))?;
+    let after =
+        after.ok_or_else(|| usage(format!("there is no generation {} of {name}", number.unwrap_or(0))))?;
     ensure!(
         repository::position(&after).is_some(),
         "{name}@{} does not say where it is in the log: it was made of a server without a binary log, or not as mysql:",
@@ -83,7 +84,10 @@ fn pair(named: &Named, number: Option<u64>) -> Result<(Generation, Generation)> 
     );
     let before = all.into_iter().rfind(|older| repository::position(older).is_some());
     let before = before.with_context(|| {
-        format!("{name} has no generation before {} that says where it is in the log; make another backup", after.number)
+        format!(
+            "{name} has no generation before {} that says where it is in the log; make another backup",
+            after.number
+        )
     })?;
     Ok((before, after))
 }
@@ -127,7 +131,8 @@ impl Proof<'_> {
         let queues = boot::connect(&real.server)?.strings(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'QUEUE'",
         )?;
-        let exclude = queues.iter().filter_map(|row| format!("{}.{}", row[0].as_ref()?, row[1].as_ref()?).parse().ok());
+        let exclude =
+            queues.iter().filter_map(|row| format!("{}.{}", row[0].as_ref()?, row[1].as_ref()?).parse().ok());
         let selection = Selection { include: Vec::new(), exclude: exclude.collect(), no_accounts: true };
         if !queues.is_empty() {
             let queues = count(queues.len() as u64, "queue");
@@ -139,7 +144,8 @@ impl Proof<'_> {
             stop: Arc::clone(self.stop),
             progress: Arc::new(self.report.clone()),
         };
-        let side = |served: &Served| Ok::<_, anyhow::Error>(Side::Server(Box::new(boot::target(&served.server)?)));
+        let side =
+            |served: &Served| Ok::<_, anyhow::Error>(Side::Server(Box::new(boot::target(&served.server)?)));
         let compared = dump::diff(&world, (&side(&replayed)?, &side(&real)?), &selection, commands::cores());
         for served in [&replayed, &real] {
             if matches!(&served._files, Files::Lazy(lazy) if lazy.shelf.is_damaged()) {
@@ -149,7 +155,9 @@ impl Proof<'_> {
         let mut found = compared?;
         // People know generations, not the sockets of private servers.
         for line in &mut found.lines {
-            for (served, shown) in [(&replayed, format!("{} and the log", replayed.name)), (&real, real.name.clone())] {
+            for (served, shown) in
+                [(&replayed, format!("{} and the log", replayed.name)), (&real, real.name.clone())]
+            {
                 *line = line.replace(&boot::target(&served.server)?.to_string(), &shown);
             }
         }
@@ -157,7 +165,13 @@ impl Proof<'_> {
     }
 
     /// Starts a server on a generation, or on what a replay makes of it.
-    fn serve(&self, of: &Generation, past: Option<Past<'_>>, work: &Path, wanted: Wanted<'_>) -> Result<Served> {
+    fn serve(
+        &self,
+        of: &Generation,
+        past: Option<Past<'_>>,
+        work: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<Served> {
         let (stop, report) = (self.stop, self.report);
         let needs = Needs::of(&self.named.repository, Some(of.number))?;
         let options = needs.options(&self.arguments.server_option)?;
