@@ -1,4 +1,4 @@
-//! A transaction that has used a queue by functions and DDL on that queue wait for each other, as with InnoDB.
+//! A transaction that has used a queue by functions and DDL on it wait for each other, as with InnoDB.
 
 use std::thread::scope;
 
@@ -95,8 +95,8 @@ fn a_wait_keeps_nobody_out(server: &Server, name: &str) {
     assert_eq!(two.column("SELECT v FROM q"), [2]);
 }
 
-/// Workers take and end rows in transactions with InnoDB while the table is altered again and again: nothing is refused
-/// and nothing is done twice.
+/// Workers take and end rows in transactions with InnoDB while the table is altered again and again: nothing
+/// is refused and nothing is done twice.
 fn workers_go_on_while_it_is_altered(server: &Server, name: &str) {
     const ROWS: i64 = 120;
     let (mut one, _) = tables(server, name);
