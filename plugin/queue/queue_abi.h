@@ -791,8 +791,9 @@ int rq_settle(rq_session *session, int keep, uint64_t *left_out, rq_error *error
 
 /*
  Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the
- transaction where the queue takes part in transactions; `rq_tx_took` makes what is taken a part of it. `timeout_ms` below 0: for ever. `alive` is
- called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
+ transaction where the queue takes part in transactions; `rq_tx_took` then makes the taken rows a part.
+ `timeout_ms` below 0: for ever. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
+ on, `taken` the index of the target.
  */
 int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int within, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
 
