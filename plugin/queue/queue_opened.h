@@ -10,7 +10,7 @@
 /* Raises a warning of the engine. */
 void queue_warn(THD *thd, const char *text);
 
-/* The database and the table of a queue in this folder, `./db/table.queue`, whose names are encoded like those of files. */
+/* The database and the table of a queue in this folder, `./db/table.queue`, encoded like names of files. */
 std::pair<std::string, std::string> queue_names_of(const std::string &folder);
 
 /*
@@ -48,7 +48,7 @@ public:
   /* Whether the statement, or an earlier one of the transaction, reads the table. */
   bool is_read_here(THD *thd) const;
 
-  /* `queue_lock_definition` for this table, which is opened again if it was replaced meanwhile. False with an error. */
+  /* `queue_lock_definition` for this table, which is opened again if it was replaced meanwhile. */
   bool lock(THD *thd);
 
   /* As `open`, but the table's name may be followed by @ and the name of one of its readers. */
