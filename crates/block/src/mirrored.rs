@@ -91,9 +91,10 @@ impl Mirrored {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let entries = self.files.iter().flat_map(|(number, entry)| {
-            [*number, entry.holds.encode(), u64::from(entry.is_at_source)]
-        });
+        let entries = self
+            .files
+            .iter()
+            .flat_map(|(number, entry)| [*number, entry.holds.encode(), u64::from(entry.is_at_source)]);
         numbers::encode(&MAGIC, std::iter::once(self.base).chain(entries))
     }
 

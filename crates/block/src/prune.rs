@@ -142,7 +142,12 @@ fn decide(
     });
     // This comes before the catalogue: nobody must expect the generations that are removed; until then the
     // note only claims too little.
-    if let Some(newest) = newest.filter(|newest| loaded.noted != Some(*newest)) {
+    // In a mirror the note is that of its source.
+    let is_noted = |newest: &Newest| match (&loaded.listed.mirrored, loaded.noted) {
+        (Some(_), Some(noted)) => noted.generation == newest.generation,
+        (_, noted) => noted == Some(*newest),
+    };
+    if let Some(newest) = newest.filter(|newest| !is_noted(newest)) {
         let newest = Newest { file: newest.file.max(loaded.next_file() - 1), ..newest };
         newest.write(repository.store())?;
     }

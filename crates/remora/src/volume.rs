@@ -276,7 +276,12 @@ impl Source {
             _ => (stat.block_device, "block device"),
         };
         if !fits {
-            return Err(io::Error::other(format!("is no {kind}")));
+            let is_folder = machine.disk().list(path).is_ok();
+            return Err(io::Error::other(if is_folder {
+                "is a folder".to_owned()
+            } else {
+                format!("is no {kind}")
+            }));
         }
         let changes = snapshot.map_or(Ok(None), |snapshot| snapshot.changes(machine, None));
         let feed = machine.scan(path)?;
