@@ -246,6 +246,7 @@ mod tests {
         let path = folder.path().join("binlog.000007");
         let mut bytes = fs::read(&path).unwrap();
         bytes[event::MAGIC.len()] = 1;
+        RealDisk.remove(&path).unwrap();
         RealDisk.create(&path).unwrap().write_all(&bytes).unwrap();
         assert_eq!(find(None).as_deref(), Some("binlog"));
     }
