@@ -26,7 +26,8 @@ pub(crate) const AT_START: [&str; 11] = [
     "plugin_maturity",
 ];
 
-/// Those that it takes at any time. The events of a log have some more settings with them, such as `sql_mode`.
+/// Those that it takes at any time. The events of a log have some more settings with them, such as
+/// `sql_mode`.
 pub(crate) const AT_ANY_TIME: [&str; 45] = [
     "analyze_max_length",
     "analyze_sample_percentage",

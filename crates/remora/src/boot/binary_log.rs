@@ -30,8 +30,8 @@ pub(crate) struct BinaryLog {
 impl BinaryLog {
     /// Finds it by its index, `NAME.index`, and rewrites that list to the files beside it, because its
     /// entries may lead to the files of the original server. A data folder may have several: whoever renames
-    /// a log leaves the former one there. `noted` is the file that the server wrote at the backup, empty if it
-    /// had no log; if nothing is noted, the log that was begun last is taken.
+    /// a log leaves the former one there. `noted` is the file that the server wrote at the backup, empty if
+    /// it had no log; if nothing is noted, the log that was begun last is taken.
     pub(crate) fn find(data: &Path, noted: Option<&str>) -> Result<Option<BinaryLog>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(data)? {
@@ -236,7 +236,7 @@ mod tests {
         for name in ["a", "binlog", "z"] {
             log(folder.path(), name, 0);
         }
-        let find = |noted| BinaryLog::find(folder.path(), noted).unwrap().map(|log| log.name);
+        let find = |noted: Option<&str>| BinaryLog::find(folder.path(), noted).unwrap().map(|log| log.name);
         for name in ["z", "a", "binlog"] {
             assert_eq!(find(Some(&format!("{name}.000007"))).as_deref(), Some(name));
         }
@@ -246,6 +246,7 @@ mod tests {
         let path = folder.path().join("binlog.000007");
         let mut bytes = fs::read(&path).unwrap();
         bytes[event::MAGIC.len()] = 1;
+        RealDisk.remove(&path).unwrap();
         RealDisk.create(&path).unwrap().write_all(&bytes).unwrap();
         assert_eq!(find(None).as_deref(), Some("binlog"));
     }

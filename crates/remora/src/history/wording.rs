@@ -1,5 +1,5 @@
-//! A text that is looked for in statements. People do not quote names as servers do, who also add comments and
-//! change spaces: so what counts are the words.
+//! A text that is looked for in statements. People do not quote names as servers do, who also add comments
+//! and change spaces: so what counts are the words.
 
 use innodb::table::sql::{Kind, Token, split};
 

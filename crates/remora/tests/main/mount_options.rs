@@ -1,4 +1,5 @@
-//! A server on a generation that is mounted: what starts it must give it a folder for temporary files of its own.
+//! A server on a generation that is mounted: what starts it must give it a folder for temporary files of its
+//! own.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `remora restore --until` and what the original server was: its settings, its events, its changes without the
-//! log.
+//! `remora restore --until` and what the original server was: its settings, its events, its changes without
+//! the log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,8 +22,8 @@ fn noted() -> Vec<&'static str> {
         .collect()
 }
 
-/// Settings, and beginnings of their names, that change nothing of what a statement in a log makes: how fast it
-/// is, what a client sees, what is allowed; or the event has it; or the files and keys of one machine.
+/// Settings, and beginnings of their names, that change nothing of what a statement in a log makes: how fast
+/// it is, what a client sees, what is allowed; or the event has it; or the files and keys of one machine.
 const OTHERS: &str = "allow_ alter_algorithm aria_checkpoint aria_force aria_group aria_log aria_max aria_pagecache aria_recover \
     aria_repair aria_sort aria_stats aria_sync aria_used auto_increment autocommit back_log basedir big_tables bind_address binlog \
     bulk_insert character_set_client character_set_connection character_set_database character_set_results character_set_server \
