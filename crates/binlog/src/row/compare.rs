@@ -87,7 +87,8 @@ impl Cell<'_> {
         }
     }
 
-    /// Whether it is a UUID or an address. The log has them as BINARY.
+    /// Whether it is a UUID or an address. The log has them as BINARY: newer servers write the parts of a UUID in
+    /// the order of its text, older ones in that in which they store them.
     fn is_address(&self, typed: &str, bytes: &[u8]) -> bool {
         let kinds = match self.column.kind {
             Type::Char(4) => vec![Defined::Inet4],
@@ -97,11 +98,18 @@ impl Cell<'_> {
             }
             _ => return false,
         };
+        let is_same = |stored: &[u8]| trimmed(stored) == trimmed(bytes);
         kinds.iter().any(|kind| {
             let mut stored = Vec::new();
-            encode_as(kind, typed.as_bytes(), &mut stored).is_ok() && trimmed(&stored) == trimmed(bytes)
+            encode_as(kind, typed.as_bytes(), &mut stored).is_ok()
+                && (is_same(&stored) || matches!(kind, Defined::Uuid { .. }) && is_same(&plain(typed)))
         })
     }
+}
+
+/// The bytes of a UUID, in the order of its text.
+fn plain(uuid: &str) -> Vec<u8> {
+    unhex(&format!("0x{}", uuid.replace('-', ""))).unwrap_or_default()
 }
 
 /// Whether bytes are a text in any character set.

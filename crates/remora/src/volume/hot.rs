@@ -76,8 +76,11 @@ impl<'a> HotCopy<'a> {
     pub(crate) fn find(machine: &Machine, login: &'a Login<'a>) -> io::Result<HotCopy<'a>> {
         let (_, mut session) = login.connect(machine)?;
         refuse::server(&mut session)?;
-        // All that is missing, and not one after the other.
-        ::server::duty::must_have(&mut session, &[::server::duty::Duty::Copy]).map_err(io::Error::other)?;
+        // All that is missing, and not one after the other. Without a log there is none to see.
+        if session.about.log_bin {
+            ::server::duty::must_have(&mut session, &[::server::duty::Duty::Copy])
+                .map_err(io::Error::other)?;
+        }
         let mut places = Places::of(&mut session, machine)?;
         places.list(machine)?;
         let outside = places.outside(machine)?;
