@@ -134,7 +134,7 @@ impl<R: BufRead> Read for Gzip<R> {
 }
 
 /// Whether another member follows, and not only zeros.
-fn has_more(source: &mut impl BufRead) -> io::Result<bool> {
+pub(crate) fn has_more(source: &mut impl BufRead) -> io::Result<bool> {
     let mut has_zeros = false;
     loop {
         let bytes = source.fill_buf()?;

@@ -126,6 +126,11 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
     )?;
     // From here on the stream does not say where a piece ends.
     if let Some(rest) = pieces.rest()? {
+        let mut rest = BufReader::with_capacity(READ_BYTES, rest);
+        if codec == Codec::Gzip && !crate::decode::has_more(&mut rest).map_err(|error| explain(codec, &error))? {
+            return Ok(codec);
+        }
+        let rest: Box<dyn Read + Send> = Box::new(rest);
         let (found, mut reader) = match codec {
             Codec::Gzip | Codec::Zstd => crate::decoder(rest)?,
             // These may have other things between their pieces, which their decoders know.
@@ -400,5 +405,19 @@ mod tests {
             });
             assert_eq!((outcome.unwrap_err().to_string().as_str(), done), ("no more", vec![2, 1, 0]));
         }
+    }
+
+    #[test]
+    fn zeros_behind_the_pieces_of_gzip_are_no_data() {
+        let piece = pieces::compress(Codec::Gzip, 1, &[b'x'; 1000]).unwrap();
+        let unpacked = |parts: &[&[u8]]| {
+            let mut text = Vec::new();
+            let source = Cursor::new(parts.concat());
+            decompress(Box::new(source), &mut text, 2).map(|_| text.len()).map_err(|error| error.kind())
+        };
+        let zeros = [0; 3000];
+        assert_eq!(unpacked(&[&piece, &piece, &zeros]), Ok(2000));
+        assert_eq!(unpacked(&[&piece, &zeros, &piece]), Err(io::ErrorKind::InvalidData));
+        assert_eq!(unpacked(&[&piece, b"something else"]), Err(io::ErrorKind::InvalidData));
     }
 }

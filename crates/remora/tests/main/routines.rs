@@ -200,7 +200,8 @@ fn who_blocks_whom_is_told() {
         let mut blocker = connect(server.socket());
         blocker.execute("START TRANSACTION").unwrap();
         blocker.execute("UPDATE x.t SET a = 2").unwrap();
-        let (row, waiting, waiter) = blocked(&server, &mut session, "UPDATE x.t SET a = 3");
+        let (row, waiting, waiter) =
+            blocked(&server, &mut session, "UPDATE x.t SET a = 3", "CALL m.blockers()");
         assert_eq!(row[0], waiting.to_string());
         assert_eq!(row[2], "UPDATE x.t SET a = 3");
         assert_eq!(row[3], blocker.connection_id().to_string());
@@ -220,7 +221,8 @@ fn who_blocks_whom_is_told() {
         }
         blocker.execute("START TRANSACTION").unwrap();
         blocker.strings("SELECT * FROM x.t").unwrap();
-        let (row, waiting, waiter) = blocked(&server, &mut session, "ALTER TABLE x.t ADD b INT");
+        let (row, waiting, waiter) =
+            blocked(&server, &mut session, "ALTER TABLE x.t ADD b INT", metadata_locks(is_mariadb));
         assert_eq!((&row[0], &*row[2]), (&waiting.to_string(), "ALTER TABLE x.t ADD b INT"));
         // MySQL 5.6 does not tell who holds a metadata lock.
         let holder = blocker.connection_id();
@@ -238,7 +240,8 @@ fn who_blocks_whom_is_told() {
                 blocker.execute(statement).unwrap();
             }
             drop(blocker);
-            let (row, _, waiter) = blocked(&server, &mut session, "UPDATE x.t SET a = 3");
+            let (row, _, waiter) =
+                blocked(&server, &mut session, "UPDATE x.t SET a = 3", "CALL m.blockers()");
             assert_eq!((&*row[3], &*row[12]), ("0", "XA RECOVER"), "{row:?}");
             session.execute("XA ROLLBACK 'x'").unwrap();
             waiter.join().unwrap();
@@ -246,11 +249,20 @@ fn who_blocks_whom_is_told() {
     });
 }
 
-/// A connection that waits with this statement: what `blockers` says of it, and its number.
+/// The statement of the second result of `blockers`, where the server tells who holds metadata locks, and elsewhere.
+fn metadata_locks(tells: bool) -> &'static str {
+    const BLOCKERS: &str = include_str!("../../../../sql/routines/blockers/routine.sql");
+    let (_, branches) = BLOCKERS.split_once("THEN").unwrap();
+    let (told, untold) = branches.split_once("ELSE").unwrap();
+    if tells { told.trim().trim_end_matches(';') } else { untold.split_once(';').unwrap().0 }
+}
+
+/// A connection that waits with this statement: what the question says of it, and its number.
 fn blocked(
     server: &Sandbox,
     session: &mut Session,
     statement: &'static str,
+    question: &str,
 ) -> (Vec<String>, u32, JoinHandle<()>) {
     let (send, receive) = mpsc::channel();
     let socket = server.socket().to_owned();
@@ -265,7 +277,7 @@ fn blocked(
     until("the one waits for the other", || {
         // InnoDB refreshes its data only when nobody has asked for a tenth of a second.
         receive.recv_timeout(Duration::from_millis(200)).ok();
-        told = session.strings("CALL m.blockers()").unwrap();
+        told = session.strings(question).unwrap();
         !told.is_empty()
     });
     (told.remove(0).into_iter().map(Option::unwrap_or_default).collect(), waiting, waiter)

@@ -287,8 +287,10 @@ fn a_screen_ends_with_its_terminal() {
         // By the signal, and where that is ignored by the end of input.
         for (name, before) in [("signal", ""), ("end", "trap '' HUP;")] {
             let file = folder.path().join(name);
-            let mut script =
-                terminal(&format!("{before} echo $$ > {}; exec {program} 0.1", file.display()), "xterm");
+            let mut script = terminal(
+                &format!("{before} stty rows 40 cols 120; echo $$ > {}; exec {program} 0.1", file.display()),
+                "xterm",
+            );
             let mut screen = script.stdout.take().unwrap();
             let (mut seen, mut part) = (Vec::new(), [0; 4096]);
             while !String::from_utf8_lossy(&seen).contains("status variables") {
