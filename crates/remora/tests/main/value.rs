@@ -330,7 +330,7 @@ fn what_is_stored_is_what_the_file_says_or_the_row_is_named() {
         for good in [
             ("INT", "5.0"),
             ("INT", "1e2"),
-            ("INT", " 5 "),
+            ("INT", "+5"),
             ("BIGINT", "9007199254740993"),
             ("FLOAT", "0.1"),
             ("FLOAT", "3.1415927"),
