@@ -102,6 +102,11 @@ impl Fill<'_> {
         // Rows may be in their order already. Where only the server could say so, it would write a line to its
         // log for each that is not.
         let sorted = is_readable_again && physical::write::knows_order(&table);
+        if is_readable_again && !sorted {
+            self.world
+                .progress
+                .note("the primary key has a collation: rows are sorted by the server's weights first");
+        }
         let filled = self.fill(session, Order { sorted, ..order }, &plan);
         let filled = match filled {
             Err(error) if error.is_of_order() && is_readable_again => {

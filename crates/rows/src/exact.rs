@@ -86,7 +86,7 @@ impl Exact {
                     && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'))
             }
             Exact::Real { .. } => false,
-            Exact::Year => text.len() == 4,
+            Exact::Year => text.len() == 4 && text.iter().all(u8::is_ascii_digit),
             Exact::Date { .. } => {
                 let has_clock = text.len() == 19 && is_at(13, b':') && is_at(16, b':');
                 (text.len() == 10 || has_clock) && is_at(4, b'-') && is_at(7, b'-')
@@ -119,9 +119,9 @@ impl Exact {
                 })
             }
             Exact::Year => {
-                let digits = text.strip_prefix(b"+").unwrap_or(text);
-                let is_other = digits.iter().all(u8::is_ascii_digit) && !matches!(digits.len(), 0 | 4);
-                is_other.then_some("not a year of four digits; --round lets the server complete it")
+                let number = Number::parse(text)?;
+                let is_year = number.whole.len() == 4 && number.exponent == 0 && !number.has_digits_behind(0);
+                (!is_year).then_some("not a year of four digits; --round lets the server complete it")
             }
             Exact::Date { fraction } => date(text, *fraction),
             Exact::Time { fraction } => time(text, *fraction),
@@ -266,7 +266,7 @@ fn date(text: &[u8], digits: u8) -> Option<&'static str> {
 }
 
 fn time(text: &[u8], digits: u8) -> Option<&'static str> {
-    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let text = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let point = text.iter().rposition(|byte| *byte == b'.');
     let is_bare = text.get(count).is_none_or(|byte| *byte == b'.');
@@ -359,7 +359,11 @@ mod tests {
             ),
             ("float(5,2)", &["1.25", "1.250", "1e-2", "7"], &["1.255", "1e-3"]),
             ("double(6,1)", &["1.5", "12"], &["1.55", "-0.05"]),
-            ("year", &["1970", "0000", "x", "2024.5"], &["70", "0", "5", "00", "197", "02024"]),
+            (
+                "year",
+                &["1970", "0000", "x", "2024.0"],
+                &["70", "0", "5", "00", "197", "02024", "2024.5", "5.0", "+70", "1e-1", "2.024e3"],
+            ),
             (
                 "date",
                 &["2024-01-31", "2024.01.31", "20240131", "0000-00-00", "2024-1-1", "x"],
@@ -391,7 +395,7 @@ mod tests {
             (
                 "time",
                 &["10:00:00", "10:00", "-1 10:00:00", "101112", "0", "000", "10:00:00.0"],
-                &["1234", "5", "10:00:00.5", "-5", "10:00.5", "12345678"],
+                &["1234", "5", "+5", "10:00:00.5", "-5", "10:00.5", "12345678"],
             ),
             ("time(2)", &["10:00:00.25", "101112.25"], &["10:00:00.255"]),
             ("enum('a','7')", &["a", "7", "zz", " 7", ""], &["1", "0", "2", "+7", " 1"]),

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::{Ended, Place, on_every_server, remora};
+use crate::support::{Ended, Place, on_every_server, on_one_mariadb, remora};
 
 fn zip(members: &[(&str, &str)], method: zip::CompressionMethod) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -209,6 +209,60 @@ fn loose_text_is_read_as_one_says_or_sees() {
             .exits(3)
             .says(&["q.txt:3: column id"]);
         assert_eq!(place.read("q.txt.rejects"), "id||v\nx||\"b||c\"\n");
+    });
+}
+
+/// The smallest files of kinds that were once read wrongly, or refused.
+#[test]
+fn files_of_odd_forms_are_read_exactly_or_refused() {
+    on_one_mariadb(|place, _| {
+        let both = ["1|a", "2|b"];
+        for (text, expected) in [
+            // What old programs put behind the last row.
+            ("id,c\r\n1,a\r\n2,b\r\n\x1a", &both[..]),
+            ("id,c\r1,a\r2,b\r\n", &both),
+            ("id,c\r1,a\r2,b\n", &both),
+            ("My report\nid,c\n1,a\n2,b\n", &both),
+            ("# made today\n{\"id\":1,\"c\":\"a\"}\n{\"id\":2,\"c\":\"b\"}\n", &both),
+            ("[\"id\",\"c\"]\n[1,\"a\"]\n[2,\"b\"]\n", &both),
+            ("[1,\"a\"]\n[2,\"b\"]\n", &both),
+            ("\"id\",\"n\"\n\"1\",\"5\"\n\"2\",\"\"\n", &["1|5", "2|NULL"]),
+            ("id,ratio,refs\n1,0.5,\"4,6\"\n2,1.25,\"20,22\"\n", &["1|0.50|4,6", "2|1.25|20,22"]),
+        ] {
+            holds(place, text, &[], expected);
+        }
+        let mut zeros = codec::Codec::Gzip.encoder(Vec::new(), 3).unwrap();
+        zeros.write_all(b"id,c\n1,a\n2,b\n").unwrap();
+        let file = place.file("p.csv.gz", [zeros.finish().unwrap(), vec![0; 5000]].concat());
+        place.import(&[&file, "--into", "t", "--create", "--replace"]).exits(0);
+        assert_eq!(place.rows("SELECT * FROM t ORDER BY 1"), both);
+        let quote = "id;name;brand\n1;A1;x\n2;A2;x\n3;\"B;x\n4;A4;x\n5;\"D\";x\n6; \"E\";x\n7;A7;x\n";
+        let half = "{\"id\":1,\"c\":\"x\"}\n{\"id\":2,\"c\":\"abc\\ud83ddef\"}\n";
+        place.sql(&[
+            "CREATE TABLE u (id INT, name VARCHAR(40), brand VARCHAR(9))",
+            "CREATE TABLE v (id INT, c TEXT)",
+        ]);
+        for (name, text, table, told) in [
+            ("q.csv", quote, "u", ["q.csv:4: ", "--quote"]),
+            ("h.jsonl", half, "v", ["h.jsonl:2: ", "the text of the key c is damaged"]),
+        ] {
+            let file = place.file(name, text);
+            place.import(&[&file, "--into", table]).exits(1).says(&told);
+            place.untouched(table, 0);
+            place.import(&[&file, "--into", "w", "--create"]).exits(1).says(&told);
+        }
+        // What speaks against two guesses is told at once.
+        let rows = |from: u32, to: u32| (from..to).map(|id| format!("{id}\tword {id}\n")).collect::<String>();
+        let text = format!(
+            "{}90000\t\"open\n90001\tx\n90002\t\"y\" z\n90003\t\\N\n{}",
+            rows(1, 80_000),
+            rows(80_001, 80_100)
+        );
+        let file = place.file("o.tsv", text);
+        let told = ["--quote none --escape '\\'", "'\\N' is NULL"];
+        place.import(&[&file, "--into", "v"]).exits(1).says(&told);
+        place.import(&[&file, "--into", "v", "--quote", "none", "--escape", "\\"]).exits(0);
+        assert_eq!(place.rows("SELECT c FROM v WHERE id IN (90000, 90003) ORDER BY id"), ["\"open", "NULL"]);
     });
 }
 

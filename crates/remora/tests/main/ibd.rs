@@ -175,7 +175,9 @@ fn what_only_the_server_can_judge_goes_there_if_it_may() {
         assert_eq!(place.value("SELECT COUNT(*), SUM(n) FROM t"), "2|102");
         // Words in an order that is only the server's.
         let words = place.file("words.csv", "id,n\nb,1\nA,2\nc,3\n");
-        only(&words, &["word"]).exits(0).says(&["they are sorted first", "file was written directly"]);
+        only(&words, &["word"])
+            .exits(0)
+            .says(&["sorted by the server's weights first", "file was written directly"]);
         assert_eq!(place.value("SELECT GROUP_CONCAT(id ORDER BY id) FROM word"), "A,b,c");
         let words = place.file("words.csv", "id,n\nb,2\nc,1\nB,3\n");
         place.sql(&["DELETE FROM word"]);

@@ -66,6 +66,15 @@ pub(crate) fn on_own_mariadb(test: impl Fn(&Place)) {
     });
 }
 
+/// A test for which one server is enough: a MariaDB that no other test has.
+pub(crate) fn on_one_mariadb(test: impl Fn(&Place, &Sandbox)) {
+    let product = products().into_iter().find(|product| product.family() == Family::MariaDb);
+    on_products(product.as_slice(), |product| {
+        let server = start(product, &[]);
+        test(&Place::new(&server), &server);
+    });
+}
+
 /// The same on servers that no other test has, for what others would notice: settings, or files elsewhere.
 pub(crate) fn on_own_servers(test: impl Fn(&Place)) {
     on_products(&products(), |product| {
