@@ -3,8 +3,8 @@
 
 use crate::{Error, Flavour, Session};
 
-/// For every session, first: variables by which any server would refuse or cut an answer, give another one, or
-/// leave a change uncommitted.
+/// For every session, first: variables by which any server would refuse or cut an answer, give another one,
+/// or leave a change uncommitted.
 const EVERY: &[&str] = &[
     "autocommit = 1",
     "completion_type = 0",

@@ -109,8 +109,8 @@ fn bytes_in_definitions_come_back() {
     }
 }
 
-/// A table comes back beside itself, without what its database may have only once; and a load asks about nothing
-/// but what it loads.
+/// A table comes back beside itself, without what its database may have only once; and a load asks about
+/// nothing but what it loads.
 #[test]
 fn a_table_is_loaded_under_another_name() {
     let alone = Alone::new(&[]);

@@ -5,7 +5,8 @@ use std::process::Stdio;
 use super::{Alone, described};
 use crate::support::{Ended, remora};
 
-/// Values for variables that have no list of values, and for those where the rule would choose a harmless one.
+/// Values for variables that have no list of values, and for those where the rule would choose a harmless
+/// one.
 const HOSTILE: [(&str, [&str; 2]); 12] = [
     ("character_set_client", ["latin1", "gbk"]),
     ("character_set_connection", ["latin1", "gbk"]),
