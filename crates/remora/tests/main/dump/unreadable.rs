@@ -27,7 +27,8 @@ fn what_cannot_be_read_is_named_and_the_rest_is_dumped() {
         "RENAME TABLE d.base TO d.other, d.v1 TO d.base",
         "FLUSH TABLES",
     ]
-    .map(&mut run);
+    .into_iter()
+    .for_each(&mut run);
     let data = alone.server.data().join("d");
     std::fs::write(data.join("myisam.MYI"), b"nothing").unwrap();
     std::fs::write(data.join("frm.frm"), b"nothing").unwrap();
