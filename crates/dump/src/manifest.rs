@@ -60,8 +60,8 @@ pub struct Manifest {
     /// Condition for the rows of all tables that have none of their own; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// Whether programs are in the bytes of the client that made them. In older dumps they are in UTF-8, so that
-    /// what was not text for that client is lost.
+    /// Whether programs are in the bytes of the client that made them. In older dumps they are in UTF-8, so
+    /// that what was not text for that client is lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact_programs: bool,
     /// What was selected for the dump; `None` in dumps from before this was recorded.

@@ -6,8 +6,8 @@ use server::catalogue::{Kind, Wanted};
 
 use crate::manifest::Manifest;
 
-/// Exactly what a dump has, so that a server is asked about nothing else. A server that does not keep the case
-/// of names is asked in lower case, too.
+/// Exactly what a dump has, so that a server is asked about nothing else. A server that does not keep the
+/// case of names is asked in lower case, too.
 pub(crate) struct Named {
     schemas: BTreeSet<String>,
     /// Tables, views and sequences, and tables that have triggers.

@@ -73,8 +73,8 @@ pub trait Progress: Sync {
     fn read(&self, bytes: u64);
     /// Rows and bytes of text that are done since the last call.
     fn done(&self, rows: u64, bytes: u64);
-    /// How many things of a phase that has no bytes are done, and how many there are. The noun is the word for
-    /// one.
+    /// How many things of a phase that has no bytes are done, and how many there are. The noun is the word
+    /// for one.
     fn step(&self, _done: usize, _total: usize, _noun: &str) {}
     /// How far a part of the phase is. It is begun when it is told of first.
     fn part(&self, _: &Part<'_>) {}

@@ -263,9 +263,10 @@ pub trait Wanted {
 pub type Told<'a> = &'a mut dyn FnMut(usize, usize);
 
 impl Catalogue {
-    /// Reads the catalogue. The session must be one of [`crate::snapshot::connect`]: with a default database the
-    /// server would leave its name out of views, and programs are given in the bytes of the client that made
-    /// them. What is gone when it is asked about is left out; what can't be read is listed in `omitted`.
+    /// Reads the catalogue. The session must be one of [`crate::snapshot::connect`]: with a default database
+    /// the server would leave its name out of views, and programs are given in the bytes of the client that
+    /// made them. What is gone when it is asked about is left out; what can't be read is listed in
+    /// `omitted`.
     ///
     /// # Errors
     /// Errors of the server; [`Error::Privilege`] when a definition is hidden from this account.
@@ -307,8 +308,8 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Asks about one thing. `None`: it was dropped since it was listed, or the server can't tell about it, which
-    /// is then listed among what is omitted. Everything else goes on.
+    /// Asks about one thing. `None`: it was dropped since it was listed, or the server can't tell about it,
+    /// which is then listed among what is omitted. Everything else goes on.
     fn one<T>(
         &mut self,
         session: &mut Session,

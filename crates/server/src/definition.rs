@@ -54,8 +54,8 @@ pub(crate) struct Doubt {
     pub(crate) value: Range<usize>,
 }
 
-/// The defaults of columns that are text with a question mark, in order; not those of ENUM and SET, whose members
-/// are shown in the same way.
+/// The defaults of columns that are text with a question mark, in order; not those of ENUM and SET, whose
+/// members are shown in the same way.
 pub(crate) fn doubtful_defaults(definition: &str) -> Vec<Doubt> {
     const WORD: &str = " DEFAULT '";
     let mut found = Vec::new();
@@ -68,7 +68,8 @@ pub(crate) fn doubtful_defaults(definition: &str) -> Vec<Doubt> {
         if [" enum(", " set("].iter().any(|kind| rest.starts_with(kind)) {
             continue;
         }
-        // Only in expressions and comments can there be quotes before it, and behind those there is no default.
+        // Only in expressions and comments can there be quotes before it, and behind those there is no
+        // default.
         let Some(at) = rest.find(WORD).filter(|at| !rest[..*at].contains('\'')) else { continue };
         let value = &rest[at + WORD.len() - 1..];
         let value = &value[..closing(value, '\'')];
@@ -103,8 +104,8 @@ pub fn foreign_keys(definition: &str) -> Vec<&str> {
     lines.filter(|line| line.contains(" FOREIGN KEY ")).filter_map(quoted).collect()
 }
 
-/// A definition without some of the columns and keys, each of which has a line of its own that is given without
-/// what indents it.
+/// A definition without some of the columns and keys, each of which has a line of its own that is given
+/// without what indents it.
 #[must_use]
 pub fn without_lines(definition: &str, is_left_out: impl Fn(&str) -> bool) -> String {
     let mut kept: Vec<&str> = Vec::new();
@@ -121,8 +122,9 @@ pub fn without_lines(definition: &str, is_left_out: impl Fn(&str) -> bool) -> St
     kept.join("\n")
 }
 
-/// The lines of a definition without the counter, sorted, because the order of indexes does not matter. Left out
-/// is also what says that a column of times is stored as by MariaDB 5.3: a server makes no such column any more.
+/// The lines of a definition without the counter, sorted, because the order of indexes does not matter. Left
+/// out is also what says that a column of times is stored as by MariaDB 5.3: a server makes no such column
+/// any more.
 #[must_use]
 pub fn sorted(definition: &str) -> Vec<String> {
     let definition = without_counter(definition);

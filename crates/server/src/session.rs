@@ -46,8 +46,8 @@ pub struct Warning {
 
 /// An open connection. Made by [`crate::Target::connect`]; closed when dropped.
 ///
-/// The character set is utf8mb4 in both directions; what is not UTF-8 passes as [`crate::text`] tells. After an
-/// error that [`is_connection_lost`](Error::is_connection_lost) every further call fails at once.
+/// The character set is utf8mb4 in both directions; what is not UTF-8 passes as [`crate::text`] tells. After
+/// an error that [`is_connection_lost`](Error::is_connection_lost) every further call fails at once.
 pub struct Session {
     /// The server, as it was when the session began.
     pub about: About,
@@ -124,8 +124,8 @@ impl Session {
         })
     }
 
-    /// Runs a statement with bytes that are not UTF-8. The driver takes only UTF-8: the statement goes past it, or,
-    /// where only the driver can encrypt, in digits.
+    /// Runs a statement with bytes that are not UTF-8. The driver takes only UTF-8: the statement goes past
+    /// it, or, where only the driver can encrypt, in digits.
     fn execute_bytes(&mut self, sql: &str) -> Result<Done, Error> {
         let bytes = text::bytes(sql).into_owned();
         if self.encrypted {
@@ -240,8 +240,8 @@ impl Session {
         Ok(row.and_then(|row| row.into_iter().next()).flatten())
     }
 
-    /// A table's definition, as SHOW CREATE TABLE prints it, but with defaults as they are: MariaDB prints `?` for
-    /// a letter that utf8mb3 does not have.
+    /// A table's definition, as SHOW CREATE TABLE prints it, but with defaults as they are: MariaDB prints
+    /// `?` for a letter that utf8mb3 does not have.
     ///
     /// # Errors
     ///

@@ -3,8 +3,8 @@
 
 use crate::{Error, Flavour, Session};
 
-/// For every session, first: variables by which any server would refuse or cut an answer, give another one, or
-/// leave a change uncommitted.
+/// For every session, first: variables by which any server would refuse or cut an answer, give another one,
+/// or leave a change uncommitted.
 const EVERY: &[&str] = &[
     "autocommit = 1",
     "completion_type = 0",
@@ -20,6 +20,7 @@ const EVERY: &[&str] = &[
     "group_concat_max_len = 1048576",
     "div_precision_increment = 4",
     "big_tables = 0",
+    "sort_buffer_size = GREATEST(@@sort_buffer_size, 262144)",
     "foreign_key_checks = 1",
     "unique_checks = 1",
     "innodb_lock_wait_timeout = 50",

@@ -124,8 +124,8 @@ pub(super) fn target(
     Ok(())
 }
 
-/// Checks that every role which is a definer is on the target, or comes with the dump: the server would take its
-/// name for that of a user.
+/// Checks that every role which is a definer is on the target, or comes with the dump: the server would take
+/// its name for that of a user.
 fn roles(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
     let objects = || manifest.objects.iter();
     let mut open: BTreeMap<&str, &Object> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The ledger: a table on the target, in a database that goes with the last of them, that tells which chunks are loaded. The line for a chunk commits
-//! together with the chunk's rows.
+//! The ledger: a table on the target, in a database that goes with the last of them, that tells which chunks
+//! are loaded. The line for a chunk commits together with the chunk's rows.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,8 @@ const COMPLETE: usize = 0xffff_fffd;
 pub(crate) const PROGRAMS: usize = 0xffff_fffc;
 
 impl Ledger {
-    /// `other_name`: the name under which the one table is loaded, if it is another; that is a load of its own.
+    /// `other_name`: the name under which the one table is loaded, if it is another; that is a load of its
+    /// own.
     pub(crate) fn new(id: &str, other_name: Option<&TableName>) -> Ledger {
         let end = other_name.map(|name| format!("_{:016x}", mark(&name.to_string()).cast_unsigned()));
         let table = format!("load_{id}{}", end.unwrap_or_default());

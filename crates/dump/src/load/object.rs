@@ -85,13 +85,15 @@ impl Load<'_> {
         let is_program = object.kind > Kind::Table;
         let number = mark(&object.title());
         // What a stopped run has made is made again: meanwhile there may be what it lacked.
-        if self.request.resume && is_program && self.ledger.has(session, PROGRAMS, number)? {
-            let name = TableName { schema: object.schema.clone(), table: object.name.clone() };
-            let word = object.kind.word().to_ascii_uppercase();
-            session.execute(&format!("DROP {word} IF EXISTS {name}"))?;
-        }
+        let again = self.request.resume && is_program && self.ledger.has(session, PROGRAMS, number)?;
         let collation = enter(session, object)?;
-        let made =
+        let mut make = || -> Result<bool, server::Error> {
+            if again {
+                let name = TableName { schema: object.schema.clone(), table: object.name.clone() };
+                let word = object.kind.word().to_ascii_uppercase();
+                // For packages this is a statement only in their own mode.
+                session.execute(&format!("DROP {word} IF EXISTS {name}"))?;
+            }
             object.statements.iter().try_fold(true, |all, statement| match session.execute(statement) {
                 Err(error)
                     if self.request.resume && error.code().is_some_and(|code| EXISTS.contains(&code)) =>
@@ -99,7 +101,9 @@ impl Load<'_> {
                     Ok(false)
                 }
                 other => other.map(|_| all),
-            });
+            })
+        };
+        let made = make();
         let left = leave(session, object, collation.as_deref());
         let made = made?;
         left?;

@@ -81,8 +81,8 @@ impl Load<'_> {
     }
 }
 
-/// How names and definitions are compared: as they are, or without the case of names, if one of the servers does
-/// not keep it.
+/// How names and definitions are compared: as they are, or without the case of names, if one of the servers
+/// does not keep it.
 #[derive(Clone, Copy)]
 pub(crate) struct Folded {
     pub(crate) folds: bool,

@@ -13,8 +13,8 @@ pub(super) struct Renamed {
     pub(super) omitted: Vec<String>,
 }
 
-/// Gives the one table of a dump another name. Left out is what would touch other tables, or has a name that its
-/// database has only once: triggers, foreign keys, and every other object but the database.
+/// Gives the one table of a dump another name. Left out is what would touch other tables, or has a name that
+/// its database has only once: triggers, foreign keys, and every other object but the database.
 pub(super) fn apply(
     session: &mut Session,
     manifest: &mut Manifest,

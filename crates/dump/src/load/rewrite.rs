@@ -58,8 +58,8 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
     )))
 }
 
-/// Older dumps have programs in utf8mb4. For plain ASCII that equals any client's character set; everything else
-/// is created as by a utf8mb4 client, with the same meaning.
+/// Older dumps have programs in utf8mb4. For plain ASCII that equals any client's character set; everything
+/// else is created as by a utf8mb4 client, with the same meaning.
 pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
     let mut lines = Vec::new();
     if manifest.exact_programs {

@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     only: Vec<Pattern>,
 
-    /// Load the one table under this name: db.table, beside the one it was dumped from. Without its triggers and
-    /// foreign keys, which are named
+    /// Load the one table under this name: db.table, beside the one it was dumped from. Without its triggers
+    /// and foreign keys, which are named
     #[arg(long = "as", value_name = "NAME", conflicts_with = "follow")]
     other_name: Option<TableName>,
 

@@ -16,8 +16,8 @@ pub(super) struct Found {
     pub(super) tables: Tables,
 }
 
-/// The tables to ask `information_schema` for: all of some databases, or each one alone. To tell about a table
-/// the server must open it; if few of many are wanted, only these are opened.
+/// The tables to ask `information_schema` for: all of some databases, or each one alone. To tell about a
+/// table the server must open it; if few of many are wanted, only these are opened.
 #[derive(Default)]
 pub(super) struct Tables {
     within: String,
@@ -28,8 +28,8 @@ pub(super) struct Tables {
 const FEW_OF: usize = 8;
 
 impl Tables {
-    /// The conditions, each for a query of its own, where the columns with the names of database and table are
-    /// these.
+    /// The conditions, each for a query of its own, where the columns with the names of database and table
+    /// are these.
     pub(super) fn conditions(&self, session: &Session, schema: &str, table: &str) -> Vec<String> {
         let one = |name: &TableName| {
             let (own, its) = (session.quote(&name.schema), session.quote(&name.table));

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use super::Alone;
 
-/// Tables whose files are damaged or missing, and views in a circle, are all named; everything else is dumped.
+/// Tables whose files are damaged or missing, and views in a circle, are all named; everything else is
+/// dumped.
 #[test]
 fn what_cannot_be_read_is_named_and_the_rest_is_dumped() {
     let alone = Alone::new(&["--myisam-recover-options=OFF", "--aria-recover-options=OFF"]);
@@ -26,7 +27,8 @@ fn what_cannot_be_read_is_named_and_the_rest_is_dumped() {
         "RENAME TABLE d.base TO d.other, d.v1 TO d.base",
         "FLUSH TABLES",
     ]
-    .map(&mut run);
+    .into_iter()
+    .for_each(&mut run);
     let data = alone.server.data().join("d");
     std::fs::write(data.join("myisam.MYI"), b"nothing").unwrap();
     std::fs::write(data.join("frm.frm"), b"nothing").unwrap();
@@ -65,8 +67,8 @@ fn charsets(alone: &Alone) -> Vec<String> {
     rows.into_iter().flatten().flatten().collect()
 }
 
-/// A table whose columns are all computed has rows, and one may have rows that a CHECK of a later time refuses:
-/// whichever way they go.
+/// A table whose columns are all computed has rows, and one may have rows that a CHECK of a later time
+/// refuses: whichever way they go.
 #[test]
 fn rows_without_columns_are_counted_in_every_way() {
     let alone = Alone::new(&[]);
@@ -105,8 +107,8 @@ fn rows_without_columns_are_counted_in_every_way() {
     alone.diff("a", &[]).exits(0);
 }
 
-/// Each grant stands alone; roles are there before the programs that they define; and a load that goes on makes
-/// its programs anew.
+/// Each grant stands alone; roles are there before the programs that they define; and a load that goes on
+/// makes its programs anew.
 #[test]
 fn one_grant_that_fails_takes_no_other_along() {
     let alone = Alone::new(&[]);
