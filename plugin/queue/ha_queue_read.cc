@@ -8,6 +8,7 @@
 #include "handler.h"
 
 #include "ha_queue.h"
+#include "queue_opened.h"
 #include "queue_row.h"
 
 int ha_queue::unpack(uchar *record, rq_slice row)
@@ -163,7 +164,7 @@ void ha_queue::warn_of_hidden()
     return;
   hiding= false;
   const char *name= owned ? "queue_wait" : "queue_lease";
-  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, QUEUE_WARN_HIDDEN,
                       "Queue: what %s() took from %s.%s is owned, even if another condition in WHERE does not show "
                       "it; %s('%s:CONDITION') takes what matches and nothing else",
                       name, table->s->db.str, table->s->table_name.str, name, table->s->table_name.str);
