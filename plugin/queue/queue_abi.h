@@ -846,8 +846,8 @@ int rq_leased_json(rq_session *session, rq_slice table, int with_why, int string
 int rq_has_json(const rq_queue *queue, rq_error *column);
 
 /*
- Forgets what the statement has leased; without `keep`, because it has failed, the rows go back. With `died`,
- because its client could not be told, that is a failed try.
+ Forgets what the statement has leased; without `keep`, because it has failed, the rows go back. With
+ `died`, because its client could not be told, that is a failed try.
  */
 int rq_leased_end(rq_session *session, int keep, int died, rq_error *error);
 

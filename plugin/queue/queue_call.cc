@@ -124,8 +124,10 @@ bool queue_timeout_of(THD *thd, const Call *call, const UDF_ARGS *args, bool tim
   return true;
 }
 
-/* A transaction with REPEATABLE READ or more sees InnoDB as it was at its first read. What this very statement
-   begins to read is not old. */
+/*
+  A transaction with REPEATABLE READ or more sees InnoDB as it was at its first read. What this very
+  statement begins to read is not old.
+*/
 bool queue_has_snapshot(THD *thd)
 {
   if (!queue_in_transaction(thd) || thd->tx_isolation < ISO_REPEATABLE_READ)
@@ -164,8 +166,10 @@ template <class Whole, class Part> Whole *around(Part *part, Part Whole::*member
 }
 }
 
-/* The interface of loadable functions has no place for a character set, so that drivers return bytes. What the
-   server passes is a part of the item that stands for the function, which has one. */
+/*
+  The interface of loadable functions has no place for a character set, so that drivers return bytes. What
+  the server passes is a part of the item that stands for the function, which has one.
+*/
 void queue_returns_text(UDF_INIT *init)
 {
   Item_udf_func *item= around<Item_udf_func>(around<udf_handler>(init, Handler::init()), Function::handler());

@@ -52,13 +52,13 @@ std::string queue_text_of(THD *thd, const UDF_ARGS *args, uint at);
 /* An argument that the server passes as an integer. */
 longlong queue_integer_of(const UDF_ARGS *args, uint at);
 
-/* An argument that is a whole number; false when it is another one or a text, with an error if `call` is given. */
+/* An argument that is a whole number; false when it is none, with an error if `call` is given. */
 bool queue_whole_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at, longlong *number);
 
 /* An argument that is a time in seconds, with or without a fraction; false with an error. */
 bool queue_seconds_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at, double *seconds);
 
-/* The time to wait, in milliseconds: argument `at`, or the default if that is not `timed`. False with an error. */
+/* The milliseconds to wait: argument `at`, or the default if it is not `timed`. False with an error. */
 bool queue_timeout_of(THD *thd, const Call *call, const UDF_ARGS *args, bool timed, uint at, longlong *ms);
 
 /* Whether READ_ONLY forbids the call; true with an error. */
@@ -73,7 +73,7 @@ struct queue_tables {
   std::deque<std::string> arguments;
   std::vector<rq_target> targets;
 
-  /* Opens the tables of `count` arguments from `first` on; false when one can't be, which is then the last. */
+  /* Opens the tables of `count` arguments from `first` on; false when one can't be, then the last. */
   bool open(THD *thd, const UDF_ARGS *args, uint first, uint count);
 };
 

@@ -115,8 +115,8 @@ static Granted granted_to(THD *thd, const std::string &db, const std::string &na
   return on_column & SELECT_ACL ? Granted::all : Granted::columns;
 }
 
-/* The same for the user, or for the definer of the view through which the statement reads this table, whoever may
-   do more. */
+/* The same for the user, or for the definer of the view through which the statement reads this table:
+   whoever may do more. */
 static Granted granted(THD *thd, const std::string &db, const std::string &name, privilege_t privileges,
                        const std::string &column= std::string())
 {

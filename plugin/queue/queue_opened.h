@@ -76,14 +76,14 @@ public:
   /* Whether the user may read only the columns that GRANT names. */
   bool by_columns= false;
 
-  /* As `open`, but the table's name may be followed by @ and the name of one of its readers, and by a condition. */
+  /* As `open`, but @ and the name of one of its readers may follow, and a condition. */
   bool open_for_reader(THD *thd, const queue_name &named, privilege_t privileges);
 
   /* Opens a table; false when it is not a queue, or can't be used this way. */
   bool open(THD *thd, const queue_name &named, privilege_t privileges);
   bool open(THD *thd, const std::string &text, privilege_t privileges) { return open(thd, queue_name(text), privileges); }
 
-  /* Whether the user may read all columns, or those that the condition asks for; else `why` says which not. */
+  /* Whether the user may read all columns, or those that the condition asks for; else `why` says why. */
   bool may_show(THD *thd, const rq_slice *condition);
 
   /* Whether the user may read the column; an empty name is for what no column shows. */

@@ -39,8 +39,8 @@ use std::sync::Arc;
 
 use crate::Filter;
 use evaluate::Node;
-use parser::Asks;
 pub use json::quote as quote_json;
+use parser::Asks;
 pub use schema::{Column, Kind, Place, Schema};
 
 /// The longest condition, in bytes.

@@ -150,8 +150,8 @@ pub unsafe extern "C" fn rq_has_json(queue: *const Queue, column: *mut RqError) 
     c_int::from(opaque.is_none())
 }
 
-/// Forgets what the statement has leased; without `keep`, because it has failed, the rows go back. With `died`,
-/// because its client could not be told, that is a failed try.
+/// Forgets what the statement has leased; without `keep`, because it has failed, the rows go back. With
+/// `died`, because its client could not be told, that is a failed try.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_leased_end(
     session: *mut RqSession,

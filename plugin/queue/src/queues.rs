@@ -229,6 +229,10 @@ pub unsafe extern "C" fn rq_rename(
         // SAFETY: the caller's string.
         let to = unsafe { path(to) };
         let engine = engine()?;
+        if engine.open(from).is_ok_and(|queue| engine.leads_to(&queue, to)) {
+            let why = "the new name is in a DEAD to which DEAD of this table leads: its rows would be tried for ever";
+            return Err(Fault::Other(RQ_FAILED, why.to_owned()));
+        }
         // SAFETY: the caller's handle.
         let hold = unsafe { hold.as_ref() };
         let renamed = match hold.and_then(|hold| hold.copy_in(from)) {

@@ -271,7 +271,7 @@ impl Queue {
     }
 
     /// Gives rows back that their owner was about to end, or only owned. Leases that the rows had go on; with
-    /// `died`, because the owner's connection has ended, they are over, and that is a failed try, as it is for
+    /// `died`, because the owner's connection has ended, they are over. That is a failed try, as it is for
     /// other rows in a queue with a policy. Returns those that wait again.
     pub(crate) fn give_back(
         &self,
@@ -415,13 +415,7 @@ impl State {
 
     /// Has leases own the rows again that this owner was about to end. With `over` they are over by then.
     /// Returns the other rows.
-    fn lend_again(
-        &mut self,
-        rows: &[RowId],
-        owner: OwnerId,
-        over: Option<u64>,
-        clock: Clock,
-    ) -> Vec<RowId> {
+    fn lend_again(&mut self, rows: &[RowId], owner: OwnerId, over: Option<u64>, clock: Clock) -> Vec<RowId> {
         let mut others = rows.to_vec();
         others.retain(|row| {
             let owned = self.owners.get_mut(row).filter(|of| of.owner == owner);

@@ -468,8 +468,9 @@ enum Undone {
     Abandoned,
 }
 
-/// Whatever becomes of a transaction that is not committed: the lease that it was to end goes on, its token is
-/// good, and no try is counted. Only the end of the connection is a failed try. Leases that were over stay so.
+/// Whatever becomes of a transaction that is not committed: the lease that it was to end goes on, its token
+/// is good, and no try is counted. Only the end of the connection is a failed try. Leases that were over stay
+/// so.
 #[test]
 fn a_lease_goes_on_when_the_transaction_that_was_to_end_it_is_undone() {
     for undone in [
@@ -561,7 +562,11 @@ fn rows_that_were_taken_and_ended_in_a_transaction_have_failed_when_its_connecti
         assert!(one.end_within(&mut transaction));
         assert_eq!(one.delete_within(&mut transaction, &[RowId(2)]).unwrap(), 1);
         assert_eq!(queue.status().waiting, 0);
-        if abandoned { transaction.abandon().unwrap() } else { transaction.rollback().unwrap() };
+        if abandoned {
+            transaction.abandon().unwrap()
+        } else {
+            transaction.rollback().unwrap()
+        };
         assert_eq!(queue.status().waiting, 2);
         let known = [1, 2].map(|row| queue.lease_of(RowId(row)).map_or(0, |(_, failed)| failed));
         assert_eq!(known, failed, "abandoned: {abandoned}");

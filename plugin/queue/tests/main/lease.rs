@@ -149,7 +149,10 @@ fn stale_token(server: &Server) {
     let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
     assert!(warnings[0].1 == 51015 || warnings[0].1 == 51011, "{warnings:?}");
     assert_eq!(text(&mut one, "SELECT queue_stale()"), Some(old));
-    assert_eq!(one.value(&format!("SELECT queue_ack('{}')", token(&lease(&mut one, "30, 1, 't', 0"), 0))), Some(1));
+    assert_eq!(
+        one.value(&format!("SELECT queue_ack('{}')", token(&lease(&mut one, "30, 1, 't', 0"), 0))),
+        Some(1)
+    );
     assert_eq!(text(&mut one, "SELECT queue_stale()"), None, "the last ones were good");
 }
 
@@ -177,7 +180,9 @@ fn names(server: &Server) {
 /// A wait may be a fraction of a second.
 fn fractions(server: &Server) {
     let (mut one, _) = server.queue("fractions");
-    for wait in ["queue_wait('t', 0.4)", "queue_lease(30, 1, 't', 0.4)", "queue_lease_json(30, 1, 't', '0.4')"] {
+    for wait in
+        ["queue_wait('t', 0.4)", "queue_lease(30, 1, 't', 0.4)", "queue_lease_json(30, 1, 't', '0.4')"]
+    {
         let sql = format!("SELECT {wait}, SYSDATE(6) - INTERVAL 400000 MICROSECOND >= NOW(6)");
         let waited: Vec<(mysql::Value, i64)> = one.rows(&sql);
         assert_eq!(waited[0].1, 1, "{wait}");
@@ -488,7 +493,10 @@ fn a_lease_that_is_ended_in_a_transaction_is_decided_by_it() {
     one.run("ROLLBACK");
     assert!(two.column("SELECT v FROM q").is_empty());
     assert_eq!(two.column("SELECT v FROM i"), [1]);
-    assert_eq!(two.value(&format!("SELECT queue_ack('{}', '{}')", token(&json, 1), token(&json, 2))), Some(2));
+    assert_eq!(
+        two.value(&format!("SELECT queue_ack('{}', '{}')", token(&json, 1), token(&json, 2))),
+        Some(2)
+    );
     one.run("INSERT INTO q VALUES (2), (3)");
     // With autocommit the statement is the transaction.
     let json = lease(&mut two, "3600, 1, 'q', 0");

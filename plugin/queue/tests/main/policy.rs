@@ -191,13 +191,19 @@ fn refused(server: &Server) {
     one.run("CREATE TABLE other (w INT) ENGINE=QUEUE");
     one.run("CREATE TABLE one (v INT) ENGINE=QUEUE TRIES=1 DEAD='two'");
     one.run("CREATE TABLE two (v INT) ENGINE=QUEUE TRIES=1 DEAD='three'");
-    for cyclic in ["CREATE TABLE three (v INT) ENGINE=QUEUE TRIES=1 DEAD='one'", "ALTER TABLE other TRIES=1 DEAD='other'"] {
+    for cyclic in [
+        "CREATE TABLE three (v INT) ENGINE=QUEUE TRIES=1 DEAD='one'",
+        "ALTER TABLE other TRIES=1 DEAD='other'",
+    ] {
         let error = one.error(cyclic);
         assert!(error.contains("the table itself"), "{cyclic}: {error}");
     }
     one.run("CREATE TABLE three (v INT) ENGINE=QUEUE");
     assert!(one.error("ALTER TABLE three TRIES=1 DEAD='one'").contains("leads back to the table itself"));
     one.run("ALTER TABLE one DEAD='three'");
+    one.run("CREATE TABLE four (v INT) ENGINE=QUEUE TRIES=1 DEAD='one'");
+    one.run("DROP TABLE three");
+    assert!(one.error("RENAME TABLE four TO three").contains("DEAD of this table leads"));
     for (options, why) in [
         ("BACKOFF='1,2'", "is not FIRST,FACTOR,MAX"),
         ("DEAD='other'", "DEAD needs TRIES"),
@@ -323,8 +329,8 @@ enum Fails {
     TooLarge,
 }
 
-/// A row that no worker can do is tried as often as TRIES says, whatever becomes of the workers, and is then in
-/// the table of DEAD: none is given for ever.
+/// A row that no worker can do is tried as often as TRIES says, whatever becomes of the workers, and is then
+/// in the table of DEAD: none is given for ever.
 #[test]
 fn a_row_that_fails_every_time_runs_out_of_tries() {
     let server = Server::start_with(&["--log-bin=log", "--server-id=1", "--max-allowed-packet=16M"]);
@@ -382,7 +388,9 @@ fn fail(server: &Server, one: &mut Client, transactional: bool, take: &str, fail
     let token = taken[0].get::<String, _>(0).filter(|json| json.starts_with('['));
     let token = token.map(|json| json.split('"').nth(3).unwrap().to_owned());
     worker.run("UPDATE i SET v = v + 1 WHERE k = 1");
-    let ended = token.as_ref().map_or("SELECT queue_end()".to_owned(), |token| format!("SELECT queue_ack('{token}')"));
+    let ended = token
+        .as_ref()
+        .map_or("SELECT queue_end()".to_owned(), |token| format!("SELECT queue_ack('{token}')"));
     if fails == Fails::Savepoint {
         worker.run("SAVEPOINT s");
     }
