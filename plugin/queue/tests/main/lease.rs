@@ -149,10 +149,8 @@ fn stale_token(server: &Server) {
     let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
     assert!(warnings[0].1 == 51015 || warnings[0].1 == 51011, "{warnings:?}");
     assert_eq!(text(&mut one, "SELECT queue_stale()"), Some(old));
-    assert_eq!(
-        one.value(&format!("SELECT queue_ack('{}')", token(&lease(&mut one, "30, 1, 't', 0"), 0))),
-        Some(1)
-    );
+    let last = token(&lease(&mut one, "30, 1, 't', 0"), 0);
+    assert_eq!(ack(&mut one, &last), Some(1));
     assert_eq!(text(&mut one, "SELECT queue_stale()"), None, "the last ones were good");
 }
 
@@ -251,6 +249,8 @@ fn snapshots(server: &Server) {
         for wait in ["queue_wait('t', 0)", "queue_lease(30, 1, 't', 0)"] {
             two.run("INSERT INTO t VALUES (1)");
             one.run(&format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}"));
+            // Warnings stay until a statement that uses a table.
+            one.run("DELETE FROM i");
             one.run("BEGIN");
             if reads {
                 one.value("SELECT COUNT(*) FROM i");
