@@ -7,6 +7,7 @@
 
 #include "sql_class.h"
 #include "sql_acl.h"
+#include "mysqld.h"
 #include "table.h"
 #include "handler.h"
 #include "sql_table.h"
@@ -129,8 +130,22 @@ static bool readers_fit(const ha_table_option_struct *options, bool transactiona
   return !why;
 }
 
+/* Whether CREATE TABLE ... SELECT is refused, with an error: the server logs no statement that fills a queue, so a
+   replica would not have the table, and would stop when it is altered or dropped. */
+static bool refuses_select(THD *thd)
+{
+  if (thd_sql_command(thd) != SQLCOM_CREATE_TABLE || !opt_bin_log || !(thd->variables.option_bits & OPTION_BIN_LOG) ||
+      !(thd->lex->first_select_lex()->item_list.elements || thd->lex->first_select_lex()->tvc))
+    return false;
+  my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: CREATE TABLE ... SELECT would not be in the binary log; use CREATE TABLE "
+                  "and then INSERT ... SELECT", MYF(0));
+  return true;
+}
+
 int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
+  if (refuses_select(ha_thd()))
+    return HA_ERR_UNSUPPORTED;
   if (form->versioned()) {
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: rows that are taken leave no history; leave SYSTEM VERSIONING out",
                     MYF(0));
@@ -173,19 +188,31 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
 }
 
+static queue_connection *known_connection(THD *thd)
+{
+  return thd ? static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton)) : nullptr;
+}
+
 int ha_queue::delete_table(const char *name)
 {
   rq_error error;
-  return fail(rq_drop(slice_of(folder_of(name)), &error), error);
+  const int code= rq_drop(slice_of(folder_of(name)), &error);
+  if (queue_connection *connection= known_connection(ha_thd()))
+    queue_let_go_if_over(connection);
+  return fail(code, error);
 }
 
 int ha_queue::rename_table(const char *from, const char *to)
 {
   rq_error error;
-  THD *thd= ha_thd();
-  auto *connection= thd ? static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton)) : nullptr;
+  queue_connection *connection= known_connection(ha_thd());
   const rq_hold *hold= connection ? connection->held_back : nullptr;
-  return fail(rq_rename(slice_of(folder_of(from)), slice_of(folder_of(to)), hold, &error), error);
+  const int code= rq_rename(slice_of(folder_of(from)), slice_of(folder_of(to)), hold, &error);
+  if (connection && code)
+    queue_let_go(connection);
+  else if (connection)
+    queue_let_go_if_over(connection);
+  return fail(code, error);
 }
 
 int ha_queue::truncate()
@@ -228,6 +255,7 @@ int ha_queue::external_lock(THD *, int type)
 {
   if (type != F_UNLCK)
     return 0;
+  warn_of_unseen();
   const int error= end_statement();
   end_scan();
   resume();
@@ -238,9 +266,12 @@ int ha_queue::external_lock(THD *, int type)
    here. */
 int ha_queue::reset()
 {
-  hiding= false;
   resume();
-  return ha_thd()->in_sub_stmt ? 0 : end_statement();
+  if (ha_thd()->in_sub_stmt)
+    return 0;
+  warn_of_unseen();
+  given= 0;
+  return end_statement();
 }
 
 /* As the server does with INSERT IGNORE. */
@@ -267,7 +298,13 @@ int ha_queue::end_statement()
   int result= publish(false);
   if (!result)
     result= remove();
-  auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
+  if (lasting && !failed && !result)
+    queue_note_lasting(thd);
+  lasting= false;
+  queue_connection *connection= known_connection(thd);
+  /* An ALTER that failed will not replace the queue. */
+  if (connection && failed)
+    queue_let_go(connection);
   if (!connection || !rq_is_unsettled(connection->session))
     return result;
   rq_error error;
@@ -356,6 +393,7 @@ int ha_queue::publish(bool may_fail_yet)
   tell_left_out(ha_thd(), left_out);
   rows.clear();
   bytes= 0;
+  lasting= lasting || (!code && !copies);
   return fail(code, error);
 }
 
@@ -478,6 +516,7 @@ int ha_queue::remove()
   for (size_t from= 0; from < doomed.size() && code == RQ_OK; from+= remove_rows_max)
     code= (within ? rq_tx_delete : rq_delete)(connection->session, queue, doomed.data() + from, MY_MIN(doomed.size() - from, remove_rows_max), &error);
   doomed.clear();
+  lasting= lasting || (!code && !within);
   return fail(code, error);
 }
 

@@ -43,10 +43,14 @@ public:
       Not HA_STATS_RECORDS_IS_EXACT: with it the optimiser reads tables of one row before it evaluates
       queue_wait() in WHERE. COUNT(*) is exact through records() alone. No HA_BINLOG_*: rows of a queue are
       not replicated.
+
+      Not HA_NO_TRANSACTIONS either, also without TRANSACTIONAL=1: a failed statement leaves no row. With it
+      the server is not strict from the second row of a statement on, and cuts values to fit, also in a table
+      of another engine whose trigger fills a queue. That ROLLBACK does not undo a whole transaction is told
+      by queue_note_lasting().
     */
-    const ulonglong transactions= is_transactional() ? 0 : HA_NO_TRANSACTIONS;
-    return transactions | HA_HAS_RECORDS | HA_NO_AUTO_INCREMENT | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY |
-           HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CAN_FORCE_BULK_DELETE | HA_NO_ONLINE_ALTER |
+    return HA_HAS_RECORDS | HA_NO_AUTO_INCREMENT | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY |
+           HA_CAN_GEOMETRY | HA_CAN_FORCE_BULK_DELETE | HA_NO_ONLINE_ALTER |
            HA_CAN_REPAIR;
   }
   ulong index_flags(uint, uint, bool) const override { return 0; }
@@ -75,13 +79,6 @@ public:
   void position(const uchar *record) override;
   int rnd_end() override;
   int reset() override;
-  /* The server evaluates conditions; the handler only notes that there are some. */
-  const COND *cond_push(const COND *cond) override
-  {
-    hiding= true;
-    return cond;
-  }
-
   void start_bulk_insert(ha_rows rows, uint flags) override { gathering= rows != 1; }
   int end_bulk_insert() override;
   int write_row(const uchar *buf) override;
@@ -96,8 +93,7 @@ public:
   int delete_all_rows() override { return HA_ERR_WRONG_COMMAND; }
 
 private:
-  /* Without a table the server asks whether the engine accepts TRANSACTIONAL=1. */
-  bool is_transactional() const { return !table_share || table_share->transactional == HA_CHOICE_YES; }
+  bool is_transactional() const { return table_share->transactional == HA_CHOICE_YES; }
   bool is_within() const;
   int publish(bool may_fail_yet);
   int write_within(const uchar *buf);
@@ -108,7 +104,7 @@ private:
   bool is_relayed() const;
   bool copies_kept() const;
   bool is_copied_online() const;
-  void warn_of_hidden();
+  void warn_of_unseen();
   int remove();
   int cursor_ready();
   int hold_back();
@@ -121,11 +117,12 @@ private:
   rq_cursor *cursor= nullptr;
   queue_connection *reader= nullptr; /* the connection that reads */
   ulonglong current= 0;
+  ulonglong given= 0; /* how many rows the statement has read */
   queue_noted noted; /* columns that are filled when a row is read */
   bool gathering= false, deleting= false;
   bool paused= false; /* for DELETE: the rows that it reads go to nobody before they are deleted */
-  bool hiding= false; /* WHERE has conditions that may leave rows out */
   bool copying= false; /* for ALTER: also shows rows that others own */
+  bool lasting= false; /* the statement has changed what ROLLBACK leaves as it is */
   std::vector<std::vector<uchar>> rows;
   size_t bytes= 0;
   std::vector<uint64_t> doomed;

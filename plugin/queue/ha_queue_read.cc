@@ -11,6 +11,11 @@
 #include "queue_opened.h"
 #include "queue_row.h"
 
+extern "C" {
+/* Exported by the server, but not declared in its headers: the error that the statement ended with, or 0. */
+int thd_current_status(THD *thd);
+}
+
 int ha_queue::unpack(uchar *record, rq_slice row)
 {
   if (table->s->blob_fields) {
@@ -142,32 +147,56 @@ int ha_queue::rnd_next(uchar *buf)
   rq_error error;
   uint64_t id;
   int code= rq_next(cursor, &id, &row, &error);
-  if (code == RQ_END) {
-    warn_of_hidden();
+  if (code == RQ_END)
     return HA_ERR_END_OF_FILE;
-  }
   if (code)
     return fail(code, error);
   current= id;
+  given++;
   if (copying)
     rq_hold_read(reader->held_back);
   return unpack(buf, row);
 }
 
-/* The session owns the rows that the statement took, even those that WHERE hides. */
-void ha_queue::warn_of_hidden()
+/* Whether each row that the statement reads may be shown: it groups none, and its rows go to the client. */
+static bool shows_rows(THD *thd)
+{
+  if (thd_sql_command(thd) != SQLCOM_SELECT || thd->lex->result)
+    return false;
+  for (SELECT_LEX *select= thd->lex->all_selects_list; select; select= select->next_select_in_list())
+    if (select->agg_func_used() || select->group_list.elements || select->options & SELECT_DISTINCT)
+      return false;
+  return true;
+}
+
+/*
+  The statement has taken or leased more rows than it shows, because of LIMIT or of another condition in WHERE.
+  They are the connection's all the same. Called when its rows are sent; where the server can tell that early enough, its
+  answer counts the warning.
+*/
+void ha_queue::warn_of_unseen()
 {
   THD *thd= ha_thd();
-  const bool owned= reader->taken == thd->query_id && rq_count(reader->session, queue);
-  if (!hiding || !(owned || reader->leased == thd->query_id) ||
-      (thd_sql_command(thd) == SQLCOM_SELECT && thd->get_sent_row_count()))
+  auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
+  if (!connection || !connection->got || thd_current_status(thd))
     return;
-  hiding= false;
-  const char *name= owned ? "queue_wait" : "queue_lease";
+  const bool taken= connection->taken == thd->query_id;
+  if (!taken && connection->leased != thd->query_id)
+    return;
+  const bool here= connection->got_from == queue_text_of_name(table->s->db.str, table->s->table_name.str);
+  const bool shown= shows_rows(thd);
+  if (!here && !shown)
+    return;
+  const ulonglong sent= shown ? thd->get_sent_row_count() : given, seen= here ? MY_MIN(sent, given) : sent;
+  if (seen >= connection->got)
+    return;
+  const char *name= taken ? "queue_wait" : "queue_lease", *from= connection->got_from.c_str();
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, QUEUE_WARN_HIDDEN,
-                      "Queue: what %s() took from %s.%s is owned, even if another condition in WHERE does not show "
-                      "it; %s('%s:CONDITION') takes what matches and nothing else",
-                      name, table->s->db.str, table->s->table_name.str, name, table->s->table_name.str);
+                      "Queue: the statement took %llu row%s of %s and shows %llu; what %s() took from %s is owned, even if "
+                      "LIMIT or another condition in WHERE does not show it; %s('%s:CONDITION') takes what matches and nothing else",
+                      static_cast<ulonglong>(connection->got), connection->got == 1 ? "" : "s", from, seen, name, from, name,
+                      table->s->table_name.str);
+  connection->got= 0;
 }
 
 void ha_queue::position(const uchar *)

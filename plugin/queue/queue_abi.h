@@ -655,6 +655,11 @@ int rq_hold_complete(rq_hold *hold, const rq_queue *copy, rq_error *error);
 int rq_hold_wrote(rq_hold *hold, rq_error *error);
 
 /*
+ Whether the queue that is held back is not there any more: it was dropped, or its copy has its place.
+ */
+int rq_hold_is_over(const rq_hold *hold);
+
+/*
  Ends `rq_hold_back`.
  */
 void rq_let_go(rq_hold *hold);
@@ -719,6 +724,12 @@ int rq_is_owner(const rq_session *session);
  The id of the first row that the connection owns; 0 when there is none.
  */
 uint64_t rq_owned_row(rq_session *session);
+
+/*
+ The folder of the queue whose rows the connection owns, or of the copy that is about to replace it; 0 when it
+ owns none.
+ */
+int rq_owned_folder(rq_session *session, rq_error *folder);
 
 /*
  How many rows of a queue the connection sees.
@@ -795,8 +806,8 @@ int rq_is_unsettled(const rq_session *session);
 int rq_settle(rq_session *session, int keep, uint64_t *left_out, rq_error *error);
 
 /*
- Takes rows, or waits for them; owned rows are consumed first. With `within`, both are part of the
- transaction where the queue takes part in transactions. `timeout_ms` below 0: for ever. `alive` is
+ Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the transaction
+ where the queue takes part in transactions, and `rq_tx_took` makes what is taken a part of it. `timeout_ms` below 0: for ever. `alive` is
  called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
  */
 int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int within, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
@@ -839,6 +850,11 @@ int rq_leased_tokens(rq_session *session, rq_slice table, rq_slice *text, rq_err
  otherwise like `rq_leased_tokens`. With `strings` numbers in rows are text.
  */
 int rq_leased_json(rq_session *session, rq_slice table, int with_why, int strings, rq_slice *text, rq_error *error);
+
+/*
+ How many rows the statement leased last.
+ */
+uint64_t rq_leased_rows(const rq_session *session);
 
 /*
  Whether rows of the queue can be shown as JSON; otherwise the error is the column that can't.
@@ -884,6 +900,12 @@ int rq_tx_delete(rq_session *session, const rq_queue *queue, const uint64_t *row
  committed, and come back when it is rolled back.
  */
 int rq_tx_end(rq_session *session, rq_error *error);
+
+/*
+ Makes the rows that the connection has just taken a part of the transaction, if their queue takes part in
+ transactions.
+ */
+int rq_tx_took(rq_session *session, rq_error *error);
 
 /*
  A statement of the transaction has ended; without `keep`, what it did is undone. With `died`, because its

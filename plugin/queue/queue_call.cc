@@ -229,13 +229,24 @@ void queue_end_call(UDF_INIT *init)
   init->ptr= nullptr;
 }
 
+/* Whether the statement shows how another one would run, or ran: nobody sees the rows that this one takes. True with a
+   warning. */
+static bool only_explains(THD *thd, const Call *call)
+{
+  if (!thd->lex->describe && !thd->lex->analyze_stmt)
+    return false;
+  queue_warn(thd, (std::string("EXPLAIN and ANALYZE do not call ") + call->name + "(): its result is NULL").c_str());
+  return true;
+}
+
 Call *queue_result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(THD *, Call *, const UDF_ARGS *))
 {
   Call *call= reinterpret_cast<Call *>(init->ptr);
   if (!call->done) {
     call->done= true;
     THD *thd= _current_thd();
-    const bool may= call->is_constant(args) && !queue_is_logged_as_text(thd, (std::string(call->name) + "()").c_str());
+    const bool may= !only_explains(thd, call) && call->is_constant(args) &&
+                    !queue_is_logged_as_text(thd, (std::string(call->name) + "()").c_str());
     call->value= may ? evaluate(thd, call, args) : call->null();
   }
   return call;

@@ -180,6 +180,12 @@ void queue_let_go(queue_connection *connection)
   connection->held_back= nullptr;
 }
 
+void queue_let_go_if_over(queue_connection *connection)
+{
+  if (connection->held_back && rq_hold_is_over(connection->held_back))
+    queue_let_go(connection);
+}
+
 /*
   When a statement ends in an error, the rows that it took go back, because no client received them; that is a
   failed try if it ended because they could not be sent. A
@@ -203,8 +209,10 @@ static void give_back_taken(THD *thd, queue_connection *connection, bool failed)
     connection->taken= queue_taken_before;
 }
 
-/* Called when a statement ends, and when a command of the client ends; one of these is the reset of the
-   connection. */
+/*
+  Called when a statement ends, and when a command of the client ends; one of these is the reset of the
+  connection. Not called for what a replica applies: whatever must be done there too is done by the handler.
+*/
 void queue_command_ended(THD *thd, unsigned int, const void *data)
 {
   const auto *event= static_cast<const mysql_event_general *>(data);

@@ -27,11 +27,16 @@ struct queue_connection {
   longlong peeked;
   /* The number of the statement that last took rows; 0 once the command that contained it is over. */
   query_id_t taken;
+  /* The same, also for a statement inside of another one, and never reset. */
+  query_id_t waited;
   /* The number of the statement that last leased rows, and their table as tokens name it. */
   query_id_t leased;
   std::string leased_from;
   /* The tokens that were not good when a function last used some, with commas between them. */
   std::string stale;
+  /* How many rows the last wait or lease took, and from which table; 0 once somebody was told of them. */
+  uint64_t got;
+  std::string got_from;
   /* A queue whose rows nobody takes until the statement has ended. */
   rq_hold *held_back;
 };
@@ -70,6 +75,9 @@ bool queue_is_undelivered(THD *thd);
 
 /* Ends the hold on the queue that the connection held back, so that others take from it again. */
 void queue_let_go(queue_connection *connection);
+
+/* The same, once the queue is not there any more: ALTER has dropped it, or its copy has its place. */
+void queue_let_go_if_over(queue_connection *connection);
 
 /* The option --queue-fault, for tests: a row with this text makes the engine fail inside. Empty when it is
    not given. */

@@ -19,13 +19,32 @@
 
 queue_calls queue_called;
 
+/*
+  Has DDL on the queue whose rows the connection owns wait for the end of the transaction, if that queue takes part
+  in transactions. False with an error.
+*/
+static bool lock_owned(THD *thd, queue_connection *mine)
+{
+  rq_error folder;
+  std::string before;
+  /* While it waits for the lock, the table may be renamed. */
+  while (rq_owns_transactional(mine->session) && rq_owned_folder(mine->session, &folder) && before != folder.text) {
+    before= folder.text;
+    if (!queue_lock_definition(thd, before))
+      return false;
+  }
+  return true;
+}
+
 /* Ends the owned rows, `within` the transaction if their queue takes part in transactions. True with an
    error. */
 static bool end_owned(THD *thd, queue_connection *mine, bool within)
 {
   within= within && rq_owns_transactional(mine->session);
-  if (within && !queue_join(thd))
+  if (within && (!lock_owned(thd, mine) || !queue_join(thd)))
     return true;
+  if (!within && rq_owned_row(mine->session))
+    queue_note_lasting(thd);
   rq_error error;
   const int code= (within ? rq_tx_end : rq_end)(mine->session, &error);
   if (code)
@@ -43,28 +62,63 @@ static longlong refuse_wait(THD *thd, Call *call, queue_connection *mine, uint n
 
 /* Whether a wait is a part of the transaction: it takes from a queue that takes part in transactions, or ends
    rows of one. Outside of a transaction the rows stay owned after the statement. */
-static bool waits_within(THD *thd, queue_connection *mine, const std::vector<rq_target> &targets)
+static bool waits_within(THD *thd, queue_connection *mine, const queue_tables &tables)
 {
   bool some= rq_owns_transactional(mine->session);
-  for (const rq_target &target : targets)
+  for (const rq_target &target : tables.targets)
     some= some || rq_is_transactional(target.queue);
   return some && queue_in_transaction(thd);
 }
 
-static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std::vector<rq_target> &targets,
-                         size_t rows_max, longlong timeout_ms)
+/*
+  Prepares a wait that is a part of the transaction. A table that the statement reads is locked now: ALTER could
+  neither wait for the statement nor the statement for ALTER once that copies rows. Any other table is locked
+  when it has a row, so that nobody waits for a wait. False with an error.
+*/
+static bool begin_within(THD *thd, queue_connection *mine, const queue_tables &tables)
+{
+  for (const queue_opened &table : tables.opened)
+    if (rq_is_transactional(table.queue) && table.is_read_here(thd) && !queue_lock_definition(thd, table.folder))
+      return false;
+  return lock_owned(thd, mine) && queue_join(thd);
+}
+
+/* Notes what a wait has taken. False with an error. */
+static bool note_taken(THD *thd, queue_connection *mine, const queue_opened &table, bool within)
+{
+  mine->taken= thd->in_sub_stmt ? queue_taken_inside : thd->query_id;
+  mine->waited= thd->query_id;
+  mine->got= rq_count(mine->session, table.queue);
+  mine->got_from= table.name;
+  if (!within || !rq_is_transactional(table.queue))
+    queue_note_lasting(thd);
+  rq_error error;
+  if (!within)
+    return true;
+  if (!lock_owned(thd, mine))
+    return false;
+  const int code= rq_tx_took(mine->session, &error);
+  if (code)
+    queue_raise(error);
+  return !code;
+}
+
+static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const queue_tables &tables, size_t rows_max,
+                         longlong timeout_ms)
 {
   const bool snapshot= queue_has_snapshot(thd);
   int outcome= RQ_TIMED_OUT;
   size_t target= 0;
   rq_error error;
-  const bool within= waits_within(thd, mine, targets);
-  if (within && !queue_join(thd))
+  const bool within= waits_within(thd, mine, tables);
+  if (within && !begin_within(thd, mine, tables))
     return call->null();
+  if (rq_owned_row(mine->session) && !rq_owns_transactional(mine->session))
+    queue_note_lasting(thd);
   const char *before= thd_proc_info(thd, "Waiting in queue_wait");
   thd_wait_begin(thd, THD_WAIT_SLEEP);
-  const int code= rq_wait(mine->session, targets.data(), targets.size(), rows_max, within, timeout_ms, queue_still_there, thd,
-                          &outcome, &target, &error);
+  const int code= rq_wait(mine->session, tables.targets.data(), tables.targets.size(), rows_max, within, timeout_ms, queue_still_there,
+                          thd, &outcome, &target, &error);
   thd_wait_end(thd);
   thd_proc_info(thd, before);
   if (code == RQ_CONDITION)
@@ -80,8 +134,8 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
     return call->null();
   }
   queue_mark_owner(thd);
-  if (outcome == RQ_TAKEN)
-    mine->taken= thd->in_sub_stmt ? queue_taken_inside : thd->query_id;
+  if (outcome == RQ_TAKEN && !note_taken(thd, mine, tables.opened[target], within))
+    return call->null();
   if (outcome == RQ_TAKEN && snapshot)
     queue_warn_of_snapshot(thd);
   if (outcome == RQ_GONE)
@@ -98,6 +152,11 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
   if (mine->reading)
     return call->refuse(thd, QUEUE_ER_AFTER_READING,
                         "queue_wait() after rows of a queue were read; it belongs in WHERE, or in a statement of its own");
+  if (mine->waited == thd->query_id) {
+    my_printf_error(QUEUE_ER_TWICE, "Queue: this statement has taken rows already, and a second wait would end them unseen; name "
+                    "all tables in one %s(), or wait in two statements", MYF(0), call->name);
+    return call->null();
+  }
   const uint last= args->arg_count - 1;
   const bool timed= last > first;
   if (timed && !args->args[last])
@@ -105,10 +164,10 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
   longlong timeout_ms;
   if (!queue_timeout_of(thd, call, args, timed, last, &timeout_ms))
     return call->null();
-  queue_tables opened;
-  if (!opened.open(thd, args, first, timed ? last - first : 1))
-    return refuse_wait(thd, call, mine, opened.opened.back().refused, opened.opened.back().why);
-  return wait_for(thd, call, mine, opened.targets, rows_max, timeout_ms);
+  queue_tables tables;
+  if (!tables.open(thd, args, first, timed ? last - first : 1))
+    return refuse_wait(thd, call, mine, tables.opened.back().refused, tables.opened.back().why);
+  return wait_for(thd, call, mine, tables, rows_max, timeout_ms);
 }
 
 static longlong evaluate_queue_wait(THD *thd, Call *call, const UDF_ARGS *args)

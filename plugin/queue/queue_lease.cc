@@ -77,6 +77,11 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
     return call->refuse(thd, QUEUE_ER_AFTER_READING,
                         "rows can't be leased after rows of a queue were read; queue_lease() belongs in WHERE, or in a "
                         "statement of its own");
+  if (mine->leased == thd->query_id && (!json || mine->got)) {
+    my_printf_error(QUEUE_ER_TWICE, "Queue: this statement has taken rows already, and would not show those of a second %s(); name all "
+                    "tables in one, or use two statements", MYF(0), call->name);
+    return call->null();
+  }
   const int command= thd_sql_command(thd);
   if (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI)
     return call->refuse(thd, QUEUE_ER_IN_DELETE, "DELETE leaves leased rows alone; queue_ack() ends them");
@@ -120,6 +125,8 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
       queue_warn_of_snapshot(thd);
     mine->leased= thd->query_id;
     mine->leased_from= tables.opened[target].name;
+    mine->got= json ? 0 : rq_leased_rows(mine->session);
+    mine->got_from= mine->leased_from;
     *shown= {mine->leased_from, tables.opened[target].may_read(thd, std::string())};
     return static_cast<longlong>(target) + 1;
   }
@@ -269,6 +276,13 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
       continue;
     }
     const bool within= what == RQ_ACK && rq_is_transactional(table.queue);
+    if (within && !table.lock(thd)) {
+      if (!table.is_missing)
+        return call->null();
+      queue_warn(thd, table.why.c_str(), table.refused);
+      refused+= note_stale(mine, of.table, of.tokens);
+      continue;
+    }
     if (within && !queue_join(thd))
       return call->null();
     if (rq_use_tokens(mine->session, table.queue, what,
@@ -278,6 +292,8 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
     }
     const uint bad= note_stale(mine, of.table, std::string(reinterpret_cast<const char *>(stale.bytes), stale.len));
     refused+= bad;
+    if (what == RQ_ACK && bad < some && !within)
+      queue_note_lasting(thd);
     if (what == RQ_NACK && bad < some)
       warn_after_nack(thd, table, !why.empty());
   }

@@ -12,8 +12,9 @@
 #include "queue_opened.h"
 
 extern "C" {
-/* Exported by the server, but not declared in its headers. */
+/* Exported by the server, but not declared in its headers; the second: the error that the statement ended with, or 0. */
 LEX_CSTRING *thd_current_db(THD *thd);
+int thd_current_status(THD *thd);
 }
 
 void queue_warn(THD *thd, const char *text, uint number)
@@ -215,14 +216,58 @@ bool queue_opened::open(THD *thd, const queue_name &named, privilege_t privilege
   char path[FN_REFLEN + 1];
   const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), table.c_str(), ".queue", 0);
   folder.assign(path, length);
+  return find(thd);
+}
+
+bool queue_opened::find(THD *thd)
+{
   queue_connection *connection= queue_connection_of(thd);
   rq_error error;
   if (!connection)
     return refuse(0, std::string());
-  if (const int code= rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
+  if (queue)
+    rq_release(queue);
+  if (const int code= rq_find(connection->session, {reinterpret_cast<const uchar *>(folder.data()), folder.size()}, &queue, &error)) {
     queue= nullptr;
     is_missing= code == RQ_MISSING;
     return is_missing ? refuse(ER_NO_SUCH_TABLE, "there is no queue " + name) : refuse(ER_GET_ERRMSG, name + ": " + error.text);
   }
   return true;
+}
+
+std::pair<std::string, std::string> queue_names_of(const std::string &folder)
+{
+  const size_t end= folder.rfind(".queue"), name= folder.rfind('/');
+  if (end == std::string::npos || name == std::string::npos || !name || end < name)
+    return {};
+  const size_t before= folder.rfind('/', name - 1), database= before == std::string::npos ? 0 : before + 1;
+  const auto decoded= [](const std::string &part) {
+    char text[NAME_LEN + 1];
+    return std::string(text, filename_to_tablename(part.c_str(), text, sizeof(text), true));
+  };
+  return {decoded(folder.substr(database, name - database)), decoded(folder.substr(name + 1, end - name - 1))};
+}
+
+bool queue_lock_definition(THD *thd, const std::string &folder)
+{
+  const auto names= queue_names_of(folder);
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, MDL_key::TABLE, names.first.c_str(), names.second.c_str(), MDL_SHARED_WRITE, MDL_TRANSACTION);
+  if (!thd->mdl_context.acquire_lock(&request, static_cast<double>(thd->variables.lock_wait_timeout)))
+    return true;
+  /* As when a statement can't open its tables. */
+  if (thd_current_status(thd) == ER_LOCK_DEADLOCK)
+    thd->mark_transaction_to_rollback(true);
+  return false;
+}
+
+bool queue_opened::is_read_here(THD *thd) const
+{
+  const auto names= queue_names_of(folder);
+  return thd->mdl_context.is_lock_owner(MDL_key::TABLE, names.first.c_str(), names.second.c_str(), MDL_SHARED_READ);
+}
+
+bool queue_opened::lock(THD *thd)
+{
+  return queue_lock_definition(thd, folder) && find(thd);
 }

@@ -3,6 +3,7 @@
 #define QUEUE_OPENED_H
 
 #include <string>
+#include <utility>
 
 #include "queue_abi.h"
 
@@ -17,6 +18,7 @@ enum queue_number : uint {
   QUEUE_ER_IN_DELETE= 51004,
   QUEUE_ER_ORIGIN= 51005,
   QUEUE_ER_NOT_IN_DOUBT= 51006,
+  QUEUE_ER_TWICE= 51007,
   QUEUE_WARN_STALE= 51011,
   QUEUE_WARN_DROPPED= 51012,
   QUEUE_WARN_HIDDEN= 51013,
@@ -40,6 +42,15 @@ struct queue_name {
 
 /* The table as tokens name it: `db.table`, in backticks where queue_name needs them. */
 std::string queue_text_of_name(const std::string &db, const std::string &table);
+
+/* The database and the table of a queue in this folder, `./db/table.queue`, whose names are encoded like those of files. */
+std::pair<std::string, std::string> queue_names_of(const std::string &folder);
+
+/*
+  Has DDL on the queue in this folder wait for the end of the transaction, as after a statement that changes
+  rows; waits itself for DDL that is under way. False with an error.
+*/
+bool queue_lock_definition(THD *thd, const std::string &folder);
 
 /* Keeps the table open as long as this object lives. */
 class queue_opened {
@@ -73,6 +84,12 @@ public:
   /* The reader that `table@reader` named; empty for none. */
   std::string reader;
 
+  /* Whether the statement, or an earlier one of the transaction, reads the table. */
+  bool is_read_here(THD *thd) const;
+
+  /* `queue_lock_definition` for this table, which is opened again if it was replaced meanwhile. False with an error. */
+  bool lock(THD *thd);
+
   /* Whether the user may read only the columns that GRANT names. */
   bool by_columns= false;
 
@@ -90,6 +107,7 @@ public:
   bool may_read(THD *thd, const std::string &column) const;
 
 private:
+  bool find(THD *thd);
   bool refuse(uint number, const std::string &text)
   {
     refused= number;

@@ -19,7 +19,7 @@
 #include "sql_parse.h"
 #include "tztime.h"
 
-#include "queue_abi.h"
+#include "queue_opened.h"
 #include "queue_schema.h"
 
 namespace Show {
@@ -95,22 +95,10 @@ struct Line {
   std::vector<ulonglong> values;
 };
 
-/* `folder` is `./db/table.queue`, encoded like file names. */
 static Line line_of(rq_slice folder)
 {
-  std::string path(reinterpret_cast<const char *>(folder.bytes), folder.len);
-  const size_t end= path.rfind(".queue"), name= path.rfind('/');
-  const size_t schema= name == std::string::npos || !name ? std::string::npos : path.rfind('/', name - 1);
-  Line line;
-  line.names.resize(2);
-  if (end == std::string::npos || name == std::string::npos || end < name)
-    return line;
-  char decoded[NAME_LEN + 1];
-  std::string part= path.substr(name + 1, end - name - 1);
-  line.names[1].assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
-  part= path.substr(schema == std::string::npos ? 0 : schema + 1, name - (schema == std::string::npos ? 0 : schema + 1));
-  line.names[0].assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
-  return line;
+  const auto names= queue_names_of({reinterpret_cast<const char *>(folder.bytes), folder.len});
+  return {{names.first, names.second}, {}};
 }
 
 static int collect_queue(void *context, rq_slice folder, const rq_status *status)

@@ -62,6 +62,12 @@ bool queue_in_transaction(THD *thd)
   return thd->variables.option_bits & (OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 
+void queue_note_lasting(THD *thd)
+{
+  if (queue_in_transaction(thd))
+    thd->transaction->all.modified_non_trans_table= true;
+}
+
 /* Whether the server's call is about the whole transaction and not about one of its statements. */
 static bool is_end(THD *thd, bool all)
 {

@@ -16,6 +16,9 @@ bool queue_in_transaction(THD *thd);
 */
 bool queue_join(THD *thd);
 
+/* Notes a change that a ROLLBACK of the transaction leaves as it is: the server then warns of it (1196). */
+void queue_note_lasting(THD *thd);
+
 /* Whether queues can have transactions, so that TRANSACTIONAL=1 is allowed; false with an error. */
 bool queue_can_join(THD *thd);
 

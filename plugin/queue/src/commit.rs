@@ -92,6 +92,18 @@ pub unsafe extern "C" fn rq_tx_end(session: *mut RqSession, error: *mut RqError)
     })
 }
 
+/// Makes the rows that the connection has just taken a part of the transaction, if their queue takes part in
+/// transactions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_tx_took(session: *mut RqSession, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let RqSession { session, transactions, .. } = unsafe { &mut *session };
+        transactions.took(session)?;
+        Ok(RQ_OK)
+    })
+}
+
 /// A statement of the transaction has ended; without `keep`, what it did is undone. With `died`, because its
 /// client could not be told, what it has taken is a failed try, in queues that count them.
 #[unsafe(no_mangle)]

@@ -1,7 +1,7 @@
 //! Queues that ALTER replaces by a changed copy: nobody takes from them, and whoever opens one waits for its
 //! successor.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -14,8 +14,8 @@ use crate::engine::engine;
 use crate::guard::{Fault, guard};
 use crate::walk::RqCursor;
 
-/// Folders of queues that are being replaced by a changed copy.
-static CHANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// Queues that are being replaced by a changed copy, by the folders that the copies will have.
+static CHANGING: Mutex<BTreeMap<PathBuf, Weak<Queue>>> = Mutex::new(BTreeMap::new());
 
 /// Signals that a replacement is complete.
 static CHANGED: Condvar = Condvar::new();
@@ -65,7 +65,8 @@ pub unsafe extern "C" fn rq_hold_back(
     guard(error, Some(&queue), || {
         queue.hold_back()?;
         let folder = queue.folder();
-        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone());
+        let changing = Arc::downgrade(&queue);
+        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone(), changing);
         let held = RqHold { queue: queue.clone(), folder, copy: Weak::new(), read: 0, written: 0 };
         // SAFETY: the caller's variable.
         unsafe { *hold = Box::into_raw(Box::new(held)) };
@@ -131,6 +132,13 @@ pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, error: *mut RqError) -
     })
 }
 
+/// Whether the queue that is held back is not there any more: it was dropped, or its copy has its place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_is_over(hold: *const RqHold) -> c_int {
+    // SAFETY: the caller's handle.
+    c_int::from(unsafe { &*hold }.queue.is_dropped())
+}
+
 /// Ends `rq_hold_back`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
@@ -139,6 +147,14 @@ pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
         drop(unsafe { Box::from_raw(hold) });
         Ok(RQ_OK)
     });
+}
+
+/// The folder of a queue. While it is being replaced by a copy, when it may be put aside, that is the folder in
+/// which the copy will be.
+pub(crate) fn folder_of(queue: &Arc<Queue>) -> PathBuf {
+    let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let here = |of: &&PathBuf| changing.get(*of).is_some_and(|one| one.as_ptr() == Arc::as_ptr(queue));
+    changing.keys().find(here).cloned().unwrap_or_else(|| queue.folder())
 }
 
 /// Opens the queue in a folder. A queue that is being replaced is missing for a moment, until its successor
@@ -151,12 +167,12 @@ pub(crate) fn open(folder: &Path) -> Result<Arc<Queue>, Fault> {
             other => return Ok(other?),
         }
         let mut changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-        if !changing.contains(folder) {
+        if !changing.contains_key(folder) {
             drop(changing);
             // It may have come between the two lookups.
             return Ok(engine()?.open(folder)?);
         }
-        while changing.contains(folder) {
+        while changing.contains_key(folder) {
             let left = CHANGE_WAIT.saturating_sub(started.elapsed());
             if left.is_zero() {
                 return Ok(engine()?.open(folder)?);

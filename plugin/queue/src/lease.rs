@@ -138,6 +138,14 @@ pub unsafe extern "C" fn rq_leased_json(
     })
 }
 
+/// How many rows the statement leased last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_leased_rows(session: *const RqSession) -> u64 {
+    // SAFETY: the caller's handle.
+    let all = unsafe { &(*session).leases.all };
+    all.last().map_or(0, |leased| leased.rows().len() as u64)
+}
+
 /// Whether rows of the queue can be shown as JSON; otherwise the error is the column that can't.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_has_json(queue: *const Queue, column: *mut RqError) -> c_int {

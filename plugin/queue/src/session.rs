@@ -8,6 +8,7 @@ use queue::{Cursor, Interrupter, Leased, Origin, OwnerId, Queue, RowId, Session}
 use crate::abi::{RQ_ALL, RQ_KEPT, RQ_OK, RQ_UNOWNED, RQ_WAITING, RqError, RqSlice, shared};
 use crate::found::Found;
 use crate::guard::guard;
+use crate::hold::folder_of;
 use crate::leased::Leases;
 use crate::transaction::Transactions;
 use crate::walk::RqCursor;
@@ -99,6 +100,19 @@ pub unsafe extern "C" fn rq_owned_row(session: *mut RqSession) -> u64 {
     // SAFETY: the caller's handle.
     let session = unsafe { &mut *session };
     session.session.held().and_then(|(_, rows)| rows.first()).map_or(0, |row| row.0)
+}
+
+/// The folder of the queue whose rows the connection owns, or of the copy that is about to replace it; 0 when it
+/// owns none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_owned_folder(session: *mut RqSession, folder: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let held = unsafe { &mut *session }.session.held().map(|(queue, _)| folder_of(queue));
+    if let Some(held) = &held {
+        // SAFETY: the caller's buffer.
+        unsafe { &mut *folder }.fill(&held.to_string_lossy());
+    }
+    c_int::from(held.is_some())
 }
 
 /// How many rows of a queue the connection sees.

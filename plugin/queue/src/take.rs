@@ -50,8 +50,8 @@ pub(crate) fn ended(waited: Waited) -> (c_int, usize) {
     }
 }
 
-/// Takes rows, or waits for them; owned rows are consumed first. With `within`, both are part of the
-/// transaction where the queue takes part in transactions. `timeout_ms` below 0: for ever. `alive` is
+/// Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the transaction
+/// where the queue takes part in transactions, and `rq_tx_took` makes what is taken a part of it. `timeout_ms` below 0: for ever. `alive` is
 /// called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_wait(
@@ -85,9 +85,6 @@ pub unsafe extern "C" fn rq_wait(
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let (alive, alive_every) = (Some(&mut alive as &mut dyn FnMut() -> bool), Some(ALIVE_EVERY));
         let waited = session.wait(&targets, &mut Patience { rows_max, timeout, alive, alive_every })?;
-        if within && matches!(waited, Waited::Taken(_)) {
-            transactions.took(session)?;
-        }
         let (code, at) = ended(waited);
         // SAFETY: the caller's variable.
         unsafe { *outcome = code };

@@ -36,6 +36,8 @@ mod kill;
 mod kill_mode;
 #[path = "main/lease.rs"]
 mod lease;
+#[path = "main/lock.rs"]
+mod lock;
 #[path = "main/policy.rs"]
 mod policy;
 #[path = "main/priority.rs"]
@@ -46,8 +48,12 @@ mod reader;
 mod relay;
 #[path = "main/remembered.rs"]
 mod remembered;
+#[path = "main/replica.rs"]
+mod replica;
 #[path = "main/server.rs"]
 mod server;
+#[path = "main/strict.rs"]
+mod strict;
 #[path = "main/table.rs"]
 mod table;
 #[path = "main/times.rs"]
@@ -56,5 +62,7 @@ mod times;
 mod transaction;
 #[path = "main/unit.rs"]
 mod unit;
+#[path = "main/unseen.rs"]
+mod unseen;
 #[path = "main/value.rs"]
 mod value;

@@ -44,6 +44,12 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether the queue is not there any more: it was dropped, or a copy has its place.
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        self.lock().dropped
+    }
+
     /// Ends [`Queue::hold_back`]; waiting sessions look again.
     pub fn let_go(&self) {
         self.lock().copying = None;

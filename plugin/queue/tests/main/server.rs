@@ -46,6 +46,15 @@ impl Server {
     }
 
     pub(crate) fn start_with(options: &[&str]) -> Server {
+        Server::start_at(None, options)
+    }
+
+    /// A server that others may replicate, at a port of its own.
+    pub(crate) fn start_source(options: &[&str]) -> Server {
+        Server::start_at(Some(0), options)
+    }
+
+    fn start_at(port: Option<u16>, options: &[&str]) -> Server {
         // A limit that the server inherits, so that a runaway server does not take the machine down.
         let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: Some(ADDRESS_SPACE) };
         if std::env::var_os(SANITIZED).is_none() {
@@ -55,7 +64,7 @@ impl Server {
         let installation = sandbox::find(&places, product()).unwrap();
         let mut all = vec!["--max-connections=200".to_owned()];
         all.extend(options.iter().map(|option| (*option).to_owned()));
-        let settings = Settings { plugins: vec![library()], options: all, ..Settings::default() };
+        let settings = Settings { plugins: vec![library()], options: all, port, ..Settings::default() };
         Server::with_engine(Sandbox::start(&installation, &places, &settings).unwrap())
     }
 
