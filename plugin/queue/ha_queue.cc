@@ -130,8 +130,10 @@ static bool readers_fit(const ha_table_option_struct *options, bool transactiona
   return !why;
 }
 
-/* Whether CREATE TABLE ... SELECT is refused, with an error: the server logs no statement that fills a queue, so a
-   replica would not have the table, and would stop when it is altered or dropped. */
+/*
+  Whether CREATE TABLE ... SELECT is refused, with an error: the server logs no statement that fills a
+  queue, so a replica would not have the table, and would stop when it is altered or dropped.
+*/
 static bool refuses_select(THD *thd)
 {
   if (thd_sql_command(thd) != SQLCOM_CREATE_TABLE || !opt_bin_log || !(thd->variables.option_bits & OPTION_BIN_LOG) ||

@@ -726,8 +726,8 @@ int rq_is_owner(const rq_session *session);
 uint64_t rq_owned_row(rq_session *session);
 
 /*
- The folder of the queue whose rows the connection owns, or of the copy that is about to replace it; 0 when it
- owns none.
+ The folder of the queue whose rows the connection owns, or of the copy that is about to replace it; 0 when
+ it owns none.
  */
 int rq_owned_folder(rq_session *session, rq_error *folder);
 
@@ -806,9 +806,10 @@ int rq_is_unsettled(const rq_session *session);
 int rq_settle(rq_session *session, int keep, uint64_t *left_out, rq_error *error);
 
 /*
- Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the transaction
- where the queue takes part in transactions, and `rq_tx_took` makes what is taken a part of it. `timeout_ms` below 0: for ever. `alive` is
- called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
+ Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the
+ transaction where the queue takes part in transactions; `rq_tx_took` then makes the taken rows a part.
+ `timeout_ms` below 0: for ever. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
+ on, `taken` the index of the target.
  */
 int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int within, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
 

@@ -229,8 +229,8 @@ void queue_end_call(UDF_INIT *init)
   init->ptr= nullptr;
 }
 
-/* Whether the statement shows how another one would run, or ran: nobody sees the rows that this one takes. True with a
-   warning. */
+/* Whether the statement shows how another one would run, or ran: nobody sees the rows that it takes. True
+   with a warning. */
 static bool only_explains(THD *thd, const Call *call)
 {
   if (!thd->lex->describe && !thd->lex->analyze_stmt)

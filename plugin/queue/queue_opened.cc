@@ -12,7 +12,7 @@
 #include "queue_opened.h"
 
 extern "C" {
-/* Exported by the server, but not declared in its headers; the second: the error that the statement ended with, or 0. */
+/* Exported by the server, but not declared in its headers. */
 LEX_CSTRING *thd_current_db(THD *thd);
 int thd_current_status(THD *thd);
 }

@@ -43,7 +43,7 @@ struct queue_name {
 /* The table as tokens name it: `db.table`, in backticks where queue_name needs them. */
 std::string queue_text_of_name(const std::string &db, const std::string &table);
 
-/* The database and the table of a queue in this folder, `./db/table.queue`, whose names are encoded like those of files. */
+/* The database and the table of a queue in this folder, `./db/table.queue`, encoded like names of files. */
 std::pair<std::string, std::string> queue_names_of(const std::string &folder);
 
 /*
@@ -87,7 +87,7 @@ public:
   /* Whether the statement, or an earlier one of the transaction, reads the table. */
   bool is_read_here(THD *thd) const;
 
-  /* `queue_lock_definition` for this table, which is opened again if it was replaced meanwhile. False with an error. */
+  /* `queue_lock_definition` for this table, which is opened again if it was replaced meanwhile. */
   bool lock(THD *thd);
 
   /* Whether the user may read only the columns that GRANT names. */

@@ -102,8 +102,8 @@ pub unsafe extern "C" fn rq_owned_row(session: *mut RqSession) -> u64 {
     session.session.held().and_then(|(_, rows)| rows.first()).map_or(0, |row| row.0)
 }
 
-/// The folder of the queue whose rows the connection owns, or of the copy that is about to replace it; 0 when it
-/// owns none.
+/// The folder of the queue whose rows the connection owns, or of the copy that is about to replace it; 0 when
+/// it owns none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_owned_folder(session: *mut RqSession, folder: *mut RqError) -> c_int {
     // SAFETY: the caller's handle.

@@ -50,9 +50,10 @@ pub(crate) fn ended(waited: Waited) -> (c_int, usize) {
     }
 }
 
-/// Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the transaction
-/// where the queue takes part in transactions, and `rq_tx_took` makes what is taken a part of it. `timeout_ms` below 0: for ever. `alive` is
-/// called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
+/// Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the
+/// transaction where the queue takes part in transactions; `rq_tx_took` then makes the taken rows a part.
+/// `timeout_ms` below 0: for ever. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
+/// on, `taken` the index of the target.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_wait(
     session: *mut RqSession,

@@ -1,16 +1,16 @@
-//! A transaction that has used a queue by functions and DDL on that queue wait for each other, as with InnoDB.
+//! A transaction that has used a queue by functions and DDL on it wait for each other, as with InnoDB.
 
-use std::thread::scope;
+use std::thread::{ScopedJoinHandle, scope};
 
 use crate::server::{Client, Server};
 use crate::transaction::{COORDINATORS, restarted};
 
-/// Waits until a session waits for a lock on a table's definition.
-fn until_locked(client: &mut Client) {
+/// Waits until this DDL waits for a lock on a table's definition.
+fn until_locked(client: &mut Client, ddl: &ScopedJoinHandle<'_, ()>, of: &str) {
     let sql =
         "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'";
     while client.value(sql) != Some(1) {
-        std::thread::yield_now();
+        assert!(!ddl.is_finished(), "it did not wait: {of}");
     }
 }
 
@@ -53,11 +53,11 @@ fn each_waits_for_the_other(server: &Server, name: &str) {
             one.run("BEGIN");
             one.run(used);
             scope(|scope| {
-                let ddl = scope.spawn(|| two.run(ddl));
-                until_locked(&mut three);
+                let waits = scope.spawn(|| two.run(ddl));
+                until_locked(&mut three, &waits, &format!("{ddl}, {used}"));
                 one.run("INSERT INTO i VALUES (1)");
                 one.run("COMMIT");
-                ddl.join().unwrap();
+                waits.join().unwrap();
             });
             assert_eq!(one.column("SELECT v FROM i"), [1], "{ddl}, {used}");
             if ddl.contains("ALTER") {
@@ -95,8 +95,8 @@ fn a_wait_keeps_nobody_out(server: &Server, name: &str) {
     assert_eq!(two.column("SELECT v FROM q"), [2]);
 }
 
-/// Workers take and end rows in transactions with InnoDB while the table is altered again and again: nothing is refused
-/// and nothing is done twice.
+/// Workers take and end rows in transactions with InnoDB while the table is altered again and again: nothing
+/// is refused and nothing is done twice.
 fn workers_go_on_while_it_is_altered(server: &Server, name: &str) {
     const ROWS: i64 = 120;
     let (mut one, _) = tables(server, name);

@@ -1,9 +1,9 @@
-//! A replica makes, changes and drops queues in the threads that apply the log of its source, in which no command of a
-//! client ends.
+//! A replica makes, changes and drops queues in the threads that apply the log of its source, in which no
+//! command of a client ends.
 
 use crate::server::{Client, Server};
 
-/// What ALTER TABLE can say of a queue `a (id INT, body TEXT, n INT NULL, k BINARY(8))`, and back to what it was.
+/// What ALTER TABLE can say of a queue, and back to what it was.
 const OPTIONS: [(&str, &str); 16] = [
     ("SYNC='interval'", "SYNC=DEFAULT"),
     ("TRIES=3", "TRIES=0"),

@@ -47,8 +47,8 @@ fn twice(server: &Server, name: &str) {
     one.run("DO queue_wait('a', 0), queue_wait('b', 0)");
     assert_eq!(one.column("SELECT v FROM a"), [1]);
     one.value("SELECT queue_abort()");
-    // A first wait in vain leaves nothing unseen, each statement of a procedure is one of its own, and leases of
-    // which each is told are all seen.
+    // A first wait in vain leaves nothing unseen, each statement of a procedure is one of its own, and leases
+    // of which each is told are all seen.
     one.run("INSERT INTO b VALUES (7)");
     one.run("DELETE FROM a");
     assert_eq!(one.column("SELECT w FROM b WHERE queue_wait('a', 0) OR queue_wait('b', 0)"), [7]);
