@@ -10,6 +10,7 @@
 #include "mysqld.h"
 #include "table.h"
 #include "handler.h"
+#include "sql_table.h"
 #ifdef WITH_WSREP
 #include "wsrep_on.h"
 #endif
@@ -81,13 +82,26 @@ static bool queue_grave_of(THD *thd, const TABLE *form, const ha_table_option_st
     return false;
   }
   queue_opened grave;
-  const std::string db(form->s->db.str, form->s->db.length);
-  if (!grave.open(thd, dead.find('.') == std::string::npos ? db + "." + dead : dead, INSERT_ACL) && !grave.is_missing) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' can't be used; SHOW WARNINGS says why", MYF(0), dead.c_str());
+  const std::string db(form->s->db.str, form->s->db.length), table(form->s->table_name.str, form->s->table_name.length);
+  queue_name named(dead);
+  if (named.db.empty())
+    named.db= db;
+  if (!grave.open(thd, named, INSERT_ACL)) {
+    if (!grave.is_missing) {
+      my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' can't be used: %s", MYF(0), dead.c_str(), grave.why.c_str());
+      return false;
+    }
+    queue_warn(thd, grave.why.c_str(), grave.refused);
+  }
+  if (grave.db == db && grave.table == table) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' is the table itself; name another queue", MYF(0), dead.c_str());
     return false;
   }
-  if (grave.name == db + "." + std::string(form->s->table_name.str, form->s->table_name.length)) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' is the table itself; name another queue", MYF(0), dead.c_str());
+  char path[FN_REFLEN + 1];
+  build_table_filename(path, sizeof(path) - 8, db.c_str(), table.c_str(), ".queue", 0);
+  if (grave.queue && rq_leads_to(grave.queue, slice_of(path))) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' leads back to the table itself: its rows would be tried for ever; "
+                    "name a queue that ends elsewhere", MYF(0), dead.c_str());
     return false;
   }
   *folder= grave.folder;

@@ -8,6 +8,7 @@
 #include "handler.h"
 
 #include "ha_queue.h"
+#include "queue_opened.h"
 #include "queue_row.h"
 
 extern "C" {
@@ -182,7 +183,7 @@ void ha_queue::warn_of_unseen()
   const bool taken= connection->taken == thd->query_id;
   if (!taken && connection->leased != thd->query_id)
     return;
-  const bool here= connection->got_from == std::string(table->s->db.str) + "." + table->s->table_name.str;
+  const bool here= connection->got_from == queue_text_of_name(table->s->db.str, table->s->table_name.str);
   const bool shown= shows_rows(thd);
   if (!here && !shown)
     return;
@@ -190,7 +191,7 @@ void ha_queue::warn_of_unseen()
   if (seen >= connection->got)
     return;
   const char *name= taken ? "queue_wait" : "queue_lease", *from= connection->got_from.c_str();
-  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, QUEUE_WARN_HIDDEN,
                       "Queue: the statement took %llu row%s of %s and shows %llu; what %s() took from %s is owned, even if "
                       "LIMIT or another condition in WHERE does not show it; %s('%s:CONDITION') takes what matches and nothing else",
                       static_cast<ulonglong>(connection->got), connection->got == 1 ? "" : "s", from, seen, name, from, name,

@@ -264,6 +264,11 @@ typedef struct {
 } rq_error;
 
 /*
+ Called with the name of a column; any result but 0 ends the calls.
+ */
+typedef int (*rq_each_column_fn)(void *context, rq_slice name);
+
+/*
  A column of a table that is being created.
  */
 typedef struct {
@@ -546,6 +551,17 @@ int rq_hold_moves(int hold);
 int rq_stop(void);
 
 /*
+ Calls `each` with the name of every column of the queue, or, with a condition, of those that it asks for,
+ and with an empty name if it asks for tries. Returns what `each` returned last.
+ */
+int rq_each_column(const rq_queue *queue, const rq_slice *condition, rq_each_column_fn each, void *context, rq_error *error);
+
+/*
+ Whether rows of this queue that have no tries left go to the other folder, at once or by way of others.
+ */
+int rq_leads_to(const rq_queue *queue, rq_slice folder);
+
+/*
  Makes a queue.
  */
 int rq_create(rq_slice folder, const rq_definition *definition, rq_error *error);
@@ -808,6 +824,11 @@ int rq_end(rq_session *session, rq_error *error);
 int rq_abort(rq_session *session, rq_error *error);
 
 /*
+ Gives the owned rows back because nobody could be told of them: a failed try, in queues that count them.
+ */
+int rq_fail(rq_session *session, rq_error *error);
+
+/*
  Deletes rows that the connection owns and rows that nobody owns.
  */
 int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
@@ -826,10 +847,10 @@ int rq_leased_tokens(rq_session *session, rq_slice table, rq_slice *text, rq_err
 
 /*
  The rows that the statement leased last, as a JSON array of objects with `token`, `try`, `row`, and
- `why` its last try failed if somebody said so;
- otherwise like `rq_leased_tokens`.
+ `why` its last try failed if somebody said so and `with_why`;
+ otherwise like `rq_leased_tokens`. With `strings` numbers in rows are text.
  */
-int rq_leased_json(rq_session *session, rq_slice table, rq_slice *text, rq_error *error);
+int rq_leased_json(rq_session *session, rq_slice table, int with_why, int strings, rq_slice *text, rq_error *error);
 
 /*
  How many rows the statement leased last.
@@ -842,17 +863,18 @@ uint64_t rq_leased_rows(const rq_session *session);
 int rq_has_json(const rq_queue *queue, rq_error *column);
 
 /*
- Forgets what the statement has leased; without `keep`, because it has failed, the rows go back.
+ Forgets what the statement has leased; without `keep`, because it has failed, the rows go back. With
+ `died`, because its client could not be told, that is a failed try.
  */
-int rq_leased_end(rq_session *session, int keep, rq_error *error);
+int rq_leased_end(rq_session *session, int keep, int died, rq_error *error);
 
 /*
  Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
  new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy), and
- `why` is why its try failed. With `within`, rows are ended by the transaction. `good` receives how many
- tokens were good.
+ `why` is why its try failed. With `within`, rows are ended by the transaction. `stale` receives the tokens
+ that were not good, with a comma between them; it belongs to the session until its next use.
  */
-int rq_use_tokens(rq_session *session, const rq_queue *queue, int what, rq_slice tokens, uint64_t ms, rq_slice why, int within, uint64_t *good, rq_error *error);
+int rq_use_tokens(rq_session *session, const rq_queue *queue, int what, rq_slice tokens, uint64_t ms, rq_slice why, int within, rq_slice *stale, rq_error *error);
 
 /*
  Whether the queue takes part in transactions.
@@ -887,9 +909,10 @@ int rq_tx_end(rq_session *session, rq_error *error);
 int rq_tx_took(rq_session *session, rq_error *error);
 
 /*
- A statement of the transaction has ended; without `keep`, what it did is undone.
+ A statement of the transaction has ended; without `keep`, what it did is undone. With `died`, because its
+ client could not be told, what it has taken is a failed try, in queues that count them.
  */
-int rq_tx_statement(rq_session *session, int keep, rq_error *error);
+int rq_tx_statement(rq_session *session, int keep, int died, rq_error *error);
 
 /*
  Makes a savepoint and returns its number, or 0 after a bug in the engine.

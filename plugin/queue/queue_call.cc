@@ -11,12 +11,18 @@
 
 #include <my_global.h>
 
+#include <cmath>
+#include <string>
+
 #include "sql_class.h"
 #include "sql_acl.h"
 #include "sql_parse.h"
+#include "item_func.h"
+#include "handler.h"
 
 #include "queue_call.h"
 #include "queue_connection.h"
+#include "queue_transaction.h"
 
 extern "C" {
 /* Exported by the server, but not declared in its headers. */
@@ -33,6 +39,19 @@ Call::Call(const char *name, const UDF_ARGS *args) : name(name)
 {
   for (uint at= 0; at < args->arg_count; at++)
     known.push_back(args->args[at] != nullptr);
+}
+
+longlong Call::refuse(THD *thd, uint number, const std::string &why)
+{
+  static const char *q4m[]= {"queue_wait", "queue_wait_n", "queue_set_srcid", "queue_compact", "queue_stats"};
+  bool warns= false;
+  for (const char *one : q4m)
+    warns= warns || !strcmp(name, one);
+  if (number && warns)
+    queue_warn(thd, why.c_str(), number);
+  else if (number)
+    my_printf_error(number, "Queue: %s", MYF(0), why.c_str());
+  return null();
 }
 
 bool Call::is_constant(const UDF_ARGS *args) const
@@ -64,6 +83,99 @@ longlong queue_integer_of(const UDF_ARGS *args, uint at)
   return args->args[at] ? *reinterpret_cast<const longlong *>(args->args[at]) : 0;
 }
 
+bool queue_whole_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at, longlong *number)
+{
+  const std::string text= queue_text_of(thd, args, at);
+  char *end= nullptr;
+  errno= 0;
+  *number= strtoll(text.c_str(), &end, 10);
+  bool whole= end != text.c_str() && !errno;
+  if (*end == '.')
+    end+= strspn(end + 1, "0") + 1;
+  whole= whole && !end[strspn(end, " ")];
+  if (!whole && call)
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: '%s' is no whole number", MYF(0), call->name, text.c_str());
+  return whole;
+}
+
+bool queue_seconds_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at, double *seconds)
+{
+  const std::string text= queue_text_of(thd, args, at);
+  int error= 0;
+  char *end= const_cast<char *>(text.c_str()) + text.size();
+  const size_t spaces= strspn(text.c_str(), " ");
+  *seconds= my_strtod(text.c_str() + spaces, &end, &error);
+  if (args->args[at] && end != text.c_str() + spaces && !error && !end[strspn(end, " ")])
+    return true;
+  my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: '%s' is no time in seconds", MYF(0), call->name,
+                  args->args[at] ? text.c_str() : "NULL");
+  return false;
+}
+
+bool queue_timeout_of(THD *thd, const Call *call, const UDF_ARGS *args, bool timed, uint at, longlong *ms)
+{
+  double seconds;
+  *ms= queue_timeout_default_ms;
+  if (!timed)
+    return true;
+  if (!queue_seconds_of(thd, call, args, at, &seconds))
+    return false;
+  *ms= seconds <= 0 ? 0 : std::llround(MY_MIN(seconds, queue_timeout_max_s) * 1000);
+  return true;
+}
+
+/*
+  A transaction with REPEATABLE READ or more sees InnoDB as it was at its first read. What this very
+  statement begins to read is not old.
+*/
+bool queue_has_snapshot(THD *thd)
+{
+  if (!queue_in_transaction(thd) || thd->tx_isolation < ISO_REPEATABLE_READ)
+    return false;
+  const auto has_innodb= [](const THD_TRANS &part) {
+    const Ha_trx_info *info= part.ha_list;
+    while (info && info->ht()->db_type != DB_TYPE_INNODB)
+      info= info->next();
+    return info != nullptr;
+  };
+  return has_innodb(thd->transaction->all) && !has_innodb(thd->transaction->stmt);
+}
+
+void queue_warn_of_snapshot(THD *thd)
+{
+  queue_warn(thd, "the transaction has used InnoDB before it waited, and with REPEATABLE READ does not see what was "
+                  "committed since, perhaps together with this message: COMMIT before a wait, or use READ COMMITTED",
+             QUEUE_WARN_SNAPSHOT);
+}
+
+namespace {
+/* Ways to members of the server that it does not show. */
+struct Handler : udf_handler {
+  static UDF_INIT udf_handler::*init() { return &Handler::initid; }
+};
+struct Function : Item_udf_func {
+  static udf_handler Item_udf_func::*handler() { return &Function::udf; }
+};
+
+/* The object whose member this is. */
+template <class Whole, class Part> Whole *around(Part *part, Part Whole::*member)
+{
+  alignas(Whole) static char room[sizeof(Whole)];
+  const char *inside= reinterpret_cast<char *>(&(reinterpret_cast<Whole *>(room)->*member));
+  return reinterpret_cast<Whole *>(reinterpret_cast<char *>(part) - (inside - room));
+}
+}
+
+/*
+  The interface of loadable functions has no place for a character set, so that drivers return bytes. What
+  the server passes is a part of the item that stands for the function, which has one.
+*/
+void queue_returns_text(UDF_INIT *init)
+{
+  Item_udf_func *item= around<Item_udf_func>(around<udf_handler>(init, Handler::init()), Function::handler());
+  item->collation.set(&my_charset_utf8mb4_general_ci, DERIVATION_COERCIBLE);
+}
+
 bool queue_is_read_only(THD *thd)
 {
   if (!thd->is_read_only_ctx())
@@ -83,15 +195,16 @@ bool queue_tables::open(THD *thd, const UDF_ARGS *args, uint first, uint count)
   for (uint at= first; at < first + count; at++) {
     arguments.push_back(queue_text_of(thd, args, at));
     const std::string &argument= arguments.back();
-    const size_t colon= argument.find(':');
+    const queue_name named(argument);
     opened.emplace_back();
-    if (!opened.back().open_for_reader(thd, argument.substr(0, colon), SELECT_ACL | DELETE_ACL))
+    queue_opened &table= opened.back();
+    if (!table.open_for_reader(thd, named, SELECT_ACL | DELETE_ACL))
       return false;
-    const std::string &reader= opened.back().reader;
-    rq_slice condition= {nullptr, 0};
-    if (colon != std::string::npos)
-      condition= {reinterpret_cast<const uchar *>(argument.data()) + colon + 1, argument.size() - colon - 1};
-    targets.push_back({opened.back().queue, condition, {reinterpret_cast<const uchar *>(reader.data()), reader.size()}});
+    const size_t colon= named.rest.find(':'), length= colon == std::string::npos ? 0 : named.rest.size() - colon - 1;
+    const rq_slice condition= {reinterpret_cast<const uchar *>(argument.data()) + argument.size() - length, length};
+    if (length && !table.may_show(thd, &condition))
+      return false;
+    targets.push_back({table.queue, condition, {reinterpret_cast<const uchar *>(table.reader.data()), table.reader.size()}});
   }
   return true;
 }
@@ -100,8 +213,8 @@ my_bool queue_begin_call(UDF_INIT *init, const UDF_ARGS *args, char *message, co
                          uint at_most)
 {
   if (args->arg_count < at_least || args->arg_count > at_most) {
-    snprintf(message, MYSQL_ERRMSG_SIZE, "%u arguments; it takes %u%s", args->arg_count, at_least,
-             at_most > at_least ? " or more" : "");
+    const std::string most= at_most > at_least ? " to " + std::to_string(at_most) : std::string();
+    snprintf(message, MYSQL_ERRMSG_SIZE, "%u arguments; it takes %u%s", args->arg_count, at_least, most.c_str());
     return 1;
   }
   init->maybe_null= 1;
@@ -139,8 +252,8 @@ Call *queue_result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(TH
   return call;
 }
 
-void queue_wait_types(UDF_ARGS *args, uint first)
+void queue_text_types(UDF_ARGS *args)
 {
-  for (uint at= first; at < args->arg_count; at++)
-    args->arg_type[at]= at > first && at + 1 == args->arg_count ? INT_RESULT : STRING_RESULT;
+  for (uint at= 0; at < args->arg_count; at++)
+    args->arg_type[at]= STRING_RESULT;
 }

@@ -13,7 +13,8 @@
 #undef queue_end
 
 /* How long a function waits when no time is given, and at most. */
-static const longlong queue_timeout_default_s= 60, queue_timeout_max_s= LONGLONG_MAX / 1000;
+static const longlong queue_timeout_default_ms= 60000;
+static const double queue_timeout_max_s= 1e12;
 
 /* The most arguments: the tables to wait on, and the time. */
 static const uint queue_arguments_max= 64;
@@ -37,6 +38,10 @@ struct Call {
     return 0;
   }
 
+  /* NULL, with an error of this number; Q4M's functions give a warning instead, as there. */
+  longlong refuse(THD *thd, uint number, const std::string &why);
+  longlong refuse(THD *thd, const queue_opened &table) { return refuse(thd, table.refused, table.why); }
+
   /* False with an error when an argument depends on a row. */
   bool is_constant(const UDF_ARGS *args) const;
 };
@@ -44,7 +49,17 @@ struct Call {
 /* An argument as text in UTF-8; the server passes strings in the character set of the connection. */
 std::string queue_text_of(THD *thd, const UDF_ARGS *args, uint at);
 
+/* An argument that the server passes as an integer. */
 longlong queue_integer_of(const UDF_ARGS *args, uint at);
+
+/* An argument that is a whole number; false when it is none, with an error if `call` is given. */
+bool queue_whole_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at, longlong *number);
+
+/* An argument that is a time in seconds, with or without a fraction; false with an error. */
+bool queue_seconds_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at, double *seconds);
+
+/* The milliseconds to wait: argument `at`, or the default if it is not `timed`. False with an error. */
+bool queue_timeout_of(THD *thd, const Call *call, const UDF_ARGS *args, bool timed, uint at, longlong *ms);
 
 /* Whether READ_ONLY forbids the call; true with an error. */
 bool queue_is_read_only(THD *thd);
@@ -58,9 +73,16 @@ struct queue_tables {
   std::deque<std::string> arguments;
   std::vector<rq_target> targets;
 
-  /* Opens the tables of `count` arguments from `first` on; false with a warning when one can't be. */
+  /* Opens the tables of `count` arguments from `first` on; false when one can't be, then the last. */
   bool open(THD *thd, const UDF_ARGS *args, uint first, uint count);
 };
+
+/* Whether InnoDB may show what was there before the transaction's next wait, and no later changes. */
+bool queue_has_snapshot(THD *thd);
+void queue_warn_of_snapshot(THD *thd);
+
+/* Says that the result is text and not bytes. */
+void queue_returns_text(UDF_INIT *init);
 
 /* Begins a use of a function; true with a message when its arguments are wrong. */
 my_bool queue_begin_call(UDF_INIT *init, const UDF_ARGS *args, char *message, const char *name, uint at_least,
@@ -70,8 +92,8 @@ void queue_end_call(UDF_INIT *init);
 /* The result, evaluated at the first call. */
 Call *queue_result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(THD *, Call *, const UDF_ARGS *));
 
-/* The types in which the server passes the tables from `first` on, and the time. */
-void queue_wait_types(UDF_ARGS *args, uint first);
+/* The server passes all arguments as text: it would take 'abc' for 0, and 0.4 for a whole number. */
+void queue_text_types(UDF_ARGS *args);
 
 #define QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, TYPES)                                                                 \
   extern "C" my_bool NAME##_init(UDF_INIT *init, UDF_ARGS *args, char *message)                                        \
@@ -93,7 +115,7 @@ void queue_wait_types(UDF_ARGS *args, uint first);
   }
 
 #define QUEUE_STRING(NAME, AT_LEAST, AT_MOST, TYPES)                                                                   \
-  QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, TYPES)                                                                       \
+  QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, queue_returns_text(init); TYPES)                                             \
   extern "C" char *NAME(UDF_INIT *init, UDF_ARGS *args, char *, unsigned long *length, char *is_null, char *)          \
   {                                                                                                                    \
     Call *call= queue_result(init, args, evaluate_##NAME);                                                                   \

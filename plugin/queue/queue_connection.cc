@@ -34,6 +34,10 @@ static MYSQL_THDVAR_BOOL(show_kept, PLUGIN_VAR_OPCMDARG,
                          "Statements that read a queue see the rows that were ended and are kept (KEEP), and no others; a "
                          "connection that owns rows sees only these", nullptr, nullptr, FALSE);
 
+static MYSQL_THDVAR_BOOL(json_strings, PLUGIN_VAR_OPCMDARG,
+                         "queue_lease_json() writes numbers as text, for languages whose numbers have only 53 bits", nullptr,
+                         nullptr, FALSE);
+
 static unsigned long open_files;
 
 static MYSQL_SYSVAR_ULONG(open_files, open_files, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
@@ -48,7 +52,7 @@ static MYSQL_SYSVAR_STR(fault, fault, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOSYSVAR 
                         "commit that has this name", nullptr, nullptr, "");
 
 struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), MYSQL_SYSVAR(show_owned), MYSQL_SYSVAR(show_kept),
-                                             MYSQL_SYSVAR(open_files), MYSQL_SYSVAR(fault), nullptr};
+                                             MYSQL_SYSVAR(json_strings), MYSQL_SYSVAR(open_files), MYSQL_SYSVAR(fault), nullptr};
 
 const char *queue_fault()
 {
@@ -69,6 +73,11 @@ void queue_mark_owner(THD *thd)
 bool queue_shows_owned(THD *thd)
 {
   return THDVAR(thd, show_owned);
+}
+
+bool queue_json_strings(THD *thd)
+{
+  return THDVAR(thd, json_strings);
 }
 
 bool queue_shows_kept(THD *thd)
@@ -156,6 +165,14 @@ queue_connection *queue_connection_of(THD *thd)
   return after_reset(thd, connection);
 }
 
+bool queue_is_undelivered(THD *thd)
+{
+  const enum_server_command command= thd->get_command();
+  if (abort_loop || command == COM_RESET_CONNECTION || command == COM_CHANGE_USER)
+    return false;
+  return thd->killed >= KILL_CONNECTION || thd->net.error;
+}
+
 void queue_let_go(queue_connection *connection)
 {
   if (connection->held_back)
@@ -170,7 +187,8 @@ void queue_let_go_if_over(queue_connection *connection)
 }
 
 /*
-  When a statement ends in an error, the rows that it took go back, because no client received them. A
+  When a statement ends in an error, the rows that it took go back, because no client received them; that is a
+  failed try if it ended because they could not be sent. A
   statement in a procedure stands for itself, and is part of the CALL; one in a function or a trigger is part
   of the calling statement.
 */
@@ -180,7 +198,8 @@ static void give_back_taken(THD *thd, queue_connection *connection, bool failed)
     return;
   rq_error error;
   if (failed && (!thd->spcont || connection->taken == thd->query_id || connection->taken == queue_taken_inside)) {
-    if (rq_is_owner(connection->session) && rq_abort(connection->session, &error))
+    auto *give_back= queue_is_undelivered(thd) ? rq_fail : rq_abort;
+    if (rq_is_owner(connection->session) && give_back(connection->session, &error))
       sql_print_error("Queue: %s", error.text);
     connection->taken= 0;
   }
@@ -212,7 +231,7 @@ void queue_command_ended(THD *thd, unsigned int, const void *data)
     queue_let_go(connection);
     rq_peek_end(connection->session);
     /* Nobody was told of what a failed statement has leased. */
-    if (!thd->in_sub_stmt && rq_leased_end(connection->session, !failed, &error))
+    if (!thd->in_sub_stmt && rq_leased_end(connection->session, !failed, queue_is_undelivered(thd), &error))
       sql_print_error("Queue: %s", error.text);
   }
 }

@@ -32,6 +32,8 @@ struct queue_connection {
   /* The number of the statement that last leased rows, and their table as tokens name it. */
   query_id_t leased;
   std::string leased_from;
+  /* The tokens that were not good when a function last used some, with commas between them. */
+  std::string stale;
   /* How many rows the last wait or lease took, and from which table; 0 once somebody was told of them. */
   uint64_t got;
   std::string got_from;
@@ -55,11 +57,21 @@ bool queue_shows_owned(THD *thd);
 /* Whether SELECT of this connection shows rows that were ended and are kept, and no others. */
 bool queue_shows_kept(THD *thd);
 
+/* Whether queue_lease_json() writes numbers as text. */
+bool queue_json_strings(THD *thd);
+
 /*
   Whether a replica would run `what` on its own queues, or wait in them: true with an error. Where the server
   can, it logs such a statement by rows.
 */
 bool queue_is_logged_as_text(THD *thd, const char *what);
+
+/*
+  Whether nobody got what the statement took: its result could not be sent, or its connection is being ended.
+  The server, which ends connections when it stops, is not to blame for the rows, and neither is a pool that
+  resets one.
+*/
+bool queue_is_undelivered(THD *thd);
 
 /* Ends the hold on the queue that the connection held back, so that others take from it again. */
 void queue_let_go(queue_connection *connection);

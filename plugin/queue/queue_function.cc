@@ -53,10 +53,9 @@ static bool end_owned(THD *thd, queue_connection *mine, bool within)
 }
 
 /* NULL, as Q4M returns; the owned rows are consumed nevertheless. */
-static longlong refuse_wait(THD *thd, Call *call, queue_connection *mine, const char *why)
+static longlong refuse_wait(THD *thd, Call *call, queue_connection *mine, uint number, const std::string &why)
 {
-  if (why)
-    queue_warn(thd, why);
+  call->refuse(thd, number, why);
   end_owned(thd, mine, queue_in_transaction(thd));
   return call->null();
 }
@@ -105,9 +104,9 @@ static bool note_taken(THD *thd, queue_connection *mine, const queue_opened &tab
 }
 
 static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const queue_tables &tables, size_t rows_max,
-                         longlong seconds)
+                         longlong timeout_ms)
 {
-  const longlong timeout_ms= seconds <= 0 ? 0 : MY_MIN(seconds, queue_timeout_max_s) * 1000;
+  const bool snapshot= queue_has_snapshot(thd);
   int outcome= RQ_TIMED_OUT;
   size_t target= 0;
   rq_error error;
@@ -123,7 +122,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const que
   thd_wait_end(thd);
   thd_proc_info(thd, before);
   if (code == RQ_CONDITION)
-    return refuse_wait(thd, call, mine, error.text);
+    return refuse_wait(thd, call, mine, QUEUE_ER_CONDITION, error.text);
   if (code) {
     queue_raise(error);
     return call->null();
@@ -137,8 +136,10 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const que
   queue_mark_owner(thd);
   if (outcome == RQ_TAKEN && !note_taken(thd, mine, tables.opened[target], within))
     return call->null();
+  if (outcome == RQ_TAKEN && snapshot)
+    queue_warn_of_snapshot(thd);
   if (outcome == RQ_GONE)
-    queue_warn(thd, "a table was dropped while it was waited for");
+    queue_warn(thd, "a table was dropped while it was waited for", QUEUE_WARN_DROPPED);
   return outcome == RQ_TAKEN ? static_cast<longlong>(target) + 1 : 0;
 }
 
@@ -148,23 +149,25 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
   queue_connection *mine= queue_connection_of(thd);
   if (!mine || queue_is_read_only(thd))
     return call->null();
-  if (mine->reading) {
-    queue_warn(thd, "queue_wait() after rows of a queue were read; it belongs in WHERE, or in a statement of its own");
-    return call->null();
-  }
+  if (mine->reading)
+    return call->refuse(thd, QUEUE_ER_AFTER_READING,
+                        "queue_wait() after rows of a queue were read; it belongs in WHERE, or in a statement of its own");
   if (mine->waited == thd->query_id) {
-    my_printf_error(ER_GET_ERRMSG, "Queue: this statement has taken rows already, and a second wait would end them unseen; name "
+    my_printf_error(QUEUE_ER_TWICE, "Queue: this statement has taken rows already, and a second wait would end them unseen; name "
                     "all tables in one %s(), or wait in two statements", MYF(0), call->name);
     return call->null();
   }
   const uint last= args->arg_count - 1;
   const bool timed= last > first;
   if (timed && !args->args[last])
-    return refuse_wait(thd, call, mine, "the time to wait is NULL");
+    return refuse_wait(thd, call, mine, ER_WRONG_ARGUMENTS, "the time to wait is NULL");
+  longlong timeout_ms;
+  if (!queue_timeout_of(thd, call, args, timed, last, &timeout_ms))
+    return call->null();
   queue_tables tables;
   if (!tables.open(thd, args, first, timed ? last - first : 1))
-    return refuse_wait(thd, call, mine, nullptr);
-  return wait_for(thd, call, mine, tables, rows_max, timed ? queue_integer_of(args, last) : queue_timeout_default_s);
+    return refuse_wait(thd, call, mine, tables.opened.back().refused, tables.opened.back().why);
+  return wait_for(thd, call, mine, tables, rows_max, timeout_ms);
 }
 
 static longlong evaluate_queue_wait(THD *thd, Call *call, const UDF_ARGS *args)
@@ -176,7 +179,9 @@ static longlong evaluate_queue_wait(THD *thd, Call *call, const UDF_ARGS *args)
 static longlong evaluate_queue_wait_n(THD *thd, Call *call, const UDF_ARGS *args)
 {
   queue_called.wait++;
-  const longlong rows= queue_integer_of(args, 0);
+  longlong rows;
+  if (!queue_whole_of(thd, call, args, 0, &rows))
+    return call->null();
   if (rows < 1) {
     my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_wait_n: at least one row", MYF(0));
     return call->null();
@@ -229,15 +234,13 @@ static longlong evaluate_queue_set_srcid(THD *thd, Call *call, const UDF_ARGS *a
 {
   queue_called.set_srcid++;
   queue_connection *mine= queue_connection_of(thd);
-  const longlong slot= args->args[0] ? queue_integer_of(args, 0) : -1;
   const std::string mode= queue_text_of(thd, args, 1);
   if (!mine)
     return call->null();
-  const longlong row= args->args[2] ? queue_integer_of(args, 2) : -1;
-  if (slot < 0 || slot > 63 || (mode != "a" && mode != "w") || row < 0) {
-    queue_warn(thd, "the slot must be 0 to 63, the mode 'a' or 'w', and the row number not negative");
-    return call->null();
-  }
+  longlong slot, row;
+  const bool whole= queue_whole_of(thd, nullptr, args, 0, &slot) && queue_whole_of(thd, nullptr, args, 2, &row);
+  if (!whole || slot < 0 || slot > 63 || (mode != "a" && mode != "w") || row < 0)
+    return call->refuse(thd, ER_WRONG_ARGUMENTS, "the slot must be 0 to 63, the mode 'a' or 'w', and the row number not negative");
   rq_set_origin(mine->session, static_cast<uint32_t>(slot), mode == "w", static_cast<uint64_t>(row));
   return 1;
 }
@@ -267,8 +270,7 @@ static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *
     return call->null();
   if (rq_set_origin_text(mine->session, {reinterpret_cast<const uchar *>(text.data()), text.size()}) == RQ_OK)
     return 1;
-  queue_warn(thd, "this is not a text that queue_origin() returned");
-  return call->null();
+  return call->refuse(thd, QUEUE_ER_ORIGIN, "this is not a text that queue_origin() returned");
 }
 
 /*
@@ -284,9 +286,11 @@ static longlong evaluate_queue_peek(THD *thd, Call *call, const UDF_ARGS *args)
   if (mine->reading)
     return mine->peeked;
   queue_opened table;
+  longlong from;
   if (!table.open(thd, queue_text_of(thd, args, 0), SELECT_ACL))
+    return call->refuse(thd, table);
+  if (!queue_whole_of(thd, call, args, 1, &from))
     return call->null();
-  const longlong from= queue_integer_of(args, 1);
   mine->peeked= static_cast<longlong>(rq_peek(mine->session, table.queue, from < 0 ? 0 : static_cast<uint64_t>(from)));
   return mine->peeked;
 }
@@ -295,8 +299,10 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
 {
   queue_opened table;
   rq_error error;
-  if (queue_is_read_only(thd) || !table.open(thd, queue_text_of(thd, args, 0), DELETE_ACL))
+  if (queue_is_read_only(thd))
     return call->null();
+  if (!table.open(thd, queue_text_of(thd, args, 0), DELETE_ACL))
+    return call->refuse(thd, table);
   if (rq_compact(table.queue, &error)) {
     queue_raise(error);
     return call->null();
@@ -363,8 +369,11 @@ static longlong evaluate_queue_replay(THD *thd, Call *call, const UDF_ARGS *args
   queue_opened table;
   rq_error error;
   Bound from, to;
-  if (queue_is_read_only(thd) || !table.open_for_reader(thd, queue_text_of(thd, args, 0), SELECT_ACL | INSERT_ACL) ||
-      !bound_of(thd, args, 1, &from) || !bound_of(thd, args, 2, &to))
+  if (queue_is_read_only(thd))
+    return call->null();
+  if (!table.open_for_reader(thd, queue_name(queue_text_of(thd, args, 0)), SELECT_ACL | INSERT_ACL))
+    return call->refuse(thd, table);
+  if (!bound_of(thd, args, 1, &from) || !bound_of(thd, args, 2, &to))
     return call->null();
   if (!from.is_none && !to.is_none && from.is_time != to.is_time) {
     my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: give two numbers of rows or two times", MYF(0));
@@ -393,23 +402,20 @@ static longlong evaluate_queue_resolve(THD *thd, Call *call, const UDF_ARGS *arg
   const std::string name= queue_text_of(thd, args, 0), decision= queue_text_of(thd, args, 1);
   if (check_global_access(thd, SUPER_ACL))
     return call->null();
-  if (decision != "commit" && decision != "rollback") {
-    queue_warn(thd, "the decision must be 'commit' or 'rollback'");
-    return call->null();
-  }
+  if (decision != "commit" && decision != "rollback")
+    return call->refuse(thd, ER_WRONG_ARGUMENTS, "the decision must be 'commit' or 'rollback'");
   const int code= queue_resolve_in_doubt(name, decision == "commit");
   if (!code)
     return 1;
-  queue_warn(thd, code < 0 ? "no transaction of this name is in doubt; the error log names those that are, at each start"
-                           : "it could not be written, and is still in doubt; the error log says why");
-  return call->null();
+  return call->refuse(thd, QUEUE_ER_NOT_IN_DOUBT, code < 0 ? "no transaction of this name is in doubt; the error log names those that are, at each start"
+                                                           : "it could not be written, and is still in doubt; the error log says why");
 }
 
 static longlong evaluate_queue_stats(THD *thd, Call *call, const UDF_ARGS *args)
 {
   queue_opened table;
   if (!table.open(thd, queue_text_of(thd, args, 0), SELECT_ACL))
-    return call->null();
+    return call->refuse(thd, table);
   rq_status status;
   rq_get_status(table.queue, &status);
   const std::pair<const char *, ulonglong> lines[]= {
@@ -430,17 +436,16 @@ static void queue_bound_type(UDF_ARGS *args, uint at)
     args->arg_type[at]= STRING_RESULT;
 }
 
-QUEUE_INTEGER(queue_wait, 1, queue_arguments_max, queue_wait_types(args, 0))
-QUEUE_INTEGER(queue_wait_n, 2, queue_arguments_max, (queue_wait_types(args, 1), args->arg_type[0]= INT_RESULT))
+QUEUE_INTEGER(queue_wait, 1, queue_arguments_max, queue_text_types(args))
+QUEUE_INTEGER(queue_wait_n, 2, queue_arguments_max, queue_text_types(args))
 QUEUE_INTEGER(queue_end, 0, queue_arguments_max, )
 QUEUE_INTEGER(queue_abort, 0, 0, )
 QUEUE_INTEGER(queue_rowid, 0, 0, )
-QUEUE_INTEGER(queue_set_srcid, 3, 3,
-              (args->arg_type[0]= args->arg_type[2]= INT_RESULT, args->arg_type[1]= STRING_RESULT))
-QUEUE_INTEGER(queue_peek, 2, 2, (args->arg_type[0]= STRING_RESULT, args->arg_type[1]= INT_RESULT))
-QUEUE_INTEGER(queue_compact, 1, 1, args->arg_type[0]= STRING_RESULT)
+QUEUE_INTEGER(queue_set_srcid, 3, 3, queue_text_types(args))
+QUEUE_INTEGER(queue_peek, 2, 2, queue_text_types(args))
+QUEUE_INTEGER(queue_compact, 1, 1, queue_text_types(args))
 QUEUE_INTEGER(queue_replay, 3, 3, (args->arg_type[0]= STRING_RESULT, queue_bound_type(args, 1), queue_bound_type(args, 2)))
-QUEUE_INTEGER(queue_resolve, 2, 2, args->arg_type[0]= args->arg_type[1]= STRING_RESULT)
-QUEUE_INTEGER(queue_set_origin, 1, 1, args->arg_type[0]= STRING_RESULT)
-QUEUE_STRING(queue_stats, 1, 1, args->arg_type[0]= STRING_RESULT)
+QUEUE_INTEGER(queue_resolve, 2, 2, queue_text_types(args))
+QUEUE_INTEGER(queue_set_origin, 1, 1, queue_text_types(args))
+QUEUE_STRING(queue_stats, 1, 1, queue_text_types(args))
 QUEUE_STRING(queue_origin, 0, 0, )

@@ -12,6 +12,7 @@
 
 #include "ha_queue.h"
 #include "queue_noted.h"
+#include "queue_opened.h"
 
 static const char *text_of(rq_slice slice)
 {
@@ -82,9 +83,9 @@ void queue_note(const TABLE *table, uchar *record, const queue_noted &noted, con
     } else if (at == noted.why)
       store_text(field, std::string(text_of(known.why), known.why.len));
     else if (known.token.len)
-      store_text(field, std::string(table->s->db.str, table->s->db.length) + "." +
-                            std::string(table->s->table_name.str, table->s->table_name.length) + ":" +
-                            std::string(text_of(known.token), known.token.len));
+      store_text(field, queue_text_of_name(std::string(table->s->db.str, table->s->db.length),
+                                           std::string(table->s->table_name.str, table->s->table_name.length)) +
+                            ":" + std::string(text_of(known.token), known.token.len));
     field->move_field_offset(-offset);
   }
 }

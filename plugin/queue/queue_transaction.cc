@@ -169,7 +169,7 @@ static int queue_commit(QUEUE_HTON THD *thd, bool all)
     return 0;
   rq_error error;
   if (!is_end(thd, all))
-    return report(rq_tx_statement(connection->session, 1, &error), error);
+    return report(rq_tx_statement(connection->session, 1, 0, &error), error);
   die_at("before_commit");
   const int result= report(rq_tx_commit(connection->session, &error), error);
   die_at("after_commit");
@@ -183,13 +183,9 @@ static int queue_rollback(QUEUE_HTON THD *thd, bool all)
     return 0;
   rq_error error;
   if (!is_end(thd, all))
-    return undone(thd, connection, rq_tx_statement(connection->session, 0, &error), error);
-  /* The server rolls back at the end of a connection, before it tells the engine that it has ended, and when
-     a connection is reset. */
-  const enum_server_command command= thd->get_command();
-  const bool resets= command == COM_RESET_CONNECTION || command == COM_CHANGE_USER;
-  const bool died= thd->killed >= KILL_CONNECTION && !resets && !abort_loop;
-  return report(rq_tx_rollback(connection->session, died, &error), error);
+    return undone(thd, connection, rq_tx_statement(connection->session, 0, queue_is_undelivered(thd), &error), error);
+  /* The server rolls back at the end of a connection, before it tells the engine that it has ended. */
+  return report(rq_tx_rollback(connection->session, queue_is_undelivered(thd), &error), error);
 }
 
 static int queue_savepoint_set(QUEUE_HTON THD *thd, void *savepoint)

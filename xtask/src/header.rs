@@ -43,7 +43,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
 /// Types, and their names in C++.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 23] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
     ("RqAlive", "rq_alive"),
@@ -51,6 +51,7 @@ const NAMES: [(&str, &str); 22] = [
     ("RqCursor", "rq_cursor"),
     ("RqDefinition", "rq_definition"),
     ("RqEach", "rq_each_fn"),
+    ("RqEachColumn", "rq_each_column_fn"),
     ("RqEachOwned", "rq_each_owned_fn"),
     ("RqEachPrepared", "rq_each_prepared_fn"),
     ("RqEachReader", "rq_each_reader_fn"),

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use crate::Filter;
 use evaluate::Node;
 pub use json::quote as quote_json;
+use parser::Asks;
 pub use schema::{Column, Kind, Place, Schema};
 
 /// The longest condition, in bytes.
@@ -86,7 +87,7 @@ pub struct ConditionError {
 pub struct Condition {
     text: Box<str>,
     root: Node,
-    asks_tries: bool,
+    asks: Asks,
     schema: Arc<Schema>,
     collate: Arc<dyn Collate>,
 }
@@ -108,10 +109,16 @@ impl Condition {
         if text.len() > TEXT_MAX {
             return Err(at(TEXT_MAX, format!("more than {TEXT_MAX} bytes")));
         }
-        let (root, asks_tries) =
+        let (root, asks) =
             parser::parse(text, schema, &**collate).map_err(|(place, what)| at(place, what))?;
         let (schema, collate) = (schema.clone(), collate.clone());
-        Ok(Condition { text: text.into(), root, asks_tries, schema, collate })
+        Ok(Condition { text: text.into(), root, asks, schema, collate })
+    }
+
+    /// The names of the columns that it asks for.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let columns = self.asks.columns.iter().filter_map(|number| self.schema.columns.get(*number));
+        columns.map(|column| column.name.as_str())
     }
 }
 
@@ -132,7 +139,7 @@ impl Filter for Condition {
     }
 
     fn asks_tries(&self) -> bool {
-        self.asks_tries
+        self.asks.tries
     }
 
     fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {

@@ -127,6 +127,21 @@ impl Engine {
             .collect()
     }
 
+    /// Whether rows of a queue that have no tries left go to this folder, at once or by way of other queues.
+    /// From there they could come back, and be tried for ever.
+    #[must_use]
+    pub fn leads_to(&self, queue: &Queue, folder: &Path) -> bool {
+        let mut next = queue.definition().policy.dead.clone();
+        let mut seen = BTreeSet::new();
+        while let Some(dead) = next.filter(|dead| seen.insert(dead.clone())) {
+            if dead == folder {
+                return true;
+            }
+            next = self.open(&dead).ok().and_then(|queue| queue.definition().policy.dead.clone());
+        }
+        false
+    }
+
     /// Begins or ends a time in which no row goes from one queue to another by itself, because the queues are
     /// copied one after the other. To begin it waits for rows that are on their way.
     pub fn hold_moves(&self, hold: bool) {

@@ -113,14 +113,15 @@ impl Queue {
         shared.note_opened(number, &me);
         let live = AtomicU64::new(index.live());
         let mut state = State::new(incarnation, (index, journal, transactions), (next, active_next), log);
-        for (tx, rows) in held {
-            let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
-            state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
-        }
         for lease in leases.rows.iter().filter(|lease| Lease::holds(lease)) {
             state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
         }
         state.leases = LeaseBook::opened(leases, pasts, shared.clock());
+        for (tx, rows) in held {
+            let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
+            rows.iter().for_each(|id| state.leases.begin_to_end(*id));
+            state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
+        }
         (state.later, state.recent) = (recovered.later, recovered.recent);
         let reader = |ended| Reader { ended, ..Reader::default() };
         state.readers = recovered.ended.into_iter().map(reader).collect();

@@ -232,16 +232,15 @@ fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
     Ok(held)
 }
 
-/// Takes the rows that nobody is given because of their leases. Returns what is known of rows that are not
-/// gone.
+/// Takes the rows that nobody is given because of their leases. One that a prepared transaction ends is taken
+/// already; its lease goes on if it comes back. Returns what is known of rows that are not gone.
 fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
     let mut known = Vec::new();
     for (row, mut lease) in std::mem::take(&mut replay.leases) {
         if !replay.index.doing(row)?.is_live() {
             continue;
         }
-        if lease.holds() && !replay.index.take(row)? {
-            // A prepared transaction ends it.
+        if lease.holds() && !replay.index.take(row)? && !lease.is_good() {
             lease.phase = Phase::Free;
         }
         if lease.phase == Phase::Dead {

@@ -290,6 +290,9 @@ pub struct RqReader {
     pub(crate) oldest_ms: u64,
 }
 
+/// Called with the name of a column; any result but 0 ends the calls.
+pub type RqEachColumn = extern "C" fn(context: *mut c_void, name: RqSlice) -> c_int;
+
 /// Called with a reader; any result but 0 ends the calls.
 pub type RqEachReader =
     extern "C" fn(context: *mut c_void, folder: RqSlice, reader: *const RqReader) -> c_int;

@@ -104,13 +104,19 @@ pub unsafe extern "C" fn rq_tx_took(session: *mut RqSession, error: *mut RqError
     })
 }
 
-/// A statement of the transaction has ended; without `keep`, what it did is undone.
+/// A statement of the transaction has ended; without `keep`, what it did is undone. With `died`, because its
+/// client could not be told, what it has taken is a failed try, in queues that count them.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_tx_statement(session: *mut RqSession, keep: c_int, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_tx_statement(
+    session: *mut RqSession,
+    keep: c_int,
+    died: c_int,
+    error: *mut RqError,
+) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let RqSession { session, transactions, .. } = unsafe { &mut *session };
-        transactions.end_statement(session, keep != 0)?;
+        transactions.end_statement(session, keep != 0, died != 0)?;
         Ok(RQ_OK)
     })
 }

@@ -90,12 +90,14 @@ pub unsafe extern "C" fn rq_leased_tokens(
 }
 
 /// The rows that the statement leased last, as a JSON array of objects with `token`, `try`, `row`, and
-/// `why` its last try failed if somebody said so;
-/// otherwise like `rq_leased_tokens`.
+/// `why` its last try failed if somebody said so and `with_why`;
+/// otherwise like `rq_leased_tokens`. With `strings` numbers in rows are text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_leased_json(
     session: *mut RqSession,
     table: RqSlice,
+    with_why: c_int,
+    strings: c_int,
     text: *mut RqSlice,
     error: *mut RqError,
 ) -> c_int {
@@ -120,10 +122,10 @@ pub unsafe extern "C" fn rq_leased_json(
             out.push_str(&row.tries.to_string());
             out.push_str(",\"row\":");
             match cursor.advance()? {
-                Some((_, bytes)) => schema.json(bytes, &Server, out),
+                Some((_, bytes)) => schema.json(bytes, strings != 0, &Server, out),
                 None => out.push_str("null"),
             }
-            if !cursor.known().why.is_empty() {
+            if with_why != 0 && !cursor.known().why.is_empty() {
                 out.push_str(",\"why\":");
                 queue::quote_json(&cursor.known().why, out);
             }
@@ -156,15 +158,21 @@ pub unsafe extern "C" fn rq_has_json(queue: *const Queue, column: *mut RqError) 
     c_int::from(opaque.is_none())
 }
 
-/// Forgets what the statement has leased; without `keep`, because it has failed, the rows go back.
+/// Forgets what the statement has leased; without `keep`, because it has failed, the rows go back. With
+/// `died`, because its client could not be told, that is a failed try.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_leased_end(session: *mut RqSession, keep: c_int, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_leased_end(
+    session: *mut RqSession,
+    keep: c_int,
+    died: c_int,
+    error: *mut RqError,
+) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let all = std::mem::take(&mut unsafe { &mut *session }.leases.all);
         let mut result = Ok(());
         for leased in all.into_iter().filter(|_| keep == 0) {
-            result = result.and(leased.give_back());
+            result = result.and(if died != 0 { leased.fail() } else { leased.give_back() });
         }
         result?;
         Ok(RQ_OK)
@@ -173,8 +181,8 @@ pub unsafe extern "C" fn rq_leased_end(session: *mut RqSession, keep: c_int, err
 
 /// Does something (`RQ_ACK` and so on) with tokens of a queue, which have a comma between them. `ms` is the
 /// new length of the leases, or the delay of what is given back (`RQ_BACKOFF` for that of the policy), and
-/// `why` is why its try failed. With `within`, rows are ended by the transaction. `good` receives how many
-/// tokens were good.
+/// `why` is why its try failed. With `within`, rows are ended by the transaction. `stale` receives the tokens
+/// that were not good, with a comma between them; it belongs to the session until its next use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_use_tokens(
     session: *mut RqSession,
@@ -184,41 +192,43 @@ pub unsafe extern "C" fn rq_use_tokens(
     ms: u64,
     why: RqSlice,
     within: c_int,
-    good: *mut u64,
+    stale: *mut RqSlice,
     error: *mut RqError,
 ) -> c_int {
     // SAFETY: the caller's handle.
     let queue = unsafe { shared(queue) };
     guard(error, Some(&queue), || {
         // SAFETY: the caller's handle.
-        let RqSession { session, transactions, .. } = unsafe { &mut *session };
+        let RqSession { session, transactions, leases, .. } = unsafe { &mut *session };
         // SAFETY: the caller's string.
-        let text = String::from_utf8_lossy(unsafe { tokens.get() });
-        // What is no token is refused as a stale one is.
-        let tokens: Vec<Token> =
-            text.split(',').filter_map(|token| Token::from_str(token.trim()).ok()).collect();
+        let given = String::from_utf8_lossy(unsafe { tokens.get() });
+        let given = || given.split(',').map(str::trim).filter(|token| !token.is_empty());
+        let tokens: Vec<Token> = given().filter_map(|token| Token::from_str(token).ok()).collect();
         let length = Duration::from_millis(ms);
         let done = match what {
             RQ_ACK if within != 0 => {
                 let branch = transactions.branch(session, &queue)?;
-                session.ack_within(branch, &tokens)
+                session.try_ack_within(branch, &tokens)
             }
-            RQ_ACK => Queue::ack(&queue, &tokens),
-            RQ_EXTEND => queue.extend(&tokens, length),
+            RQ_ACK => Queue::try_ack(&queue, &tokens),
+            RQ_EXTEND => queue.try_extend(&tokens, length),
             RQ_NACK => {
                 // SAFETY: the caller's string.
                 let why = String::from_utf8_lossy(unsafe { why.get() });
-                queue.nack(&tokens, (ms != RQ_BACKOFF).then_some(length), &why)
+                queue.try_nack(&tokens, (ms != RQ_BACKOFF).then_some(length), &why)
             }
-            _ => queue.release(&tokens),
+            _ => queue.try_release(&tokens),
         };
-        let done = match done {
+        let refused = match done {
             // The rows went with the table.
-            Err(Error::Dropped) => 0,
+            Err(Error::Dropped) => tokens,
             other => other.map_err(Fault::Queue)?,
         };
+        // What is no token is refused as a stale one is.
+        let strange = given().filter(|token| Token::from_str(token).is_err()).map(str::to_owned);
+        leases.text = strange.chain(refused.iter().map(Token::to_string)).collect::<Vec<_>>().join(",");
         // SAFETY: the caller's variable.
-        unsafe { *good = done };
+        unsafe { *stale = RqSlice::new(leases.text.as_bytes()) };
         Ok(RQ_OK)
     })
 }

@@ -1,16 +1,19 @@
 //! Queues: creating, opening and dropping them, and operations on a whole queue.
 
-use std::ffi::{OsStr, c_int};
+use std::ffi::{OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use queue::{
-    Backoff, Column, Dedupe, Definition, Ended, Error, Kind, Order, Place, Policy, Queue, READERS_MAX, RowId,
-    Schema, Sync,
+    Backoff, Collate, Column, Dedupe, Definition, Ended, Error, Filter, Kind, Order, Place, Policy, Queue,
+    READERS_MAX, RowId, Schema, Sync,
 };
 
-use crate::abi::{self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
+use crate::abi::{
+    self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqEachColumn, RqError, RqSlice, array, shared,
+};
+use crate::collation::Server;
 use crate::engine::engine;
 use crate::found::moved;
 use crate::guard::{Fault, guard};
@@ -110,6 +113,48 @@ fn readers(list: &[u8]) -> Result<Vec<String>, Fault> {
     Ok(names)
 }
 
+/// Calls `each` with the name of every column of the queue, or, with a condition, of those that it asks for,
+/// and with an empty name if it asks for tries. Returns what `each` returned last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_each_column(
+    queue: *const Queue,
+    condition: *const RqSlice,
+    each: RqEachColumn,
+    context: *mut c_void,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let queue = unsafe { &*queue };
+        let call = |name: &str| each(context, RqSlice::new(name.as_bytes()));
+        // SAFETY: the caller's string, or null.
+        let Some(text) = (unsafe { condition.as_ref() }) else {
+            let mut columns = queue.schema().columns.iter().map(|column| call(&column.name));
+            return Ok(columns.find(|result| *result != RQ_OK).unwrap_or(RQ_OK));
+        };
+        let collate: Arc<dyn Collate> = Arc::new(Server);
+        // SAFETY: the caller's string.
+        let condition = queue.condition(&String::from_utf8_lossy(unsafe { text.get() }), &collate)?;
+        let tries = condition.asks_tries().then_some("");
+        let mut asked = condition.columns().chain(tries).map(call);
+        Ok(asked.find(|result| *result != RQ_OK).unwrap_or(RQ_OK))
+    })
+}
+
+/// Whether rows of this queue that have no tries left go to the other folder, at once or by way of others.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_leads_to(queue: *const Queue, folder: RqSlice) -> c_int {
+    let mut leads = false;
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's handle.
+        let queue = unsafe { shared(queue) };
+        // SAFETY: the caller's string.
+        leads = engine()?.leads_to(&queue, unsafe { path(folder) });
+        Ok(RQ_OK)
+    });
+    c_int::from(leads)
+}
+
 /// Makes a queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_create(
@@ -184,6 +229,10 @@ pub unsafe extern "C" fn rq_rename(
         // SAFETY: the caller's string.
         let to = unsafe { path(to) };
         let engine = engine()?;
+        if engine.open(from).is_ok_and(|queue| engine.leads_to(&queue, to)) {
+            let why = "the new name is in a DEAD to which DEAD of this table leads: its rows would be tried for ever";
+            return Err(Fault::Other(RQ_FAILED, why.to_owned()));
+        }
         // SAFETY: the caller's handle.
         let hold = unsafe { hold.as_ref() };
         let renamed = match hold.and_then(|hold| hold.copy_in(from)) {

@@ -115,6 +115,16 @@ pub unsafe extern "C" fn rq_abort(session: *mut RqSession, error: *mut RqError) 
     })
 }
 
+/// Gives the owned rows back because nobody could be told of them: a failed try, in queues that count them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_fail(session: *mut RqSession, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.fail()?;
+        Ok(RQ_OK)
+    })
+}
+
 /// Deletes rows that the connection owns and rows that nobody owns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_delete(

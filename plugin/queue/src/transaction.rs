@@ -111,10 +111,16 @@ impl Transactions {
         Ok(())
     }
 
-    /// A statement has ended; without `keep`, what it did is undone.
-    pub(crate) fn end_statement(&mut self, session: &mut Session, keep: bool) -> Result<(), Fault> {
+    /// A statement has ended; without `keep`, what it did is undone. With `died`, because its client could
+    /// not be told, what it has taken is a failed try.
+    pub(crate) fn end_statement(
+        &mut self,
+        session: &mut Session,
+        keep: bool,
+        died: bool,
+    ) -> Result<(), Fault> {
         let statement = std::mem::take(&mut self.statement);
-        let undone = if keep { Ok(()) } else { self.roll_back_to(&statement, session) };
+        let undone = if keep { Ok(()) } else { self.roll_back_to(&statement, session, died) };
         self.statement = self.now(session);
         undone
     }
@@ -131,7 +137,7 @@ impl Transactions {
     pub(crate) fn undo_to_savepoint(&mut self, number: u64, session: &mut Session) -> Result<(), Fault> {
         self.savepoints.split_off(&(number + 1));
         let point = self.savepoints.remove(&number).ok_or(Error::UnknownTransaction)?;
-        let undone = self.roll_back_to(&point, session);
+        let undone = self.roll_back_to(&point, session, false);
         self.savepoints.insert(number, point);
         self.statement = self.now(session);
         undone
@@ -153,10 +159,10 @@ impl Transactions {
         Point { marks, time: self.time, held, taken: self.taken }
     }
 
-    fn roll_back_to(&mut self, point: &Point, session: &mut Session) -> Result<(), Fault> {
+    fn roll_back_to(&mut self, point: &Point, session: &mut Session, died: bool) -> Result<(), Fault> {
         let mut result = Ok(());
         if self.taken.is_some_and(|taken| taken > point.time) {
-            result = session.abort();
+            result = if died { session.fail() } else { session.abort() };
             self.taken = None;
         }
         let marks = point.marks.iter().copied().chain(std::iter::repeat(Mark::default()));
@@ -254,7 +260,8 @@ impl Transactions {
         Ok(committed?)
     }
 
-    /// Rolls back. Rows that the connection has taken within it go back; with `died` that is a failed try.
+    /// Rolls back. Rows that the connection has taken within it go back, and leases that it ended go on; with
+    /// `died` that is a failed try.
     pub(crate) fn rollback(&mut self, session: &mut Session, died: bool) -> Result<(), Fault> {
         // What can't be prepared is rolled back by that.
         self.finish_preparing().ok();
@@ -266,6 +273,7 @@ impl Transactions {
         };
         for branch in all.branches {
             match branch {
+                Branch::Open(transaction) if died => result = result.and(transaction.abandon()),
                 Branch::Open(transaction) => result = result.and(transaction.rollback()),
                 Branch::Prepared(prepared) => undecided::decide(prepared, false),
                 Branch::Preparing(_) => {}

@@ -20,8 +20,9 @@ impl Schema {
     }
 
     /// Appends a row as a JSON object. Numbers are numbers, times are text as SQL shows them, a TIMESTAMP in
-    /// UTC, bytes that are no text are base64. A value that can't be read is null.
-    pub fn json(&self, row: &[u8], collate: &dyn Collate, out: &mut String) {
+    /// UTC, bytes that are no text are base64. A value that can't be read is null. With `strings` numbers are
+    /// text too, for readers who have only floating-point numbers.
+    pub fn json(&self, row: &[u8], strings: bool, collate: &dyn Collate, out: &mut String) {
         out.push('{');
         let values = self.read(row);
         for (nth, column) in self.columns.iter().enumerate() {
@@ -31,7 +32,7 @@ impl Schema {
             quote(&column.name, out);
             out.push(':');
             match values.as_ref().map(|values| values.get(nth)) {
-                Some(Value::Number(number)) => put_number(column, number, collate, out),
+                Some(Value::Number(number)) => put_number(column, number, strings, collate, out),
                 Some(Value::Text(text)) => put_text(column, text, collate, out),
                 Some(Value::Null | Value::Opaque) | None => out.push_str("null"),
             }
@@ -93,7 +94,7 @@ fn put_base64(bytes: &[u8], out: &mut String) {
     out.push('"');
 }
 
-fn put_number(column: &Column, number: Number, collate: &dyn Collate, out: &mut String) {
+fn put_number(column: &Column, number: Number, strings: bool, collate: &dyn Collate, out: &mut String) {
     match column.kind {
         Kind::Enum(collation) => {
             // 0 stands for a value that was none of the members.
@@ -105,6 +106,7 @@ fn put_number(column: &Column, number: Number, collate: &dyn Collate, out: &mut 
         Kind::Time(_) => put_time(number, Shape::Time, out),
         Kind::DateTime(_) => put_time(number, Shape::DateTime, out),
         Kind::Timestamp(_) => put_time(number, Shape::Timestamp, out),
+        _ if strings => quote(&number.text(), out),
         _ => out.push_str(&number.text()),
     }
 }

@@ -2,6 +2,8 @@
 
 mod range;
 
+use std::collections::BTreeSet;
+
 use super::evaluate::{Is, Node, Operation};
 use super::lexer::{Token, next};
 use super::schema::{FAILED, Kind, Schema, WHY};
@@ -46,21 +48,29 @@ struct Parser<'text> {
     end: usize,
     depth: usize,
     operations: usize,
-    /// Whether it asks for the tries of a row.
-    asks_tries: bool,
+    asks: Asks,
 }
 
-/// Reads a whole condition. Also returns whether it asks for the tries of a row.
-pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Result<(Node, bool), Wrong> {
+/// What a condition asks of a row.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    /// The numbers of the columns that it names.
+    pub(crate) columns: BTreeSet<usize>,
+    /// Whether it asks for the tries of a row.
+    pub(crate) tries: bool,
+}
+
+/// Reads a whole condition. Also returns what it asks of a row.
+pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Result<(Node, Asks), Wrong> {
     let (token, start, end) = next(text, 0)?;
-    let mut parser =
-        Parser { text, schema, collate, token, start, end, depth: 0, operations: 0, asks_tries: false };
+    let asks = Asks::default();
+    let mut parser = Parser { text, schema, collate, token, start, end, depth: 0, operations: 0, asks };
     let (at, part) = (parser.start, parser.expression(0)?);
     let root = parser.number(part, at)?;
     if parser.token != Token::End {
         return Err(parser.unexpected());
     }
-    Ok((root.folded(collate), parser.asks_tries))
+    Ok((root.folded(collate), parser.asks))
 }
 
 /// The binary operators of each level, loosest first. NOT and the comparisons have levels in between.
@@ -272,7 +282,7 @@ impl Parser<'_> {
                     self.advance()?;
                     self.expect("(")?;
                     self.expect(")")?;
-                    self.asks_tries = true;
+                    self.asks.tries = true;
                     Ok(what)
                 }
                 "or" | "xor" | "and" | "not" | "is" | "div" | "mod" | "in" | "between" | "like"
@@ -306,11 +316,12 @@ impl Parser<'_> {
         Ok(Part::Number(node.folded(self.collate)))
     }
 
-    fn column(&self, name: &str, at: usize) -> Result<Part, Wrong> {
+    fn column(&mut self, name: &str, at: usize) -> Result<Part, Wrong> {
         let same = |column: &Column| column.name.to_lowercase() == name.to_lowercase();
         let Some(number) = self.schema.columns.iter().position(same) else {
             return Err((at, format!("there is no column {name}")));
         };
+        self.asks.columns.insert(number);
         Ok(match self.schema.columns[number].kind {
             Kind::Text(collation) => Part::Text(number, collation),
             Kind::Date => Part::Time(number, Shape::Date),

@@ -361,7 +361,7 @@ proptest! {
 
 fn json(schema: &Schema, row: &[u8]) -> String {
     let mut out = String::new();
-    schema.json(row, &Simple, &mut out);
+    schema.json(row, false, &Simple, &mut out);
     out
 }
 
@@ -449,6 +449,7 @@ fn tries_are_asked_for_by_functions() {
         assert_eq!(condition.matches_tried(&row, failed, why), expected, "{text} {failed} {why}");
     }
     assert!(!compiled("id = 1").unwrap().asks_tries());
+    assert_eq!(compiled("id = 1 or 2 > id").unwrap().columns().collect::<Vec<_>>(), ["id"]);
     for (text, why) in [
         ("why() > 'a'", "strings can only be compared"),
         ("why() + 1", "why() is a string"),

@@ -212,6 +212,9 @@ impl Queue {
                     state.index.let_pass(lease.row)?;
                 }
                 state.leases.adopt(vec![lease], clock);
+                if state.owners.get(&lease.row).is_some_and(|of| !of.owner.is_lease()) {
+                    state.leases.begin_to_end(lease.row);
+                }
             }
         }
         for (row, past) in known.pasts.into_iter().filter(|_| policy.is_set()) {

@@ -66,6 +66,11 @@ impl Lease {
         !matches!(self.phase, Phase::Free | Phase::Expired)
     }
 
+    /// Whether nobody is given the row and its token is good.
+    pub(crate) fn is_good(&self) -> bool {
+        matches!(self.phase, Phase::Leased(_) | Phase::Late(_))
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let (kind, span) = match self.phase {
             Phase::Free => (0, None),

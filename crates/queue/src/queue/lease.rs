@@ -97,8 +97,10 @@ pub(crate) enum Doing {
     Late(u64),
     /// It has no tries left.
     Dead,
-    /// It is being ended. The lease that it had would be over then.
+    /// It is being ended. If it is not after all, its lease goes on until then.
     Ending(u64),
+    /// It is being ended though its lease was over. If it is not after all, nobody is given it until then.
+    EndingLate(u64),
 }
 
 /// What is known of the leases of a row.
@@ -117,6 +119,27 @@ impl Entry {
     /// Whether the lease is over, though its token may still end the row.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.doing, Doing::Expired | Doing::Late(_))
+    }
+
+    /// What is known of it while somebody else than its lessee has it to end it.
+    pub(crate) fn ending(self) -> Entry {
+        let doing = match self.doing {
+            Doing::Leased(until) => Doing::Ending(until),
+            Doing::Late(until) => Doing::EndingLate(until),
+            other => other,
+        };
+        Entry { doing, ..self }
+    }
+
+    /// What is known of it when it is not ended after all; nothing when it was not about to be. With `over`
+    /// its lease is over by then.
+    pub(crate) fn not_ended(self, over: Option<u64>) -> Option<Entry> {
+        let doing = match self.doing {
+            Doing::Ending(until) => Doing::Leased(over.map_or(until, |over| until.min(over))),
+            Doing::EndingLate(until) => Doing::Late(until),
+            _ => return None,
+        };
+        Some(Entry { doing, ..self })
     }
 }
 
@@ -216,6 +239,14 @@ impl LeaseBook {
         number
     }
 
+    /// Notes that somebody else than its lessee has the row, to end it.
+    pub(crate) fn begin_to_end(&mut self, row: RowId) {
+        let entry = self.get(row).map(Entry::ending);
+        if entry.is_some() {
+            self.set(row, entry);
+        }
+    }
+
     /// What is known of a row.
     pub(crate) fn get(&self, row: RowId) -> Option<Entry> {
         self.rows.get(&row).copied()
@@ -245,7 +276,7 @@ impl LeaseBook {
     fn count(&mut self, row: RowId, doing: Doing, there: bool) {
         let (counter, until) = match doing {
             Doing::Leased(until) => (&mut self.leased, Some(until)),
-            Doing::Ending(_) => (&mut self.leased, None),
+            Doing::Ending(_) | Doing::EndingLate(_) => (&mut self.leased, None),
             Doing::Delayed(until) | Doing::Late(until) => (&mut self.delayed, Some(until)),
             Doing::Dead => {
                 if there {
@@ -346,7 +377,9 @@ impl LeaseBook {
             Doing::Expired => Phase::Expired,
             Doing::Leased(until) | Doing::Ending(until) => Phase::Leased(span(until)),
             Doing::Delayed(until) => Phase::Delayed(span(until)),
-            Doing::Late(until) => Phase::Late(span(until)),
+            // Once that is over it only has to be noticed, and files without policies have no such leases.
+            Doing::Late(until) | Doing::EndingLate(until) if until > clock.up_ms => Phase::Late(span(until)),
+            Doing::Late(_) | Doing::EndingLate(_) => Phase::Expired,
             Doing::Dead => Phase::Dead,
         };
         Lease { row, number: token.number, secret: token.secret, failed, phase }

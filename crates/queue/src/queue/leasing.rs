@@ -87,6 +87,14 @@ impl Queue {
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
     /// [`Error::Dropped`] when the queue is out of service.
     pub fn extend(&self, tokens: &[Token], length: Duration) -> Result<u64, Error> {
+        good(tokens, self.try_extend(tokens, length))
+    }
+
+    /// Like [`Queue::extend`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn try_extend(&self, tokens: &[Token], length: Duration) -> Result<Vec<Token>, Error> {
         let clock = self.clock();
         let until = clock.up_ms.saturating_add(millis(length));
         self.change_leases(tokens, |of, state, row, entry| {
@@ -109,8 +117,21 @@ impl Queue {
     /// # Errors
     /// Those of [`Queue::extend`].
     pub fn nack(&self, tokens: &[Token], delay: Option<Duration>, why: &str) -> Result<u64, Error> {
+        good(tokens, self.try_nack(tokens, delay, why))
+    }
+
+    /// Like [`Queue::nack`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn try_nack(
+        &self,
+        tokens: &[Token],
+        delay: Option<Duration>,
+        why: &str,
+    ) -> Result<Vec<Token>, Error> {
         let clock = self.clock();
-        let good = self.change_leases(tokens, |of, state, row, entry| {
+        let stale = self.change_leases(tokens, |of, state, row, entry| {
             if entry.is_over() {
                 return Ok(None);
             }
@@ -123,7 +144,7 @@ impl Queue {
         })?;
         // What can't be moved now stays, and is tried again.
         self.bury().ok();
-        Ok(good)
+        Ok(stale)
     }
 
     /// What becomes of a row when a try has failed: it waits again, now or after a delay, or has no tries
@@ -179,6 +200,14 @@ impl Queue {
     /// # Errors
     /// Those of [`Queue::extend`].
     pub fn release(&self, tokens: &[Token]) -> Result<u64, Error> {
+        good(tokens, self.try_release(tokens))
+    }
+
+    /// Like [`Queue::release`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn try_release(&self, tokens: &[Token]) -> Result<Vec<Token>, Error> {
         let clock = self.clock();
         self.change_leases(tokens, |_, state, row, entry| {
             if entry.is_over() {
@@ -190,42 +219,44 @@ impl Queue {
     }
 
     /// Changes the lease of each good token, in the queue in which it is now. `change` returns whether the
-    /// row waits again, and nothing when the token is not good after all.
+    /// row waits again, and nothing when the token is not good after all. Returns the tokens that were not
+    /// good.
     fn change_leases(
         &self,
         tokens: &[Token],
         mut change: impl FnMut(&Queue, &mut State, RowId, Entry) -> Result<Option<bool>, Error>,
-    ) -> Result<u64, Error> {
+    ) -> Result<Vec<Token>, Error> {
         let mut state = match (self.room(), self.successor.get()) {
             (Err(Error::Dropped), Some(successor)) => return successor.queue.change_leases(tokens, change),
             (state, _) => state?,
         };
-        let (mut good, mut back) = (0, Vec::new());
+        let (mut stale, mut back) = (Vec::new(), Vec::new());
         for token in tokens {
-            let Some((row, entry)) = state.leases.find(*token) else { continue };
-            let Some(waits) = change(self, &mut state, row, entry)? else { continue };
-            good += 1;
-            if waits {
-                back.extend(state.disown(&[row], OwnerId::LEASE)?);
+            let changed = match state.leases.find(*token) {
+                Some((row, entry)) => change(self, &mut state, row, entry)?.map(|waits| (row, waits)),
+                None => None,
+            };
+            match changed {
+                Some((row, true)) => back.extend(state.disown(&[row], OwnerId::LEASE)?),
+                Some((_, false)) => {}
+                None => stale.push(*token),
             }
         }
-        state.counters.leases_refused += tokens.len() as u64 - good;
+        state.counters.leases_refused += stale.len() as u64;
         back.sort_unstable();
         let back = back.into_iter().map(|id| Candidate { id, row: None }).collect();
         offer(&mut state, back, self.shared.now_ms())?;
-        if good > 0 {
+        if stale.len() < tokens.len() {
             self.write_leases(state)?;
         }
-        Ok(good)
+        Ok(stale)
     }
 
-    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended. Returns their
-    /// epoch and the rows in order.
-    pub(crate) fn begin_to_end(&self, tokens: &[Token]) -> Result<(u64, Vec<RowId>), Error> {
+    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended.
+    pub(crate) fn begin_to_end(&self, tokens: &[Token]) -> Result<Going, Error> {
         let mut state = self.lock();
         state.usable()?;
-        let rows = state.begin_to_end(tokens, self.clock())?;
-        Ok((state.epoch, rows))
+        state.begin_to_end(tokens, self.clock())
     }
 
     /// Undoes [`Queue::begin_to_end`] for rows that could not be ended.
@@ -234,32 +265,41 @@ impl Queue {
         if state.epoch != epoch {
             return;
         }
-        for row in rows {
-            let Some(entry) = state.leases.get(*row) else { continue };
-            if let Doing::Ending(until) = entry.doing {
-                state.leases.set(*row, Some(Entry { doing: Doing::Leased(until), ..entry }));
-            }
-        }
-        let up_ms = self.clock().up_ms;
-        self.schedule_due(&mut state, up_ms);
+        let clock = self.clock();
+        state.lend_again(rows, OwnerId::LEASE, None, clock);
+        self.schedule_due(&mut state, clock.up_ms);
     }
 
-    /// Takes the rows of good tokens out of their leases; this owner owns them then. Returns their epoch and
-    /// the rows.
-    pub(crate) fn end_leases(&self, tokens: &[Token], owner: OwnerId) -> Result<(u64, Vec<RowId>), Error> {
+    /// Gives rows back that their owner was about to end, or only owned. Leases that the rows had go on; with
+    /// `died`, because the owner's connection has ended, they are over. That is a failed try, as it is for
+    /// other rows in a queue with a policy. Returns those that wait again.
+    pub(crate) fn give_back(
+        &self,
+        state: &mut State,
+        rows: &[RowId],
+        owner: OwnerId,
+        died: bool,
+    ) -> Result<Vec<RowId>, Error> {
+        let clock = self.clock();
+        let rows = state.lend_again(rows, owner, died.then_some(clock.up_ms), clock);
+        self.schedule_due(state, clock.up_ms);
+        if died && self.definition().policy.is_set() {
+            self.fail_owned(state, &rows, owner)
+        } else {
+            state.disown(&rows, owner)
+        }
+    }
+
+    /// Has this owner own the rows of good tokens, to end them. Until they are ended their leases are only
+    /// interrupted: [`Queue::give_back`] has them go on.
+    pub(crate) fn end_leases(&self, tokens: &[Token], owner: OwnerId) -> Result<Going, Error> {
         let mut state = self.lock();
         state.usable()?;
-        let (epoch, clock) = (state.epoch, self.clock());
-        let rows = state.begin_to_end(tokens, clock)?;
-        for row in &rows {
-            let entry = state.leases.get(*row).map(|entry| Entry { doing: Doing::Free, ..entry });
-            state.note_lease(*row, entry, clock);
-            state.owners.insert(*row, Ownership { owner, since_ms: clock.wall_ms });
-        }
-        if !rows.is_empty() {
-            self.write_leases(state)?;
-        }
-        Ok((epoch, rows))
+        let clock = self.clock();
+        let going = state.begin_to_end(tokens, clock)?;
+        let owned = |row: &RowId| (*row, Ownership { owner, since_ms: clock.wall_ms });
+        state.owners.extend(going.rows.iter().map(owned));
+        Ok(going)
     }
 
     /// Has a thread look when the next lease or delay is over, the next row is due or a kept row's time is
@@ -285,7 +325,7 @@ impl Queue {
             Doing::Leased(until) | Doing::Delayed(until) | Doing::Late(until) | Doing::Ending(until) => {
                 clock.wall_ms.saturating_add(until.saturating_sub(clock.up_ms))
             }
-            Doing::Free | Doing::Expired | Doing::Dead => 0,
+            Doing::Free | Doing::Expired | Doing::EndingLate(_) | Doing::Dead => 0,
         };
         Some((until_ms, entry.failed))
     }
@@ -373,6 +413,21 @@ impl State {
         handed
     }
 
+    /// Has leases own the rows again that this owner was about to end. With `over` they are over by then.
+    /// Returns the other rows.
+    fn lend_again(&mut self, rows: &[RowId], owner: OwnerId, over: Option<u64>, clock: Clock) -> Vec<RowId> {
+        let mut others = rows.to_vec();
+        others.retain(|row| {
+            let owned = self.owners.get_mut(row).filter(|of| of.owner == owner);
+            let entry = self.leases.get(*row).and_then(|entry| entry.not_ended(over));
+            let (Some(ownership), Some(entry)) = (owned, entry) else { return true };
+            *ownership = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
+            self.leases.set(*row, Some(entry));
+            false
+        });
+        others
+    }
+
     /// Replaces what is known of the leases of a row; it is written with the next batch.
     fn note_lease(&mut self, row: RowId, entry: Option<Entry>, clock: Clock) {
         self.leases.set(row, entry);
@@ -387,22 +442,29 @@ impl State {
         if entry.doing == Doing::Dead { self.index.let_pass(row) } else { Ok(()) }
     }
 
-    fn begin_to_end(&mut self, tokens: &[Token], clock: Clock) -> Result<Vec<RowId>, Error> {
-        let mut rows = Vec::new();
+    fn begin_to_end(&mut self, tokens: &[Token], clock: Clock) -> Result<Going, Error> {
+        let mut going = Going { epoch: self.epoch, rows: Vec::new(), stale: Vec::new() };
         for token in tokens {
-            let Some((row, entry)) = self.leases.find(*token) else { continue };
-            let until = match entry.doing {
-                Doing::Leased(until) => until,
-                Doing::Late(_) => clock.up_ms,
-                _ if self.own_again(row, clock)? => clock.up_ms,
-                _ => continue,
+            let ending = match self.leases.find(*token) {
+                Some((row, entry)) if matches!(entry.doing, Doing::Leased(_) | Doing::Late(_)) => {
+                    Some((row, entry.ending()))
+                }
+                Some((row, entry)) if self.own_again(row, clock)? => {
+                    Some((row, Entry { doing: Doing::EndingLate(clock.up_ms), ..entry }))
+                }
+                _ => None,
             };
-            self.leases.set(row, Some(Entry { doing: Doing::Ending(until), ..entry }));
-            rows.push(row);
+            match ending {
+                Some((row, entry)) => {
+                    self.leases.set(row, Some(entry));
+                    going.rows.push(row);
+                }
+                None => going.stale.push(*token),
+            }
         }
-        self.counters.leases_refused += (tokens.len() - rows.len()) as u64;
-        rows.sort_unstable();
-        Ok(rows)
+        self.counters.leases_refused += going.stale.len() as u64;
+        going.rows.sort_unstable();
+        Ok(going)
     }
 
     /// Owns a row whose lease has expired, if it still waits.
@@ -418,6 +480,20 @@ impl State {
     pub(crate) fn features(&self, definition: &crate::Definition) -> u64 {
         definition.features() | self.leases.features()
     }
+}
+
+/// Rows of good tokens that are about to be ended.
+pub(crate) struct Going {
+    pub(crate) epoch: u64,
+    /// In order.
+    pub(crate) rows: Vec<RowId>,
+    /// The tokens that were not good.
+    pub(crate) stale: Vec<Token>,
+}
+
+/// How many of the tokens were good.
+pub(crate) fn good(tokens: &[Token], stale: Result<Vec<Token>, Error>) -> Result<u64, Error> {
+    stale.map(|stale| (tokens.len() - stale.len()) as u64)
 }
 
 fn millis(length: Duration) -> u64 {

@@ -218,7 +218,7 @@ impl Queue {
         let (gone, back, ending) =
             if commit { (ended, added, Ending::Done) } else { (added, ended, self.gone()) };
         self.take_out(state, &gone, ending)?;
-        state.disown(&back, owner)
+        self.give_back(state, &back, owner, false)
     }
 }
 

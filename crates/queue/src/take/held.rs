@@ -56,10 +56,10 @@ impl Held {
     /// Gives the rows back to their former places, in the queue in which they are now; `note` counts them.
     pub(super) fn give_back(self, owner: OwnerId, note: impl Fn(&mut Counters, u64)) -> Result<(), Error> {
         let reader = self.reader;
-        self.give(|_, state, rows| {
+        self.give(|queue, state, rows| {
             let back = match reader {
                 Some(reader) => state.take_from_reader(reader, rows, owner)?,
-                None => state.disown(rows, owner)?,
+                None => queue.give_back(state, rows, owner, false)?,
             };
             note(&mut state.counters, back.len() as u64);
             Ok(back)
@@ -70,12 +70,9 @@ impl Held {
     pub(super) fn give_back_failed(self, owner: OwnerId) -> Result<(), Error> {
         let reader = self.reader;
         self.give(|queue, state, rows| {
-            let back = if let Some(reader) = reader {
-                state.take_from_reader(reader, rows, owner)?
-            } else if queue.definition().policy.is_set() {
-                queue.fail_owned(state, rows, owner)?
-            } else {
-                state.disown(rows, owner)?
+            let back = match reader {
+                Some(reader) => state.take_from_reader(reader, rows, owner)?,
+                None => queue.give_back(state, rows, owner, true)?,
             };
             state.counters.restored_by_close += back.len() as u64;
             Ok(back)

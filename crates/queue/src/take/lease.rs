@@ -7,7 +7,7 @@ use crate::Error;
 use crate::format::record::RowId;
 use crate::queue::Queue;
 use crate::queue::lease::{Clock, LeasedRow, Token};
-use crate::queue::leasing::Terms;
+use crate::queue::leasing::{Going, Terms, good};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
 use crate::sync::MutexGuard;
@@ -50,8 +50,20 @@ impl Leased {
     /// # Errors
     /// Those of [`Queue::release`].
     pub fn give_back(self) -> Result<(), Error> {
+        self.end_with(|queue, tokens| queue.release(tokens))
+    }
+
+    /// Gives them back because whoever leased them could not be told. That is a failed try.
+    ///
+    /// # Errors
+    /// Those of [`Queue::nack`].
+    pub fn fail(self) -> Result<(), Error> {
+        self.end_with(|queue, tokens| queue.nack(tokens, None, ""))
+    }
+
+    fn end_with(self, end: impl FnOnce(&Queue, &[Token]) -> Result<u64, Error>) -> Result<(), Error> {
         let tokens: Vec<Token> = self.rows.iter().map(|leased| leased.token).collect();
-        match self.queue.release(&tokens) {
+        match end(&self.queue, &tokens) {
             Err(Error::Dropped) => Ok(()),
             other => other.map(|_| ()),
         }
@@ -87,15 +99,27 @@ impl Session {
     }
 
     /// Like [`Queue::ack`], for tokens of the transaction's queue: the rows are gone when it is committed.
-    /// When it is rolled back they wait again, and the tokens are void.
+    /// When it is rolled back the leases go on, and the tokens are good again.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
     /// [`Error::Dropped`] when the queue is out of service.
     pub fn ack_within(&self, transaction: &mut Transaction, tokens: &[Token]) -> Result<u64, Error> {
-        let (epoch, rows) = transaction.queue().end_leases(tokens, self.owner)?;
+        good(tokens, self.try_ack_within(transaction, tokens))
+    }
+
+    /// Like [`Session::ack_within`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Session::ack_within`].
+    pub fn try_ack_within(
+        &self,
+        transaction: &mut Transaction,
+        tokens: &[Token],
+    ) -> Result<Vec<Token>, Error> {
+        let Going { epoch, rows, stale } = transaction.queue().end_leases(tokens, self.owner)?;
         transaction.end(epoch, &rows);
-        Ok(rows.len() as u64)
+        Ok(stale)
     }
 }
 
@@ -186,19 +210,26 @@ impl Queue {
     /// # Errors
     /// Those of [`Queue::publish`]; the rows are then still leased.
     pub fn ack(self: &Arc<Queue>, tokens: &[Token]) -> Result<u64, Error> {
+        good(tokens, self.try_ack(tokens))
+    }
+
+    /// Like [`Queue::ack`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::ack`].
+    pub fn try_ack(self: &Arc<Queue>, tokens: &[Token]) -> Result<Vec<Token>, Error> {
         let mut queue = self.clone();
-        let (epoch, rows) = loop {
+        let Going { epoch, rows, stale } = loop {
             match (queue.begin_to_end(tokens), queue.successor.get()) {
                 (Err(Error::Dropped), Some(successor)) => queue = successor.queue.clone(),
                 (begun, _) => break begun?,
             }
         };
-        let good = rows.len() as u64;
         if rows.is_empty() {
-            return Ok(0);
+            return Ok(stale);
         }
         let held = Held { queue, epoch, rows, reader: None };
-        held.end().map(|()| good).map_err(|(held, error)| {
+        held.end().map(|()| stale).map_err(|(held, error)| {
             held.queue.fail_to_end(held.epoch, &held.rows);
             error
         })

@@ -199,9 +199,17 @@ impl Session {
     /// Those of [`Session::abort`].
     pub fn close(&mut self) -> Result<(), Error> {
         let settled = self.settle(false);
+        self.fail().and(settled.map(drop))
+    }
+
+    /// Gives the owned rows back because nobody works on them: whoever took them could not be told. In a
+    /// queue with a policy that is a failed try.
+    ///
+    /// # Errors
+    /// Those of [`Session::abort`].
+    pub fn fail(&mut self) -> Result<(), Error> {
         self.owning = false;
-        let given = self.held.take().map_or(Ok(()), |held| held.give_back_failed(self.owner));
-        given.and(settled.map(drop))
+        self.held.take().map_or(Ok(()), |held| held.give_back_failed(self.owner))
     }
 
     /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay.

@@ -21,8 +21,17 @@ pub struct Transaction {
     rows: Vec<Vec<u8>>,
     /// Bytes of the rows as they will be written.
     bytes: usize,
-    /// The rows that it ends, each with its epoch.
-    ended: Vec<(u64, RowId)>,
+    /// The rows that it ends.
+    ended: Vec<Ended>,
+}
+
+/// A row that a transaction ends.
+#[derive(Clone, Copy)]
+struct Ended {
+    epoch: u64,
+    row: RowId,
+    /// Whether somebody had taken it before, so that not ending it after all may be a failed try.
+    taken: bool,
 }
 
 /// A point in a transaction to which it can be rolled back: a savepoint, or the beginning of a statement.
@@ -73,7 +82,7 @@ impl Session {
         }
         self.owning = false;
         if let Some(held) = self.held.take() {
-            transaction.ended.extend(held.rows.iter().map(|id| (held.epoch, *id)));
+            transaction.end(held.epoch, &held.rows);
         }
         true
     }
@@ -90,13 +99,13 @@ impl Session {
         again: &[RowId],
     ) -> Result<(), Error> {
         let (mine, back): (Vec<_>, Vec<_>) =
-            transaction.undo(mark).into_iter().partition(|(_, id)| again.contains(id));
-        if let Some((epoch, _)) = mine.last() {
-            let rows = mine.iter().map(|(_, id)| *id).collect();
-            self.held = Some(Held { queue: transaction.queue.clone(), epoch: *epoch, rows, reader: None });
+            transaction.undo(mark).into_iter().partition(|ended| again.contains(&ended.row));
+        if let Some(epoch) = mine.last().map(|ended| ended.epoch) {
+            let rows = mine.iter().map(|ended| ended.row).collect();
+            self.held = Some(Held { queue: transaction.queue.clone(), epoch, rows, reader: None });
             self.owning = true;
         }
-        transaction.give_back(&back)
+        transaction.give_back(&back, false)
     }
 
     /// Like [`Session::delete`], for rows of the transaction's queue: they are gone when it is committed. All
@@ -116,15 +125,15 @@ impl Session {
         let (mut going, taken) = claimed?;
         if going.len() > taken.len() {
             // Some were this session's before: the transaction may end them already.
-            let known = transaction.ended.iter().filter(|(of, _)| *of == epoch).map(|(_, id)| *id);
-            let known: BTreeSet<RowId> = known.collect();
+            let known: BTreeSet<RowId> = transaction.ended_in(epoch).collect();
             going.retain(|id| !known.contains(id));
         }
         let here = |held: &&mut Held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch;
         if let Some(held) = self.held.as_mut().filter(here) {
             held.rows.retain(|id| going.binary_search(id).is_err());
         }
-        transaction.ended.extend(going.iter().map(|id| (epoch, *id)));
+        let ended = |row: &RowId| Ended { epoch, row: *row, taken: taken.binary_search(row).is_err() };
+        transaction.ended.extend(going.iter().map(ended));
         Ok(going.len() as u64)
     }
 }
@@ -142,9 +151,14 @@ impl Transaction {
         self.rows.is_empty() && self.ended.is_empty()
     }
 
-    /// Ends rows of this epoch, which its connection owns, when it is committed.
+    /// Ends rows of this epoch, which its connection has taken, when it is committed.
     pub(super) fn end(&mut self, epoch: u64, rows: &[RowId]) {
-        self.ended.extend(rows.iter().map(|row| (epoch, *row)));
+        self.ended.extend(rows.iter().map(|row| Ended { epoch, row: *row, taken: true }));
+    }
+
+    /// The rows of this epoch that it ends.
+    fn ended_in(&self, epoch: u64) -> impl Iterator<Item = RowId> + '_ {
+        self.ended.iter().filter(move |ended| ended.epoch == epoch).map(|ended| ended.row)
     }
 
     /// Adds rows when the transaction is committed.
@@ -175,25 +189,29 @@ impl Transaction {
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
     pub fn roll_back_to(&mut self, mark: Mark) -> Result<(), Error> {
         let back = self.undo(mark);
-        self.give_back(&back)
+        self.give_back(&back, false)
     }
 
     /// Undoes what was done since the mark, but for the rows that were ended since, which are returned: they
     /// are still owned.
-    fn undo(&mut self, mark: Mark) -> Vec<(u64, RowId)> {
+    fn undo(&mut self, mark: Mark) -> Vec<Ended> {
         let rows = self.rows.split_off(mark.rows.min(self.rows.len()));
         self.bytes -= rows.iter().map(|row| self.queue.bytes_of(row)).sum::<usize>();
         self.ended.split_off(mark.ended.min(self.ended.len()))
     }
 
-    fn give_back(&self, back: &[(u64, RowId)]) -> Result<(), Error> {
+    /// Rows wait again, and leases go on; with `died` that is a failed try of those that were taken.
+    fn give_back(&self, back: &[Ended], died: bool) -> Result<(), Error> {
         let mut result = Ok(());
-        for same in back.chunk_by(|(one, _), (next, _)| one == next) {
-            let Some((epoch, _)) = same.first() else { continue };
-            let rows = same.iter().map(|(_, id)| *id).collect();
-            let held = Held { queue: self.queue.clone(), epoch: *epoch, rows, reader: None };
-            let given = held.give_back(self.owner, |counters, count| counters.restored_by_abort += count);
-            result = result.and(given);
+        for same in back.chunk_by(|one, next| one.epoch == next.epoch && one.taken == next.taken) {
+            let Some(Ended { epoch, taken, .. }) = same.first().copied() else { continue };
+            let rows = same.iter().map(|ended| ended.row).collect();
+            let held = Held { queue: self.queue.clone(), epoch, rows, reader: None };
+            result = result.and(if died && taken {
+                held.give_back_failed(self.owner)
+            } else {
+                held.give_back(self.owner, |counters, count| counters.restored_by_abort += count)
+            });
         }
         result
     }
@@ -206,12 +224,21 @@ impl Transaction {
         self.roll_back_to(Mark::default())
     }
 
+    /// Undoes everything because its connection is gone. For rows that it ended and somebody had taken before
+    /// that is a failed try, as in [`Session::close`]; leases that it ended are over.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::roll_back_to`].
+    pub fn abandon(mut self) -> Result<(), Error> {
+        let back = self.undo(Mark::default());
+        self.give_back(&back, true)
+    }
+
     /// The epoch of the rows that are ended, and these rows in order. Those of an earlier one are gone
     /// already.
     fn ending(&self) -> (u64, Vec<RowId>) {
-        let epoch = self.ended.last().map_or(0, |(epoch, _)| *epoch);
-        let rows = self.ended.iter().filter(|(of, _)| *of == epoch).map(|(_, id)| *id);
-        let mut rows: Vec<RowId> = rows.collect();
+        let epoch = self.ended.last().map_or(0, |ended| ended.epoch);
+        let mut rows: Vec<RowId> = self.ended_in(epoch).collect();
         rows.sort_unstable();
         (epoch, rows)
     }

@@ -35,6 +35,10 @@ fn leases() {
     refused(&server);
     truncate_rename_drop(&server);
     alter_with_leases(&server);
+    names(&server);
+    fractions(&server);
+    column_grants(&server);
+    snapshots(&server);
     waits(&server);
     seen(&server);
 }
@@ -104,9 +108,19 @@ fn every_type(server: &Server) {
     assert!(json.contains(row), "{json}");
     one.run("CREATE TABLE f (id INT, x DOUBLE) ENGINE=QUEUE");
     one.run("INSERT INTO f VALUES (1, 2)");
-    assert_eq!(text(&mut one, "SELECT queue_lease_json(30, 1, 'f', 0)"), None);
-    let warning = one.warning();
-    assert!(warning.contains("types.f: column x has a type"), "{warning}");
+    let error = one.error("SELECT queue_lease_json(30, 1, 'f', 0)");
+    assert!(error.contains("51003") && error.contains("types.f: column x has a type"), "{error}");
+    one.run("CREATE TABLE big (v BIGINT, d DECIMAL(10, 3), y YEAR, w DATE) ENGINE=QUEUE");
+    one.run("INSERT INTO big VALUES (9007199254740993, 1.5, 2026, '2026-01-02')");
+    let sql = "SET STATEMENT queue_json_strings = 1 FOR SELECT queue_lease_json(30, 1, 'big', 0)";
+    let json = text(&mut one, sql).unwrap();
+    let row = r#""row":{"v":"9007199254740993","d":"1.500","y":"2026","w":"2026-01-02"}"#;
+    assert!(json.contains(row), "{json}");
+    // Drivers make text of it, not bytes.
+    one.run("CREATE TABLE types.made AS SELECT queue_lease_json(30, 1, 'big', 0) j, queue_stale() s, queue_token() k");
+    let columns = "SELECT COUNT(*) FROM information_schema.columns WHERE table_name = 'made' AND \
+                   character_set_name = 'utf8mb4' AND data_type = 'longtext'";
+    assert_eq!(one.value(columns), Some(3));
     assert_eq!(one.column("SELECT id FROM f WHERE queue_lease(30, 1, 'f', 0)"), [1]);
 }
 
@@ -124,10 +138,129 @@ fn stale_token(server: &Server) {
         token.rsplit(':').next().unwrap().split('-').next().unwrap().parse().unwrap()
     };
     assert!(number(&new) > number(&old), "for fencing");
-    assert_eq!(ack(&mut one, &format!("{old},{new}")), Some(1));
-    let warning = one.warning();
-    assert!(warning.contains("1 of 2 tokens"), "{warning}");
+    assert_eq!(one.value(&format!("SELECT queue_extend('{new}', '{old}', 30)")), Some(1));
+    let sql = format!("SELECT queue_ack('{old},{new}', 'x'), queue_stale()");
+    assert_eq!(one.rows::<(i64, String)>(&sql), [(1, format!("{old},x"))]);
     assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+    one.run("INSERT INTO t VALUES (1), (2)");
+    let json = lease(&mut one, "30, 2, 't', 0");
+    let (a, b) = (token(&json, 0), token(&json, 1));
+    assert_eq!(one.value(&format!("SELECT queue_nack('{a}', '{old}', '{b}', 0, 'why')")), Some(2));
+    let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
+    assert!(warnings[0].1 == 51015 || warnings[0].1 == 51011, "{warnings:?}");
+    assert_eq!(text(&mut one, "SELECT queue_stale()"), Some(old));
+    let last = token(&lease(&mut one, "30, 1, 't', 0"), 0);
+    assert_eq!(ack(&mut one, &last), Some(1));
+    assert_eq!(text(&mut one, "SELECT queue_stale()"), None, "the last ones were good");
+}
+
+/// Names that have signs of the functions' own in them, wherever a table is named.
+fn names(server: &Server) {
+    let mut one = server.connect("na.me");
+    for table in ["a.b", "a:b", "a@b", "a,b", "a`b", "a b"] {
+        let quoted = format!("`{}`", table.replace('`', "``"));
+        one.run(&format!("CREATE TABLE {quoted} (v INT) ENGINE=QUEUE TRIES=1 DEAD='dead'"));
+        one.run("CREATE OR REPLACE TABLE dead (v INT, t TEXT NULL) ENGINE=QUEUE TOKEN=t");
+        one.run(&format!("INSERT INTO {quoted} VALUES (1), (2), (3), (4)"));
+        let named = format!("`na.me`.{quoted}");
+        assert_eq!(one.value(&format!("SELECT queue_wait('{named}:v = 2', 0)")), Some(1), "{table}");
+        assert_eq!(one.value("SELECT queue_end()"), Some(1));
+        let json = lease(&mut one, &format!("30, 2, '{quoted}:v > 1', 0"));
+        let (a, b) = (token(&json, 0), token(&json, 1));
+        assert_eq!(one.value(&format!("SELECT queue_nack('{a},{b}')")), Some(2), "{table}: {a}");
+        let sql = "SELECT t FROM dead WHERE queue_lease(30, 1, '`na.me`.dead', 0)";
+        let noted = text(&mut one, sql).unwrap();
+        assert_eq!(ack(&mut one, &noted), Some(1), "{table}: {noted}");
+        assert_eq!(one.value(&format!("SELECT queue_peek('{named}', 0)")), Some(5), "{table}");
+    }
+}
+
+/// A wait may be a fraction of a second.
+fn fractions(server: &Server) {
+    let (mut one, _) = server.queue("fractions");
+    for wait in
+        ["queue_wait('t', 0.4)", "queue_lease(30, 1, 't', 0.4)", "queue_lease_json(30, 1, 't', '0.4')"]
+    {
+        let sql = format!("SELECT {wait}, SYSDATE(6) - INTERVAL 400000 MICROSECOND >= NOW(6)");
+        let waited: Vec<(mysql::Value, i64)> = one.rows(&sql);
+        assert_eq!(waited[0].1, 1, "{wait}");
+        one.value("SELECT queue_end()");
+    }
+}
+
+/// What is shown needs the privilege SELECT on its columns.
+fn column_grants(server: &Server) {
+    let mut one = server.connect("granted");
+    one.run("CREATE TABLE t (id INT, body TEXT, why TEXT NULL) ENGINE=QUEUE TRIES=9 WHY=why");
+    one.run("INSERT INTO t (id, body) VALUES (1, 'secret')");
+    let nacked = token(&lease(&mut one, "30, 1, 't', 0"), 0);
+    one.value(&format!("SELECT queue_nack('{nacked}', 0, 'secret')"));
+    one.run("CREATE USER some");
+    one.run("GRANT SELECT (id), DELETE ON granted.t TO some");
+    let mut some = server.connect_as("some");
+    some.run("USE granted");
+    some.error("SELECT body FROM t");
+    for (asked, column) in [
+        ("queue_lease_json(30, 1, 't', 0)", "body"),
+        ("queue_lease(30, 1, 't:body = ''secret''', 0)", "body"),
+        ("queue_lease(30, 1, 't:id = 1 and body is null', 0)", "body"),
+        ("queue_lease(30, 1, 't', 't:why() = ''secret''', 0)", "why()"),
+        ("queue_lease(30, 1, 't:failed() = 1', 0)", "failed()"),
+    ] {
+        let error = some.error(&format!("SELECT {asked}"));
+        assert!(error.contains("ERROR 1143 ") && error.contains(column), "{asked}: {error}");
+    }
+    for condition in ["body = ''secret''", "why() = ''secret''"] {
+        assert_eq!(some.value(&format!("SELECT queue_wait('t:{condition}', 0)")), None);
+        assert!(some.warning().contains("no privilege"), "{condition}");
+        assert_eq!(some.value(&format!("SELECT queue_wait_n(1, 't:{condition}', 0)")), None);
+    }
+    assert_eq!(some.column("SELECT id FROM t WHERE queue_wait('t:id = 1', 0)"), [1], "that one is granted");
+    some.value("SELECT queue_abort()");
+    one.run("GRANT SELECT (body) ON granted.t TO some");
+    let json = lease(&mut some, "30, 1, 't', 0");
+    assert!(json.contains("\"body\":\"secret\"") && !json.contains("why"), "{json}");
+    some.value(&format!("SELECT queue_release('{}')", token(&json, 0)));
+    one.run("GRANT SELECT ON granted.t TO some");
+    let json = lease(&mut some, "30, 1, 't:failed() = 1', 0");
+    assert!(json.contains("\"why\":\"secret\""), "{json}");
+    // A view's definer may see more.
+    some.value(&format!("SELECT queue_release('{}')", token(&json, 0)));
+    one.run("REVOKE SELECT ON granted.t FROM some");
+    one.run("CREATE VIEW w AS SELECT id FROM t WHERE queue_wait('t:body = ''secret''', 0)");
+    one.run("GRANT SELECT ON granted.w TO some");
+    assert_eq!(some.column("SELECT id FROM w"), [1]);
+}
+
+/// A row that InnoDB does not show in this transaction's snapshot.
+fn snapshots(server: &Server) {
+    let (mut one, mut two) = server.queue("snapshots");
+    one.run("CREATE TABLE i (v INT) ENGINE=InnoDB");
+    let told = |client: &mut Client| -> Vec<u32> {
+        let warnings: Vec<(String, u32, String)> = client.rows("SHOW WARNINGS");
+        warnings.into_iter().map(|warning| warning.1).collect()
+    };
+    for (level, reads, warns) in [
+        ("REPEATABLE READ", true, true),
+        ("REPEATABLE READ", false, false),
+        ("READ COMMITTED", true, false),
+        ("SERIALIZABLE", true, true),
+    ] {
+        for wait in ["queue_wait('t', 0)", "queue_lease(30, 1, 't', 0)"] {
+            two.run("INSERT INTO t VALUES (1)");
+            one.run(&format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}"));
+            // Warnings stay until a statement that uses a table.
+            one.run("DELETE FROM i");
+            one.run("BEGIN");
+            if reads {
+                one.value("SELECT COUNT(*) FROM i");
+            }
+            assert_eq!(one.value(&format!("SELECT {wait}")), Some(1));
+            assert_eq!(told(&mut one), if warns { vec![51014] } else { vec![] }, "{level} {reads} {wait}");
+            one.run("COMMIT");
+            one.value("SELECT queue_end()");
+        }
+    }
 }
 
 fn a_failed_statement_leases_nothing(server: &Server) {
@@ -148,21 +281,60 @@ fn a_failed_statement_leases_nothing(server: &Server) {
 fn refused(server: &Server) {
     let (mut one, _) = server.queue("refused");
     one.run("INSERT INTO t VALUES (1)");
-    for wrong in ["0, 1, 't', 0", "-1, 1, 't', 0", "1e9, 1, 't', 0", "NULL, 1, 't', 0", "5, 0, 't', 0"] {
-        assert!(one.error(&format!("SELECT queue_lease({wrong})")).contains("queue_lease"), "{wrong}");
+    for wrong in [
+        "0, 1, 't', 0",
+        "-1, 1, 't', 0",
+        "1e9, 1, 't', 0",
+        "NULL, 1, 't', 0",
+        "'x', 1, 't', 0",
+        "5, 0, 't', 0",
+        "5, 'x', 't', 0",
+        "5, 1.5, 't', 0",
+        "5, 1, 't', NULL",
+        "5, 1, 't', 'abc'",
+        "5, 1, 't', '1 s'",
+        "5, 1, 't', ''",
+    ] {
+        let error = one.error(&format!("SELECT queue_lease({wrong})"));
+        assert!(error.contains("1210") && error.contains("queue_lease"), "{wrong}: {error}");
     }
-    assert_eq!(one.value("SELECT queue_lease(5, 1, 'nothing', 0)"), None);
-    assert_eq!(one.value("SELECT queue_lease(5, 1, 't:nothing = 1', 0)"), None);
+    // Each refusal has its own number.
+    for (asked, number) in [
+        ("queue_lease(5, 1, 'nothing', 0)", 1146),
+        ("queue_lease(5, 1, 't:nothing = 1', 0)", 51001),
+        ("queue_lease(5, 1, 'a`b`', 0)", 1146),
+        ("queue_lease(5, 1, '`a`b', 0)", 1103),
+        ("queue_lease_json(5, 1, '', 0)", 1103),
+        ("queue_lease(5, 1, 't', 0) FROM t WHERE v + 1", 51002),
+        ("queue_peek('nothing', 0)", 1146),
+        ("queue_peek('t', 'x')", 1210),
+        ("queue_replay('nothing', 1, 2)", 1146),
+        ("queue_extend('refused.t:1-0000000000000000', 'x')", 1210),
+        ("queue_nack('refused.t:1-0000000000000000', 1, 'why', 'more')", 1210),
+        ("queue_wait('t', 'abc')", 1210),
+        ("queue_wait_n('x', 't', 0)", 1210),
+    ] {
+        let error = one.error(&format!("SELECT {asked}"));
+        assert!(error.contains(&format!("ERROR {number} ")), "{asked}: {error}");
+    }
+    assert!(one.error("DELETE FROM t WHERE queue_lease(30, 1, 't', 0)").contains("51004"));
+    assert!(server.connect_as("root").error("SELECT queue_peek('t', 0)").contains("1046"));
+    // Q4M's own functions say it in a warning.
+    for (asked, number) in [("queue_wait('nothing', 0)", 1146), ("queue_wait('t:x = 1', 0)", 51001)] {
+        assert_eq!(one.value(&format!("SELECT {asked}")), None);
+        let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
+        assert_eq!(warnings[0].1, number, "{asked}");
+    }
+    assert!(one.error(&format!("SELECT queue_ack('a'{})", ", 'a'".repeat(64))).contains("it takes 1 to 64"));
+    one.value("SELECT queue_end()");
     for wrong in ["", "x", "refused.t", "refused.t:x", "nothing:1-0000000000000000"] {
         assert_eq!(ack(&mut one, wrong), Some(0), "{wrong}");
     }
-    one.run("DELETE FROM t WHERE queue_lease(30, 1, 't', 0)");
-    assert!(one.warning().contains("queue_ack() ends them"));
     let token = token(&lease(&mut one, "30, 1, 't', 0"), 0);
     one.run("CREATE USER reader");
     one.run("GRANT SELECT ON refused.* TO reader");
     let mut reader = server.connect_as("reader");
-    assert_eq!(reader.value("SELECT queue_lease(5, 1, 'refused.t', 0)"), None);
+    assert!(reader.error("SELECT queue_lease(5, 1, 'refused.t', 0)").contains("1142"));
     assert_eq!(ack(&mut reader, &token), Some(0), "no privilege");
     one.run("SET GLOBAL read_only = 1");
     one.run("CREATE USER writer");
@@ -316,12 +488,16 @@ fn a_lease_that_is_ended_in_a_transaction_is_decided_by_it() {
     one.run("SAVEPOINT s");
     assert_eq!(ack(&mut one, &token(&json, 1)), Some(1));
     one.run("ROLLBACK TO s");
-    assert_eq!(two.column("SELECT v FROM q"), [2], "it waits again");
-    assert_eq!(ack(&mut one, &token(&json, 1)), Some(0));
+    assert_eq!(ack(&mut one, &token(&json, 1)), Some(1), "the lease goes on, and the token is good");
     assert_eq!(ack(&mut one, &token(&json, 2)), Some(1));
     one.run("ROLLBACK");
-    assert_eq!(two.column("SELECT v FROM q"), [2, 3]);
+    assert!(two.column("SELECT v FROM q").is_empty());
     assert_eq!(two.column("SELECT v FROM i"), [1]);
+    assert_eq!(
+        two.value(&format!("SELECT queue_ack('{}', '{}')", token(&json, 1), token(&json, 2))),
+        Some(2)
+    );
+    one.run("INSERT INTO q VALUES (2), (3)");
     // With autocommit the statement is the transaction.
     let json = lease(&mut two, "3600, 1, 'q', 0");
     assert_eq!(ack(&mut one, &token(&json, 0)), Some(1));

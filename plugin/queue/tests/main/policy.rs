@@ -189,6 +189,21 @@ fn noted_columns(server: &Server) {
 fn refused(server: &Server) {
     let mut one = server.connect("refused_policy");
     one.run("CREATE TABLE other (w INT) ENGINE=QUEUE");
+    one.run("CREATE TABLE one (v INT) ENGINE=QUEUE TRIES=1 DEAD='two'");
+    one.run("CREATE TABLE two (v INT) ENGINE=QUEUE TRIES=1 DEAD='three'");
+    for cyclic in [
+        "CREATE TABLE three (v INT) ENGINE=QUEUE TRIES=1 DEAD='one'",
+        "ALTER TABLE other TRIES=1 DEAD='other'",
+    ] {
+        let error = one.error(cyclic);
+        assert!(error.contains("the table itself"), "{cyclic}: {error}");
+    }
+    one.run("CREATE TABLE three (v INT) ENGINE=QUEUE");
+    assert!(one.error("ALTER TABLE three TRIES=1 DEAD='one'").contains("leads back to the table itself"));
+    one.run("ALTER TABLE one DEAD='three'");
+    one.run("CREATE TABLE four (v INT) ENGINE=QUEUE TRIES=1 DEAD='one'");
+    one.run("DROP TABLE three");
+    assert!(one.error("RENAME TABLE four TO three").contains("DEAD of this table leads"));
     for (options, why) in [
         ("BACKOFF='1,2'", "is not FIRST,FACTOR,MAX"),
         ("DEAD='other'", "DEAD needs TRIES"),
@@ -296,6 +311,123 @@ fn a_worker_that_dies_in_a_transaction_has_tried() {
     let mut one = server.connect("x");
     assert_eq!(one.column("SELECT v FROM t"), [2]);
     assert_eq!(one.column("SELECT v FROM dead"), [1]);
+}
+
+/// How a worker fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fails {
+    /// Its transaction is rolled back, and it says that the work failed.
+    Rollback,
+    Deadlock,
+    Savepoint,
+    /// A pool resets its connection meanwhile.
+    Reset,
+    /// Its connection ends in the transaction.
+    Closed,
+    Killed,
+    /// The row does not fit into what its client takes.
+    TooLarge,
+}
+
+/// A row that no worker can do is tried as often as TRIES says, whatever becomes of the workers, and is then
+/// in the table of DEAD: none is given for ever.
+#[test]
+fn a_row_that_fails_every_time_runs_out_of_tries() {
+    let server = Server::start_with(&["--log-bin=log", "--server-id=1", "--max-allowed-packet=16M"]);
+    let mut one = server.connect("poison");
+    one.run("CREATE TABLE i (k INT PRIMARY KEY, v INT) ENGINE=InnoDB");
+    one.run("INSERT INTO i SELECT seq, 0 FROM seq_1_to_60");
+    one.run("CREATE TABLE dead (v INT, body LONGTEXT) ENGINE=QUEUE TRANSACTIONAL=1");
+    let lease = "SELECT queue_lease_json(3600, 1, 't', 0)";
+    for (transactional, take, fails) in [
+        (1, lease, Fails::Rollback),
+        (1, lease, Fails::Deadlock),
+        (1, lease, Fails::Savepoint),
+        (1, lease, Fails::Reset),
+        (1, lease, Fails::Closed),
+        (1, lease, Fails::Killed),
+        (1, "SELECT * FROM t WHERE queue_wait('t', 0)", Fails::Closed),
+        (1, "SELECT * FROM t WHERE queue_wait('t', 0)", Fails::TooLarge),
+        (0, "SELECT * FROM t WHERE queue_wait('t', 0)", Fails::TooLarge),
+        (0, "SELECT * FROM t WHERE queue_lease(3600, 1, 't', 0)", Fails::TooLarge),
+        (0, lease, Fails::TooLarge),
+    ] {
+        one.run(&format!(
+            "CREATE OR REPLACE TABLE t (v INT, body LONGTEXT) ENGINE=QUEUE TRANSACTIONAL={transactional} TRIES=2 \
+             DEAD='dead'"
+        ));
+        let bytes = if fails == Fails::TooLarge { 3_000_000 } else { 1 };
+        one.run(&format!("INSERT INTO t VALUES (1, REPEAT('x', {bytes}))"));
+        for nth in 1..=2 {
+            fail(&server, &mut one, transactional == 1, take, fails);
+            let sql = "SELECT COUNT(*) FROM information_schema.queue_owned WHERE table_schema = 'poison'";
+            while one.value(sql) != Some(0) {
+                std::thread::yield_now();
+            }
+            let there = one.value("SELECT COUNT(*) FROM t");
+            assert_eq!(there, Some(2 - nth), "{fails:?}, {take}: after {nth} tries");
+        }
+        let died: Vec<i64> = one.column("SELECT v FROM dead WHERE queue_wait('dead', 0)");
+        assert_eq!(died, [1], "{fails:?}, {take}");
+        one.value("SELECT queue_end()");
+    }
+}
+
+/// A worker takes the row, works in a transaction, and fails.
+fn fail(server: &Server, one: &mut Client, transactional: bool, take: &str, fails: Fails) {
+    if fails == Fails::TooLarge {
+        let mut worker = server.connect_for_small("poison", 1 << 20);
+        if transactional {
+            worker.run("BEGIN");
+        }
+        assert!(worker.query::<mysql::Row, _>(take).is_err(), "{take}");
+        return;
+    }
+    let mut worker = server.connect("poison");
+    worker.run("BEGIN");
+    let taken: Vec<mysql::Row> = worker.rows(take);
+    let token = taken[0].get::<String, _>(0).filter(|json| json.starts_with('['));
+    let token = token.map(|json| json.split('"').nth(3).unwrap().to_owned());
+    worker.run("UPDATE i SET v = v + 1 WHERE k = 1");
+    let ended = token
+        .as_ref()
+        .map_or("SELECT queue_end()".to_owned(), |token| format!("SELECT queue_ack('{token}')"));
+    if fails == Fails::Savepoint {
+        worker.run("SAVEPOINT s");
+    }
+    assert_eq!(worker.value(&ended), Some(1), "{ended}");
+    match fails {
+        Fails::Rollback => worker.run("ROLLBACK"),
+        Fails::Deadlock => deadlock(server, one, &mut worker),
+        Fails::Savepoint => worker.run("ROLLBACK TO s"),
+        Fails::Reset => {
+            worker.reset().unwrap();
+            worker.run("USE poison");
+        }
+        Fails::Killed => return one.run(&format!("KILL {}", worker.connection_id())),
+        Fails::Closed | Fails::TooLarge => return,
+    }
+    let token = token.unwrap();
+    assert_eq!(worker.value(&format!("SELECT queue_nack('{token}')")), Some(1), "{fails:?}: nack counts");
+    worker.run("ROLLBACK");
+}
+
+/// InnoDB ends the worker's transaction: the other one has changed more.
+fn deadlock(server: &Server, one: &mut Client, worker: &mut Client) {
+    let mut other = server.connect("poison");
+    other.run("BEGIN");
+    other.run("UPDATE i SET v = v + 1 WHERE k > 1");
+    scope(|scope| {
+        let waits = scope.spawn(|| other.run("UPDATE i SET v = v + 1 WHERE k = 1"));
+        let sql = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+                   WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'";
+        while one.value(sql) != Some(1) {
+            std::thread::yield_now();
+        }
+        assert!(worker.error("UPDATE i SET v = v + 1 WHERE k = 2").contains("1213"));
+        waits.join().unwrap();
+    });
+    other.run("ROLLBACK");
 }
 
 /// Rows that all fail, while the server is killed again and again: each is in one of the two tables.

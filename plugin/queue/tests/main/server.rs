@@ -79,11 +79,20 @@ impl Server {
 
     /// A connection without a database.
     pub(crate) fn connect_as(&self, user: &str) -> Client {
-        let options = OptsBuilder::new()
+        Client(Conn::new(self.options(user)).unwrap())
+    }
+
+    /// A connection that ends when a packet has more bytes than this.
+    pub(crate) fn connect_for_small(&self, database: &str, bytes_max: usize) -> Client {
+        let options = self.options("root").db_name(Some(database)).max_allowed_packet(Some(bytes_max));
+        Client(Conn::new(options).unwrap())
+    }
+
+    fn options(&self, user: &str) -> OptsBuilder {
+        OptsBuilder::new()
             .socket(Some(self.0.socket().to_string_lossy().into_owned()))
             .user(Some(user))
-            .prefer_socket(true);
-        Client(Conn::new(options).unwrap())
+            .prefer_socket(true)
     }
 
     /// Two connections to a database with an empty queue `t` that has an integer `v`.

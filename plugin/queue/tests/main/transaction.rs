@@ -341,9 +341,9 @@ fn what_the_server_has_forgotten_is_in_doubt_until_somebody_decides() {
         let log = std::fs::read_to_string(server.0.error_log()).unwrap();
         let (_, said) = log.rsplit_once("Queue: transaction ").expect("the log names it");
         let name = said.split(' ').next().unwrap();
-        assert_eq!(one.value("SELECT queue_resolve('00', 'commit')"), None);
-        assert!(one.warning().contains("no transaction of this name"));
-        assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', 'perhaps')")), None);
+        let error = one.error("SELECT queue_resolve('00', 'commit')");
+        assert!(error.contains("51006") && error.contains("no transaction of this name"), "{error}");
+        assert!(one.error(&format!("SELECT queue_resolve('{name}', 'perhaps')")).contains("1210"));
         one.run("CREATE OR REPLACE USER u");
         assert!(
             server
@@ -355,7 +355,7 @@ fn what_the_server_has_forgotten_is_in_doubt_until_somebody_decides() {
         assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', '{decision}')")), Some(1));
         assert_eq!(one.column("SELECT v FROM q"), if commit { &[1][..] } else { &[] });
         assert_eq!(held(&mut one), (0, 0, 0));
-        assert_eq!(one.value(&format!("SELECT queue_resolve('{name}', '{decision}')")), None);
+        assert!(one.error(&format!("SELECT queue_resolve('{name}', '{decision}')")).contains("51006"));
         one.run("DROP TABLE q");
     }
 }

@@ -147,9 +147,6 @@ impl Route {
     /// Connects, and refuses what cannot be relayed.
     pub(crate) fn connect(&self) -> Result<Relay> {
         let queue = &self.queue;
-        if format!("{}{}", queue.schema, queue.table).contains(['.', ':']) {
-            bail!("{queue}: queue_wait() does not understand names with a dot or a colon; rename the table");
-        }
         let mut source = self.from.connect()?;
         source.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")?;
         let columns = columns(&mut source, queue)?;
@@ -272,7 +269,7 @@ impl Relay {
     /// The argument of `queue_wait` for the rows that move.
     fn taken(&self, route: &Route, more: &str) -> String {
         let reader = route.rows.reader.as_ref().map_or_else(String::new, |reader| format!("@{reader}"));
-        let name = format!("{}.{}{reader}", route.queue.schema, route.queue.table);
+        let name = format!("{}{reader}", route.queue);
         self.source.quote(&match &route.rows.condition {
             Some(condition) => format!("{name}:({condition}){more}"),
             None => name,

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let time = |bound: &Option<String>| bound.as_ref().map_or_else(null, |bound| session.quote(bound));
     let (from, to) =
         if first.or(*last).is_some() { (number(*first), number(*last)) } else { (time(since), time(until)) };
-    let name = session.quote(&format!("{}.{}", queue.schema, queue.table));
+    let name = session.quote(&queue.to_string());
     let asked = format!("SELECT queue_replay({name}, {from}, {to})");
     let replayed = rows::ask(&mut session, &asked)?;
     let Some(replayed) = replayed else {

@@ -71,7 +71,7 @@ pub(crate) fn waiting_and_hidden(
 
 /// The call that makes a statement see the rows from a number on, also those that somebody owns.
 pub(crate) fn peek(session: &Session, queue: &TableName, from: i64) -> String {
-    format!("queue_peek({}, {from})", session.quote(&format!("{}.{}", queue.schema, queue.table)))
+    format!("queue_peek({}, {from})", session.quote(&queue.to_string()))
 }
 
 /// Asks a function of sql/queue.sql.
