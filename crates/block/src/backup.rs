@@ -23,7 +23,7 @@ use crate::feed::{Blocks, Feed, Seen};
 use crate::fetch::Fetcher;
 use crate::format::{CHUNK_BLOCKS, Hash, Header, Record, chunks_of};
 use crate::known::{Damage, Newest};
-use crate::repository::Repository;
+use crate::repository::{Loaded, Repository};
 use crate::scan::Pace;
 use crate::writer::Writer;
 use crate::{CHUNK, Error};
@@ -185,6 +185,7 @@ pub fn backup(
     let parent = if request.full { None } else { loaded.parent()? };
     let chain = parent.map(|newest| Chain::new(&loaded.generations, newest)).transpose()?;
     repository.retain(&loaded, chain.as_ref())?;
+    leave_source(repository, &loaded)?;
     let failed = |source| Error::Source { name: request.name.to_owned(), source };
     if !request.is_still {
         feed.settle();
@@ -250,6 +251,13 @@ pub fn backup(
     summary.damages = loaded.damages().map(ToString::to_string).chain(met).collect();
     summary.doubted = doubted;
     Ok(summary)
+}
+
+/// Whoever adds a generation to a mirror goes on with it by itself: its files do not stay any more for a
+/// source that has them.
+fn leave_source(repository: &Repository, loaded: &Loaded) -> Result<(), Error> {
+    let Some(mut note) = loaded.listed.mirrored.clone() else { return Ok(()) };
+    if note.leave_source() { note.write(repository.store()) } else { Ok(()) }
 }
 
 /// What was made, without what is wrong with it.

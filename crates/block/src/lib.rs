@@ -21,6 +21,7 @@ mod file;
 pub mod format;
 mod known;
 pub mod mirror;
+mod mirrored;
 mod name;
 mod numbers;
 mod pack;

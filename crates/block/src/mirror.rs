@@ -2,8 +2,11 @@
 //!
 //! Numbered files never change, so what is there already is not copied again. A file is copied after those
 //! that it refers to: they have lower numbers.
+//!
+//! What the source forgets, the mirror keeps: its own note (`mirrored`) says which of its files contain
+//! generations. So both sides are pruned for themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +14,9 @@ use disk::{Guard, Share};
 
 use crate::Error;
 use crate::backup::World;
+use crate::catalogue::Catalogue;
 use crate::file;
+use crate::mirrored::{self, Mirrored};
 use crate::name::{Kind, kind};
 pub use crate::name::{is_lasting, never_changes};
 use crate::repository::READER;
@@ -200,9 +205,10 @@ impl Place for Still<'_> {
 }
 
 /// Copies what `to` lacks of `from`, and reads it back. With `compare` the content of what is there already
-/// is compared as well, not only its length. Nothing is removed.
+/// is compared as well, not only its length. Nothing is removed, and what `from` has forgotten stays a
+/// generation in `to`.
 ///
-/// Until it has ended, the copy of a pruned repository may also show a generation that was removed.
+/// Until it has ended, the first copy of a pruned repository may also show a generation that was removed.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if a file is another one in `to`; nothing is copied then if its length tells.
@@ -213,35 +219,59 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
     let there = to.list().map_err(Error::store(to.shown("")))?;
     let (from, files) = Still::of(from)?;
     let from = &from;
-    let mut files: Vec<(Kind, String, u64)> =
-        files.into_iter().filter_map(|(name, len)| Some((kind(&name)?, name, len))).collect();
+    let known = Known::of(from, &files)?;
+    let mut wanted: Vec<(Kind, String, u64)> = files
+        .into_iter()
+        .filter_map(|(name, len)| Some((kind(&name)?, name, len)))
+        .filter(|(kind, ..)| *kind != Kind::Mirror)
+        .collect();
     // The archive of a log may be there before the first backup, and its keys are beside it.
-    if files.is_empty() {
+    if wanted.is_empty() {
         return Err(Error::Missing(format!("there is no backup in {}", from.shown(""))));
     }
-    for (kind, name, len) in &files {
+    for (kind, name, len) in &wanted {
         let other = there.get(name).filter(|there| **there != *len && *kind <= Kind::Log);
         if other.is_some() {
             return Err(differs(from, to, name));
         }
     }
     let _target = held(to, true)?;
+    let note = Mirrored::of(to, &there)?;
+    // The first catalogue hides what was pruned from the beginning; a later one would name files that are
+    // missing.
+    let is_first = !there.keys().any(|name| kind(name) == Some(Kind::Blocks));
+    wanted.sort_by_key(|(kind, name, _)| {
+        let early = is_first && *kind == Kind::Catalogue;
+        (if early { Kind::Keys } else { *kind }, file::number(name), name.clone())
+    });
+    // A catalogue that says what the files were when they came stays as it was.
+    let stay = note.as_ref().map(Mirrored::catalogues).unwrap_or_default();
+    let stays = |name: &str| {
+        there.contains_key(name) && Catalogue::number(name).is_some_and(|number| stay.contains(&number))
+    };
+    wanted.retain(|(_, name, _)| !stays(name));
+    let summary = copy_all(from, (to, &there), &wanted, compare, world)?;
+    keep_note((&known, &wanted), (to, note, &there))?;
+    Ok(summary)
+}
+
+/// Copies files, in this order, unless they are there and the same.
+fn copy_all(
+    from: &dyn Place,
+    (to, there): (&dyn Place, &BTreeMap<String, u64>),
+    files: &[(Kind, String, u64)],
+    compare: bool,
+    world: World<'_>,
+) -> Result<Summary, Error> {
     // Before anything is added that refers to them.
     for (_, name, _) in files.iter().filter(|(_, name, _)| there.contains_key(name)) {
         to.retain(name).map_err(Error::store(to.shown(name)))?;
     }
-    // The first catalogue hides what was pruned from the beginning; a later one would name files that are
-    // missing.
-    let is_first = !there.keys().any(|name| kind(name) == Some(Kind::Blocks));
-    files.sort_by_key(|(kind, name, _)| {
-        let early = is_first && *kind == Kind::Catalogue;
-        (if early { Kind::Keys } else { *kind }, file::number(name), name.clone())
-    });
     let reads = |kind: Kind, name: &str| compare || kind > Kind::Log || !there.contains_key(name);
     let bytes = files.iter().filter(|(kind, name, _)| reads(*kind, name)).map(|(.., len)| len).sum();
     world.progress.phase("copying", Some(bytes));
     let mut summary = Summary::default();
-    for (kind, name, len) in &files {
+    for (kind, name, len) in files {
         let known = there.get(name).copied();
         let same = match known {
             None => false,
@@ -265,6 +295,45 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
     Ok(summary)
 }
 
+/// What the source knows of its files.
+struct Known {
+    /// The newest catalogue; 0 for none.
+    through: u64,
+    /// Its own note, if it is a mirror.
+    note: Option<Mirrored>,
+}
+
+impl Known {
+    fn of(from: &dyn Place, files: &BTreeMap<String, u64>) -> Result<Known, Error> {
+        let note = Mirrored::of(from, files)?;
+        if note.is_none() && files.contains_key(mirrored::NAME) {
+            let what = "the note of what was mirrored is damaged; mirror into this place once more, which writes it anew";
+            return Err(Error::corrupt(from.shown(mirrored::NAME), what));
+        }
+        Ok(Known { through: Catalogue::newest_of(files.keys()), note })
+    }
+}
+
+/// Notes in the mirror what its files contain, if there is something new to note.
+fn keep_note(
+    (known, files): (&Known, &[(Kind, String, u64)]),
+    (to, note, there): (&dyn Place, Option<Mirrored>, &BTreeMap<String, u64>),
+) -> Result<(), Error> {
+    let source: BTreeSet<u64> = files.iter().filter_map(|(_, name, _)| file::number(name)).collect();
+    let before: BTreeSet<u64> = there.keys().filter_map(|name| file::number(name)).collect();
+    let now: BTreeSet<u64> = before.union(&source).copied().collect();
+    // The archive of a log has no generations.
+    if now.is_empty() {
+        return Ok(());
+    }
+    let mut new = note.clone().unwrap_or_else(|| Mirrored::new(&to.shown("")));
+    new.update((known.note.as_ref(), known.through, &source), (&before, &now));
+    if note.as_ref() == Some(&new) {
+        return Ok(());
+    }
+    new.add_to(to, there.contains_key(mirrored::NAME))
+}
+
 fn held(place: &dyn Place, writes: bool) -> Result<Option<Box<dyn Guard>>, Error> {
     place.hold(writes).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => Error::Busy(error.to_string()),
@@ -274,7 +343,8 @@ fn held(place: &dyn Place, writes: bool) -> Result<Option<Box<dyn Guard>>, Error
 
 fn differs(from: &dyn Place, to: &dyn Place, name: &str) -> Error {
     let text = format!(
-        "this is another file than {}; mirror to another place, or remove this file if it is damaged",
+        "this is another file than {}: one of them is damaged, or backups were made on both sides; 'remora verify' of both says which; \
+         until then mirror to another place, and remove nothing",
         from.shown(name)
     );
     Error::corrupt(to.shown(name), text)

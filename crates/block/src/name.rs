@@ -11,9 +11,11 @@ pub(crate) enum Kind {
     Log,
     Catalogue,
     Note,
+    /// What a mirror knows of its files. It is that of one place, so it is not copied.
+    Mirror,
 }
 
-/// What a file is; None if it is not copied. Known damage is that of one place, so it is not.
+/// What a file is; None if a mirror has nothing to do with it. Known damage is that of one place.
 pub(crate) fn kind(name: &str) -> Option<Kind> {
     match name.rsplit_once('.')? {
         (_, "keys") => Some(Kind::Keys),
@@ -23,6 +25,7 @@ pub(crate) fn kind(name: &str) -> Option<Kind> {
             (is_number(first, 10) && is_number(last, 10)).then_some(Kind::Log)
         }
         (_, "catalogue") => Some(Kind::Catalogue),
+        ("mirror", "note") => Some(Kind::Mirror),
         ("newest" | "booted" | "places" | "first" | "caught-up", "note") => Some(Kind::Note),
         _ => None,
     }

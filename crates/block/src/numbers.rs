@@ -2,6 +2,8 @@
 
 use std::io;
 
+use disk::Source;
+
 use crate::Error;
 use crate::file::read_exact_at;
 use crate::store::Store;
@@ -51,8 +53,17 @@ pub(crate) fn read(
     name: &str,
     magic: &[u8; 8],
 ) -> Result<Option<Option<Vec<u64>>>, Error> {
-    let failed = |source| Error::Store { name: store.shown(name), source };
-    let source = match store.open(name) {
+    read_opened(&store.shown(name), magic, store.open(name))
+}
+
+/// The same, of a file that was opened, with its name in messages.
+pub(crate) fn read_opened(
+    shown: &str,
+    magic: &[u8; 8],
+    opened: io::Result<Box<dyn Source>>,
+) -> Result<Option<Option<Vec<u64>>>, Error> {
+    let failed = |source| Error::Store { name: shown.to_owned(), source };
+    let source = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         // A sealed file that is damaged can't even be opened.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Some(None)),

@@ -12,6 +12,7 @@ use crate::fetch::Fetcher;
 use crate::file;
 use crate::format::{CHUNK, Change, Group, Header, Record};
 use crate::known::Newest;
+use crate::mirrored::{Entry, Holds};
 use crate::repository::{Loaded, Repository};
 use crate::store::Freed;
 use crate::view::{View, Views};
@@ -42,6 +43,8 @@ pub struct Summary {
     pub retained_until_s: Option<i64>,
     /// Files that can't be used but stay, because something may still be recovered from them.
     pub unused: Vec<String>,
+    /// Files that no generation needs, and that stay in this mirror because its source still has them.
+    pub at_source: u64,
 }
 
 /// What prune will do.
@@ -78,8 +81,8 @@ pub fn prune(
     if let Some(number) = missing {
         return Err(repository.no_generation(&loaded, *number));
     }
-    // Files from which nothing can be copied, because a needed part is damaged.
-    let mut fixed = BTreeSet::new();
+    // Files from which nothing can be copied, because a needed part is damaged, or that stay anyway.
+    let mut fixed = loaded.at_source();
     loop {
         match attempt(repository, &loaded, (keep, &fixed), dry_run, world)? {
             Ok(summary) => return Ok(summary),
@@ -139,9 +142,23 @@ fn decide(
     });
     // This comes before the catalogue: nobody must expect the generations that are removed; until then the
     // note only claims too little.
-    if let Some(newest) = newest.filter(|newest| loaded.noted != Some(*newest)) {
+    // In a mirror the note is that of its source.
+    let is_noted = |newest: &Newest| match (&loaded.listed.mirrored, loaded.noted) {
+        (Some(_), Some(noted)) => noted.generation == newest.generation,
+        (_, noted) => noted == Some(*newest),
+    };
+    if let Some(newest) = newest.filter(|newest| !is_noted(newest)) {
         let newest = Newest { file: newest.file.max(loaded.next_file() - 1), ..newest };
         newest.write(repository.store())?;
+    }
+    if let Some(mut note) = loaded.listed.mirrored.clone() {
+        let stays: BTreeSet<u64> = plan.broken.1.iter().copied().collect();
+        note.files.retain(|number, _| loaded.files.contains_key(number) || stays.contains(number));
+        for number in loaded.files.keys().chain(files.values()) {
+            let holds = if listed.contains(number) { Holds::Generation } else { Holds::Blocks };
+            note.files.entry(*number).or_insert(Entry { holds, is_at_source: false }).holds = holds;
+        }
+        return note.write(repository.store());
     }
     let catalogue = Catalogue {
         through: files.values().copied().max().unwrap_or(0).max(loaded.next_file() - 1),
@@ -310,7 +327,7 @@ fn rewrite(
 ) -> Result<Result<u64, u64>, Error> {
     let fetcher = Fetcher::new(repository.store());
     let mut writers: BTreeMap<u64, Writer<'_>> = BTreeMap::new();
-    for (generation, number) in plan.rewrite.iter().zip(loaded.next_file()..) {
+    for (generation, number) in plan.rewrite.iter().zip(loaded.next_rewritten()..) {
         let (Some(old), Some(parent)) = (loaded.generations.get(generation), plan.parents.get(generation))
         else {
             continue;
@@ -406,11 +423,11 @@ fn clean(
                 && loaded.generations.get(generation).is_some_and(|file| file.number == number)
         })
     };
-    let dead: Vec<_> = loaded
-        .files
-        .values()
-        .filter(|file| !plan.needed.contains(&file.number) && !current(file.number))
-        .collect();
+    let dead =
+        loaded.files.values().filter(|file| !plan.needed.contains(&file.number) && !current(file.number));
+    let shared = loaded.at_source();
+    let (stay, dead): (Vec<_>, Vec<_>) = dead.partition(|file| shared.contains(&file.number));
+    summary.at_source = stay.len() as u64;
     let alone = if dry_run { None } else { repository.removing()? };
     for file in dead {
         if alone.is_some() && !is_removed(repository, &file::name(file.number), summary)? {
@@ -431,7 +448,7 @@ fn clean(
         is_removed(repository, &name, summary)?;
     }
     if alone.is_some() {
-        for name in &loaded.old_catalogues {
+        for name in &loaded.listed.old {
             is_removed(repository, name, summary)?;
         }
     }

@@ -1,5 +1,7 @@
 //! The generations of one volume, and who may use them at the same time.
 
+use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -7,10 +9,11 @@ use std::sync::Arc;
 use disk::{Guard, Share};
 
 use crate::Error;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Listed};
 use crate::chain::Chain;
 use crate::file::{self, File};
 use crate::known::{Booted, Damage, NEWEST, Newest};
+use crate::mirrored::{self, Holds, OWN};
 use crate::store::{self, Store};
 
 /// The lock that keeps files from being removed while somebody reads them.
@@ -87,20 +90,34 @@ pub(crate) struct Loaded {
     pub(crate) missed: Option<Error>,
     /// The damage that the last verification has found.
     pub(crate) damage: Damage,
-    /// Highest file number that the catalogue covers.
-    through: u64,
-    /// Numbers up to `through` of files that contain generations.
-    listed: BTreeSet<u64>,
-    /// Catalogues that were replaced by a later one.
-    pub(crate) old_catalogues: Vec<String>,
+    /// Which files contain generations.
+    pub(crate) listed: Listed,
 }
 
 impl Loaded {
     /// Number for the next file, never used before.
     pub(crate) fn next_file(&self) -> u64 {
-        let known = self.files.keys().chain(self.broken.keys()).copied();
         let noted = self.noted.map(|noted| noted.file);
-        known.chain(noted).max().unwrap_or(0).max(self.through) + 1
+        let known = self.numbers().chain(noted).chain([self.listed.through]);
+        known.filter(|number| *number < OWN).max().unwrap_or(0) + 1
+    }
+
+    /// Number for the next file of a prune: in a mirror none that its source may give to another file.
+    pub(crate) fn next_rewritten(&self) -> u64 {
+        match &self.listed.mirrored {
+            Some(note) => note.next_own(self.numbers()),
+            None => self.next_file(),
+        }
+    }
+
+    /// The numbers of all files.
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.files.keys().chain(self.broken.keys()).copied()
+    }
+
+    /// The files that the source of this mirror still has.
+    pub(crate) fn at_source(&self) -> BTreeSet<u64> {
+        self.listed.mirrored.as_ref().map(mirrored::Mirrored::at_source).unwrap_or_default()
     }
 
     /// Number for the next generation, never used before. A file that can't be read may have been a
@@ -108,12 +125,14 @@ impl Loaded {
     pub(crate) fn next_generation(&self) -> u64 {
         let known = self.files.values().map(|file| file.header.generation);
         let noted = self.noted.map(|noted| noted.generation);
-        known.chain(self.broken.keys().copied()).chain(noted).max().unwrap_or(0) + 1
+        // What a prune of a mirror has written is no new generation.
+        let broken = self.broken.keys().copied().filter(|number| *number < OWN);
+        known.chain(broken).chain(noted).max().unwrap_or(0) + 1
     }
 
-    /// Whether a file contains a generation.
+    /// Whether a file contains a generation, as far as that is known.
     pub(crate) fn is_listed(&self, number: u64) -> bool {
-        number > self.through || self.listed.contains(&number)
+        self.listed.holds(number) != Holds::Blocks
     }
 
     /// Whether a file contains no generation any more, but blocks that some may need.
@@ -123,9 +142,11 @@ impl Loaded {
         current.is_none_or(|file| file.number != number)
     }
 
-    /// The name of the catalogue that counts, if there is one.
-    pub(crate) fn catalogue(&self) -> Option<String> {
-        (self.through > 0).then(|| Catalogue::name(self.through))
+    /// The files that say which generations there are.
+    pub(crate) fn catalogues(&self) -> Vec<String> {
+        let note = self.listed.mirrored.as_ref().map(|_| mirrored::NAME.to_owned());
+        let newest = (self.listed.through > 0).then(|| Catalogue::name(self.listed.through));
+        note.into_iter().chain(newest).collect()
     }
 
     /// The defects of the repository, as far as they show without reading all of it.
@@ -156,6 +177,43 @@ impl Loaded {
     /// A listed file that can't be used, or a noted generation that is gone.
     pub(crate) fn first_damage(&self) -> Option<&Error> {
         self.broken.values().chain(&self.missed).next()
+    }
+}
+
+/// Adds what the generations build on: a mirror may have forgotten a generation before its source has made
+/// one that builds on it, and then has the file still.
+fn add_parents(generations: &mut BTreeMap<u64, Arc<File>>, files: &BTreeMap<u64, Arc<File>>) {
+    let mut wanted: Vec<Arc<File>> = generations.values().cloned().collect();
+    while let Some(child) = wanted.pop() {
+        let header = &child.header;
+        let is_parent = |file: &&Arc<File>| {
+            file.header.generation == header.parent && file.trailer.content == header.parent_content
+        };
+        if header.parent != 0
+            && !generations.contains_key(&header.parent)
+            && let Some(parent) = files.values().rev().find(is_parent)
+        {
+            generations.insert(header.parent, Arc::clone(parent));
+            wanted.push(Arc::clone(parent));
+        }
+    }
+}
+
+/// Adds generations that are not there, if there is everything that they build on.
+fn add_if_whole<'a>(
+    generations: &mut BTreeMap<u64, Arc<File>>,
+    doubted: impl Iterator<Item = &'a Arc<File>>,
+) {
+    let mut doubted: Vec<&Arc<File>> = doubted.collect();
+    // Parents first; of two files of a generation the later one counts.
+    doubted.sort_by_key(|file| (file.header.generation, Reverse(file.number)));
+    for file in doubted {
+        let number = file.header.generation;
+        let Entry::Vacant(place) = generations.entry(number) else { continue };
+        place.insert(Arc::clone(file));
+        if Chain::new(generations, number).is_err() {
+            generations.remove(&number);
+        }
     }
 }
 
@@ -250,10 +308,9 @@ impl Repository {
                 }
             }
         }
-        let (catalogue, old_catalogues) = Catalogue::newest(&*self.store, &names)?;
+        let listed = Listed::read(&*self.store, &names)?;
         let mut generations: BTreeMap<u64, Arc<File>> = BTreeMap::new();
-        let listed: BTreeSet<u64> = catalogue.files.iter().copied().collect();
-        let holds = |file: &&Arc<File>| file.number > catalogue.through || listed.contains(&file.number);
+        let holds = |file: &&Arc<File>| listed.holds(file.number) == Holds::Generation;
         // In the order of numbers: a later file of a generation replaces an earlier one.
         for file in files.values().filter(holds) {
             generations.insert(file.header.generation, Arc::clone(file));
@@ -261,8 +318,13 @@ impl Repository {
         for file in rebuilt.values().filter(holds) {
             generations.entry(file.header.generation).or_insert_with(|| Arc::clone(file));
         }
+        if listed.mirrored.is_some() {
+            add_parents(&mut generations, &files);
+        }
+        let doubted = files.values().filter(|file| listed.holds(file.number) == Holds::IfWhole);
+        add_if_whole(&mut generations, doubted);
         files.append(&mut rebuilt);
-        for number in listed.iter().copied().filter(|number| !files.contains_key(number)) {
+        for number in listed.expected().into_iter().filter(|number| !files.contains_key(number)) {
             broken.entry(number).or_insert_with(|| {
                 Error::corrupt(self.store.shown(&file::name(number)), "the file is missing")
             });
@@ -275,8 +337,7 @@ impl Repository {
         let cut = generations.values().filter(is_cut).filter_map(why).collect();
         let (noted, missed) = self.newest(&generations, &broken)?;
         let damage = Damage::read(&*self.store)?;
-        let through = catalogue.through;
-        Ok(Loaded { generations, files, broken, noted, cut, missed, damage, through, listed, old_catalogues })
+        Ok(Loaded { generations, files, broken, noted, cut, missed, damage, listed })
     }
 
     /// The noted newest generation, and whether it is missing.

@@ -54,7 +54,7 @@ impl Repository {
     fn needed(&self, loaded: &Loaded, chain: Option<&Chain>) -> Result<BTreeSet<String>, Error> {
         let mut names =
             BTreeSet::from_iter(self.store().openers().map_err(Error::store(self.store().shown("")))?);
-        names.extend(loaded.catalogue());
+        names.extend(loaded.catalogues());
         if let Some(chain) = chain {
             let needs = |number: &u64| chain.goes_through(*number) || loaded.is_left(*number);
             names

@@ -9,6 +9,7 @@ use disk::{Guard, Share, Source, Stat};
 use seal::{FullKey, HEADER_BYTES, Key, Keyring, Opening, SEGMENT, STORED, Sealing, Vault, stored_segment};
 
 use crate::Error;
+use crate::name::never_changes;
 use crate::store::{Freed, Store, Upload, alone};
 
 /// More bytes than a file of keys can have.
@@ -33,10 +34,29 @@ fn number(of: &str) -> Option<u32> {
     (number > 0 && name(number) == of).then_some(number)
 }
 
-/// The number of the newest file of keys. `None`: the store is not encrypted.
+/// The number of the newest file of keys. `None`: the store is not encrypted. An encrypted store whose keys
+/// are lost is damaged: nobody must add to it as if it were not encrypted.
 fn newest(store: &dyn Store) -> Result<Option<u32>, Error> {
     let names = store.list().map_err(Error::store(store.shown("")))?;
-    Ok(names.iter().filter_map(|name| number(name)).max())
+    let found = names.iter().filter_map(|name| number(name)).max();
+    if found.is_some() || !is_sealed_file(store, &names) {
+        return Ok(found);
+    }
+    let text = format!(
+        "the backups beside it are encrypted, and this file of keys is gone; without it no key opens them. Bring it back from another \
+         copy of the repository: 'remora mirror COPY REPO' does that, or copy {} by itself; remove nothing, and begin nothing anew \
+         here before that",
+        name(1)
+    );
+    Err(Error::corrupt(store.shown(&name(1)), text))
+}
+
+/// Whether the newest numbered file is sealed. One that can't be read says nothing.
+fn is_sealed_file(store: &dyn Store, names: &[String]) -> bool {
+    let Some(newest) = names.iter().filter(|name| never_changes(name)).max() else { return false };
+    let mut begin = [0; HEADER_BYTES];
+    let read = store.open(newest).and_then(|file| file.read_full_at(0, &mut begin));
+    read.is_ok() && seal::is_sealed(&begin)
 }
 
 fn failed(store: &dyn Store, name: &str) -> impl Fn(seal::Error) -> Error + use<> {
@@ -199,6 +219,14 @@ impl Store for Sealed {
         sealing.push(bytes, &mut out).map_err(io::Error::other)?;
         sealing.finish(&mut out).map_err(io::Error::other)?;
         self.inner.put(name, &out)
+    }
+
+    fn open_clear(&self, name: &str) -> io::Result<Box<dyn Source>> {
+        self.inner.open_clear(name)
+    }
+
+    fn put_clear(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.inner.put_clear(name, bytes)
     }
 
     fn leftover(&self, name: &str) -> io::Result<Option<Box<dyn Source>>> {

@@ -90,6 +90,22 @@ pub trait Store: Send + Sync {
         }
     }
 
+    /// Opens a file that is not encrypted, whatever the others are.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    fn open_clear(&self, name: &str) -> io::Result<Box<dyn Source>> {
+        self.open(name)
+    }
+
+    /// Writes a short file that is not encrypted, whatever the others are, as [`Store::put`] does.
+    ///
+    /// # Errors
+    /// As [`Store::put`].
+    fn put_clear(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put(name, bytes)
+    }
+
     /// Keeps a file from being removed, by anybody, for as long as this run was asked to keep what it writes.
     /// It never becomes shorter. Nothing is done where nothing was asked.
     ///

@@ -21,6 +21,8 @@ mod format;
 mod grow;
 #[path = "main/heal.rs"]
 mod heal;
+#[path = "main/mirror.rs"]
+mod mirror;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/pages.rs"]

@@ -21,4 +21,4 @@ pub use data::{DATA_OVERHEAD, Vault};
 pub use error::Error;
 pub use key::{FullKey, Key, PutKey};
 pub use keyring::Keyring;
-pub use stream::{HEADER_BYTES, Opening, SEGMENT, STORED, Sealing, stored_segment};
+pub use stream::{HEADER_BYTES, Opening, SEGMENT, STORED, Sealing, is_sealed, stored_segment};

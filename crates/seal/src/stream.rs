@@ -15,6 +15,12 @@ pub const STORED: usize = SEGMENT + TAG;
 /// So many segments at the beginning can be written a second time.
 const FRONT: usize = 5;
 const MAGIC: [u8; 8] = *b"remoseal";
+
+/// Whether a file that begins with these bytes is sealed.
+#[must_use]
+pub fn is_sealed(begin: &[u8]) -> bool {
+    begin.starts_with(&MAGIC)
+}
 const VERSION: u32 = 1;
 const INFO: &[u8] = b"remora 1 file";
 /// Marks the last segment.
@@ -173,7 +179,7 @@ impl Opening {
             let bytes = header_bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
             bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
         };
-        if !header_bytes.starts_with(&MAGIC) {
+        if !is_sealed(header_bytes) {
             return Err(Error::Foreign);
         }
         if number(8) != VERSION {

@@ -1,0 +1,219 @@
+//! What a mirror knows of its files, in a note that the mirror has for itself: which of them contain
+//! generations, whatever its source has forgotten since they came, and which the source still has.
+//!
+//! A mirror may be made without the key of an encrypted repository. So the note has only numbers of files,
+//! is not encrypted, and refers to the catalogue that the source had when a file came.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalogue::Catalogue;
+use crate::mirror::{Adding, Place};
+use crate::store::Store;
+use crate::{Error, numbers};
+
+/// The note.
+pub(crate) const NAME: &str = "mirror.note";
+const MAGIC: [u8; 8] = *b"remomir\n";
+/// The lowest number of a file that is written by a prune of a mirror. Its source never gives one as high, so
+/// what the source writes next has room.
+pub(crate) const OWN: u64 = 1 << 52;
+/// Each mirror has so many numbers of its own.
+const OWN_BITS: u32 = 20;
+/// Other mirrors have others, most probably.
+const PLACES: u64 = 1 << 31;
+/// In the note, instead of the number of a catalogue.
+const BLOCKS: u64 = u64::MAX;
+const IF_WHOLE: u64 = u64::MAX - 1;
+
+/// What a file contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// A generation.
+    Generation,
+    /// A generation, if this catalogue lists it.
+    ByCatalogue(u64),
+    /// Blocks that generations may need.
+    Blocks,
+    /// A generation, if there is everything that it builds on. Nobody knows more.
+    IfWhole,
+}
+
+impl Holds {
+    /// What a file contains that comes from a place with this newest catalogue; 0 for none.
+    fn at(through: u64, number: u64) -> Holds {
+        if number > through { Holds::Generation } else { Holds::ByCatalogue(through) }
+    }
+
+    fn encode(self) -> u64 {
+        match self {
+            Holds::Generation => 0,
+            Holds::ByCatalogue(through) => through,
+            Holds::Blocks => BLOCKS,
+            Holds::IfWhole => IF_WHOLE,
+        }
+    }
+
+    fn decode(number: u64) -> Holds {
+        match number {
+            0 => Holds::Generation,
+            BLOCKS => Holds::Blocks,
+            IF_WHOLE => Holds::IfWhole,
+            through => Holds::ByCatalogue(through),
+        }
+    }
+}
+
+/// What is known of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) holds: Holds,
+    /// Whether the source had it when it was mirrored last: then it would come again if it were removed.
+    pub(crate) is_at_source: bool,
+}
+
+/// The note of a mirror.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mirrored {
+    /// Where the numbers of its own begin.
+    base: u64,
+    pub(crate) files: BTreeMap<u64, Entry>,
+}
+
+impl Mirrored {
+    fn decode(bytes: Option<Vec<u64>>) -> Option<Mirrored> {
+        let numbers = bytes?;
+        let (base, rest) = numbers.split_first()?;
+        let (triples, []) = rest.as_chunks::<3>() else { return None };
+        let entry = |[number, holds, at]: &[u64; 3]| {
+            (*number, Entry { holds: Holds::decode(*holds), is_at_source: *at == 1 })
+        };
+        Some(Mirrored { base: *base, files: triples.iter().map(entry).collect() })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let entries = self
+            .files
+            .iter()
+            .flat_map(|(number, entry)| [*number, entry.holds.encode(), u64::from(entry.is_at_source)]);
+        numbers::encode(&MAGIC, std::iter::once(self.base).chain(entries))
+    }
+
+    /// Reads the note of a place; `None`: it has never been a mirror.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is damaged.
+    pub(crate) fn read(store: &dyn Store) -> Result<Option<Mirrored>, Error> {
+        let shown = store.shown(NAME);
+        let Some(found) = numbers::read_opened(&shown, &MAGIC, store.open_clear(NAME))? else {
+            return Ok(None);
+        };
+        Mirrored::decode(found).map(Some).ok_or_else(|| {
+            let what = "the note of what was mirrored is damaged; the next 'remora mirror' writes it anew";
+            Error::corrupt(shown, what)
+        })
+    }
+
+    /// Writes it and replaces the former one.
+    pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
+        store.put_clear(NAME, &self.encode()).map_err(Error::store(store.shown(NAME)))
+    }
+
+    /// The same as [`Mirrored::read`], for a side of a mirror. A damaged one counts as none.
+    pub(crate) fn of(place: &dyn Place, files: &BTreeMap<String, u64>) -> Result<Option<Mirrored>, Error> {
+        let Some(len) = files.get(NAME) else { return Ok(None) };
+        let len = usize::try_from(*len).unwrap_or(usize::MAX);
+        let bytes = place.read(NAME, 0, len).map_err(Error::store(place.shown(NAME)))?;
+        Ok(Mirrored::decode(numbers::decode(&MAGIC, &bytes)))
+    }
+
+    /// Writes it to a side of a mirror.
+    pub(crate) fn add_to(&self, place: &dyn Place, replaces: bool) -> Result<(), Error> {
+        let bytes = self.encode();
+        let adding = Adding { name: NAME, len: bytes.len() as u64, replaces };
+        let mut piece = |at: u64, len: usize| {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            Ok(bytes.get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default().to_vec())
+        };
+        place.add(&adding, &mut piece).map_err(Error::store(place.shown(NAME)))
+    }
+
+    /// That of a place which becomes a mirror.
+    pub(crate) fn new(shown: &str) -> Mirrored {
+        let hash = blake3::hash(shown.as_bytes());
+        let place = hash.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) % PLACES;
+        Mirrored { base: OWN + (place << OWN_BITS), files: BTreeMap::new() }
+    }
+
+    /// Notes what there is after a mirror has copied: `from` is what the source knows of its own files,
+    /// `through` its newest catalogue, and `source` are its files. `before` were here, `now` are here.
+    pub(crate) fn update(
+        &mut self,
+        (from, through, source): (Option<&Mirrored>, u64, &BTreeSet<u64>),
+        (before, now): (&BTreeSet<u64>, &BTreeSet<u64>),
+    ) {
+        // What is lost stays noted, so that it is missed.
+        let is_missed = |entry: &Entry| !matches!(entry.holds, Holds::Blocks | Holds::IfWhole);
+        self.files.retain(|number, entry| now.contains(number) || is_missed(entry));
+        for number in now {
+            let is_at_source = source.contains(number);
+            let came = match from {
+                // What it has beyond that was made there.
+                Some(from) => from.files.get(number).map_or(Holds::Generation, |entry| entry.holds),
+                None => Holds::at(through, *number),
+            };
+            let holds = match came {
+                // It came without a note.
+                _ if !is_at_source => Holds::IfWhole,
+                Holds::ByCatalogue(_) if before.contains(number) => Holds::IfWhole,
+                came => came,
+            };
+            self.files.entry(*number).or_insert(Entry { holds, is_at_source }).is_at_source = is_at_source;
+        }
+    }
+
+    /// The numbers of catalogues that say what files contain.
+    pub(crate) fn catalogues(&self) -> BTreeSet<u64> {
+        let of = |entry: &Entry| match entry.holds {
+            Holds::ByCatalogue(through) => Some(through),
+            _ => None,
+        };
+        self.files.values().filter_map(of).collect()
+    }
+
+    /// Says of each file what it contains, without the catalogues. One that is gone says nothing.
+    pub(crate) fn resolve(&mut self, store: &dyn Store, names: &[String]) -> Result<(), Error> {
+        let mut lists: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for through in self.catalogues() {
+            if names.contains(&Catalogue::name(through)) {
+                lists.insert(through, Catalogue::read(store, through)?.files.into_iter().collect());
+            }
+        }
+        for (number, entry) in &mut self.files {
+            let Holds::ByCatalogue(through) = entry.holds else { continue };
+            entry.holds = match lists.get(&through) {
+                None => Holds::IfWhole,
+                Some(listed) if listed.contains(number) => Holds::Generation,
+                Some(_) => Holds::Blocks,
+            };
+        }
+        Ok(())
+    }
+
+    /// The number for the next file that a prune writes here.
+    pub(crate) fn next_own(&self, known: impl Iterator<Item = u64>) -> u64 {
+        let own = self.base..self.base + (1 << OWN_BITS);
+        known.filter(|number| own.contains(number)).max().unwrap_or(self.base) + 1
+    }
+
+    /// The files that the source still has.
+    pub(crate) fn at_source(&self) -> BTreeSet<u64> {
+        self.files.iter().filter(|(_, entry)| entry.is_at_source).map(|(number, _)| *number).collect()
+    }
+
+    /// Lets go of the source: this place is gone on with by itself. Returns whether it had one.
+    pub(crate) fn leave_source(&mut self) -> bool {
+        let has_one = self.files.values().any(|entry| entry.is_at_source);
+        self.files.values_mut().for_each(|entry| entry.is_at_source = false);
+        has_one
+    }
+}
