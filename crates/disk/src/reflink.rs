@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -25,7 +26,7 @@ const THREADS: usize = 4;
 /// Whether a file may disappear while a folder is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vanish {
-    /// It may, because the folder will be copied once more.
+    /// It may: the folder will be copied once more, or [`Reflink::vanished`] is looked at.
     Fine,
     /// It is an error, because the file may exist under another name.
     Error,
@@ -42,6 +43,8 @@ pub struct Reflink {
     vanish: Vanish,
     /// In the order of creation: a folder before its contents.
     items: Vec<Item>,
+    /// What was listed, and was gone when it was to be copied.
+    vanished: Mutex<BTreeSet<PathBuf>>,
 }
 
 #[derive(Debug)]
@@ -60,12 +63,17 @@ impl Reflink {
     /// folder is on another file system.
     pub fn make(from: &Path, to: &Path, own: Own, vanish: Vanish) -> io::Result<Reflink> {
         let items = list(from, own, vanish)?;
-        let reflink = Reflink { from: from.to_owned(), to: to.to_owned(), vanish, items };
+        let vanished = Mutex::default();
+        let reflink = Reflink { from: from.to_owned(), to: to.to_owned(), vanish, items, vanished };
         reflink.sort_out()?;
         let links = reflink.make_others()?;
         reflink.make_files()?;
         for (path, first) in links {
-            std::fs::hard_link(reflink.to.join(first), reflink.to.join(&path)).map_err(at(&path))?;
+            match std::fs::hard_link(reflink.to.join(first), reflink.to.join(&path)) {
+                // Only its first name is gone.
+                Err(error) if reflink.may_be_gone(&error) => reflink.share_one(&path)?,
+                linked => linked.map_err(at(&path))?,
+            }
         }
         Ok(reflink)
     }
@@ -79,7 +87,7 @@ impl Reflink {
         // The contents of a folder come before the folder itself, because they change its time.
         for item in self.items.iter().rev() {
             match self.finish_one(item, &mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && self.vanish == Vanish::Fine => {}
+                Err(error) if self.may_be_gone(&error) => {}
                 finished => finished.map_err(at(&item.path))?,
             }
         }
@@ -99,6 +107,35 @@ impl Reflink {
             RealDisk.set_attributes(&to, &entry.kind, entry.attributes)?;
         }
         extended::mirror(&to, &entry.extended, buffer)
+    }
+
+    /// What was listed, and was gone when it was to be copied: it was removed, or has another name now.
+    #[must_use]
+    pub fn vanished(&self) -> Vec<PathBuf> {
+        self.vanished.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Whether an error says that something has disappeared, which it may.
+    fn may_be_gone(&self, error: &io::Error) -> bool {
+        let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        self.vanish == Vanish::Fine && kinds.contains(&error.kind())
+    }
+
+    /// Gives a file of the copy the bytes of its original. If that is gone, the copy has none of it either.
+    fn share_one(&self, path: &Path) -> io::Result<()> {
+        match share(&self.from.join(path), &self.to.join(path)) {
+            Err(error) if self.may_be_gone(&error) => self.leave_out(path),
+            shared => shared.map_err(at(path)),
+        }
+    }
+
+    fn leave_out(&self, path: &Path) -> io::Result<()> {
+        self.vanished.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        // An earlier call may have made it.
+        match remove_if_there(&self.to.join(path)) {
+            Err(error) if self.may_be_gone(&error) => Ok(()),
+            removed => removed.map_err(at(path)),
+        }
     }
 
     /// How many files the folder has.
@@ -155,9 +192,13 @@ impl Reflink {
                     made => made,
                 },
                 FileType::Symlink => {
-                    let target = std::fs::read_link(self.from.join(&item.path)).map_err(at(&item.path))?;
-                    // It may have another target by now.
-                    remove_if_there(&path).and_then(|()| RealDisk.make_link(&path, &target))
+                    match std::fs::read_link(self.from.join(&item.path)) {
+                        Err(error) if self.may_be_gone(&error) => self.leave_out(&item.path),
+                        // It may have another target by now.
+                        read => read.and_then(|target| {
+                            remove_if_there(&path).and_then(|()| RealDisk.make_link(&path, &target))
+                        }),
+                    }
                 }
                 kind => remove_if_there(&path).and_then(|()| {
                     Ok(rustix::fs::mknodat(CWD, &path, kind, Mode::RUSR, item.metadata.rdev())?)
@@ -178,13 +219,10 @@ impl Reflink {
         let next = AtomicUsize::new(0);
         let work = || -> io::Result<()> {
             while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match share(&self.from.join(path), &self.to.join(path)) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound && self.vanish == Vanish::Fine => {}
-                    shared => shared.map_err(at(path)).inspect_err(|_| {
-                        // The other threads need not continue.
-                        next.store(files.len(), Ordering::Relaxed);
-                    })?,
-                }
+                self.share_one(path).inspect_err(|_| {
+                    // The other threads need not continue.
+                    next.store(files.len(), Ordering::Relaxed);
+                })?;
             }
             Ok(())
         };

@@ -13,6 +13,9 @@ use crate::command::Held;
 use crate::still::{Still, Stopped};
 use crate::wire::{In, Out, corrupt};
 
+/// How often a folder is copied in which others rename things meanwhile.
+const TRIES: u32 = 5;
+
 /// A request for a copy. Names at the top that are our own ([`is_own`]) are not copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cloning {
@@ -35,16 +38,19 @@ pub struct Cloned {
     pub files: u64,
     /// How long it took, until nobody had to be held any more.
     pub lasted: Duration,
+    /// How many things were listed and then gone, although it was tried several times.
+    pub vanished: u64,
 }
 
 impl Cloned {
     pub(crate) fn encode(self) -> Vec<u8> {
-        Out::default().u64(self.files).u64(nanos(self.lasted)).0
+        Out::default().u64(self.files).u64(nanos(self.lasted)).u64(self.vanished).0
     }
 
     pub(crate) fn decode(payload: &[u8]) -> io::Result<Cloned> {
         let mut input = In(payload);
-        let cloned = Cloned { files: input.u64()?, lasted: Duration::from_nanos(input.u64()?) };
+        let (files, lasted) = (input.u64()?, Duration::from_nanos(input.u64()?));
+        let cloned = Cloned { files, lasted, vanished: input.u64()? };
         input.end()?;
         Ok(cloned)
     }
@@ -84,14 +90,23 @@ impl In<'_> {
 /// Errors of the operating system; errors of the lock's command, even if it fails only in the end; an error
 /// when the process was not stopped all the time.
 pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
-    let vanish = if cloning.first { Vanish::Fine } else { Vanish::Error };
+    // Whoever is held renames nothing.
+    let is_free = cloning.lock.is_empty() && cloning.still.is_none();
+    let vanish = if cloning.first || is_free { Vanish::Fine } else { Vanish::Error };
     let held = match cloning.lock.is_empty() {
         true => None,
         false => Some(Held::new(&cloning.lock)?),
     };
     let began = Instant::now();
     let stopped = cloning.still.map(Stopped::new).transpose()?;
-    let made = Reflink::make(&cloning.from, &cloning.to, is_own, vanish);
+    let make = || Reflink::make(&cloning.from, &cloning.to, is_own, vanish);
+    let mut made = make();
+    // What has another name now is found under that.
+    for _ in 1..TRIES {
+        if !cloning.first && made.as_ref().is_ok_and(|made| !made.vanished().is_empty()) {
+            made = make();
+        }
+    }
     let lasted = match stopped.map(Stopped::end) {
         None => began.elapsed(),
         Some(ended) => ended?,
@@ -99,5 +114,6 @@ pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
     let made = made?;
     held.map_or(Ok(()), Held::release)?;
     made.finish()?;
-    Ok(Cloned { files: made.files(), lasted })
+    let vanished = made.vanished().len() as u64;
+    Ok(Cloned { files: made.files() - vanished.min(made.files()), lasted, vanished })
 }
