@@ -14,6 +14,8 @@ mod history;
 mod hold;
 mod home;
 mod host;
+mod identity;
+mod keep;
 mod keys;
 mod mount;
 mod password;

@@ -53,9 +53,12 @@ pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Unlocked> {
 pub(crate) fn unlock(names: Vec<(String, Home)>, key: Option<&Key>) -> Result<Unlocked> {
     let mut found = Unlocked::default();
     for (name, home) in names {
-        let own = if block::is_sealed(&*home.store())? { key } else { None };
-        match repository::at(&home, own) {
-            Ok(repository) => found.backups.push(Named { name, home, repository, key: own.cloned() }),
+        let opened = block::is_sealed(&*home.store()).and_then(|is_sealed| {
+            let own = key.filter(|_| is_sealed);
+            Ok((own, repository::at(&home, own)?))
+        });
+        match opened {
+            Ok((own, repository)) => found.backups.push(Named { name, home, repository, key: own.cloned() }),
             Err(why @ (Error::Key(_) | Error::Corrupt { .. })) => {
                 found.locked.push(Locked { name, home, why });
             }

@@ -20,6 +20,7 @@ use block::tree::{self, Layout, Left, Reader};
 use block::{Feed, Generation, Repository};
 
 use crate::host::{Address, Call, Machine};
+use crate::identity::Identity;
 use crate::repository;
 use crate::volume::folder::{FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
@@ -139,21 +140,60 @@ impl std::fmt::Display for Source {
 }
 
 impl Source {
-    /// The default name for its backups: that of the file, or that of the machine for a server.
-    pub(crate) fn default_name(&self) -> Option<String> {
+    /// The default name for its backups: that of the file, or that of the machine for a server. `here`: the
+    /// name of this machine.
+    pub(crate) fn default_name(&self, here: &str) -> Option<String> {
         let name = match (self.kind, &self.place.host) {
             (Kind::Mysql, host) => {
-                let host = host.as_ref().map(Address::host);
-                let socket = name_of_socket(&self.place.path).filter(|name| is_name(name));
-                match (host, socket) {
-                    (Some(host), Some(socket)) => format!("{host}-{socket}"),
-                    (Some(one), None) | (None, Some(one)) => one.to_owned(),
-                    (None, None) => "mysql".to_owned(),
+                let host = host.as_ref().map_or(here, Address::host);
+                match self.socket_name() {
+                    Some(socket) => format!("{host}-{socket}"),
+                    None => host.to_owned(),
                 }
             }
             _ => self.place.path.file_name()?.to_str()?.to_owned(),
         };
         is_name(&name).then_some(name)
+    }
+
+    /// The default name of a server of this machine before it had the machine's name in it.
+    pub(crate) fn former_name(&self) -> Option<&str> {
+        let is_one = self.kind == Kind::Mysql && self.place.host.is_none();
+        is_one.then(|| self.socket_name().unwrap_or("mysql"))
+    }
+
+    fn socket_name(&self) -> Option<&str> {
+        name_of_socket(&self.place.path).filter(|name| is_name(name))
+    }
+
+    /// It on its machine, without the machine: as it was written, because a link to it may lead to another
+    /// place every night. None for a server, which says where its data are, and for a path that is relative
+    /// to something unknown.
+    pub(crate) fn at(&self) -> Option<String> {
+        let path = &self.place.path;
+        (self.kind != Kind::Mysql && path.is_absolute())
+            .then(|| format!("{}:{}", self.kind.name(), path.display()))
+    }
+
+    /// What tells it from all other sources.
+    pub(crate) fn identity(&self, machine: &Machine, login: &Login<'_>) -> Result<Identity, block::Error> {
+        if self.kind == Kind::Mysql {
+            let own = server::own_name(machine, login).map_err(|error| self.failed(error))?;
+            return Ok(Identity::new(machine, format!("mysql:{}", own.data), own.uuid));
+        }
+        if !self.is_held_still() {
+            // Nothing is made for what is not there.
+            machine.disk().stat(&self.place.path).map_err(|error| self.failed(error))?;
+        }
+        let place = match machine {
+            Machine::Here => Place {
+                host: None,
+                path: std::path::absolute(&self.place.path).map_err(|error| self.failed(error))?,
+            },
+            Machine::There(_) => self.place.clone(),
+        };
+        let at = Source { kind: self.kind, place }.at().unwrap_or_default();
+        Ok(Identity::new(machine, at, String::new()))
     }
 
     /// The server that was named: nothing, the path of its socket, or the name of a sandbox, which is not an
@@ -229,16 +269,22 @@ impl Source {
         snapshot: Option<&dyn Snapshot>,
         newest: Option<&Generation>,
     ) -> io::Result<Opened> {
-        let changes = snapshot.map_or(Ok(None), |snapshot| snapshot.changes(machine, None));
-        let mut feed = machine.scan(path)?;
-        let stat = feed.stat()?;
+        // Before it is opened: that of a pipe would wait for who writes to it.
+        let stat = machine.disk().stat(path)?;
         let (fits, kind) = match self.kind {
             Kind::File => (stat.regular, "regular file"),
             _ => (stat.block_device, "block device"),
         };
         if !fits {
-            return Err(io::Error::other(format!("is no {kind}")));
+            let is_folder = machine.disk().list(path).is_ok();
+            return Err(io::Error::other(if is_folder {
+                "is a folder".to_owned()
+            } else {
+                format!("is no {kind}")
+            }));
         }
+        let changes = snapshot.map_or(Ok(None), |snapshot| snapshot.changes(machine, None));
+        let feed = machine.scan(path)?;
         Ok(Opened {
             feed,
             is_tree: false,
@@ -383,15 +429,15 @@ mod tests {
         for bad in ["", ".", "..", "-x", "a/b", "a@1", "a\nb", ".hidden"] {
             assert!(!is_name(bad), "{bad}");
         }
-        let name = |text: &str| text.parse::<Source>().unwrap().default_name();
+        let name = |text: &str| text.parse::<Source>().unwrap().default_name("here");
         assert_eq!(name("file:/x/.."), None);
         assert_eq!(name("file:ssh://db1/x/disk.img"), Some("disk.img".into()));
         for (source, known) in [
-            ("mysql:", "mysql"),
-            ("mysql:/run/mysqld/mysqld.sock", "mysql"),
-            ("mysql:unix:///run/mysqld/second.sock", "second"),
-            ("mysql:/srv/shop/mysql.sock", "shop"),
-            ("mysql:scratch", "scratch"),
+            ("mysql:", "here"),
+            ("mysql:/run/mysqld/mysqld.sock", "here"),
+            ("mysql:unix:///run/mysqld/second.sock", "here-second"),
+            ("mysql:/srv/shop/mysql.sock", "here-shop"),
+            ("mysql:scratch", "here-scratch"),
             ("mysql:ssh://root@db1", "db1"),
             ("mysql:ssh://root@db1/", "db1"),
             ("mysql:ssh://root@db1/run/second.sock", "db1-second"),
@@ -399,5 +445,13 @@ mod tests {
             assert_eq!(name(source).as_deref(), Some(known), "{source}");
         }
         assert_eq!(parsed("mysql:unix:///run/a.sock").as_deref(), Ok("mysql:/run/a.sock"));
+        for (source, known) in [
+            ("mysql:", Some("mysql")),
+            ("mysql:/run/mysqld/second.sock", Some("second")),
+            ("mysql:ssh://root@db1", None),
+            ("file:/x/mysql", None),
+        ] {
+            assert_eq!(source.parse::<Source>().unwrap().former_name(), known, "{source}");
+        }
     }
 }

@@ -11,18 +11,21 @@ use block::World;
 use block::backup::Summary;
 use clap::Args;
 use progress::{Progress, count};
+use seal::Key;
 use serde_json::json;
 
 use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
 use crate::home::Home;
+use crate::host::Machine;
+use crate::identity::Identity;
 use crate::keys::KeyArguments;
 use crate::places::places;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
 use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
-use crate::{calendar, commands};
+use crate::{calendar, commands, repository};
 
 use self::run::Run;
 
@@ -59,9 +62,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "REPO")]
     to: PathBuf,
 
-    /// The name of these backups in the repository [default: the last part of the path]
+    /// The name of these backups in the repository [default: the last part of the path; for a server its
+    /// machine's name, and that of its socket if it is not the usual one]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+
+    /// Go on with a name that has backups of another source or another machine: this one has taken its
+    /// place, as after the machine was set up anew. Once is enough
+    #[arg(long)]
+    adopt: bool,
 
     /// Store everything again, not only what changed
     #[arg(long)]
@@ -170,7 +179,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
-    let names = names(arguments)?;
+    let mut names = names(arguments)?;
     // A store without a key for it is told at once.
     arguments.retain.on(Home::of(&arguments.to)?)?;
     if let (Some(_), Some(source)) =
@@ -198,6 +207,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         rustix::process::setpriority_process(None, 19)?;
     }
     let key = arguments.key.read()?;
+    if arguments.name.is_none() {
+        for (source, name) in arguments.sources.iter().zip(&mut names) {
+            go_on_with_former(source, name, arguments, key.as_ref())?;
+        }
+    }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let wait = Duration::from_secs(arguments.wait.into());
@@ -278,8 +292,9 @@ fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
         return Ok(vec![name.clone()]);
     }
     let mut names: Vec<String> = Vec::new();
+    let here = Machine::Here.name();
     for source in &arguments.sources {
-        let name = source.default_name().ok_or_else(|| {
+        let name = source.default_name(&here).ok_or_else(|| {
             exit::usage(format!("{source}: its last part can't be a name; give one with --name"))
         })?;
         if names.contains(&name) {
@@ -290,6 +305,32 @@ fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
         names.push(name);
     }
     Ok(names)
+}
+
+/// A server of this machine keeps the name that its backups had before it was made of the machine's.
+fn go_on_with_former(
+    source: &Source,
+    name: &mut String,
+    arguments: &Arguments,
+    key: Option<&Key>,
+) -> anyhow::Result<()> {
+    let Some(former) = source.former_name() else { return Ok(()) };
+    let has_backups = |name: &str| -> anyhow::Result<Option<Home>> {
+        let home = Home::new(&arguments.to, name)?;
+        let has = home.store().list()?.iter().any(|file| block::is_of_backups(file));
+        Ok(has.then_some(home))
+    };
+    let (None, Some(home)) = (has_backups(name)?, has_backups(former)?) else { return Ok(()) };
+    // With a key that does not open it, nobody can go on with it.
+    let repository = match repository::at(&home, key) {
+        Err(block::Error::Key(_)) => return Ok(()),
+        opened => opened?,
+    };
+    let newest = repository.list()?.generations.pop();
+    if newest.is_none_or(|newest| Identity::of(&newest).host == Machine::Here.name()) {
+        former.clone_into(name);
+    }
+    Ok(())
 }
 
 fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report) {

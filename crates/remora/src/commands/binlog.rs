@@ -49,6 +49,10 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// What a server says if it has not what is asked for: it was told to begin its log anew.
 const NO_SUCH_PLACE: u16 = 1236;
+/// How long a run waits for the end of a lock in a store, which ends by itself when it is not renewed, and how
+/// often it tries.
+const LOCK_WAIT: Duration = Duration::from_secs(150);
+const LOCK_LOOK: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "EXAMPLES
   remora binlog /backup/db1 -h db1
@@ -229,8 +233,9 @@ impl Run<'_> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let target = arguments.server.target(password)?;
-    let (kept, sealed) = open(arguments)?;
     let line = report.clone();
+    let stop = stop::flag(move || line.print_line())?;
+    let (kept, sealed) = open(arguments, (&stop, report))?;
     let run = Run {
         once: arguments.once,
         sync: Duration::from_secs(arguments.sync),
@@ -242,7 +247,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         looked: Cell::new(Instant::now()),
         renew: arguments.retain.renewed(),
         renewed: Cell::new(None),
-        stop: stop::flag(move || line.print_line())?,
+        stop,
         has_told: Cell::new(false),
         has_archived: Cell::new(false),
         noted: Cell::new((0, None)),
@@ -315,7 +320,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 }
 
 /// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
-fn open(arguments: &Arguments) -> Result<(Kept, Option<Sealed>)> {
+fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, Option<Sealed>)> {
     let home = arguments.retain.renewing().on(Home::of(&arguments.to)?)?;
     let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
     let key = arguments.key.read()?;
@@ -336,11 +341,30 @@ fn open(arguments: &Arguments) -> Result<(Kept, Option<Sealed>)> {
             home.shown()
         )));
     }
-    let Place { store, sealed } = archived::place(&home, key.as_ref())?;
-    let shown = store.in_use();
-    let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
-    let keeper = keeper.ok_or_else(|| busy(shown))?;
-    Ok((Kept::Pieces(Box::new(RefCell::new(keeper))), sealed))
+    // In a store the lock of a run that was killed ends by itself; in a folder it has ended.
+    let waits = !arguments.once && home.folder().is_none();
+    let until = Instant::now() + if waits { LOCK_WAIT } else { Duration::ZERO };
+    let mut has_told = false;
+    loop {
+        let Place { store, sealed } = archived::place(&home, key.as_ref())?;
+        let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
+        if let Some(keeper) = keeper {
+            return Ok((Kept::Pieces(Box::new(RefCell::new(keeper))), sealed));
+        }
+        if Instant::now() >= until {
+            return Err(busy(home.log().shown()));
+        }
+        if !std::mem::replace(&mut has_told, true) {
+            world.1.note(&format!(
+                "{}: another run archives into it, or was killed a short time ago; waiting for up to {} s until its lock ends",
+                home.log().shown(),
+                LOCK_WAIT.as_secs()
+            ));
+        }
+        if !stop::pause(LOCK_LOOK, world.0) {
+            return Err(block::Error::Stopped.into());
+        }
+    }
 }
 
 /// Whether the same may work later.

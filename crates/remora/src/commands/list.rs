@@ -17,6 +17,7 @@ use self::log::Log;
 use self::metrics::Metrics;
 use crate::chosen::Chosen;
 use crate::exit::Exit;
+use crate::identity::{self, Identity};
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::repository::Named;
@@ -101,6 +102,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         if show_all(named, &listing, arguments.retained, report)? {
             exit = Exit::Damaged;
         }
+        if identity::warn_of_mixed(&named.name, &listing.generations, report) {
+            exit = exit.and_left_out();
+        }
         if listing.generations.last().and_then(repository::position).is_some() {
             without_log.insert(named.name.clone());
         }
@@ -158,9 +162,14 @@ fn lacking(root: &Path, has_log: bool, names: &BTreeSet<String>) -> Vec<String> 
 /// Why the newest backup is too old, if it is. The newest is the last one that was made, whatever its clock
 /// said.
 fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String> {
-    let Some(newest) = generations.last() else {
+    if generations.is_empty() {
         return Some("there is no backup".to_owned());
-    };
+    }
+    let sources = identity::sources(generations);
+    sources.iter().filter_map(|source| source.last()).find_map(|newest| is_too_old(newest, limit, now_s))
+}
+
+fn is_too_old(newest: &Generation, limit: u64, now_s: i64) -> Option<String> {
     let when = calendar::shown(newest.taken_s);
     match u64::try_from(now_s - newest.taken_s) {
         Ok(age) if age > limit => Some(format!("the newest backup is too old: {when}")),
@@ -175,13 +184,14 @@ fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String>
 /// `until_s`: until when nobody can remove what it needs, if that was asked for.
 fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, report: &Report) -> Result<()> {
     let number = format!("{name}@{}", generation.number);
+    let identity = Identity::of(generation);
     if report.is_json() {
         let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
         let mut line = json!({
             "message_type": "generation", "name": name, "generation": generation.number, "parent": generation.parent,
             "taken": calendar::machine(generation.taken_s), "bytes": generation.len, "blocks": generation.blocks,
             "bytes_stored": generation.stored, "file": generation.file, "file_bytes": generation.file_bytes,
-            "note": note, "booted": generation.booted,
+            "note": note, "booted": generation.booted, "host": identity.host, "source": note.get("source"),
         });
         if let Some(until_s) = until_s {
             line["retained_until"] = json!(until_s.map(calendar::machine));
@@ -194,14 +204,22 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
     };
     let size = report::size;
     report.data(&format!(
-        "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored{}{}",
+        "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored{}{}{}",
         calendar::shown(generation.taken_s),
         size(generation.len),
         size(generation.file_bytes),
         Known::of(generation).shown(),
         until_s.map_or_else(String::new, shown_until),
+        shown_source(generation, &identity.host),
     ))?;
     Ok(())
+}
+
+/// The source of a generation, at the end of its line.
+fn shown_source(generation: &Generation, host: &str) -> String {
+    let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
+    let source = note.get("source").and_then(Value::as_str).unwrap_or_default();
+    if source.is_empty() { String::new() } else { format!("  {source} on {host}") }
 }
 
 /// The generations of a name, and files that can't be used. `is_retained`: the store is asked until when

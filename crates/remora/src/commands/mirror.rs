@@ -10,16 +10,20 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::address::Address;
+use crate::commands::prune;
 use crate::exit::Exit;
 use crate::home::Home;
+use crate::keep::KeepArguments;
+use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
-use crate::{archived, commands, repository};
+use crate::{archived, commands, repository, unlock};
 
 const EXAMPLES: &str = "EXAMPLES
   remora mirror /backup /mnt/usb
   remora mirror /backup s3://company-backups/db
   remora mirror /backup s3://company-backups/db --retain 30d     nobody can remove the copy for 30 days
+  remora mirror /backup s3://company-backups/db --keep-weekly 8 --keep-monthly 24     what stays there
   remora mirror s3://company-backups/db /srv/backup     back again
   AWS_ENDPOINT_URL=http://store:9000 remora mirror /backup s3://b/db
 
@@ -32,8 +36,10 @@ ENVIRONMENT
 
 /// Copy a repository to another disk or to an object store, and back
 ///
-/// Copies what the other place lacks, and reads each copy back. Nothing is removed there. If it is stopped or
-/// killed, run it again: what was copied stays. Encrypted backups are copied as they are; no key is needed.
+/// Copies what the other place lacks, and reads each copy back. What the repository has forgotten stays there:
+/// the copy has a retention of its own, which --keep-... set. Without them nothing is removed. If it is
+/// stopped or killed, run it again: what was copied stays. Encrypted backups are copied as they are; a key is
+/// needed only with --keep-..., and a put key is enough.
 ///
 /// An object store must keep the condition If-None-Match, so that no file can be written twice. This is
 /// proven at the beginning of each run, and a store that ignores it is refused.
@@ -56,7 +62,13 @@ pub(crate) struct Arguments {
     compare: bool,
 
     #[command(flatten)]
+    keep: KeepArguments,
+
+    #[command(flatten)]
     retain: RetainArguments,
+
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 /// The places of all names, and names with an archive of a log that is not copied.
@@ -64,23 +76,28 @@ pub(crate) struct Arguments {
 struct Names {
     /// By the name, and whether it is that of the archive in pieces. The backups' keys come first.
     places: BTreeMap<(String, bool), Box<dyn Place>>,
+    /// Those with backups.
+    backups: Vec<String>,
     archives: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let (from, to) = (Address::new(&arguments.from)?, Address::new(&arguments.to)?);
     let stop = commands::stop_flag(report)?;
+    let policy = arguments.keep.policy();
+    let key = if policy.is_some() { arguments.key.read()? } else { None };
     let names = names(&from)?;
     if names.places.is_empty() {
         anyhow::bail!("there is no backup in {}", arguments.from);
     }
+    let home = |name: &str| match &to {
+        Address::Folder(root) => Home::Folder(root.join(name)),
+        Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
+    };
+    let world = World { stop: &stop, progress: report };
     for ((name, is_log), from) in &names.places {
-        let to = match &to {
-            Address::Folder(root) => Home::Folder(root.join(name)),
-            Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
-        };
-        let to = arguments.retain.on(if *is_log { to.log() } else { to })?.place();
-        let world = World { stop: &stop, progress: report };
+        let to = if *is_log { home(name).log() } else { home(name) };
+        let to = arguments.retain.on(to)?.place();
         let done = block::mirror(&**from, &*to, arguments.compare, world)
             .with_context(|| format!("{name} is not mirrored; run it again to go on"))?;
         if report.is_json() {
@@ -100,8 +117,21 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
              into the copy, or copy {name}/log with a tool that updates files"
         ));
     }
+    let mut exit = if names.archives.is_empty() { Exit::Done } else { Exit::Partial };
+    if let Some(policy) = policy {
+        let copies = names.backups.iter().map(|name| Ok((name.clone(), arguments.retain.on(home(name))?)));
+        let found = unlock::unlock(copies.collect::<Result<_>>()?, key.as_ref())?;
+        for named in &found.backups {
+            match prune::forget(named, &policy, false, (world, report))? {
+                Exit::Done => {}
+                Exit::Partial => exit = exit.and_left_out(),
+                worse => exit = worse,
+            }
+        }
+        exit = found.warn_of_locked(exit, report);
+    }
     report.end();
-    Ok(if names.archives.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(exit)
 }
 
 fn names(address: &Address) -> Result<Names> {
@@ -115,6 +145,7 @@ fn names(address: &Address) -> Result<Names> {
         Address::Bucket(bucket) => (repository::in_bucket(bucket)?, repository::places_in(bucket)?),
     };
     for (name, home) in backups {
+        names.backups.push(name.clone());
         names.places.insert((name, false), home.place());
     }
     // Also of names that have no backup.

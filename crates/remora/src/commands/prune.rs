@@ -2,6 +2,7 @@
 
 mod log;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -12,10 +13,12 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
+use crate::keep::KeepArguments;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
+use crate::repository::Named;
 use crate::retain::RetainArguments;
-use crate::{calendar, commands, repository, unlock};
+use crate::{calendar, commands, identity, repository, unlock};
 
 const EXAMPLES: &str = "EXAMPLES
   remora prune /backup --keep-daily 14 --keep-weekly 8 --keep-monthly 12
@@ -37,25 +40,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
-    /// Keep the newest N generations
-    #[arg(long, value_name = "N")]
-    keep_last: Option<usize>,
-
-    /// Keep the newest of each of the last N days that have a backup
-    #[arg(long, value_name = "N")]
-    keep_daily: Option<usize>,
-
-    /// Keep the newest of each of the last N weeks that have a backup; weeks begin on Monday
-    #[arg(long, value_name = "N")]
-    keep_weekly: Option<usize>,
-
-    /// Keep the newest of each of the last N months that have a backup
-    #[arg(long, value_name = "N")]
-    keep_monthly: Option<usize>,
-
-    /// Keep all that are not older than this, such as 30d
-    #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
-    keep_within: Option<u64>,
+    #[command(flatten)]
+    keep: KeepArguments,
 
     /// Only show what would be done
     #[arg(long)]
@@ -69,15 +55,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    let since_s = arguments.keep_within.map(|age| calendar::now_s().saturating_sub_unsigned(age));
-    let counts = [arguments.keep_last, arguments.keep_daily, arguments.keep_weekly, arguments.keep_monthly];
-    if counts.iter().all(Option::is_none) && since_s.is_none() {
-        return Err(exit::usage(
+    let policy = arguments.keep.policy().ok_or_else(|| {
+        exit::usage(
             "say what to keep: --keep-last, --keep-daily, --keep-weekly, --keep-monthly, --keep-within",
-        ));
-    }
-    let [last, daily, weekly, monthly] = counts.map(Option::unwrap_or_default);
-    let policy = Policy { last, daily, weekly, monthly, since_s };
+        )
+    })?;
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let mut exit = Exit::Done;
@@ -88,27 +70,53 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let found = unlock::unlock(names?, key.as_ref())?;
     found.warn_of_clear(key.as_ref(), report);
     for named in &found.backups {
-        let listing = named.repository.list()?;
-        let stamp = |one: &Generation| calendar::stamp(one.number, one.taken_s);
-        let stamps: Vec<_> = listing.generations.iter().map(stamp).collect();
-        // Damaged generations do not count, so that no complete one is removed because of them.
-        let whole: Vec<_> = listing.generations.iter().filter(|one| one.is_whole).map(stamp).collect();
-        let mut keep = policy.keep(&stamps);
-        keep.extend(policy.keep(&whole));
-        let done = block::prune(&named.repository, &keep, arguments.dry_run, world)?;
-        tell(&named.name, &done, arguments.dry_run, report)?;
-        for damage in &listing.broken {
-            report.warn(&format!("{}: {damage}", named.name));
+        match forget(named, &policy, arguments.dry_run, (world, report))? {
+            Exit::Done => {}
+            Exit::Partial => exit = exit.and_left_out(),
+            worse => exit = worse,
         }
-        let is_damaged = !(listing.broken.is_empty() && done.damaged.is_empty());
-        if is_damaged {
-            exit = Exit::Damaged;
-        }
-        let kept = listing.generations.iter().filter(|one| !done.forgotten.contains(&one.number));
-        log::forget(named, kept, is_damaged, arguments.dry_run, report)?;
     }
     report.end();
     Ok(found.warn_of_locked(exit, report))
+}
+
+/// Forgets what the policy does not keep of a name.
+pub(crate) fn forget(
+    named: &Named,
+    policy: &Policy,
+    dry_run: bool,
+    (world, report): (World<'_>, &Report),
+) -> Result<Exit> {
+    let listing = named.repository.list()?;
+    let keep = kept(policy, &listing.generations);
+    let done = block::prune(&named.repository, &keep, dry_run, world)?;
+    tell(&named.name, &done, dry_run, report)?;
+    for damage in &listing.broken {
+        report.warn(&format!("{}: {damage}", named.name));
+    }
+    let is_mixed = identity::warn_of_mixed(&named.name, &listing.generations, report);
+    let is_damaged = !(listing.broken.is_empty() && done.damaged.is_empty());
+    let kept = listing.generations.iter().filter(|one| !done.forgotten.contains(&one.number));
+    log::forget(named, kept, is_damaged, dry_run, report)?;
+    Ok(match (is_damaged, is_mixed) {
+        (true, _) => Exit::Damaged,
+        (false, true) => Exit::Partial,
+        (false, false) => Exit::Done,
+    })
+}
+
+/// The generations that stay. Those of one source never push out those of another, and damaged ones count as
+/// none, so that no complete one is removed because of them.
+fn kept(policy: &Policy, all: &[Generation]) -> BTreeSet<u64> {
+    let stamp = |one: &&Generation| calendar::stamp(one.number, one.taken_s);
+    let mut keep = BTreeSet::new();
+    for source in identity::sources(all) {
+        let stamps: Vec<_> = source.iter().map(stamp).collect();
+        let whole: Vec<_> = source.iter().filter(|one| one.is_whole).map(stamp).collect();
+        keep.extend(policy.keep(&stamps));
+        keep.extend(policy.keep(&whole));
+    }
+    keep
 }
 
 /// Names files that the place keeps; `of` says of what they are.
@@ -128,7 +136,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         report.message(&json!({
             "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,
             "rewritten": done.rewritten, "bytes_written": done.written, "bytes_freed": done.freed,
-            "files_left": done.left, "files_retained": done.retained,
+            "files_left": done.left, "files_at_source": done.at_source, "files_retained": done.retained,
             "retained_until": done.retained_until_s.map(calendar::machine), "damaged": done.damaged, "unused": done.unused,
         }))?;
         return Ok(());
@@ -156,6 +164,12 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     }
     for file in &done.unused {
         report.warn(&format!("{file} can't be used; it stays until all older generations are forgotten"));
+    }
+    if done.at_source > 0 {
+        report.note(&format!(
+            "{name}: {} of no generation here stay, because the repository that this is a mirror of still has them",
+            count(usize::try_from(done.at_source).unwrap_or(usize::MAX), "file")
+        ));
     }
     tell_retained(name, (&done.retained, done.retained_until_s), "", report);
     if done.left > 0 {

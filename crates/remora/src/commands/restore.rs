@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
 use clap::Args;
+use disk::Disk;
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::repository::Named;
 use crate::volume::Place;
-use crate::{commands, repository, shown};
+use crate::{commands, identity, repository, shown};
 
 const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/disk.img --to /vm/new.img           the newest generation into a new file
@@ -128,6 +129,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return part::run(arguments, report);
     }
     let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
+    if generation.is_none() {
+        identity::warn_of_mixed(&named.name, &named.repository.list()?.generations, report);
+    }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
@@ -142,7 +146,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let restored = if named.is_tree(request)? {
         if there {
             return Err(exit::usage(format!(
-                "{target} exists already, and a tree of files needs a new folder"
+                "{target} exists already, and a tree of files needs a new folder, such as {target}/restored"
             )));
         }
         tree::restore(&named.repository, (&disk, &*machine.tree()), path, request, world)
@@ -152,6 +156,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         to_new_file(&named.repository, &*disk, path, request, world)
     } else if arguments.overwrite || arguments.delta {
         refuse_mounted(&machine, path)?;
+        refuse_open(&*disk, path)?;
         let volume = disk.volume(path).map_err(|error| busy(error, &target))?;
         in_place(&named.repository, &*volume, &target, request, world)
     } else {
@@ -293,6 +298,21 @@ fn busy(error: std::io::Error, target: &str) -> anyhow::Error {
         target.to_owned()
     };
     anyhow::Error::new(error).context(text)
+}
+
+/// A file that somebody has open for writing, as a machine or a server has that runs on it: both would write
+/// to it.
+fn refuse_open(disk: &dyn Disk, path: &Path) -> Result<()> {
+    // What can't be asked is found out by writing.
+    let is_file = disk.stat(path).is_ok_and(|stat| stat.regular);
+    if is_file && disk.open(path).is_ok_and(|file| file.is_written_to() == Some(true)) {
+        let text = format!(
+            "{} is open for writing in another program, such as a machine or a server that runs on it; stop that first: fuser(1) names it",
+            path.display()
+        );
+        return Err(exit::Held(text).into());
+    }
+    Ok(())
 }
 
 /// A file behind a loop device must not change while it is mounted. The kernel refuses this for devices.

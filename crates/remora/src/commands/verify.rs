@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::{calendar, commands, shown, unlock};
+use crate::{calendar, commands, identity, shown, unlock};
 
 /// The most losses that are shown for one damaged place; --json has more.
 const LOSSES_SHOWN: usize = 5;
@@ -104,6 +104,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         tell((&named.name, sample), &verified, began.elapsed().as_secs_f64(), report)?;
         if !verified.damages.is_empty() {
             exit = Exit::Damaged;
+        }
+        if identity::warn_of_mixed(&named.name, &named.repository.list()?.generations, report) {
+            exit = exit.and_left_out();
         }
     }
     for (name, archive) in logs {

@@ -94,7 +94,7 @@ pub(super) fn check_settings(
     Ok(lines)
 }
 
-/// Fails with the name of something in a data folder that leads outside of the snapshot. `data` is the
+/// Fails with the name of something in a data folder that leads outside of the snapshot, and exists there. `data` is the
 /// folder's name for people. Returns whether something leads to another place inside the snapshot.
 pub(super) fn check_links(machine: &Machine, top: &Path, data: &Path, reach: &Reach<'_>) -> io::Result<bool> {
     let tree = machine.tree();
@@ -126,7 +126,9 @@ pub(super) fn check_links(machine: &Machine, top: &Path, data: &Path, reach: &Re
     }
     let targets: Vec<PathBuf> = links.iter().map(|(_, target)| target.clone()).collect();
     for ((path, _), target) in links.iter().zip(resolve(machine, &targets)?) {
-        if !reach.has(machine, &target)? {
+        // A link that leads to nothing is none of the server's.
+        let is_there = !matches!(tree.entry(&target), Err(error) if error.kind() == io::ErrorKind::NotFound);
+        if is_there && !reach.has(machine, &target)? {
             return Err(refusal(&data.join(path).display().to_string(), &target, data, reach));
         }
     }

@@ -173,6 +173,14 @@ impl Snapshot for FolderSnapshot {
                 self.kept = Some(path);
                 continue;
             }
+            if let Some(stamp) = stamp_of(&name).filter(|stamp| mark.all.contains(stamp)) {
+                if mark.kept == Some(stamp.as_str()) && self.kept.is_none() {
+                    self.kept = Some(path);
+                } else {
+                    self.delete(machine, &path)?;
+                }
+                continue;
+            }
             let rest = name.to_str().and_then(|name| name.strip_prefix(&self.prefix()));
             let Some(rest) = rest.filter(|_| is_own(&name)) else { continue };
             if !rest.starts_with("kept-") {
@@ -227,6 +235,10 @@ impl Snapshot for FolderSnapshot {
 
     fn is_tree(&self) -> bool {
         true
+    }
+
+    fn vanished(&self) -> u64 {
+        self.cloned.map_or(0, |cloned| cloned.vanished)
     }
 
     fn path(&self) -> PathBuf {
@@ -285,6 +297,12 @@ impl Snapshot for FolderSnapshot {
         self.made = None;
         Ok(())
     }
+}
+
+/// The stamp of something that was kept, under whatever mark.
+fn stamp_of(name: &OsStr) -> Option<String> {
+    let rest = name.to_str().filter(|_| is_own(name))?.strip_prefix(OWN)?;
+    Some(rest.split_once("-kept-")?.1.to_owned())
 }
 
 fn words<'a>(command: &'a [&'a str], paths: &[&'a Path]) -> Vec<&'a OsStr> {

@@ -95,7 +95,12 @@ impl<'a> HotCopy<'a> {
         Ok(HotCopy { login, session, places, names, lacks })
     }
 
-    /// Whether a place is in the data folder, or will be once it is made.
+    /// Links in the data folder that lead to nothing, so that the server has nothing there either.
+    pub(crate) fn dangling(&self) -> &[PathBuf] {
+        &self.places.dangling
+    }
+
+    /// Whether a place would be in a copy of the data folder, or will be once it is made.
     pub(crate) fn has(&self, place: &Path) -> bool {
         self.places.has(place)
     }

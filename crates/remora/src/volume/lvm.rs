@@ -75,15 +75,23 @@ impl LogicalVolume {
     }
 
     /// Examines the snapshots of earlier runs: one is useful, the others are removed.
-    fn sort_out(&mut self, machine: &Machine, kept: Option<&str>, progress: &dyn Progress) -> io::Result<()> {
-        for row in lvs(machine, "lv_name,lv_tags,pool_lv", &[OsStr::new(&self.group)])? {
+    fn sort_out(
+        &mut self,
+        machine: &Machine,
+        (kept, all): (Option<&str>, &[String]),
+        progress: &dyn Progress,
+    ) -> io::Result<()> {
+        for row in lvs(machine, "lv_name,lv_tags,pool_lv,origin", &[OsStr::new(&self.group)])? {
             let tags: Vec<&str> = text(&row, "lv_tags").split(',').collect();
-            if !tags.contains(&self.mark.as_str()) {
+            let stamp = tags.iter().find_map(|tag| tag.strip_prefix(KEPT));
+            // The repository may have been in another place when it was kept.
+            let is_of_name = stamp.is_some_and(|stamp| all.iter().any(|one| one == stamp));
+            let has_moved = is_of_name && tags.contains(&OURS) && text(&row, "origin") == self.name;
+            if !tags.contains(&self.mark.as_str()) && !has_moved {
                 continue;
             }
             let name = text(&row, "lv_name");
             let left = self.full_name(name);
-            let stamp = tags.iter().find_map(|tag| tag.strip_prefix(KEPT));
             let in_pool = matches!(&self.kind, Kind::Thin { pool } if pool == text(&row, "pool_lv"));
             if stamp.is_some() && stamp == kept && in_pool {
                 self.kept = Some(name.to_owned());
@@ -112,7 +120,7 @@ impl LogicalVolume {
 impl Snapshot for LogicalVolume {
     fn prepare(&mut self, machine: &Machine, mark: &Mark<'_>, progress: &dyn Progress) -> io::Result<()> {
         self.mark = format!("remora_{}", mark.whose);
-        self.sort_out(machine, mark.kept, progress)?;
+        self.sort_out(machine, (mark.kept, mark.all), progress)?;
         if let Kind::Thick { room } = self.kind {
             let volume = self.full_name(&self.name);
             progress.note(&format!("the snapshot of {volume} has room for {} of changes", size(room)));

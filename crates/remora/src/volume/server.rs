@@ -119,6 +119,23 @@ pub(super) fn data_folder(session: &mut Session, machine: &Machine) -> io::Resul
     Ok((named, data))
 }
 
+/// What a server says about itself that tells it from others.
+pub(crate) struct OwnName {
+    /// Its data folder, as it calls it.
+    pub(crate) data: String,
+    /// `server_uuid`, where there is one.
+    pub(crate) uuid: String,
+}
+
+/// Asks a server for it.
+pub(crate) fn own_name(machine: &Machine, login: &Login<'_>) -> io::Result<OwnName> {
+    let (_, mut session) = login.connect(machine)?;
+    let mut ask = |name| Ok::<_, io::Error>(setting(&mut session, name)?.unwrap_or_default());
+    let data = ask("datadir")?;
+    let data = if data.len() > 1 { data.trim_end_matches('/').to_owned() } else { data };
+    Ok(OwnName { data, uuid: ask("server_uuid")? })
+}
+
 /// How a snapshot of a file system is made.
 #[derive(Clone, Copy)]
 enum Means {

@@ -19,10 +19,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Who owns a snapshot.
 pub(crate) struct Mark<'a> {
-    /// One name in one repository, locked by this run: nobody else works with this mark.
+    /// One name in one repository, in its place, locked by this run: nobody else works with this mark.
     pub(crate) whose: &'a str,
     /// Only what was kept with this stamp is useful.
     pub(crate) kept: Option<&'a str>,
+    /// The stamps of all generations. What was kept with one of them is of this name, also under another mark:
+    /// then the repository was in another place.
+    pub(crate) all: &'a [String],
 }
 
 /// A tree of files as it is now, and as it was when the kept snapshot was made.
@@ -57,6 +60,11 @@ pub(crate) trait Snapshot: Send + Sync {
     /// Whether it is a folder whose files are read, and not a volume.
     fn is_tree(&self) -> bool {
         false
+    }
+
+    /// How many things it may lack, because others renamed or removed them while it was made.
+    fn vanished(&self) -> u64 {
+        0
     }
 
     /// What to note about the moment when it was made.

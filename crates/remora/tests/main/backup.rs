@@ -100,6 +100,81 @@ fn damage_has_a_code_of_its_own() {
     assert!(json.contains(r#""message_type":"damage""#), "{json}");
 }
 
+#[test]
+fn a_name_belongs_to_one_source() {
+    let place = Place::new();
+    for folder in ["a", "b"] {
+        std::fs::create_dir(place.path(folder)).unwrap();
+        place.volume(&format!("{folder}/disk.img"), 20);
+    }
+    let backup = |path: &str, more: &[&str]| {
+        place.run(&[&["backup", path, "--to", "repo", "--full"][..], more].concat())
+    };
+    backup("file:a/disk.img", &[]).exits(0);
+    let shown = place.path("b/disk.img").display().to_string();
+    backup("file:b/disk.img", &[]).exits(1).says(&["has backups of another source", &shown, "--adopt"]);
+    // The same one, written in another way.
+    backup(&format!("file:{}", place.path("a/disk.img").display()), &[]).exits(0).says(&["disk.img@2"]);
+    // One that has taken its place: said once, it goes on.
+    backup("file:b/disk.img", &["--adopt"]).exits(0).says(&["disk.img@3"]);
+    backup("file:b/disk.img", &[]).exits(0).says(&["disk.img@4"]);
+    backup("file:a/disk.img", &[]).exits(1);
+    let listed = place.run(&["list", "repo"]).exits(0);
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert!(listed.out.contains(&format!("file:b/disk.img on {host}\n")), "{}", listed.out);
+    let json = place.run(&["list", "repo", "--json"]).exits(0).out;
+    assert!(json.contains(&format!(r#""host":"{host}""#)), "{json}");
+}
+
+/// As it was before names belonged to a source.
+#[test]
+fn mixed_names_are_told_and_keep_what_each_source_needs() {
+    let place = Place::new();
+    for (folder, repository) in [("a", "repo"), ("b", "other")] {
+        std::fs::create_dir(place.path(folder)).unwrap();
+        place.volume(&format!("{folder}/disk.img"), 20);
+        for _ in 0..4 {
+            let source = format!("file:{folder}/disk.img");
+            place.run(&["backup", &source, "--to", repository, "--full"]).exits(0);
+        }
+    }
+    // Each is full, so each stands by itself.
+    for number in [2, 4] {
+        let file = format!("disk.img/00000{number}.blk");
+        std::fs::copy(place.path("other").join(&file), place.path("repo").join(&file)).unwrap();
+    }
+    let told = ["has backups of 2 sources", "a/disk.img", "the newest disk.img@3", "the newest disk.img@4"];
+    for command in ["list", "verify"] {
+        place.run(&[command, "repo"]).exits(3).says(&told);
+    }
+    place.run(&["prune", "repo", "--keep-last", "1"]).exits(3).says(&told).says(&["forgotten: 1 2"]);
+    place
+        .run(&["backup", "file:a/disk.img", "--to", "repo"])
+        .exits(1)
+        .says(&["has backups of another source"]);
+    place.run(&["backup", "file:a/disk.img", "--to", "repo", "--adopt"]).exits(0);
+    place.run(&["list", "repo"]).exits(0);
+    place.run(&["prune", "repo", "--keep-last", "1"]).exits(0).says(&["forgotten: 3 4"]);
+}
+
+#[test]
+fn what_is_no_file_or_in_use_is_told_and_not_waited_for() {
+    let place = Place::new();
+    place.volume("disk.img", 20);
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    assert!(Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    place.run(&["backup", "file:pipe", "--to", "repo"]).exits(1).says(&["is no regular file"]);
+    let open = std::fs::OpenOptions::new().append(true).open(place.path("disk.img")).unwrap();
+    for how in ["--overwrite", "--delta"] {
+        place
+            .run(&["restore", "repo/disk.img", "--to", "disk.img", how])
+            .exits(11)
+            .says(&["disk.img is open for writing in another program"]);
+    }
+    drop(open);
+    place.run(&["restore", "repo/disk.img", "--to", "disk.img", "--overwrite"]).exits(0);
+}
+
 /// Text for eight files; a stored block of it is damaged.
 #[test]
 fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {

@@ -108,7 +108,8 @@ impl Scene {
         let socket = self.server.socket().to_str().unwrap();
         let line = ["backup", "mysql:", "--socket", socket, "--no-defaults", "--to", "repo"];
         let user: &[&str] = if more.iter().any(|word| word.starts_with("-u")) { &[] } else { &["-uroot"] };
-        [&line, user, more].concat()
+        let name: &[&str] = if more.contains(&"--name") { &[] } else { &["--name", "mysql"] };
+        [&line, user, name, more].concat()
     }
 
     fn backup(&self, more: &[&str]) -> Ended {

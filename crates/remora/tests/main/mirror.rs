@@ -87,6 +87,92 @@ fn to_another_folder_and_to_a_store_and_back() {
 }
 
 #[test]
+fn each_side_forgets_for_itself() {
+    for sealed in [false, true] {
+        let scene = Scene::new(sealed);
+        let key = if sealed { " --key full.key" } else { "" };
+        let backup = |text: &str| {
+            std::fs::write(scene.path("disk"), text.repeat(20_000)).unwrap();
+            scene.run(&format!("backup file:disk --to repo{key}")).exits(0);
+        };
+        let shown = |repository: &str| {
+            let listed = scene.run(&format!("list {repository}{key}")).exits(0).out;
+            let number = |line: &str| line.split_whitespace().next()?.strip_prefix("disk@")?.parse().ok();
+            listed.lines().filter_map(number).collect::<Vec<u64>>()
+        };
+        let copy = "s3://b/off";
+        scene.run(&format!("mirror repo {copy}")).exits(0);
+        assert_eq!(shown(copy), [2, 3]);
+        scene.run(&format!("prune repo --keep-last 1{key}")).exits(0);
+        backup("more");
+        scene.run(&format!("mirror repo {copy}")).exits(0);
+        assert_eq!((shown("repo"), shown(copy)), (vec![3, 4], vec![2, 3, 4]));
+        // The other side, and then both in one.
+        scene.run(&format!("prune {copy} --keep-last 2{key}")).exits(0).says(&["forgotten: 2"]);
+        backup("and more");
+        scene.run(&format!("prune repo --keep-last 1{key}")).exits(0);
+        scene.run(&format!("mirror repo {copy}")).exits(0);
+        assert_eq!((shown("repo"), shown(copy)), (vec![5], vec![3, 4, 5]));
+        let put = if sealed { " --key put.key" } else { "" };
+        scene.run("key put full.key put.key").exits(0);
+        scene.run(&format!("mirror repo {copy} --keep-last 2{put}")).exits(0).says(&["forgotten: 3"]);
+        assert_eq!(shown(copy), [4, 5]);
+        let quiet = scene.run(&format!("mirror repo {copy}")).exits(0);
+        assert!(quiet.err.contains("disk: 0 files copied"), "{}", quiet.err);
+        scene.restores(copy, key);
+        if sealed {
+            scene.run(&format!("mirror repo {copy} --keep-last 1")).exits(2).says(&["is encrypted"]);
+        }
+    }
+}
+
+/// Whoever goes on in clear, or without the old ones, loses them.
+#[test]
+fn a_lost_file_of_keys_is_told_and_comes_back_from_a_mirror() {
+    let scene = Scene::new(true);
+    scene.run("mirror repo copy").exits(0);
+    std::fs::remove_file(scene.path("repo/disk/000001.keys")).unwrap();
+    let told = ["000001.keys", "this file of keys is gone", "remora mirror COPY REPO"];
+    for key in ["", " --key full.key"] {
+        for line in
+            ["backup file:disk --to repo", "backup file:disk --to repo --full", "list repo", "verify repo"]
+        {
+            let ended = scene.run(&format!("{line}{key}")).exits(4).says(&told);
+            assert!(
+                !ended.err.contains("leave out the key") && !ended.err.contains("with --full"),
+                "{}",
+                ended.err
+            );
+        }
+    }
+    scene.run("mirror copy repo").exits(0);
+    scene.restores("repo", " --key full.key");
+}
+
+/// A service manager starts it again at once.
+#[test]
+fn an_archiver_waits_for_the_lock_of_one_that_was_killed() {
+    let scene = Scene::new(false);
+    let held = "remora lease\nstate held\nseconds 120\nholder db7, process 12\nid x\n";
+    scene.store.set(|state| drop(state.files.insert("p/db/log/lease.writer.000900".to_owned(), held.into())));
+    let line = "binlog s3://b/p/db --no-defaults --socket /nowhere/at/all -uroot";
+    scene.run(&format!("{line} --once")).exits(11).says(&["another run archives into it"]);
+    let begin = || {
+        let mut command = scene.command(line);
+        Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let mut waiting = begin();
+    waiting.until_says("waiting for up to");
+    waiting.signal("TERM");
+    waiting.end().exits(143);
+    let mut waiting = begin();
+    waiting.until_says("waiting for up to");
+    scene.store.set(|state| state.now = 1000);
+    // It has the lock now, and no server.
+    waiting.end().exits(10);
+}
+
+#[test]
 fn what_cannot_be_mirrored_is_told() {
     let scene = Scene::new(false);
     scene.run("mirror nothing copy").exits(1).says(&["nothing"]);

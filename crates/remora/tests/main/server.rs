@@ -30,6 +30,8 @@ fn a_server_is_backed_up_while_it_works() {
                     "-uroot",
                     "--to",
                     "repo",
+                    "--name",
+                    "mysql",
                     "--track",
                     "--lock",
                     "touch locked &&",
@@ -51,7 +53,7 @@ fn a_server_is_backed_up_while_it_works() {
         drop(session);
         drop(server);
         let listed = volume.remora(&["list", "repo"]).exits(0).out;
-        assert_eq!(listed.matches("  proven\n").count(), 3, "{listed}");
+        assert_eq!(listed.matches("  proven  mysql: on ").count(), 3, "{listed}");
         let listed = volume.remora(&["list", "repo", "--json"]).exits(0).out;
         assert!(listed.contains("binlog.000001") && listed.contains("backup-stage"), "{listed}");
         volume
@@ -93,6 +95,7 @@ fn a_server_of_which_no_snapshot_can_be_made_is_told() {
     let server = server_on(&volume);
     let socket = server.socket().display().to_string();
     let line = ["backup", "mysql:", "--socket", &socket, "--no-defaults", "-uroot", "--to", "repo"];
+    let line = [&line[..], &["--name", "mysql"]].concat();
     let snapshot = [line.as_slice(), &["--way", "snapshot"]].concat();
     volume.remora(&snapshot).exits(1).says(&[
         "lies on ext4",
@@ -164,9 +167,9 @@ fn backup(volume: &Volume, server: &Sandbox, more: &[&str]) -> Ended {
     volume.remora(&[&words(server)[..], more].concat())
 }
 
-fn words(server: &Sandbox) -> [&str; 8] {
+fn words(server: &Sandbox) -> [&str; 10] {
     let socket = server.socket().to_str().unwrap();
-    ["backup", "mysql:", "--socket", socket, "--no-defaults", "-uroot", "--to", "repo"]
+    ["backup", "mysql:", "--socket", socket, "--no-defaults", "-uroot", "--to", "repo", "--name", "mysql"]
 }
 
 /// The number of our snapshots and copies beside the data folder, or beside the subvolume that holds it.
@@ -210,7 +213,8 @@ fn a_server_that_did_not_stand_still_is_not_backed_up() {
     backup(&volume, &server, &["--no-prove"]).exits(0).says(&["the server stood still for"]);
     backup(&volume, &server, &["--prove-for", "0s"]).exits(0).says(&["has started on a copy, 0 of "]);
     let listed = volume.remora(&["list", "repo"]).exits(0).out;
-    let known: Vec<&str> = listed.lines().filter_map(|line| line.split("stored").nth(1)).collect();
+    let known = listed.lines().filter_map(|line| line.split("stored").nth(1)?.split("  mysql: on").next());
+    let known: Vec<&str> = known.collect();
     assert_eq!(known, ["", "  booted"], "{listed}");
 }
 
@@ -353,9 +357,17 @@ fn a_server_is_named_as_people_do() {
             .args(more);
         Ended::of(&command.stdin(std::process::Stdio::null()).output().unwrap())
     };
-    backup("mysql:scratch", &[]).exits(0).says(&["scratch@1 (full)"]);
+    let named = format!("{}-scratch", rustix::system::uname().nodename().to_str().unwrap());
+    backup("mysql:scratch", &[]).exits(0).says(&[&format!("{named}@1 (full)")]);
+    // Where a name of before has its backups, these are gone on with.
+    let rename = |from: &str, to: &str| {
+        let repository = volume.folder.path().join("repo");
+        std::fs::rename(repository.join(from), repository.join(to)).unwrap();
+    };
+    rename(&named, "scratch");
+    backup("mysql:scratch", &[]).exits(0).says(&["scratch@2 (changes to 1)"]);
     let login = ["--no-defaults", "-uroot"];
-    for (generation, source) in [(2, format!("mysql:{socket}")), (3, format!("mysql:unix://{socket}"))] {
+    for (generation, source) in [(3, format!("mysql:{socket}")), (4, format!("mysql:unix://{socket}"))] {
         let name = ["--name", "scratch"];
         backup(&source, &[login, name].concat()).exits(0).says(&[&format!("scratch@{generation}")]);
     }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use disk::{RealDisk, Reflink, Tree, Vanish};
 use rustix::fs::setxattr;
@@ -144,6 +145,15 @@ fn folders_come_back_and_only_what_changed_is_read() {
         backup(&["--track"]).says(&["no snapshot of generation 3", " 0 blocks changed"]);
         let tracked = backup(&["--track"]);
         assert!(!tracked.err.contains("everything is read"), "{}", tracked.err);
+        // A repository that was moved finds its snapshot.
+        let place = |name: &str| volume.folder.path().join(name);
+        std::fs::rename(place("repo"), place("moved")).unwrap();
+        let moved = ["backup", &source, "--to", "moved", "--name", "data", "--track"];
+        let tracked = volume.remora(&moved).exits(0);
+        assert!(!tracked.err.contains("everything is read"), "{}", tracked.err);
+        assert_eq!(volume.names().len(), 2, "{:?}", volume.names());
+        std::fs::rename(place("moved"), place("repo")).unwrap();
+        backup(&["--track"]);
         // A killed run leaves a snapshot, which the next run recognises and removes.
         let left = volume.names().remove(0).into_string().unwrap();
         let mark = left.split("-kept-").next().unwrap().to_owned();
@@ -183,6 +193,37 @@ fn the_top_of_a_volume_is_copied_into_itself_and_left_as_it_was() {
         volume.remora(&["backup", &source, "--to", "repo", "--name", "top", "--lock", &lock]).exits(0);
         assert!(locked.exists());
     }
+}
+
+/// A folder whose files get other names all the time, as that of a mail server.
+#[test]
+fn files_that_are_renamed_meanwhile_do_not_end_a_backup() {
+    let Some(volume) = Volume::new("xfs") else { return };
+    let data = volume.data();
+    for number in 0..300 {
+        std::fs::write(data.join(format!("new-{number}")), format!("{number}")).unwrap();
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let place = |kind: &str, number: usize| data.join(format!("{kind}-{number}"));
+            for (from, to) in [("new", "cur"), ("cur", "new")].into_iter().cycle() {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                (0..300).for_each(|number| std::fs::rename(place(from, number), place(to, number)).unwrap());
+            }
+        });
+        let line = ["backup", &volume.source(), "--to", "repo", "--name", "data"];
+        let ended = volume.remora(&line);
+        over.store(true, Ordering::Relaxed);
+        let is_told = ended.err.contains("renamed or removed each time");
+        assert!(ended.code == if is_told { 3 } else { 0 }, "{}: {}", ended.code, ended.err);
+    });
+    // With nobody there, all of it is in it.
+    volume.remora(&["backup", &volume.source(), "--to", "repo", "--name", "data"]).exits(0);
+    volume.remora(&["restore", "repo", "--to", "back"]).exits(0);
+    same(&data, &volume.folder.path().join("back"));
 }
 
 /// The form of the names that a backup uses at the top of a tree.

@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::hold;
 use crate::home::Home;
 use crate::host::{Call, Machine};
+use crate::identity::Identity;
 use crate::report::{self, Report};
 use crate::volume::hot::{Before, HotCopy, HotFeed};
 use crate::volume::server::{self, Login};
@@ -52,6 +53,8 @@ struct Made {
     unsound: usize,
     /// Whether it was copied while the server ran.
     is_copy: bool,
+    /// Whether something was left out, which was told.
+    is_part: bool,
 }
 
 impl Run<'_> {
@@ -71,7 +74,8 @@ impl Run<'_> {
             |_| "--after failed".to_owned(),
             |machine| hook(machine, self.arguments.after.as_deref()),
         );
-        let Made { summary, mut unsound, is_copy } = made?;
+        let Made { summary, mut unsound, is_copy, is_part } = made?;
+        clean &= !is_part;
         tell(&self.source.to_string(), self.name, &summary, began.elapsed().as_secs_f64(), self.report);
         for damage in &summary.damages {
             self.report.warn(&format!("{}: {damage}", self.name));
@@ -123,19 +127,20 @@ impl Run<'_> {
         if self.is_copied(machine)? {
             return self.copy(&mut repository, machine);
         }
-        let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
-        else {
-            let (summary, whole) = self.store(&repository, None, None, machine)?;
+        let snapshot = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?;
+        let (mut all, note) = self.begin(&mut repository, machine)?;
+        let stamps: Vec<String> = all.iter().map(|one| stamp(one.number, &one.content)).collect();
+        let newest = all.pop().filter(|_| !self.arguments.full);
+        let Some(mut snapshot) = snapshot else {
+            let (summary, whole) = self.store(&repository, None, (None, &note), machine)?;
             *clean &= whole;
-            return Ok(Made { summary, unsound: 0, is_copy: false });
+            return Ok(Made { summary, unsound: 0, is_copy: false, is_part: false });
         };
-        repository.hold()?;
         let failed = |source| Error::Store { name: self.arguments.to.display().to_string(), source };
         let whose = repository::mark(&self.arguments.to, self.name).map_err(failed)?;
-        let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
         let known = newest.as_ref().filter(|_| self.arguments.track);
         let known = known.map(|known| stamp(known.number, &known.content));
-        let mark = Mark { whose: &whose, kept: known.as_deref() };
+        let mark = Mark { whose: &whose, kept: known.as_deref(), all: &stamps };
         let made = snapshot
             .prepare(machine, &mark, self.world.progress)
             .and_then(|()| self.make(&mut *snapshot, machine))
@@ -143,9 +148,10 @@ impl Run<'_> {
             .and_then(|()| self.prove(&mut *snapshot, machine, clean))
             .and_then(|proof| {
                 let held = HeldStill { snapshot: &*snapshot, proof: proof.as_ref() };
-                let stored = self.store(&repository, Some(&held), newest.as_ref(), machine)?;
+                let stored = self.store(&repository, Some(&held), (newest.as_ref(), &note), machine)?;
                 Ok((stored, proof.map_or(0, |proof| proof.damages.len())))
             });
+        *clean &= self.has_all(&*snapshot);
         let kept = match &made {
             Ok(((summary, _), _)) if self.arguments.track => {
                 Some(stamp(summary.generation, &summary.content))
@@ -162,7 +168,50 @@ impl Run<'_> {
         });
         let ((summary, whole), unsound) = made?;
         *clean &= whole;
-        Ok(Made { summary, unsound, is_copy: false })
+        Ok(Made { summary, unsound, is_copy: false, is_part: false })
+    }
+
+    /// Whether nobody has renamed things while a snapshot was made, so that it may lack them.
+    fn has_all(&self, snapshot: &dyn Snapshot) -> bool {
+        let vanished = snapshot.vanished();
+        if vanished > 0 {
+            self.report.warn(&format!(
+                "{}: {} renamed or removed each time it was to be cloned: what still exists under another name may be missing; \
+                 --lock, or --before and --after, can keep others from that meanwhile",
+                self.source.name(),
+                count(vanished, "file")
+            ));
+        }
+        vanished == 0
+    }
+
+    /// Keeps other runs from writing to this name. Returns its generations, and the note of the next one.
+    /// Another source's backups are not gone on with.
+    fn begin(
+        &self,
+        repository: &mut Repository,
+        machine: &Machine,
+    ) -> Result<(Vec<Generation>, Value), Error> {
+        let own = self.source.identity(machine, self.login)?;
+        repository.hold()?;
+        let all = repository.list()?.generations;
+        let known = all.last().map(Identity::of);
+        if let Some(known) = known.filter(|known| !self.arguments.adopt && known.differs(&own)) {
+            return Err(Error::Unfit(format!(
+                "{}: {} in {} has backups of another source: {known}; this is {own}. In one name they would push each other out: \
+                 give this one a name of its own with --name, or say with --adopt that it has taken the place of the other",
+                self.source.name(),
+                self.name,
+                self.arguments.to.display()
+            )));
+        }
+        let mut note = json!({
+            "source": self.source.to_string(), "host": own.host, "identity": own.noted(),
+        });
+        if self.arguments.adopt {
+            note["adopted"] = json!(true);
+        }
+        Ok((all, note))
     }
 
     /// Whether the source is a server that is copied file by file.
@@ -180,15 +229,19 @@ impl Run<'_> {
         let mut found = self.found(machine)?;
         if matches!(machine, Machine::Here) && found.has(&self.arguments.to) {
             return Err(Error::Unfit(format!(
-                "--to {}: the repository is inside the server's data folder, and each backup would copy it, too; \
-                 choose a folder outside",
+                "--to {}: the repository is inside the server's data folder, or a link in that leads to it, and each backup would \
+                 copy it, too; choose a folder outside, or remove the link",
                 self.arguments.to.display()
             )));
         }
-        repository.hold()?;
-        let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
+        let dangling = found.dangling().to_vec();
+        for link in &dangling {
+            let (source, link) = (self.source.name(), shown::path(link));
+            self.report.warn(&format!("{source}: the link {link} leads to nothing, and is left out"));
+        }
+        let (mut all, begun) = self.begin(repository, machine)?;
         // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
-        let newest = newest.filter(repository::is_tree);
+        let newest = all.pop().filter(|newest| !self.arguments.full && repository::is_tree(newest));
         let known = newest.as_ref().and_then(|newest| layout_of(repository, Some(newest.number)).ok());
         // Who has only the put key can't read it, but knows its files by their marks.
         let noted = match (&known, &newest) {
@@ -216,12 +269,12 @@ impl Run<'_> {
             self.report
                 .note(&format!("{source}: everything is read: the list of files of {shown} can't be read"));
         }
-        let mut made = self.copy_from(found, (repository, machine), before, tracks);
+        let mut made = self.copy_from(found, (repository, machine), (before, &begun), tracks);
         if let Err(error @ Error::Untracked { .. }) = &made {
             self.report.warn(&format!("{error}: everything is read"));
-            made = self.copy_from(self.found(machine)?, (repository, machine), before, false);
+            made = self.copy_from(self.found(machine)?, (repository, machine), (before, &begun), false);
         }
-        made
+        made.map(|made| Made { is_part: !dangling.is_empty(), ..made })
     }
 
     fn found(&self, machine: &Machine) -> Result<HotCopy<'_>, Error> {
@@ -234,12 +287,13 @@ impl Run<'_> {
         &self,
         found: HotCopy<'_>,
         (repository, machine): (&Repository, &Machine),
-        before: Option<Before<'_>>,
+        (before, begun): (Option<Before<'_>>, &Value),
         tracks: bool,
     ) -> Result<Made, Error> {
         let failed = |error| self.source.failed(error);
         let shown = self.source.name();
-        let note = json!({"source": self.source.to_string(), "host": machine.name(), "tree": true});
+        let mut note = begun.clone();
+        note["tree"] = json!(true);
         // What is put aside is not encrypted, so it must not be where encrypted backups are.
         let is_here = self.key.is_none() && !address::is_in_store(&self.arguments.to);
         let aside = if is_here { self.arguments.to.clone() } else { std::env::temp_dir() };
@@ -276,7 +330,7 @@ impl Run<'_> {
         let summary = made.map_err(|error| explain(error, machine))?;
         self.note_places(repository, &summary, feed.layout.as_ref());
         let unsound = self.tell_doubted(repository, &summary, page_bytes)?;
-        Ok(Made { summary, unsound, is_copy: true })
+        Ok(Made { summary, unsound, is_copy: true, is_part: false })
     }
 
     /// Notes where the files are, if the repository is encrypted.
@@ -353,7 +407,7 @@ impl Run<'_> {
         &self,
         repository: &Repository,
         held: Option<&HeldStill<'_>>,
-        newest: Option<&Generation>,
+        (newest, note): (Option<&Generation>, &Value),
         machine: &Machine,
     ) -> Result<(Summary, bool), Error> {
         let snapshot = held.map(|held| held.snapshot);
@@ -371,11 +425,11 @@ impl Run<'_> {
         if let (Err(why), true, Some(_)) = (&changed, self.arguments.track, newest) {
             self.report.note(&format!("{}: everything is read: {why}", self.source.name()));
         }
-        let mut made = self.read(repository, held, (opened, changed.ok()), machine);
+        let mut made = self.read(repository, held, (opened, changed.ok()), (machine, note));
         if let Err(error @ Error::Untracked { .. }) = &made {
             self.report.warn(&format!("{error}: everything is read"));
             let anew = self.source.open(machine, snapshot, (repository, newest))?;
-            made = self.read(repository, held, (anew, None), machine);
+            made = self.read(repository, held, (anew, None), (machine, note));
         }
         made.map(|summary| (summary, whole))
     }
@@ -385,10 +439,10 @@ impl Run<'_> {
         repository: &Repository,
         held: Option<&HeldStill<'_>>,
         (opened, changed): (Opened, Option<Changed>),
-        machine: &Machine,
+        (machine, note): (&Machine, &Value),
     ) -> Result<Summary, Error> {
         let shown = self.source.name();
-        let mut note = json!({"source": self.source.to_string(), "host": machine.name()});
+        let mut note = note.clone();
         if opened.is_tree {
             note["tree"] = json!(true);
         }

@@ -12,6 +12,7 @@ use block::Listing;
 use disk::{Output, RealDisk};
 
 use super::Known;
+use crate::identity;
 
 /// All metrics: the name and what it means. All are gauges.
 const NEWEST: (&str, &str) = ("remora_backup_newest_timestamp_seconds", "When the newest backup was made.");
@@ -65,8 +66,10 @@ impl Metrics {
         self.add(STORED, name, listing.file_bytes);
         self.add(BROKEN, name, listing.broken.len());
         self.add(UNSOUND, name, all.iter().filter(|one| Known::of(one) == Known::Unsound).count());
-        if let Some(newest) = all.last() {
-            self.add(NEWEST, name, newest.taken_s);
+        // Of several sources the one that is backed up least.
+        let newest = identity::sources(all).iter().filter_map(|source| Some(source.last()?.taken_s)).min();
+        if let Some(taken_s) = newest {
+            self.add(NEWEST, name, taken_s);
         }
         if let Some(proven) = all.iter().rfind(|one| Known::of(one) == Known::Proven) {
             self.add(PROVEN, name, proven.taken_s);

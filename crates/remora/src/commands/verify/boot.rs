@@ -20,11 +20,12 @@ use crate::mount::{self, Say};
 use crate::report::Report;
 use crate::repository::Named;
 use crate::sound::{self, Checked};
-use crate::{commands, repository};
+use crate::{commands, identity, repository};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let text = arguments.repository.to_string_lossy();
     let (named, generation) = repository::one(&text, arguments.key.read_full()?.as_ref())?;
+    let is_mixed = identity::warn_of_mixed(&named.name, &named.repository.list()?.generations, report);
     let stop = commands::stop_flag(report)?;
     let wanted = Wanted {
         data_folder: arguments.data_folder.as_deref(),
@@ -34,7 +35,11 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     let request = Request::new(generation, arguments.jobs.unwrap_or_else(commands::cores));
     let damages = boot(&named, request, wanted, (&stop, report))?;
-    Ok(if damages == 0 { Exit::Done } else { Exit::Damaged })
+    Ok(match (damages, is_mixed) {
+        (0, false) => Exit::Done,
+        (0, true) => Exit::Partial,
+        _ => Exit::Damaged,
+    })
 }
 
 /// Starts a server on a generation, and says and notes what is found. Returns how much is wrong.

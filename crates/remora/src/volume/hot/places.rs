@@ -59,6 +59,8 @@ pub(super) struct Places {
     pub(super) leads: Vec<(Node, Vec<u8>)>,
     /// Links that are followed, and whether each is to a folder.
     links: Vec<(PathBuf, bool)>,
+    /// Links that lead to nothing.
+    pub(super) dangling: Vec<PathBuf>,
 }
 
 impl Places {
@@ -98,6 +100,7 @@ impl Places {
             led: BTreeMap::new(),
             leads: Vec::new(),
             links: Vec::new(),
+            dangling: Vec::new(),
         };
         for ((path, real), (_, sizes)) in paths.iter().skip(3).zip(real).zip(files) {
             let name = || real.file_name().map(PathBuf::from).unwrap_or_default();
@@ -211,11 +214,17 @@ impl Places {
         Ok(())
     }
 
-    /// Whether a place is in the data folder, or will be once it is made.
+    /// Whether a place is in the data folder, or will be once it is made, or a link in that folder leads there.
     pub(super) fn has(&self, place: &Path) -> bool {
         let place = std::path::absolute(place).unwrap_or_default();
-        let nearest = place.ancestors().find_map(|above| above.canonicalize().ok());
-        nearest.is_some_and(|nearest| nearest.starts_with(&self.data))
+        let Some(nearest) = place.ancestors().find_map(|above| above.canonicalize().ok()) else {
+            return false;
+        };
+        let folders = self.links.iter().filter(|(_, is_folder)| *is_folder);
+        let linked: Vec<PathBuf> = folders.filter_map(|(link, _)| link.canonicalize().ok()).collect();
+        let is_there = place.exists();
+        nearest.starts_with(&self.data)
+            || linked.iter().any(|to| nearest.starts_with(to) || is_there && to.starts_with(&nearest))
     }
 
     /// Entries of a folder of the copy, with their paths in it. Links are followed. Link files are left out:
@@ -231,7 +240,7 @@ impl Places {
             match entry.kind {
                 Kind::Link(_) => match tree.entry(&top.join(&entry.name)) {
                     Ok(entry) => nodes.push(Node::of(path, entry)),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound && is_altered(&path) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(named(&top.join(&entry.name), error)),
                 },
                 _ => nodes.push(Node::of(path, entry)),
@@ -272,6 +281,7 @@ impl Places {
         self.led.clear();
         self.leads.clear();
         self.links.clear();
+        self.dangling.clear();
         for (path, entry) in self.by_setting(machine)? {
             found.add(path, entry, |path| self.who(machine, path))?;
         }
@@ -314,7 +324,10 @@ impl Places {
                             self.links.push((at, false));
                             found.add(path, entry, |path| self.who(machine, path))?;
                         }
-                        Err(error) if !is_gone(machine, &at, &error) => return Err(named(&at, error)),
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                            return Err(named(&at, error));
+                        }
+                        Err(_) if !is_gone(machine, &at) => self.dangling.push(at),
                         _ => {}
                     },
                     Kind::File if is_link_file(&path) => {
@@ -401,10 +414,10 @@ fn is_link_file(path: &Path) -> bool {
 }
 
 /// Whether a link that leads to nothing is itself gone by now.
-fn is_gone(machine: &Machine, link: &Path, error: &io::Error) -> bool {
+fn is_gone(machine: &Machine, link: &Path) -> bool {
     let (Some(folder), Some(name)) = (link.parent(), link.file_name()) else { return false };
     let is_there = || machine.disk().list(folder).is_ok_and(|names| names.iter().any(|other| other == name));
-    error.kind() == io::ErrorKind::NotFound && (is_altered(link) || !is_there())
+    is_altered(link) || !is_there()
 }
 
 /// Whether a file at the top is of Aria's log.

@@ -217,6 +217,33 @@ fn a_repository_among_the_data_is_refused() {
             .says(&["is inside the server's data folder"]);
         assert!(!to.exists());
     }
+    // Nor one that a link in them leads to; one that leads to nothing keeps nobody from it.
+    let data = scene.server.data();
+    std::fs::create_dir(scene.folder.path().join("repo")).unwrap();
+    std::os::unix::fs::symlink(scene.folder.path().join("repo"), data.join("linked")).unwrap();
+    scene.backup(&[]).exits(1).says(&["a link in that leads to it", "remove the link"]);
+    std::fs::remove_file(data.join("linked")).unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", data.join("dangling")).unwrap();
+    scene.backup(&[]).exits(3).says(&["dangling leads to nothing, and is left out", "mysql@1 (full)"]);
+    assert!(!scene.run(&["list", "repo", "--files"]).exits(0).out.contains("dangling"));
+    // Two servers never share a name.
+    let other = server(Product::MariaDb1011, &[], &[], None);
+    let socket = other.socket().to_str().unwrap();
+    let line = [
+        "backup",
+        "mysql:",
+        "--socket",
+        socket,
+        "--no-defaults",
+        "-uroot",
+        "--to",
+        "repo",
+        "--name",
+        "mysql",
+    ];
+    scene.run(&line).exits(1).says(&["has backups of another source: mysql:", "--adopt"]);
+    scene.run(&[&line[..], &["--adopt"]].concat()).exits(0).says(&["mysql@2 (changes to 1)"]);
+    scene.backup(&[]).exits(1).says(&["has backups of another source"]);
 }
 
 /// An old file of a table waits under a name that the table had, and has its number. Recovery takes it for
