@@ -127,7 +127,9 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
     // From here on the stream does not say where a piece ends.
     if let Some(rest) = pieces.rest()? {
         let mut rest = BufReader::with_capacity(READ_BYTES, rest);
-        if codec == Codec::Gzip && !crate::decode::has_more(&mut rest).map_err(|error| explain(codec, &error))? {
+        if codec == Codec::Gzip
+            && !crate::decode::has_more(&mut rest).map_err(|error| explain(codec, &error))?
+        {
             return Ok(codec);
         }
         let rest: Box<dyn Read + Send> = Box::new(rest);

@@ -293,7 +293,7 @@ fn a_file_is_checked_before_an_upgrade() {
     });
     write("more.cnf", "[mysqld]\nmax_connections = 30\n[mysqld_b]\nmax_connections = 5x\n");
     let check = ["check", "more.cnf", "--for", "10.11", "--no-start", "--no-defaults"];
-    vars(folder.path(), &check).exits(0);
+    vars(folder.path(), &check).exits(0).says(&["[mysqld_b]", "--defaults-group-suffix=_b"]);
     let ended = vars(folder.path(), &[&check[..], &["--defaults-group-suffix=_b"]].concat()).exits(4);
     assert!(ended.out.contains("more.cnf:4") && ended.out.contains("5x"), "{}", ended.out);
     write("tx.cnf", "[mysqld]\ntx_isolation = READ-COMMITTED\n");

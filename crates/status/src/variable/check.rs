@@ -98,10 +98,6 @@ pub fn check_with<'a>(snapshot: &Snapshot, lines: &'a [OptionLine], unknown: &[L
         if !is_read(snapshot, line) {
             if is_for_servers(&line.group) {
                 let why = format!("{} does not read group [{}]", snapshot.title, line.group);
-                let hint = suffix(&line.group).map(|suffix| {
-                    format!("; if it is started with --defaults-group-suffix={suffix}, check with that too")
-                });
-                let why = why + &hint.unwrap_or_default();
                 checked.findings.push(Finding::new(line, Verdict::Ignored, why));
             }
             continue;
@@ -147,7 +143,14 @@ fn is_for_servers(group: &str) -> bool {
     versioned.iter().any(|front| {
         group.strip_prefix(front).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     }) || matches!(group.as_str(), "mysqld" | "server" | "mariadb" | "mariadbd" | "client-server" | "galera")
-        || suffix(&group).is_some()
+}
+
+/// Groups that this server reads only if it is started with their suffix, each with the suffix. They are not
+/// checked.
+#[must_use]
+pub fn suffixed<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> BTreeMap<&'a str, &'a str> {
+    let groups = lines.iter().filter(|line| !is_read(snapshot, line)).map(|line| line.group.as_str());
+    groups.filter_map(|group| Some((group, suffix(group)?))).collect()
 }
 
 /// The suffix of a group that a server reads if it is started with it: `mysqld_multi` starts `[mysqld1]`, a

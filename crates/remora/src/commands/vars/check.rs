@@ -9,7 +9,7 @@ use sandbox::{Installation, Product};
 use serde_json::json;
 use server::OptionLine;
 use status::variable::Snapshot;
-use status::variable::check::{Finding, Verdict, check_with};
+use status::variable::check::{Finding, Verdict, check_with, suffixed};
 use status::variable::plugin::{Load, loads};
 
 use super::prove::{Proof, by_program, prove};
@@ -81,6 +81,14 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         Err(why) => unproven = Some(why),
     }
     report.end();
+    let suffixed = suffixed(&snapshot, &lines);
+    if let Some(suffix) = suffixed.values().next() {
+        let groups: Vec<String> = suffixed.keys().map(|group| format!("[{group}]")).collect();
+        report.note(&format!(
+            "{} of servers that are started with a suffix: not checked; --defaults-group-suffix={suffix} does it",
+            groups.join(", ")
+        ));
+    }
     let outcome = Outcome { title: &snapshot.title, findings: &checked.findings, proof, by, unproven };
     outcome.tell(report)?;
     let is_bad = checked.findings.iter().any(|finding| finding.verdict <= Verdict::Ignored);

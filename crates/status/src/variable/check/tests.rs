@@ -319,11 +319,6 @@ fn groups_of_other_series_are_told_and_of_other_programs_not() {
         "mariadb-10.4",
         "mariadbd-11",
         "server-8.0",
-        "mysqld1",
-        "mysqld_b",
-        "MySQLd.a",
-        "mariadbd12",
-        "mariadb.a",
     ] {
         assert!(is_for_servers(group), "{group}");
     }
@@ -343,10 +338,19 @@ fn groups_of_other_series_are_told_and_of_other_programs_not() {
 }
 
 #[test]
-fn a_group_with_a_suffix_says_how_it_is_read() {
-    let lines = [line(1, "mysqld2", "max-connections", Some("20"))];
-    let why = check(&snapshot(), &lines).findings.pop().unwrap().why;
-    assert!(why.contains("[mysqld2]") && why.contains("--defaults-group-suffix=2"), "{why}");
+fn groups_with_a_suffix_are_named() {
+    let groups =
+        ["mysqld2", "MySQLd.a", "mysqld_b", "mariadbd12", "mariadb.a", "mysqld", "mysqld_safe", "mysqld-5.6"];
+    let lines: Vec<OptionLine> = groups.iter().map(|group| line(1, group, "port", Some("5"))).collect();
+    let mut snapshot = snapshot();
+    let named = |snapshot: &Snapshot| {
+        let found = suffixed(snapshot, &lines).into_iter();
+        found.map(|(group, suffix)| format!("{group} {suffix}")).collect::<Vec<_>>()
+    };
+    let all = ["MySQLd.a .a", "mariadb.a .a", "mariadbd12 12", "mysqld2 2", "mysqld_b _b"];
+    assert_eq!(named(&snapshot), all);
+    snapshot.add_groups("2");
+    assert_eq!(named(&snapshot).len(), 4);
 }
 
 #[test]
