@@ -113,8 +113,8 @@ pub(crate) fn explain(codec: Codec, error: &io::Error) -> io::Error {
     }
 }
 
-/// Several gzip members in a row, perhaps with zeros behind the last one, which fill up a block of a tape or a
-/// file. The library takes them for damage.
+/// Several gzip members in a row, perhaps with zeros behind the last one, which fill up a block of a tape
+/// or a file. The library takes them for damage.
 struct Gzip<R: BufRead> {
     /// None at the end.
     member: Option<GzDecoder<R>>,
@@ -163,8 +163,8 @@ enum Frames<R: BufRead> {
     Inside(Box<FrameDecoder<Watched<R>>>),
 }
 
-/// When a file ends where a block should begin, the library takes that for the end of the frame. This notices
-/// that the library asked for more bytes than there were.
+/// When a file ends where a block should begin, the library takes that for the end of the frame. This
+/// notices that the library asked for more bytes than there were.
 struct Watched<R> {
     source: R,
     ran_out: bool,
