@@ -71,13 +71,13 @@ mod class {
 ///   are text.
 /// * Dates are days of the calendar in the years 1000 to 9999; DATETIME adds ` ` or `T`, a time of day and up
 ///   to six fractional digits. Dates and DATETIMEs can be mixed. `Z` or an offset such as `+01:00` at the
-/// end
+///   end
 ///   is allowed if every value has one. Leap seconds and zero dates are text.
 /// * Dates with the year at the end are dates if some value shows whether the day or the month comes first,
 ///   and no value contradicts it; or if [`Habits`] say it. They can't be mixed with others.
 /// * Numbers with a decimal comma are DECIMAL if no number of the column has only a point, some comma can't
 ///   be a thousands separator, and the file does not use points ([`Habits::points`]); or if [`Habits`] say
-/// so.
+///   so.
 /// * An empty text among values that are no text is NULL, if [`Habits`] say that empty fields are, and the
 ///   column has no other NULL.
 /// * TIME is `HH:MM:SS` up to 838:59:59, positive or negative, with a fraction.
