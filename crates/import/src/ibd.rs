@@ -99,8 +99,8 @@ impl Fill<'_> {
             return self.judge(error);
         }
         let is_readable_again = (0..self.files.len()).all(|file| self.files.is_readable_again(file));
-        // Rows may be in their order already. Where only the server could say so, it would write a line to its
-        // log for each that is not.
+        // Rows may be in their order already. Where only the server could say so, it would write a line to
+        // its log for each that is not.
         let sorted = is_readable_again && physical::write::knows_order(&table);
         if is_readable_again && !sorted {
             self.world

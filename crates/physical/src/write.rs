@@ -116,8 +116,8 @@ pub fn table(session: &Session, definition: &str) -> Result<Table, Error> {
     twin::parse(session, definition).map_err(Error::refusal)
 }
 
-/// Whether rows that are not in the order of the primary key are noticed while they are written; otherwise only
-/// the server notices it, when it has the file.
+/// Whether rows that are not in the order of the primary key are noticed while they are written; otherwise
+/// only the server notices it, when it has the file.
 #[must_use]
 pub fn knows_order(table: &Table) -> bool {
     Order::of(table, table.clustered()).is_some()
@@ -131,8 +131,8 @@ pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> 
     probe::all(session, request).map(drop)
 }
 
-/// Fills a table. The server's data folder must be on this machine, and this process must run as the server's
-/// user or as root.
+/// Fills a table. The server's data folder must be on this machine, and this process must run as the
+/// server's user or as root.
 ///
 /// # Errors
 /// [`Error::Refused`] if this server or table does not qualify, before anything is changed; [`Error::Row`]

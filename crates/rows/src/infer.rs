@@ -55,11 +55,11 @@ mod class {
     pub(super) const MARKS: u16 = COMMA_SURE | NOT_DMY | NOT_MDY;
 }
 
-/// What is known about a column's values: enough to choose the tightest type that holds them all, and nothing
-/// that depends on their order, so that parts of a file can be observed separately and merged.
+/// What is known about a column's values: enough to choose the tightest type that holds them all, and
+/// nothing that depends on their order, so that parts of a file can be observed separately and merged.
 ///
-/// The rules follow. A type must keep what a value means and, except for trailing zeros of a fraction, how it
-/// is written:
+/// The rules follow. A type must keep what a value means and, except for trailing zeros of a fraction, how
+/// it is written:
 ///
 /// * Integers have no `+`, no leading zeros (`007` is text: postcodes survive) and no negative zero. Integers
 ///   above BIGINT UNSIGNED become DECIMAL(p,0), and so do negative ones together with any above BIGINT.
@@ -70,12 +70,14 @@ mod class {
 ///   most 17 significant digits, integers up to 2^53, nothing that overflows or underflows. NaN and infinity
 ///   are text.
 /// * Dates are days of the calendar in the years 1000 to 9999; DATETIME adds ` ` or `T`, a time of day and up
-///   to six fractional digits. Dates and DATETIMEs can be mixed. `Z` or an offset such as `+01:00` at the end
+///   to six fractional digits. Dates and DATETIMEs can be mixed. `Z` or an offset such as `+01:00` at the
+///   end
 ///   is allowed if every value has one. Leap seconds and zero dates are text.
 /// * Dates with the year at the end are dates if some value shows whether the day or the month comes first,
 ///   and no value contradicts it; or if [`Habits`] say it. They can't be mixed with others.
 /// * Numbers with a decimal comma are DECIMAL if no number of the column has only a point, some comma can't
-///   be a thousands separator, and the file does not use points ([`Habits::points`]); or if [`Habits`] say so.
+///   be a thousands separator, and the file does not use points ([`Habits::points`]); or if [`Habits`] say
+///   so.
 /// * An empty text among values that are no text is NULL, if [`Habits`] say that empty fields are, and the
 ///   column has no other NULL.
 /// * TIME is `HH:MM:SS` up to 838:59:59, positive or negative, with a fraction.

@@ -1,16 +1,16 @@
 //! Finds record ends, block by block.
 //!
 //! A line end is a record end only if it is neither quoted nor escaped, so a block can't be read without
-//! knowing how the one before it ended. [`Splitter`] carries that over; [`records`] is the same machine for a
-//! chunk that begins at a record.
+//! knowing how the one before it ended. [`Splitter`] carries that over; [`records`] is the same machine for
+//! a chunk that begins at a record.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
 use crate::mark::{Cursor, Marks};
 use crate::{Dialect, LineEnd, UnclosedQuote};
 
-/// A whole text without what old programs put behind its rows: a ^Z in a line of its own, and a line feed where
-/// lines end with carriage returns. Without a line end the text shows which it is.
+/// A whole text without what old programs put behind its rows: a ^Z in a line of its own, and a line feed
+/// where lines end with carriage returns. Without a line end the text shows which it is.
 #[must_use]
 pub fn without_end_marks(text: &[u8], line_end: Option<LineEnd>) -> &[u8] {
     let text = match text {
@@ -39,8 +39,8 @@ struct End {
     next: usize,
 }
 
-/// Reads the marks of a text: line ends, quotes and escapes. The bytes between them are examined only next to
-/// a mark. All positions are offsets in the current block; those before its start are negative.
+/// Reads the marks of a text: line ends, quotes and escapes. The bytes between them are examined only next
+/// to a mark. All positions are offsets in the current block; those before its start are negative.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     delimiter: u8,
@@ -245,8 +245,8 @@ impl Splitter {
         scan
     }
 
-    /// Returns whether the input ends with a record without a line end. Then the splitter is at the beginning
-    /// of a record again, and its counts continue.
+    /// Returns whether the input ends with a record without a line end. Then the splitter is at the
+    /// beginning of a record again, and its counts continue.
     ///
     /// # Errors
     ///
@@ -269,8 +269,8 @@ impl Splitter {
         self.records
     }
 
-    /// How many physical lines were read so far, including quoted line ends: the line number of the next byte
-    /// is this plus one.
+    /// How many physical lines were read so far, including quoted line ends: the line number of the next
+    /// byte is this plus one.
     pub fn lines(&self) -> u64 {
         self.machine.lines
     }

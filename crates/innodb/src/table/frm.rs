@@ -57,8 +57,9 @@ pub fn parse(bytes: &[u8]) -> Result<Table, Error> {
     let section_bytes = usize::from(file.u16(4)?);
     let sections = sections(file.part(HEADER_BYTES, section_bytes)?)?;
     let start = reader::size(file.u32(HEADER_BYTES + section_bytes)?);
-    let row_format = row_format(&file, &sections)?;
+    // Tables of other engines have row formats of their own: the engine is what is told.
     let partitioning = engine(&file, &sections)?;
+    let row_format = row_format(&file, &sections)?;
     let mut columns = column::parse(&file, start, &sections, version)?;
     let keys = key::parse(&file, &mut columns)?;
     let partitions = match partitioning {

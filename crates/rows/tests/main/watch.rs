@@ -95,8 +95,8 @@ fn a_sample_with_the_evidence_is_read_another_way() {
 }
 
 /// Whether nothing of a file with one quote less is lost in silence: it is doubted, also after a second look
-/// has settled what such a look can settle, or refused, or each line is a record, or records have a wrong number
-/// of fields.
+/// has settled what such a look can settle, or refused, or each line is a record, or records have a wrong
+/// number of fields.
 fn is_told(text: &str) -> bool {
     let found = sniff(text.as_bytes(), true, Encoding::Utf8, &Hints::default());
     let mut strict = text.as_bytes().to_vec();
