@@ -20,6 +20,7 @@ mod fetch;
 mod file;
 pub mod format;
 mod known;
+mod listed;
 pub mod mirror;
 mod mirrored;
 mod name;

@@ -236,7 +236,7 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
         }
     }
     let _target = held(to, true)?;
-    let note = Mirrored::of(to, &there)?;
+    let note = note_of(to, &there)?;
     // The first catalogue hides what was pruned from the beginning; a later one would name files that are
     // missing.
     let is_first = !there.keys().any(|name| kind(name) == Some(Kind::Blocks));
@@ -305,7 +305,7 @@ struct Known {
 
 impl Known {
     fn of(from: &dyn Place, files: &BTreeMap<String, u64>) -> Result<Known, Error> {
-        let note = Mirrored::of(from, files)?;
+        let note = note_of(from, files)?;
         if note.is_none() && files.contains_key(mirrored::NAME) {
             let what = "the note of what was mirrored is damaged; mirror into this place once more, which writes it anew";
             return Err(Error::corrupt(from.shown(mirrored::NAME), what));
@@ -331,7 +331,7 @@ fn keep_note(
     if note.as_ref() == Some(&new) {
         return Ok(());
     }
-    new.add_to(to, there.contains_key(mirrored::NAME))
+    add_note(&new, to, there.contains_key(mirrored::NAME))
 }
 
 fn held(place: &dyn Place, writes: bool) -> Result<Option<Box<dyn Guard>>, Error> {
@@ -402,4 +402,23 @@ fn hash(place: &dyn Place, name: &str, len: u64, world: World<'_>) -> Result<bla
         at += bytes.len() as u64;
     }
     Ok(hasher.finalize())
+}
+
+/// The note of a side of a mirror. A damaged one counts as none.
+fn note_of(place: &dyn Place, files: &BTreeMap<String, u64>) -> Result<Option<Mirrored>, Error> {
+    let Some(len) = files.get(mirrored::NAME) else { return Ok(None) };
+    let len = usize::try_from(*len).unwrap_or(usize::MAX);
+    let bytes = place.read(mirrored::NAME, 0, len).map_err(Error::store(place.shown(mirrored::NAME)))?;
+    Ok(Mirrored::parse(&bytes))
+}
+
+/// Writes the note of a mirror.
+fn add_note(note: &Mirrored, place: &dyn Place, replaces: bool) -> Result<(), Error> {
+    let bytes = note.encode();
+    let adding = Adding { name: mirrored::NAME, len: bytes.len() as u64, replaces };
+    let mut piece = |at: u64, len: usize| {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        Ok(bytes.get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default().to_vec())
+    };
+    place.add(&adding, &mut piece).map_err(Error::store(place.shown(mirrored::NAME)))
 }

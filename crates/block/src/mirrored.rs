@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue::Catalogue;
-use crate::mirror::{Adding, Place};
 use crate::store::Store;
 use crate::{Error, numbers};
 
@@ -90,7 +89,7 @@ impl Mirrored {
         Some(Mirrored { base: *base, files: triples.iter().map(entry).collect() })
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let entries = self
             .files
             .iter()
@@ -118,23 +117,9 @@ impl Mirrored {
         store.put_clear(NAME, &self.encode()).map_err(Error::store(store.shown(NAME)))
     }
 
-    /// The same as [`Mirrored::read`], for a side of a mirror. A damaged one counts as none.
-    pub(crate) fn of(place: &dyn Place, files: &BTreeMap<String, u64>) -> Result<Option<Mirrored>, Error> {
-        let Some(len) = files.get(NAME) else { return Ok(None) };
-        let len = usize::try_from(*len).unwrap_or(usize::MAX);
-        let bytes = place.read(NAME, 0, len).map_err(Error::store(place.shown(NAME)))?;
-        Ok(Mirrored::decode(numbers::decode(&MAGIC, &bytes)))
-    }
-
-    /// Writes it to a side of a mirror.
-    pub(crate) fn add_to(&self, place: &dyn Place, replaces: bool) -> Result<(), Error> {
-        let bytes = self.encode();
-        let adding = Adding { name: NAME, len: bytes.len() as u64, replaces };
-        let mut piece = |at: u64, len: usize| {
-            let at = usize::try_from(at).unwrap_or(usize::MAX);
-            Ok(bytes.get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default().to_vec())
-        };
-        place.add(&adding, &mut piece).map_err(Error::store(place.shown(NAME)))
+    /// That of these bytes; none if they are damaged.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Mirrored> {
+        Mirrored::decode(numbers::decode(&MAGIC, bytes))
     }
 
     /// That of a place which becomes a mirror.

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use disk::{Guard, Share};
 
 use crate::Error;
-use crate::catalogue::{Catalogue, Listed};
+use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
 use crate::known::{Booted, Damage, NEWEST, Newest};
+use crate::listed::Listed;
 use crate::mirrored::{self, Holds, OWN};
 use crate::store::{self, Store};
 

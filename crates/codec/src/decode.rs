@@ -113,8 +113,8 @@ pub(crate) fn explain(codec: Codec, error: &io::Error) -> io::Error {
     }
 }
 
-/// Gzip members in a row. Zeros behind the last one are no data: tapes and block devices pad a file with them,
-/// and gzip ignores them too.
+/// Gzip members in a row. Zeros behind the last one are no data: tapes and block devices pad a file with
+/// them, and gzip ignores them too.
 struct Gzip<R: BufRead>(Option<GzDecoder<R>>);
 
 impl<R: BufRead> Read for Gzip<R> {

@@ -1,8 +1,9 @@
 //! Compression: recognises a file's codec by its content, and reads and writes streams in it.
 //!
 //! It reads everything that the usual tools write: several gzip members, zstd, lz4 or xz frames in a row are
-//! one stream, and skippable frames, xz padding and zeros behind gzip members are accepted. A truncated stream is an error, never a
-//! short file. The crate does no I/O of its own: sources and sinks are arguments.
+//! one stream, and skippable frames, xz padding and zeros behind gzip members are accepted. A truncated
+//! stream is an error, never a short file. The crate does no I/O of its own: sources and sinks are
+//! arguments.
 //!
 //! ```
 //! use codec::Codec;

@@ -41,8 +41,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The same for something that belongs to a user and a group that may be others: it runs as neither of them,
-    /// and a group that did not have it gets no more than everybody has.
+    /// The same for something that belongs to a user and a group that may be others: it runs as neither of
+    /// them, and a group that did not have it gets no more than everybody has.
     #[must_use]
     pub fn owned_by(self, (uid, gid): (u32, u32)) -> Attributes {
         const SET_USER: u32 = 0o4000;

@@ -27,7 +27,7 @@ pub(crate) struct Mapping {
 /// How the values of these files are written: what the user says, and what the files show.
 pub(crate) fn habits(request: &Request, findings: &Findings, columns: &[ColumnStats]) -> Habits {
     let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
-    request.habits.of_file(findings, nulls, columns)
+    findings.habits(request.habits, nulls, columns)
 }
 
 /// Maps the fields of sniffed files to the columns of an existing table. `sample` has statistics of the first

@@ -109,8 +109,8 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     }
 }
 
-/// What people type who look for one of our commands, and which one that is. Clap would suggest the name that is
-/// spelled like it.
+/// What people type who look for one of our commands, and which one that is. Clap would suggest the name
+/// that is spelled like it.
 const LOOKED_FOR: [(&[&str], &str); 7] = [
     (
         &["slow", "queries", "digest", "digests", "statements"],

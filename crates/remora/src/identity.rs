@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::host::Machine;
 use crate::report::Report;
 use crate::volume::Source;
+use crate::volume::server::Login;
 
 /// Tells machines of one name from each other.
 const MACHINE_ID: &str = "/etc/machine-id";
@@ -37,13 +38,18 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// That of a source on a machine. `server`: what a server calls itself.
-    pub(crate) fn new(machine: &Machine, at: String, server: String) -> Identity {
+    /// That of a source on a machine.
+    pub(crate) fn new(
+        source: &Source,
+        machine: &Machine,
+        login: &Login<'_>,
+    ) -> Result<Identity, block::Error> {
+        let (at, server) = source.own(machine, login)?;
         // Without one the name must do.
         let id = machine_id(machine).unwrap_or_default();
         let hash = blake3::Hash::from(blake3::derive_key(CONTEXT, id.trim().as_bytes())).to_hex();
         let known = if id.trim().is_empty() { 0 } else { MARK };
-        Identity { host: machine.name(), machine: hash.chars().take(known).collect(), at, server }
+        Ok(Identity { host: machine.name(), machine: hash.chars().take(known).collect(), at, server })
     }
 
     /// That of the source of a generation. Older ones have only noted what was on the command line.

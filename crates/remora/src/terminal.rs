@@ -49,6 +49,7 @@ fn is_hung_up(error: &io::Error) -> bool {
 pub(crate) struct Keyboard(File);
 
 impl Keyboard {
+    #[expect(clippy::disallowed_methods, reason = "the terminal is no file of the user's")]
     fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
         if stdin.is_terminal() {

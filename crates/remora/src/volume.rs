@@ -20,7 +20,6 @@ use block::tree::{self, Layout, Left, Reader};
 use block::{Feed, Generation, Repository};
 
 use crate::host::{Address, Call, Machine};
-use crate::identity::Identity;
 use crate::repository;
 use crate::volume::folder::{FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
@@ -175,11 +174,11 @@ impl Source {
             .then(|| format!("{}:{}", self.kind.name(), path.display()))
     }
 
-    /// What tells it from all other sources.
-    pub(crate) fn identity(&self, machine: &Machine, login: &Login<'_>) -> Result<Identity, block::Error> {
+    /// What tells it from all other sources of its machine: where it is, and what a server calls itself.
+    pub(crate) fn own(&self, machine: &Machine, login: &Login<'_>) -> Result<(String, String), block::Error> {
         if self.kind == Kind::Mysql {
             let own = server::own_name(machine, login).map_err(|error| self.failed(error))?;
-            return Ok(Identity::new(machine, format!("mysql:{}", own.data), own.uuid));
+            return Ok((format!("mysql:{}", own.data), own.uuid));
         }
         if !self.is_held_still() {
             // Nothing is made for what is not there.
@@ -192,8 +191,7 @@ impl Source {
             },
             Machine::There(_) => self.place.clone(),
         };
-        let at = Source { kind: self.kind, place }.at().unwrap_or_default();
-        Ok(Identity::new(machine, at, String::new()))
+        Ok((Source { kind: self.kind, place }.at().unwrap_or_default(), String::new()))
     }
 
     /// The server that was named: nothing, the path of its socket, or the name of a sandbox, which is not an

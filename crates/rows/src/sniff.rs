@@ -18,7 +18,10 @@ use memchr::memchr;
 
 use crate::encoding::UTF8_BOM;
 use crate::error::count;
-use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
+use crate::{
+    ColumnStats, Dialect, Encoding, Field, Format, Guessed, Habits, Json, LineEnd, Loose, Nulls, fields,
+    records,
+};
 pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
 
 /// The most bytes of a sample: more would not change a decision.
@@ -81,6 +84,17 @@ pub struct Findings {
     pub guessed: Guessed,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
+}
+
+impl Findings {
+    /// How the values of the file are written, with what its form and the values of its columns tell.
+    #[must_use]
+    pub fn habits(&self, habits: Habits, nulls: &Nulls, columns: &[ColumnStats]) -> Habits {
+        let points = self.dialect.delimiter == b','
+            || self.format.is_json()
+            || columns.iter().any(ColumnStats::has_points);
+        Habits { points, empty_is_null: nulls.empty, ..habits }
+    }
 }
 
 impl fmt::Display for Findings {

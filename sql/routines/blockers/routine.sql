@@ -21,7 +21,8 @@ BEGIN
     JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_trx_id
     LEFT JOIN information_schema.processlist p ON p.id = b.trx_mysql_thread_id
     ORDER BY is_root DESC, waits_s DESC, 1, 4;
-  -- Metadata locks are the server's own. Who holds them is in performance_schema, where the server has them there.
+  -- Metadata locks are the server's own. Who holds them is in performance_schema, where the server has them
+  -- there.
   IF EXISTS (SELECT 1 FROM information_schema.tables
       WHERE table_schema = 'performance_schema' AND table_name = 'metadata_locks') THEN
     SELECT p.id AS waiting, p.time AS waits_s, p.info AS waiting_statement, bt.processlist_id AS blocker,

@@ -35,76 +35,80 @@ impl Column {
 }
 
 impl Cell<'_> {
-    /// Whether somebody who types this text means the value: as SELECT shows it, without quotes, or NULL; bytes
-    /// also in hexadecimal, as `0x41`. What the log does not say of the column counts for the value: bytes of an
-    /// unknown character set are the text if they are in any.
+    /// [`Value::matches`] for the value of this cell.
     ///
     /// # Errors
     /// As those of [`Cell::value`].
     pub fn matches(&self, typed: &str) -> Result<bool, Corrupt> {
-        Ok(match self.value()? {
+        Ok(self.value()?.matches(typed, self.column))
+    }
+}
+
+impl Value<'_> {
+    /// Whether somebody who types this text means the value of this column: as SELECT shows it, without
+    /// quotes, or NULL; bytes also in hexadecimal, as `0x41`. What the log does not say of the column counts
+    /// for the value: bytes of an unknown character set are the text if they are in any.
+    #[must_use]
+    pub fn matches(&self, typed: &str, column: &Column) -> bool {
+        match self {
             Value::Null => typed.eq_ignore_ascii_case("NULL"),
-            Value::Int(value) => number(typed) == Some(value.into()),
-            Value::Unsigned(value) => number(typed) == Some(value.into()),
-            Value::Either(signed, unsigned) => {
-                number(typed).is_some_and(|typed| [i128::from(signed), i128::from(unsigned)].contains(&typed))
-            }
-            Value::Year(year) => number(typed) == Some(year.into()),
+            Value::Int(value) => number(typed) == Some((*value).into()),
+            Value::Unsigned(value) => number(typed) == Some((*value).into()),
+            Value::Either(signed, unsigned) => number(typed)
+                .is_some_and(|typed| [i128::from(*signed), i128::from(*unsigned)].contains(&typed)),
+            Value::Year(year) => number(typed) == Some((*year).into()),
             Value::Bit(value, _) => {
                 let digits = typed.strip_prefix("b'").and_then(|typed| typed.strip_suffix('\''));
                 let bits = digits.and_then(|digits| i128::from_str_radix(digits, 2).ok());
-                bits.or_else(|| number(typed)) == Some(value.into())
+                bits.or_else(|| number(typed)) == Some((*value).into())
             }
-            Value::Float(value) => same_float(typed, value),
-            Value::Double(value) => typed.parse::<f64>().is_ok_and(|typed| typed == value),
-            Value::Decimal(value) => same_decimal(typed, &value),
-            Value::Time(value) => without_fraction_zeros(typed) == without_fraction_zeros(&value),
+            Value::Float(value) => same_float(typed, *value),
+            Value::Double(value) => typed.parse::<f64>().is_ok_and(|typed| typed == *value),
+            Value::Decimal(value) => same_decimal(typed, value),
+            Value::Time(value) => without_fraction_zeros(typed) == without_fraction_zeros(value),
             Value::Enum(number, name) => {
                 typed == number.to_string() || name.is_some_and(|name| is_in_any(typed, name))
             }
             Value::Set(bits, names) => {
-                typed == bits.to_string() || names.is_some_and(|names| are_members(typed, &names))
+                typed == bits.to_string() || names.as_ref().is_some_and(|names| are_members(typed, names))
             }
-            Value::Bytes(bytes, collation) => self.is_bytes(typed, &bytes, collation),
-            Value::Json(bytes) => unhex(typed).is_some_and(|typed| typed == bytes),
-        })
-    }
-
-    fn is_bytes(&self, typed: &str, bytes: &[u8], collation: Option<u64>) -> bool {
-        // BINARY(n) is written without the zeros at its end.
-        let is_padded =
-            matches!(self.column.kind, Type::Char(_)) && collation.is_none_or(|number| number == BINARY);
-        let is_same = |typed: &[u8]| typed == bytes || is_padded && trimmed(typed) == trimmed(bytes);
-        if unhex(typed).is_some_and(|typed| is_same(&typed)) {
-            return true;
-        }
-        match charset(collation) {
-            Some(charset) if charset.name != "binary" => {
-                charset.text(bytes).is_some_and(|text| text == typed)
-            }
-            Some(_) => is_same(typed.as_bytes()) || self.is_address(typed, bytes),
-            None => is_same(typed.as_bytes()) || self.is_address(typed, bytes) || is_in_any(typed, bytes),
+            Value::Bytes(bytes, collation) => is_bytes(typed, bytes, *collation, column),
+            Value::Json(bytes) => unhex(typed).is_some_and(|typed| typed == *bytes),
         }
     }
+}
 
-    /// Whether it is a UUID or an address. The log has them as BINARY: newer servers write the parts of a UUID in
-    /// the order of its text, older ones in that in which they store them.
-    fn is_address(&self, typed: &str, bytes: &[u8]) -> bool {
-        let kinds = match self.column.kind {
-            Type::Char(4) => vec![Defined::Inet4],
-            Type::Char(16) => {
-                let uuid = |always_swapped| Defined::Uuid { always_swapped };
-                vec![uuid(false), uuid(true), Defined::Inet6]
-            }
-            _ => return false,
-        };
-        let is_same = |stored: &[u8]| trimmed(stored) == trimmed(bytes);
-        kinds.iter().any(|kind| {
-            let mut stored = Vec::new();
-            encode_as(kind, typed.as_bytes(), &mut stored).is_ok()
-                && (is_same(&stored) || matches!(kind, Defined::Uuid { .. }) && is_same(&plain(typed)))
-        })
+fn is_bytes(typed: &str, bytes: &[u8], collation: Option<u64>, column: &Column) -> bool {
+    // BINARY(n) is written without the zeros at its end.
+    let is_padded = matches!(column.kind, Type::Char(_)) && collation.is_none_or(|number| number == BINARY);
+    let is_same = |typed: &[u8]| typed == bytes || is_padded && trimmed(typed) == trimmed(bytes);
+    if unhex(typed).is_some_and(|typed| is_same(&typed)) {
+        return true;
     }
+    match charset(collation) {
+        Some(charset) if charset.name != "binary" => charset.text(bytes).is_some_and(|text| text == typed),
+        Some(_) => is_same(typed.as_bytes()) || is_address(typed, bytes, column),
+        None => is_same(typed.as_bytes()) || is_address(typed, bytes, column) || is_in_any(typed, bytes),
+    }
+}
+
+/// Whether it is a UUID or an address. The log has them as BINARY: newer servers write the parts of a UUID
+/// in the order of its text, older ones in that in which they store them.
+fn is_address(typed: &str, bytes: &[u8], column: &Column) -> bool {
+    let kinds = match column.kind {
+        Type::Char(4) => vec![Defined::Inet4],
+        Type::Char(16) => {
+            let uuid = |always_swapped| Defined::Uuid { always_swapped };
+            vec![uuid(false), uuid(true), Defined::Inet6]
+        }
+        _ => return false,
+    };
+    let is_same = |stored: &[u8]| trimmed(stored) == trimmed(bytes);
+    kinds.iter().any(|kind| {
+        let mut stored = Vec::new();
+        encode_as(kind, typed.as_bytes(), &mut stored).is_ok()
+            && (is_same(&stored) || matches!(kind, Defined::Uuid { .. }) && is_same(&plain(typed)))
+    })
 }
 
 /// The bytes of a UUID, in the order of its text.

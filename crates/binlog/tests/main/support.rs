@@ -68,7 +68,7 @@ fn read(log: &[u8], found: &mut Found) -> Result<(), Error> {
                     for cell in image.cells() {
                         let value = cell.value()?;
                         // What is asked of values must not fail either.
-                        std::hint::black_box(value.matches("1"));
+                        std::hint::black_box(cell.matches("1")?);
                         text.push_str(&format!("{}={value} ", table.column_name(cell.at)));
                     }
                     found.rows.push(text);

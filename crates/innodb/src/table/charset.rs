@@ -7,16 +7,16 @@ use encoding_rs::Encoding;
 
 use super::collation::Charset;
 
-/// What characters mean, a line for each character set: runs of codes, and the Unicode of the first of them. For
-/// a character set with characters of two or three bytes only what differs from the WHATWG's encoding.
+/// What characters mean, a line for each character set: runs of codes, and the Unicode of the first of them.
+/// For a character set with characters of two or three bytes only what differs from the WHATWG's encoding.
 const CODES: &str = include_str!("charsets.txt");
 
 /// The meaning of codes: the last one of each run, and its first one with its Unicode.
 type Codes = BTreeMap<u32, (u32, u32)>;
 
 impl Charset {
-    /// The text that these bytes are, which is what SELECT shows; `None` if they are no text of this character
-    /// set.
+    /// The text that these bytes are, which is what SELECT shows; `None` if they are no text of this
+    /// character set.
     #[must_use]
     pub fn text(&self, bytes: &[u8]) -> Option<String> {
         match self.name {

@@ -50,8 +50,8 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// What a server says if it has not what is asked for: it was told to begin its log anew.
 const NO_SUCH_PLACE: u16 = 1236;
-/// How long a run waits for the end of a lock in a store, which ends by itself when it is not renewed, and how
-/// often it tries.
+/// How long a run waits for the end of a lock in a store, which ends by itself when it is not renewed, and
+/// how often it tries.
 const LOCK_WAIT: Duration = Duration::from_secs(150);
 const LOCK_LOOK: Duration = Duration::from_secs(2);
 

@@ -4,6 +4,7 @@ mod archive;
 mod facts;
 mod gather;
 mod judge;
+mod line;
 mod repository;
 
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use clap::Args;
 use progress::Progress;
 use serde_json::json;
 
-use self::judge::{Line, Mend, State};
+use self::line::{Line, Mend, State};
 use crate::args::ServerArgs;
 use crate::exit::{Exit, usage};
 use crate::keys::KeyArguments;

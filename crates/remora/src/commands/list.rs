@@ -80,18 +80,16 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let root = &arguments.repository;
     let is_watched = arguments.older_than.is_some() || arguments.log_older_than.is_some();
+    let none = || report.warn(&format!("there is no backup in {}", root.display()));
     if is_watched && !address::is_in_store(root) && !root.is_dir() {
-        report.warn(&format!("there is no backup in {}", root.display()));
+        none();
         return Ok(Exit::Partial);
     }
     let key = arguments.key.read()?;
     let found = unlock::all(root, key.as_ref())?;
     found.warn_of_clear(key.as_ref(), report);
     let mut exit = Exit::Done;
-    let partial = |what: &str, exit: Exit| {
-        report.warn(what);
-        exit.and_left_out()
-    };
+    let partial = |what: &str, exit| left_out(what, exit, report);
     let now_s = calendar::now_s();
     let mut metrics = Metrics::new(root);
     // Names whose server writes a binary log that is not archived.
@@ -105,9 +103,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         if identity::warn_of_mixed(&named.name, &listing.generations, report) {
             exit = exit.and_left_out();
         }
-        if listing.generations.last().and_then(repository::position).is_some() {
-            without_log.insert(named.name.clone());
-        }
+        let has_log = listing.generations.last().and_then(repository::position).is_some();
+        without_log.extend(has_log.then(|| named.name.clone()));
         if let Some(limit) = arguments.older_than
             && let Some(why) = too_old(&listing.generations, limit, now_s)
         {
@@ -139,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let is_empty = found.backups.is_empty() && found.locked.is_empty();
     if is_empty && (arguments.older_than.is_some() || !has_log) {
-        report.warn(&format!("there is no backup in {}", root.display()));
+        none();
         exit = if is_watched { exit.and_left_out() } else { exit };
     }
     if arguments.log_older_than.is_some() {
@@ -149,6 +146,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         metrics.write(file)?;
     }
     Ok(exit)
+}
+
+fn left_out(what: &str, exit: Exit, report: &Report) -> Exit {
+    report.warn(what);
+    exit.and_left_out()
 }
 
 /// Which logs are not archived: that of any name, or those of some.

@@ -36,10 +36,10 @@ ENVIRONMENT
 
 /// Copy a repository to another disk or to an object store, and back
 ///
-/// Copies what the other place lacks, and reads each copy back. What the repository has forgotten stays there:
-/// the copy has a retention of its own, which --keep-... set. Without them nothing is removed. If it is
-/// stopped or killed, run it again: what was copied stays. Encrypted backups are copied as they are; a key is
-/// needed only with --keep-..., and a put key is enough.
+/// Copies what the other place lacks, and reads each copy back. What the repository has forgotten stays
+/// there: the copy has a retention of its own, which --keep-... set. Without them nothing is removed. If it
+/// is stopped or killed, run it again: what was copied stays. Encrypted backups are copied as they are; a
+/// key is needed only with --keep-..., and a put key is enough.
 ///
 /// An object store must keep the condition If-None-Match, so that no file can be written twice. This is
 /// proven at the beginning of each run, and a store that ignores it is refused.

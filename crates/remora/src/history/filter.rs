@@ -329,8 +329,8 @@ mod tests {
     }
 
     fn table(schema: &str, names: &[Option<&str>]) -> Rc<Table> {
-        let column = |name: &Option<&str>| binlog::event::table::Column {
-            kind: binlog::column::Type::Int(4),
+        let column = |name: &Option<&str>| table::Column {
+            kind: Type::Int(4),
             nullable: true,
             name: name.map(ToOwned::to_owned),
             is_unsigned: None,

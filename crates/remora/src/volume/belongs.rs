@@ -94,8 +94,9 @@ pub(super) fn check_settings(
     Ok(lines)
 }
 
-/// Fails with the name of something in a data folder that leads outside of the snapshot, and exists there. `data` is the
-/// folder's name for people. Returns whether something leads to another place inside the snapshot.
+/// Fails with the name of something in a data folder that leads outside of the snapshot, and exists there.
+/// `data` is the folder's name for people. Returns whether something leads to another place inside the
+/// snapshot.
 pub(super) fn check_links(machine: &Machine, top: &Path, data: &Path, reach: &Reach<'_>) -> io::Result<bool> {
     let tree = machine.tree();
     let device = tree.entry(top)?.device;

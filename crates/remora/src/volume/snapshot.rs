@@ -23,8 +23,8 @@ pub(crate) struct Mark<'a> {
     pub(crate) whose: &'a str,
     /// Only what was kept with this stamp is useful.
     pub(crate) kept: Option<&'a str>,
-    /// The stamps of all generations. What was kept with one of them is of this name, also under another mark:
-    /// then the repository was in another place.
+    /// The stamps of all generations. What was kept with one of them is of this name, also under another
+    /// mark: then the repository was in another place.
     pub(crate) all: &'a [String],
 }
 

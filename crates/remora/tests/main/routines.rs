@@ -249,7 +249,8 @@ fn who_blocks_whom_is_told() {
     });
 }
 
-/// The statement of the second result of `blockers`, where the server tells who holds metadata locks, and elsewhere.
+/// The statement of the second result of `blockers`, where the server tells who holds metadata locks, and
+/// elsewhere.
 fn metadata_locks(tells: bool) -> &'static str {
     const BLOCKERS: &str = include_str!("../../../../sql/routines/blockers/routine.sql");
     let (_, branches) = BLOCKERS.split_once("THEN").unwrap();

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::moment::DateOrder;
-use crate::{ColumnStats, Findings, Nulls};
 
 /// A type of MySQL and MariaDB, without NULL or NOT NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,15 +103,6 @@ pub struct Habits {
 }
 
 impl Habits {
-    /// The same, with what the form of a file and the values of its columns tell.
-    #[must_use]
-    pub fn of_file(self, findings: &Findings, nulls: &Nulls, columns: &[ColumnStats]) -> Habits {
-        let points = findings.dialect.delimiter == b','
-            || findings.format.is_json()
-            || columns.iter().any(ColumnStats::has_points);
-        Habits { points, empty_is_null: nulls.empty, ..self }
-    }
-
     /// The same, with the tightest types.
     #[must_use]
     pub fn tight(self) -> Habits {

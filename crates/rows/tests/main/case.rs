@@ -46,7 +46,7 @@ fn infer(findings: &Findings, text: &[u8]) -> (Schema, String) {
         observe(&row, (dialect, nulls), &mut stats, &mut key);
     }
     let names = column_names(&findings.names, *columns);
-    let habits = Habits::default().of_file(findings, nulls, &stats);
+    let habits = findings.habits(Habits::default(), nulls, &stats);
     let types = stats.iter().map(|stats| stats.decide_by(&habits));
     let columns: Vec<Column> = names
         .into_iter()

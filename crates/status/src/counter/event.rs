@@ -37,8 +37,8 @@ impl Replica {
     }
 }
 
-/// What happened to replication since the sample before: it stopped, it has another error, it runs again. What
-/// is stopped in the first sample is an event too.
+/// What happened to replication since the sample before: it stopped, it has another error, it runs again.
+/// What is stopped in the first sample is an event too.
 #[must_use]
 pub fn events(before: Option<&Sample>, now: &Sample) -> Vec<String> {
     let before = before.and_then(|before| before.replicas.as_deref()).unwrap_or_default();

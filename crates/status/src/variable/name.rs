@@ -116,8 +116,8 @@ pub fn is_list(name: &str) -> bool {
         )
 }
 
-/// Whether the variable is a switch, but its option takes a name: `log_bin` is ON when there is a binary log, and
-/// the line `log_bin = OFF` makes one that is called OFF.
+/// Whether the variable is a switch, but its option takes a name: `log_bin` is ON when there is a binary
+/// log, and the line `log_bin = OFF` makes one that is called OFF.
 #[must_use]
 pub(crate) fn is_named_switch(name: &str) -> bool {
     name == "log_bin"

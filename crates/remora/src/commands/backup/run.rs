@@ -192,7 +192,7 @@ impl Run<'_> {
         repository: &mut Repository,
         machine: &Machine,
     ) -> Result<(Vec<Generation>, Value), Error> {
-        let own = self.source.identity(machine, self.login)?;
+        let own = Identity::new(self.source, machine, self.login)?;
         repository.hold()?;
         let all = repository.list()?.generations;
         let known = all.last().map(Identity::of);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use progress::count;
 
 use super::facts::{Archive, Facts, Repository, Server};
-use super::judge::{Line, Mend, bad, good, warning};
+use super::line::{Line, Mend, bad, good, warning};
 use crate::calendar;
 
 /// How far an archive may be behind, in seconds. It notes each minute that it has everything.

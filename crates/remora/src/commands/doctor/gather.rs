@@ -218,7 +218,8 @@ fn name(root: &Path, arguments: &Arguments) -> String {
     if let [(name, _)] = names.as_slice() {
         return name.clone();
     }
-    let default = arguments.source.as_ref().and_then(Source::default_name);
+    let source = arguments.source.as_ref();
+    let default = source.and_then(|source| source.default_name(&Machine::Here.name()));
     default.unwrap_or_else(|| "mysql".to_owned())
 }
 

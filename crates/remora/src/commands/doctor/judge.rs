@@ -1,86 +1,9 @@
 //! What is good, what is not, and what mends it. It knows only what was gathered.
 
 use super::facts::{Facts, Rights, Server, Tables};
+use super::line::{Line, Mend, bad, good, warning};
 use super::{archive, repository};
 use crate::report;
-
-/// How good something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Good,
-    /// It works, but something is missing on some day.
-    Warning,
-    /// What the user wants does not work.
-    Bad,
-}
-
-impl State {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            State::Good => "good",
-            State::Warning => "warning",
-            State::Bad => "bad",
-        }
-    }
-}
-
-/// A check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) state: State,
-    pub(super) subject: &'static str,
-    pub(super) what: String,
-    pub(super) mend: Option<Mend>,
-}
-
-/// What mends it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mend {
-    /// A statement now, and a line in the option file for the next start.
-    Set { sql: String, option: Option<String> },
-    /// A line in the option file, and a restart.
-    Restart(String),
-    /// A command, or what to do.
-    Command(String),
-}
-
-impl Mend {
-    pub(super) fn shown(&self) -> Vec<String> {
-        match self {
-            Mend::Set { sql, option: None } => vec![format!("{sql};")],
-            Mend::Set { sql, option: Some(option) } => {
-                vec![format!("{sql};"), format!("and in [mysqld] of the option file: {option}")]
-            }
-            Mend::Restart(option) => {
-                vec![format!("in [mysqld] of the option file, then restart the server: {option}")]
-            }
-            Mend::Command(text) => vec![text.clone()],
-        }
-    }
-
-    /// Sets a variable, now and for the next start.
-    pub(super) fn set(name: &str, value: &str) -> Option<Mend> {
-        let sql = format!("SET GLOBAL {name} = {value}");
-        let option = format!("{name}={}", value.trim_matches('\''));
-        Some(Mend::Set { sql, option: Some(option) })
-    }
-}
-
-pub(super) fn line(state: State, subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
-    Line { state, subject, what: what.into(), mend }
-}
-
-pub(super) fn good(subject: &'static str, what: impl Into<String>) -> Line {
-    line(State::Good, subject, what, None)
-}
-
-pub(super) fn warning(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
-    line(State::Warning, subject, what, mend)
-}
-
-pub(super) fn bad(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
-    line(State::Bad, subject, what, mend)
-}
 
 /// The smallest `max_allowed_packet` that is not named. It is MariaDB's default.
 const PACKET_MIN: u64 = 16 << 20;

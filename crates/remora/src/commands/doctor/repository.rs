@@ -1,7 +1,7 @@
 //! The backups of the server.
 
 use super::facts::{Encryption, Facts, Newest, Proof, Repository};
-use super::judge::{Line, Mend, bad, good, warning};
+use super::line::{Line, Mend, bad, good, warning};
 use crate::{calendar, report};
 
 /// How old the newest backup may be, in seconds: a night, and some time to make it.

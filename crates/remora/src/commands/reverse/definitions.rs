@@ -1,4 +1,5 @@
-//! Definitions of tables as the backups beside an archive have them, for what the log does not say of columns.
+//! Definitions of tables as the backups beside an archive have them, for what the log does not say of
+//! columns.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -43,8 +44,11 @@ struct Backup {
 struct Opened {
     files: tree::Files,
     source: Source,
-    found: RefCell<BTreeMap<(String, String), Result<Rc<Table>, String>>>,
+    found: RefCell<BTreeMap<(String, String), Found>>,
 }
+
+/// A table's definition, or why there is none.
+type Found = Result<Rc<Table>, String>;
 
 impl FromBackups {
     /// Those that say where they are in the log beside them.

@@ -12,6 +12,9 @@ use super::spool::Spool;
 const ROWS_MAX: u64 = 500;
 const BYTES_MAX: usize = 1 << 16;
 
+/// The longest statement that any server takes, in bytes.
+pub(super) const STATEMENT_MAX: u64 = 1 << 30;
+
 const NOTE: u8 = b'#';
 const STATEMENT: u8 = b'S';
 const INSERT: u8 = b'I';

@@ -10,11 +10,9 @@ use anyhow::Result;
 use progress::count;
 
 use super::literal;
-use super::record::Records;
+use super::record::{Records, STATEMENT_MAX};
 use super::undo::Sums;
 
-/// The longest statement that any server takes, in bytes.
-pub(super) const STATEMENT_MAX: u64 = 1 << 30;
 /// Statements up to this length are taken by every server and every client, whatever their settings.
 const USUAL_MAX: u64 = 1 << 20;
 /// What a statement has around it.

@@ -11,8 +11,7 @@ use server::catalogue::Wanted;
 use super::children::{Children, Found};
 use super::form::{Form, Forms, Obstacle};
 use super::mention::{Effect, Mention};
-use super::record::{Record, Records};
-use super::script;
+use super::record::{Record, Records, STATEMENT_MAX};
 use super::spool::Spool;
 use super::statement::{self, Statement};
 use crate::history::{
@@ -180,11 +179,11 @@ impl<'a> Undo<'a> {
             ));
         }
         let longest = self.records.longest();
-        if longest > script::STATEMENT_MAX {
+        if longest > STATEMENT_MAX {
             return Err(anyhow!(
                 "a row needs a statement of {}, and servers take {} at most: bring it back from a backup (remora restore)",
                 report::size(longest),
-                report::size(script::STATEMENT_MAX)
+                report::size(STATEMENT_MAX)
             ));
         }
         Ok((self.records, Sums { longest, ..self.sums }))

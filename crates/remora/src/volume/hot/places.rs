@@ -214,7 +214,8 @@ impl Places {
         Ok(())
     }
 
-    /// Whether a place is in the data folder, or will be once it is made, or a link in that folder leads there.
+    /// Whether a place is in the data folder, or will be once it is made, or a link in that folder leads
+    /// there.
     pub(super) fn has(&self, place: &Path) -> bool {
         let place = std::path::absolute(place).unwrap_or_default();
         let Some(nearest) = place.ancestors().find_map(|above| above.canonicalize().ok()) else {

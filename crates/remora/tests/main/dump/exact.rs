@@ -337,6 +337,40 @@ fn members_without_a_name_are_seen() {
     pair.load(&["odd"]).exits(4).says(&["`d`.`t`", "other values"]);
 }
 
+/// A change, the way back (none for the last one), and what is said of it.
+const CHANGES: [(&str, &str, &str); 10] = [
+    ("ALTER TABLE d.t ADD KEY more (v, id)", "ALTER TABLE d.t DROP KEY more", "`d`.`t`: defined otherwise"),
+    ("ALTER TABLE d.t ADD n INT", "ALTER TABLE d.t DROP n", "column n; its rows were not compared"),
+    (
+        "ALTER TABLE d.t DROP KEY k, CHANGE v other VARCHAR(10), ADD KEY k (other)",
+        "ALTER TABLE d.t DROP KEY k, CHANGE other v VARCHAR(10), ADD KEY k (v)",
+        "d.dump: column v; only in root@",
+    ),
+    ("ALTER TABLE d.t DROP KEY k", "ALTER TABLE d.t ADD KEY k (v)", "`d`.`t`: defined otherwise"),
+    (
+        "ALTER TABLE d.t DEFAULT CHARACTER SET utf8",
+        "ALTER TABLE d.t DEFAULT CHARACTER SET latin1",
+        "`d`.`t`: defined otherwise",
+    ),
+    ("ALTER DATABASE d CHARACTER SET utf8", "ALTER DATABASE d CHARACTER SET latin1", "database `d`: defined"),
+    (
+        "REVOKE SELECT ON d.* FROM app@localhost",
+        "GRANT SELECT ON d.* TO app@localhost",
+        "grants `app`@`localhost`",
+    ),
+    (
+        "GRANT DELETE ON d.* TO app@localhost",
+        "REVOKE DELETE ON d.* FROM app@localhost",
+        "grants `app`@`localhost`",
+    ),
+    (
+        "ALTER TABLE d.m AUTO_INCREMENT = 90",
+        "ALTER TABLE d.m AUTO_INCREMENT = 70",
+        "`d`.`m`: AUTO_INCREMENT is 70",
+    ),
+    ("ALTER TABLE d.t AUTO_INCREMENT = 90", "", "`d`.`t`: AUTO_INCREMENT is 52 on one side and 90"),
+];
+
 /// What is not rows: definitions, counters, databases, accounts.
 #[test]
 fn every_definition_is_compared() {
@@ -366,46 +400,7 @@ fn every_definition_is_compared() {
         };
         diff().exits(0);
         let mut target = plain.target();
-        for (change, back, words) in [
-            (
-                "ALTER TABLE d.t ADD KEY more (v, id)",
-                "ALTER TABLE d.t DROP KEY more",
-                "`d`.`t`: defined otherwise",
-            ),
-            ("ALTER TABLE d.t ADD n INT", "ALTER TABLE d.t DROP n", "column n; its rows were not compared"),
-            (
-                "ALTER TABLE d.t DROP KEY k, CHANGE v other VARCHAR(10), ADD KEY k (other)",
-                "ALTER TABLE d.t DROP KEY k, CHANGE other v VARCHAR(10), ADD KEY k (v)",
-                "d.dump: column v; only in root@",
-            ),
-            ("ALTER TABLE d.t DROP KEY k", "ALTER TABLE d.t ADD KEY k (v)", "`d`.`t`: defined otherwise"),
-            (
-                "ALTER TABLE d.t DEFAULT CHARACTER SET utf8",
-                "ALTER TABLE d.t DEFAULT CHARACTER SET latin1",
-                "`d`.`t`: defined otherwise",
-            ),
-            (
-                "ALTER DATABASE d CHARACTER SET utf8",
-                "ALTER DATABASE d CHARACTER SET latin1",
-                "database `d`: defined",
-            ),
-            (
-                "REVOKE SELECT ON d.* FROM app@localhost",
-                "GRANT SELECT ON d.* TO app@localhost",
-                "grants `app`@`localhost`",
-            ),
-            (
-                "GRANT DELETE ON d.* TO app@localhost",
-                "REVOKE DELETE ON d.* FROM app@localhost",
-                "grants `app`@`localhost`",
-            ),
-            (
-                "ALTER TABLE d.m AUTO_INCREMENT = 90",
-                "ALTER TABLE d.m AUTO_INCREMENT = 70",
-                "`d`.`m`: AUTO_INCREMENT is 70",
-            ),
-            ("ALTER TABLE d.t AUTO_INCREMENT = 90", "", "`d`.`t`: AUTO_INCREMENT is 52 on one side and 90"),
-        ] {
+        for (change, back, words) in CHANGES {
             target.execute(change).unwrap_or_else(|error| panic!("{change}: {error}"));
             let ended = diff().exits(4);
             assert!(ended.out.contains(words), "{change}: {}", ended.out);

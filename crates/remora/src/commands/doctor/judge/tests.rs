@@ -1,4 +1,4 @@
-use super::State::{Bad, Warning};
+use super::super::line::State::{self, Bad, Warning};
 use super::*;
 use crate::commands::doctor::facts::{Archive, Encryption, Newest, Proof, Repository};
 

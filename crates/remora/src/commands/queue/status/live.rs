@@ -28,8 +28,8 @@ struct Screen<'a> {
     above: usize,
 }
 
-/// Shows the table that `look` returns, again and again, until a key, a signal or the end of the terminal ends
-/// it.
+/// Shows the table that `look` returns, again and again, until a key, a signal or the end of the terminal
+/// ends it.
 pub(super) fn run(
     server: &str,
     look: impl FnMut() -> Result<Vec<String>>,
