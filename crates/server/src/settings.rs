@@ -62,7 +62,7 @@ pub(crate) const EXACT: &[&str] = &[
     "queue_show_owned = ON",
 ];
 
-/// For sessions that store values and make objects as they were, on top of [`EXACT`].
+/// For sessions that store values and make objects as they were, on top of `EXACT`.
 pub const STORE: &[&str] = &[
     "sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'",
     "foreign_key_checks = 0",

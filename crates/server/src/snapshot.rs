@@ -111,7 +111,7 @@ impl Snapshot {
     }
 }
 
-/// A session that reads data and definitions unchanged ([`settings::EXACT`]).
+/// A session that reads data and definitions unchanged (`settings::EXACT`).
 ///
 /// # Errors
 /// Errors of connecting.
