@@ -21,6 +21,9 @@ const ALL_SERVERS: &str = "REMORA_TEST_ALL_SERVERS";
 /// Names the servers that tests run on.
 const SERVERS: &str = "REMORA_TEST_SERVERS";
 
+/// If this is set, tests in which the server hardly matters run on all of them, too.
+const EVERYWHERE: &str = "REMORA_TEST_EVERYWHERE";
+
 /// Names a file into which tests write what they skip, a line each: `NAME: why`.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
 
@@ -136,6 +139,9 @@ fn prepare(program: &mut Program, servers: Servers, skips: &Path, in_memory: boo
     }
     if servers != Servers::Here {
         command.env(ALL_SERVERS, "1");
+    }
+    if servers == Servers::All {
+        command.env(EVERYWHERE, "1");
     }
     if servers == Servers::EachChange && std::env::var_os(SERVERS).is_none() {
         let ids: Vec<_> = Product::for_each_change().map(Product::id).collect();

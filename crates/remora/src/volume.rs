@@ -181,8 +181,8 @@ impl Source {
             return Ok((format!("mysql:{}", own.data), own.uuid));
         }
         if !self.is_held_still() {
-            // Nothing is made for what is not there.
-            machine.disk().stat(&self.place.path).map_err(|error| self.failed(error))?;
+            // Nothing is made for what can't be read.
+            self.check_kind(machine, &self.place.path).map_err(|error| self.failed(error))?;
         }
         let place = match machine {
             Machine::Here => Place {
@@ -267,20 +267,7 @@ impl Source {
         snapshot: Option<&dyn Snapshot>,
         newest: Option<&Generation>,
     ) -> io::Result<Opened> {
-        // Before it is opened: that of a pipe would wait for who writes to it.
-        let stat = machine.disk().stat(path)?;
-        let (fits, kind) = match self.kind {
-            Kind::File => (stat.regular, "regular file"),
-            _ => (stat.block_device, "block device"),
-        };
-        if !fits {
-            let is_folder = machine.disk().list(path).is_ok();
-            return Err(io::Error::other(if is_folder {
-                "is a folder".to_owned()
-            } else {
-                format!("is no {kind}")
-            }));
-        }
+        self.check_kind(machine, path)?;
         let changes = snapshot.map_or(Ok(None), |snapshot| snapshot.changes(machine, None));
         let feed = machine.scan(path)?;
         Ok(Opened {
@@ -291,6 +278,21 @@ impl Source {
             before: None,
             layout: None,
         })
+    }
+
+    /// Fails unless there is what a volume of this kind is read from. Asked before it is opened: that of a pipe
+    /// would wait for who writes to it.
+    fn check_kind(&self, machine: &Machine, path: &Path) -> io::Result<()> {
+        let stat = machine.disk().stat(path)?;
+        let (fits, kind) = match self.kind {
+            Kind::File => (stat.regular, "regular file"),
+            _ => (stat.block_device, "block device"),
+        };
+        if fits {
+            return Ok(());
+        }
+        let is_folder = machine.disk().list(path).is_ok();
+        Err(io::Error::other(if is_folder { "is a folder".to_owned() } else { format!("is no {kind}") }))
     }
 
     /// The error that says why it can't be backed up.

@@ -96,6 +96,18 @@ pub(crate) fn on_products_at_once(products: &[Product], test: impl Fn(Product) +
     });
 }
 
+/// Runs a test in which the server hardly matters on one of them, another one each day; on all of them where
+/// `REMORA_TEST_EVERYWHERE` asks for that.
+pub(crate) fn on_one_server(test: impl Fn(&Place)) {
+    let mut products = products();
+    if std::env::var_os("REMORA_TEST_EVERYWHERE").is_none() {
+        let days = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / (24 * 3600);
+        let today = usize::try_from(days).unwrap() % products.len();
+        products = vec![products[today]];
+    }
+    on(&products, test);
+}
+
 fn on(products: &[Product], test: impl Fn(&Place)) {
     for product in products {
         tell(*product);
