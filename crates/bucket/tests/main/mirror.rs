@@ -72,7 +72,8 @@ fn there_and_back() {
     assert_eq!(to_store(&source, &bucket).unwrap().copied, 6);
     complete(&fake, &source);
     let again = to_store(&source, &bucket).unwrap();
-    assert_eq!((again.copied, again.there), (0, 6));
+    // The list of generations that the mirror's own note refers to stays as it is.
+    assert_eq!((again.copied, again.there), (0, 5));
 
     let back = tempfile::tempdir().unwrap();
     let target = folder(&back.path().join("db"));
