@@ -12,6 +12,7 @@ use crate::Error;
 use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
+use crate::format::NUMBER_MAX;
 use crate::known::{Booted, Damage, NEWEST, Newest};
 use crate::listed::Listed;
 use crate::mirrored::{self, Holds, OWN};
@@ -100,7 +101,9 @@ impl Loaded {
     pub(crate) fn next_file(&self) -> u64 {
         let noted = self.noted.map(|noted| noted.file);
         let known = self.numbers().chain(noted).chain([self.listed.through]);
-        known.filter(|number| *number < OWN).max().unwrap_or(0) + 1
+        let next = known.filter(|number| *number < OWN).max().unwrap_or(0) + 1;
+        // What follows is for the files of mirrors: nobody may write a file that is taken for one of them.
+        if next < OWN { next } else { NUMBER_MAX + 1 }
     }
 
     /// Number for the next file of a prune: in a mirror none that its source may give to another file.

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::chain::ContentHasher;
 use crate::file;
 use crate::format::{Group, Hash, Header, IndexEntry, NUMBER_MAX, Record, Trailer};
+use crate::mirrored::OWN;
 use crate::store::{Store, Upload};
 
 /// Bytes that are gathered before each write.
@@ -25,12 +26,15 @@ pub(crate) struct Writer<'a> {
     len: u64,
 }
 
+/// The highest number of a file that is not of a mirror's own.
+const HIGHEST: u64 = OWN - 1;
+
 impl<'a> Writer<'a> {
     pub(crate) fn create(store: &'a dyn Store, number: u64, header: &Header) -> Result<Writer<'a>, Error> {
         let shown = store.shown(&file::name(number));
         if number.max(header.generation) > NUMBER_MAX {
             let text = format!(
-                "no file can follow the highest number, {NUMBER_MAX}; remora made no file and no note with it: remove it"
+                "no file can follow one with the highest number, {HIGHEST}; remora made no file and no note with it: remove it"
             );
             return Err(Error::corrupt(shown, text));
         }

@@ -51,8 +51,8 @@ fn zeros_behind_gzip_are_nothing() {
     for file in [[member.clone(), zeros].concat(), [member.clone(), vec![0]].concat()] {
         assert_eq!(unpack(file).unwrap().1, b"a");
     }
-    assert_eq!(unpack([member.clone(), vec![0; 3], member.clone()].concat()).unwrap().1, b"aa");
-    for behind in [&b"\0\0rest of something else"[..], b"x"] {
+    // gzip leaves out what is behind them.
+    for behind in [&b"\0\0rest of something else"[..], b"x", &[&[0; 3][..], &member].concat()] {
         assert!(unpack([&member, behind].concat()).is_err(), "{behind:?}");
     }
 }

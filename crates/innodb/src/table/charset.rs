@@ -123,7 +123,7 @@ mod tests {
             ("cp932", b"\x81\x5f", "\u{ff3c}"),
             ("gbk", b"a\xc4\xe3", "a\u{4f60}"),
             ("ujis", b"\x8f\xb0\xa1\x8e\xb1", "\u{4e02}\u{ff71}"),
-            ("big5", b"\xc6\xe7", "\u{3042}"),
+            ("big5", b"\xc6\xe7", "\u{3083}"),
         ] {
             assert_eq!(text(charset, bytes).as_deref(), Some(expected), "{charset}");
         }

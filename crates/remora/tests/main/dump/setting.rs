@@ -89,7 +89,7 @@ fn no_global_variable_changes_what_is_done() {
         "CREATE TABLE d.past (id INT PRIMARY KEY, v INT) ENGINE=InnoDB WITH SYSTEM VERSIONING",
         "CREATE TABLE d.plain (id INT, v CHAR(9)) ENGINE=MyISAM",
         "INSERT INTO d.parent SELECT seq, seq / 7, CONCAT('\\\\', CHAR(39), REPEAT('\u{e4}', seq % 50), ' '), '2026-01-01 00:00:00' + INTERVAL seq HOUR \
-         FROM seq_1_to_3000",
+         FROM d.seq_1_to_3000",
         "INSERT INTO d.child (p, e, j) SELECT id, 1 + id % 2, CHAR(id) FROM d.parent",
         "SET check_constraint_checks = 0, foreign_key_checks = 0",
         "INSERT INTO d.child (p) VALUES (-1)",

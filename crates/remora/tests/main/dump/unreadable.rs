@@ -18,7 +18,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_dumped() {
         "CREATE TABLE d.myisam (id INT PRIMARY KEY, v TEXT) ENGINE=MyISAM",
         "INSERT INTO d.myisam VALUES (1, 'x')",
         "CREATE TABLE d.rows_lost (id INT PRIMARY KEY, v TEXT) ENGINE=MyISAM",
-        "INSERT INTO d.rows_lost SELECT seq, REPEAT('x', 300) FROM seq_1_to_500",
+        "INSERT INTO d.rows_lost SELECT seq, REPEAT('x', 300) FROM d.seq_1_to_500",
         "CREATE TABLE d.discarded (id INT PRIMARY KEY) ENGINE=InnoDB",
         "ALTER TABLE d.discarded DISCARD TABLESPACE",
         "CREATE TABLE d.base (a INT)",
