@@ -223,7 +223,7 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
     let mut wanted: Vec<(Kind, String, u64)> = files
         .into_iter()
         .filter_map(|(name, len)| Some((kind(&name)?, name, len)))
-        .filter(|(kind, ..)| *kind != Kind::Mirror)
+        .filter(|(kind, name, _)| *kind != Kind::Mirror && known.counts(name))
         .collect();
     // The archive of a log may be there before the first backup, and its keys are beside it.
     if wanted.is_empty() {
@@ -311,6 +311,12 @@ impl Known {
             return Err(Error::corrupt(from.shown(mirrored::NAME), what));
         }
         Ok(Known { through: Catalogue::newest_of(files.keys()), note })
+    }
+
+    /// Whether a file is anything but a catalogue that a newer one has replaced.
+    fn counts(&self, name: &str) -> bool {
+        let is_referred = |number| self.note.as_ref().is_some_and(|note| note.catalogues().contains(&number));
+        Catalogue::number(name).is_none_or(|number| number == self.through || is_referred(number))
     }
 }
 
