@@ -166,7 +166,7 @@ fn a_value_is_shown_as_it_is_typed() {
         (bytes(b"\x80", 8), "'\u{20ac}'"),
         (bytes(b"\x9F", 8), "'\u{178}'"),
         (bytes(b"\xA0", 8), "'\u{a0}'"),
-        (bytes(b"\xE4", 9), "0xE4"),
+        (bytes(b"\xE4", 9), "'\u{e4}'"),
         (Value::Set(0, Some(vec![])), "''"),
         (Value::Enum(3, Some(b"\xFF")), "3"),
         (Value::Set(3, Some(vec![b"\xFF"])), "3"),
