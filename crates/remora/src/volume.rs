@@ -280,8 +280,8 @@ impl Source {
         })
     }
 
-    /// Fails unless there is what a volume of this kind is read from. Asked before it is opened: that of a pipe
-    /// would wait for who writes to it.
+    /// Fails unless there is what a volume of this kind is read from. Asked before it is opened: that of a
+    /// pipe would wait for who writes to it.
     fn check_kind(&self, machine: &Machine, path: &Path) -> io::Result<()> {
         let stat = machine.disk().stat(path)?;
         let (fits, kind) = match self.kind {
