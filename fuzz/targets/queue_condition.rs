@@ -56,7 +56,9 @@ fuzz_target!(|input: (&str, &[u8])| {
     let (text, row) = input;
     let collate: Arc<dyn Collate> = Arc::new(Bytes);
     let mut json = String::new();
-    SCHEMA.json(row, &Bytes, &mut json);
+    for strings in [false, true] {
+        SCHEMA.json(row, strings, &Bytes, &mut json);
+    }
     assert!(json.starts_with('{') && json.ends_with('}') && json.is_ascii());
     match Condition::compile(text, &SCHEMA, &collate) {
         Err(error) => assert!(error.position <= text.chars().count() + 1),
