@@ -127,6 +127,13 @@ fn again(product: Product, programs: &[Program]) -> Result<Program> {
     Ok(again)
 }
 
+/// The names of the servers that the tests run on; none for all that are here. What the user names counts.
+fn ids(servers: Servers) -> Option<String> {
+    let for_each_change = || Product::for_each_change().map(Product::id).collect::<Vec<_>>().join(",");
+    let own = (servers == Servers::EachChange).then(for_each_change);
+    std::env::var(SERVERS).ok().or(own)
+}
+
 fn prepare(program: &mut Program, servers: Servers, skips: &Path, in_memory: bool, cores: usize) {
     let command = &mut program.command;
     command.env(SKIPS, skips);
@@ -143,9 +150,8 @@ fn prepare(program: &mut Program, servers: Servers, skips: &Path, in_memory: boo
     if servers == Servers::All {
         command.env(EVERYWHERE, "1");
     }
-    if servers == Servers::EachChange && std::env::var_os(SERVERS).is_none() {
-        let ids: Vec<_> = Product::for_each_change().map(Product::id).collect();
-        command.env(SERVERS, ids.join(","));
+    if let Some(ids) = ids(servers) {
+        command.env(SERVERS, ids);
     }
     if in_memory {
         command.env(SCRATCH, PLACE);
@@ -155,12 +161,10 @@ fn prepare(program: &mut Program, servers: Servers, skips: &Path, in_memory: boo
 /// The servers that the tests ran on, with their versions.
 fn covered(servers: Servers) -> String {
     let Ok(places) = places() else { return String::new() };
-    let set = std::env::var(SERVERS).ok();
-    let here = Product::ALL.into_iter().filter(|product| match (&set, servers) {
-        (Some(set), _) => set.split(',').any(|id| id.trim() == product.id()),
-        (None, Servers::EachChange) => Product::for_each_change().any(|one| one == *product),
-        (None, _) => true,
-    });
+    let ids = ids(servers);
+    let is_chosen =
+        |product: &Product| ids.as_ref().is_none_or(|ids| ids.split(',').any(|id| id.trim() == product.id()));
+    let here = Product::ALL.into_iter().filter(is_chosen);
     let named = here.filter_map(|product| {
         let found = sandbox::find(&places, product).ok()?;
         Some(format!("{product} ({})", found.version))
