@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bucket::{Authorities, Bucket, Settings};
 
-use crate::exit::usage;
+use failure::usage;
 
 const SCHEME: &str = "s3://";
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use binlog::archive::{self, pieces};
 use block::{Sealed, Store};
+use failure::usage;
 use pieces::Pieces;
 use seal::Key;
 
-use crate::exit::{Held, usage};
 use crate::home::Home;
 use crate::keys::KeyArguments;
 use crate::stop;
@@ -128,7 +128,7 @@ pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Pieces> {
         stop::pause(PAUSE, &goes_on);
     }
     let text = format!("{}: files are being removed all the time; try again", home.log().shown());
-    Err(anyhow::Error::new(Held(text)))
+    Err(failure::busy(text))
 }
 
 /// The same, for who wants to know what the log says.

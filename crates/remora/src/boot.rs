@@ -235,7 +235,7 @@ pub(crate) fn out_of_volume(
         Files::Lazy(lazy) if lazy.shelf.is_damaged() => {
             let text =
                 format!("what is needed of {}@{generation} is damaged; nothing is restored", named.name);
-            Err(exit::damage(&text))
+            Err(failure::damage(&text))
         }
         _ => copied,
     }

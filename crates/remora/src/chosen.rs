@@ -6,7 +6,7 @@ use anyhow::Result;
 use block::tree::Files;
 use glob::{MatchOptions, Pattern};
 
-use crate::exit::usage;
+use failure::usage;
 
 /// A star does not go beyond a folder; two of them do.
 const OPTIONS: MatchOptions = MatchOptions {

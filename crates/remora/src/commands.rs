@@ -36,9 +36,9 @@ use std::sync::atomic::AtomicBool;
 
 use server::{TableName, Target};
 
-use crate::exit::usage;
 use crate::report::Report;
 use crate::stop;
+use failure::usage;
 
 /// Cores of this machine that this process may use.
 pub(crate) fn cores() -> usize {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use crate::stop;
@@ -128,14 +129,12 @@ impl Exit {
     /// The exit code for this error.
     pub(crate) fn of(error: &anyhow::Error) -> Exit {
         for cause in error.chain() {
-            if cause.is::<Usage>() {
-                return Exit::Usage;
-            }
-            if cause.is::<Damage>() {
-                return Exit::Damaged;
-            }
-            if cause.is::<Held>() {
-                return Exit::Busy;
+            if let Some(failure) = cause.downcast_ref::<Failure>() {
+                return match failure {
+                    Failure::Usage(_) => Exit::Usage,
+                    Failure::Damage(_) => Exit::Damaged,
+                    Failure::Busy(_) => Exit::Busy,
+                };
             }
             if let Some(Stopped(signal)) = cause.downcast_ref::<Stopped>() {
                 return stopped_by(*signal);
@@ -239,39 +238,11 @@ fn stopped_by(signal: i32) -> Exit {
     }
 }
 
-/// What was read is not what was written.
-#[derive(Debug)]
-struct Damage(String);
-
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Damage {}
-
-/// The error for a damaged file.
-pub(crate) fn damage(text: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Damage(text.into()))
-}
-
-/// Somebody else holds something that we need.
-#[derive(Debug)]
-pub(crate) struct Held(pub(crate) String);
-
 /// Whether something could not be read because somebody else holds the lock.
 fn is_held(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Held>())
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>());
+    matches!(inner, Some(Failure::Busy(_)))
 }
-
-impl std::fmt::Display for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Held {}
 
 /// A signal came while we waited.
 #[derive(Debug)]
@@ -284,23 +255,6 @@ impl std::fmt::Display for Stopped {
 }
 
 impl std::error::Error for Stopped {}
-
-/// An error in the command line that clap can't know about.
-#[derive(Debug)]
-struct Usage(String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
-/// An error in the command line, found after clap has parsed it.
-pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Usage(text.into()))
-}
 
 /// The reader of our output is gone: `remora ... | head` is not a failure. A broken pipe anywhere else is.
 #[derive(Debug)]

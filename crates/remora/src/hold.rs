@@ -6,8 +6,6 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use server::{Attempt, Hold, HoldMode, Obstacle, Position, Session, Target};
 
-use crate::exit::Held;
-
 /// Others may have to wait behind an attempt as long as it lasts, so it is short.
 const ATTEMPT: Duration = Duration::from_secs(2);
 /// The next attempt begins only after the end of statements that have been running for this long, so that it
@@ -29,7 +27,7 @@ pub(crate) struct Waiting<'a> {
 /// Tries until the time is up, and never makes others wait for longer than one attempt.
 ///
 /// # Errors
-/// [`Held`], which names what blocks the lock; errors of the server; errors of the pause.
+/// [`Failure::Busy`], which names what blocks the lock; errors of the server; errors of the pause.
 pub(crate) fn take(
     mut session: Session,
     mode: &HoldMode,
@@ -58,9 +56,11 @@ pub(crate) fn take(
         }
         if Instant::now() >= end {
             let seconds = waiting.wait.as_secs();
-            return Err(anyhow::Error::new(Held(format!(
-                "{target} could not be locked within {seconds} s, blocked by {last}; --wait waits longer"
-            ))));
+            return Err(failure::busy(
+                (format!(
+                    "{target} could not be locked within {seconds} s, blocked by {last}; --wait waits longer"
+                )),
+            ));
         }
     }
 }

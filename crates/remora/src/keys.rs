@@ -34,7 +34,7 @@ impl KeyArguments {
     pub(crate) fn read_full(&self) -> Result<Option<Key>> {
         let Some(path) = self.path() else { return Ok(None) };
         match read(&path)? {
-            Key::Put(put) => Err(exit::usage(format!(
+            Key::Put(put) => Err(failure::usage(format!(
                 "this needs the full key {}; {} is its put key, which adds backups and reads none",
                 put.id(),
                 path.display()
@@ -57,5 +57,5 @@ pub(crate) fn read(path: &Path) -> Result<Key> {
     let mut bytes = Vec::new();
     file.take(LEN_MAX).read_to_end(&mut bytes).with_context(|| format!("the key {shown}"))?;
     // What is no text is no key.
-    Key::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| exit::usage(format!("{shown}, {error}")))
+    Key::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| failure::usage(format!("{shown}, {error}")))
 }

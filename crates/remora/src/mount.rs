@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit};
 
-use crate::exit::usage;
+use failure::usage;
 
 pub(crate) use branch::VOLUME;
 pub(crate) use data::Room;

@@ -42,7 +42,7 @@ fn split(arguments: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Option<OsSt
             continue;
         }
         if bytes == b"-p" || bytes == b"--password" {
-            return Err(exit::usage(
+            return Err(failure::usage(
                 "a password is never asked for: put it into an option file, into MYSQL_PWD, \
                  or type it as -pPASSWORD, which is kept out of the process list",
             ));

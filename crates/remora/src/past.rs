@@ -35,11 +35,11 @@ use self::replay::Replay;
 use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};
-use crate::exit::usage;
 use crate::history::{self, LogFile, Times, XaName, names};
 use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::repository::{self, Named};
+use failure::usage;
 
 pub(crate) use self::goal::{Goal, single};
 pub(crate) use self::option::must_replay_all;

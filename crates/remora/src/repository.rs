@@ -232,7 +232,7 @@ pub(crate) fn must_be_of_one(root: &Path, home: &Home) -> Result<()> {
 fn which(path: &str, found: Vec<(String, Home)>) -> anyhow::Error {
     let names: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
     let example = names.first().cloned().unwrap_or_default();
-    exit::usage(format!("{path} holds backups of {}; say which: {path}/{example}", names.join(", ")))
+    failure::usage(format!("{path} holds backups of {}; say which: {path}/{example}", names.join(", ")))
 }
 
 /// The error for a folder that does not exist, with the names that do if it should be one of a repository's.
@@ -247,7 +247,7 @@ fn missing(root: &Path) -> anyhow::Error {
     let names: Vec<&str> = names.iter().map(|(name, _)| &**name).collect();
     let (name, above) = (name.to_string_lossy(), above.unwrap_or(root).display());
     if let Some((start, number)) = name.rsplit_once('@').filter(|(start, _)| names.contains(start)) {
-        return exit::usage(match number.parse::<u64>() {
+        return failure::usage(match number.parse::<u64>() {
             Ok(_) => format!(
                 "here no generation can be chosen: write {above}/{start}; @{number} is for commands that read one, \
                  such as restore, list --files and verify --boot"

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::calendar;
-use crate::exit::usage;
 use crate::home::Home;
+use failure::usage;
 
 /// The longest time: nobody can take it back, and a slip of the finger must not cost ten years.
 const DAYS_MAX: u64 = 400;

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use block::Error;
+use failure::usage;
 use progress::Progress;
 use seal::Key;
 
 use crate::archived;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::home::Home;
 use crate::report::Report;
 use crate::repository::{self, Named};

@@ -15,7 +15,7 @@ use seal::Key;
 use serde_json::json;
 
 use crate::args::ServerArgs;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::home::Home;
 use crate::host::Machine;
 use crate::identity::Identity;
@@ -185,22 +185,22 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
     {
-        return Err(exit::usage(format!("{source}: --snapshot-size is for lvm:/dev/... only")));
+        return Err(failure::usage(format!("{source}: --snapshot-size is for lvm:/dev/... only")));
     }
     if let Some(source) = arguments.sources.iter().find(|source| !source.is_held_still())
         && (arguments.lock.is_some() || arguments.track)
     {
-        return Err(exit::usage(format!(
+        return Err(failure::usage(format!(
             "{source} is read without a snapshot: --lock and --track are only for snapshots"
         )));
     }
     if let (Some(_), Some(source)) =
         (arguments.way, arguments.sources.iter().find(|source| !source.is_server()))
     {
-        return Err(exit::usage(format!("{source}: --way is for mysql: only")));
+        return Err(failure::usage(format!("{source}: --way is for mysql: only")));
     }
     if arguments.way == Some(Way::Copy) && arguments.needs_snapshot() {
-        return Err(exit::usage("--lock and --snapshot-size are for snapshots, not for --way copy"));
+        return Err(failure::usage("--lock and --snapshot-size are for snapshots, not for --way copy"));
     }
     if arguments.nice {
         // The I/O scheduler also uses this priority.
@@ -270,10 +270,10 @@ pub(crate) fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<
     }
     let name = said.to_string_lossy();
     let listed = commands::sandbox::find(&name, &places()?).map_err(|error| {
-        exit::usage(format!("{error}; for a server of another machine write mysql:ssh://user@{name}"))
+        failure::usage(format!("{error}; for a server of another machine write mysql:ssh://user@{name}"))
     })?;
     if listed.pid.is_none() {
-        return Err(exit::usage(format!("{source}: {name} is stopped; remora sandbox start {name}")));
+        return Err(failure::usage(format!("{source}: {name} is stopped; remora sandbox start {name}")));
     }
     Ok(server.sandbox(&listed.socket))
 }
@@ -282,10 +282,12 @@ pub(crate) fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<
 fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     if let Some(name) = &arguments.name {
         if arguments.sources.len() > 1 {
-            return Err(exit::usage("--name is for one source; several take the last parts of their paths"));
+            return Err(failure::usage(
+                "--name is for one source; several take the last parts of their paths",
+            ));
         }
         if !is_name(name) {
-            return Err(exit::usage(format!(
+            return Err(failure::usage(format!(
                 "'{name}' can't be a name: it must not contain / or @, or begin with a dot or dash"
             )));
         }
@@ -295,10 +297,10 @@ fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     let here = Machine::Here.name();
     for source in &arguments.sources {
         let name = source.default_name(&here).ok_or_else(|| {
-            exit::usage(format!("{source}: its last part can't be a name; give one with --name"))
+            failure::usage(format!("{source}: its last part can't be a name; give one with --name"))
         })?;
         if names.contains(&name) {
-            return Err(exit::usage(format!(
+            return Err(failure::usage(format!(
                 "two sources would be called {name}; back them up one by one with --name"
             )));
         }

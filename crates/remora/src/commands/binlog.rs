@@ -31,7 +31,7 @@ use self::lacks::Unwaited;
 use crate::archived::Place;
 use crate::args::ServerArgs;
 use crate::calendar;
-use crate::exit::{self, Exit, Held};
+use crate::exit::{self, Exit};
 use crate::home::Home;
 use crate::keys::KeyArguments;
 use crate::report::Report;
@@ -324,7 +324,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 /// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
 fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, Option<Sealed>)> {
     let home = arguments.retain.renewing().on(Home::of(&arguments.to)?)?;
-    let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
+    let busy = |shown: String| failure::busy(format!("{shown}: another run archives into it"));
     let key = arguments.key.read()?;
     repository::must_be_of_one(&arguments.to, &home)?;
     if let Some(folder) = home.folder()
@@ -337,7 +337,7 @@ fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, O
         return Ok((Kept::Files(archive.ok_or_else(|| busy(shown::path(&folder)))?), None));
     }
     if archived::has_files(&home) {
-        return Err(exit::usage(format!(
+        return Err(failure::usage(format!(
             "{}: the log that is archived here is not encrypted, and rows in clear must not lie beside encrypted ones: leave out the \
              key, or archive under another name",
             home.shown()

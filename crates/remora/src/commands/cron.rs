@@ -18,7 +18,7 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use self::hook::{Hook, Told};
 use crate::calendar;
 use crate::child::{self, Child, Signals, code as code_of};
-use crate::exit::{Exit, Held};
+use crate::exit::Exit;
 use crate::report::Report;
 
 /// Lines of output that are shown when a command has failed.
@@ -180,7 +180,7 @@ fn lock(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<Optio
             Err(Errno::WOULDBLOCK) => {
                 let text = format!("another run holds {shown}; --wait waits for it, --skip exits with 0");
                 log.line(text.as_bytes());
-                return Err(anyhow::Error::new(Held(text)));
+                return Err(failure::busy(text));
             }
             Err(error) => return Err(error).with_context(|| shown.to_string()),
         }

@@ -11,12 +11,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use failure::usage;
 use progress::Progress;
 use serde_json::json;
 
 use self::line::{Line, Mend, State};
 use crate::args::ServerArgs;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::volume::Source;

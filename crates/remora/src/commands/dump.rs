@@ -10,12 +10,13 @@ use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
+use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
 
 use crate::args::ServerArgs;
 use crate::commands::{self, stop_flag};
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES

@@ -14,6 +14,7 @@ use anyhow::Context;
 use block::World;
 use clap::Args;
 use dump::{Pattern, Selection};
+use failure::usage;
 use physical::{Counts, File, Format, Rows, Source, Table, TableFiles};
 use progress::{Part, Progress, count};
 use serde_json::json;
@@ -24,7 +25,7 @@ use self::folder::Folder;
 use self::output::Output;
 use self::place::Place;
 use crate::commands::{self, stop_flag};
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 

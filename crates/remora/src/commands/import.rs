@@ -18,7 +18,7 @@ use server::Target;
 
 use crate::args::{MachineArgs, ServerArgs};
 use crate::commands::table_name;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::stdin::Patient;
 
@@ -316,7 +316,7 @@ impl Arguments {
         // Clap accepts them together with options that conflict with --create.
         let of_new = table.tight || table.no_key || table.key.is_some() || !table.types.is_empty();
         if of_new && !table.create {
-            return Err(exit::usage(
+            return Err(failure::usage(
                 "--tight, --type, --key and --no-key are for a table that is made: add --create",
             ));
         }
@@ -395,10 +395,10 @@ fn inputs(files: &[String]) -> anyhow::Result<Vec<Input>> {
             inputs.push(Input::Path(PathBuf::from(file)));
             continue;
         }
-        let found = glob::glob(file).map_err(|error| exit::usage(format!("{file}: {error}")))?;
+        let found = glob::glob(file).map_err(|error| failure::usage(format!("{file}: {error}")))?;
         let mut paths = found.collect::<Result<Vec<_>, _>>()?;
         if paths.is_empty() {
-            return Err(exit::usage(format!("{file}: no file matches")));
+            return Err(failure::usage(format!("{file}: no file matches")));
         }
         paths.sort();
         inputs.extend(paths.into_iter().map(Input::Path));

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use disk::{Output, RealDisk};
+use failure::usage;
 use progress::Progress;
 use seal::{FullKey, Key};
 use serde_json::json;
 
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::keys;
 use crate::report::Report;
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use disk::{Disk, Output, RealDisk};
+use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
 
 use crate::boot::need::Needs;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::mount::{self, Mount, Room, Shelf};
 use crate::report::{self, Report};

@@ -13,11 +13,12 @@ use clap::{Args, Subcommand};
 use codec::Codec;
 use codec::parallel::Job;
 use disk::RealDisk;
+use failure::usage;
 
 use self::convert::{Converted, Old, Switches, Way};
 use self::method::Method;
 use crate::commands::{self, cores};
-use crate::exit::{self, Exit, usage};
+use crate::exit::{self, Exit};
 use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES
@@ -215,7 +216,7 @@ fn new_name(file: &Path, codec: Codec, way: Way) -> Result<PathBuf> {
             Ok(name.into())
         }
         _ if codec == Codec::Plain => {
-            Err(exit::damage(format!("{shown}: {}", convert::NOT_COMPRESSED)))
+            Err(failure::damage(format!("{shown}: {}", convert::NOT_COMPRESSED)))
         }
         _ => stem.ok_or_else(|| {
             usage(format!(

@@ -11,10 +11,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use failure::usage;
 use serde_json::json;
 
 use crate::args::ServerArgs;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::Report;
 use door::{Door, Memory};
 use known::Known;

@@ -12,7 +12,7 @@ use clap::Args;
 use progress::{Progress, count};
 use serde_json::json;
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::keep::KeepArguments;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let policy = arguments.keep.policy().ok_or_else(|| {
-        exit::usage(
+        failure::usage(
             "say what to keep: --keep-last, --keep-daily, --keep-weekly, --keep-monthly, --keep-within",
         )
     })?;

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use failure::usage;
 use progress::Progress;
 use seal::Key;
 use serde_json::json;
 
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::home::Home;
 use crate::report::Report;
 use crate::{keys, repository};

@@ -15,12 +15,13 @@ use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
 use clap::Args;
 use disk::Disk;
+use failure::Failure;
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use crate::boot::need::{KEY_PLUGIN, Needs};
 use crate::chosen::Chosen;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::host::{Call, Machine};
 use crate::keys::KeyArguments;
 use crate::past::must_replay_all;
@@ -105,7 +106,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Where to restore to.
     fn target(&self) -> Result<&Place> {
-        self.to.as_ref().ok_or_else(|| exit::usage("--to PATH is missing: only --plan needs none"))
+        self.to.as_ref().ok_or_else(|| failure::usage("--to PATH is missing: only --plan needs none"))
     }
 }
 
@@ -147,13 +148,13 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let there = !matches!(disk.stat(path), Err(error) if error.kind() == ErrorKind::NotFound);
     let restored = if named.is_tree(request)? {
         if there {
-            return Err(exit::usage(format!(
+            return Err(failure::usage(format!(
                 "{target} exists already, and a tree of files needs a new folder, such as {target}/restored"
             )));
         }
         tree::restore(&named.repository, (&disk, &*machine.tree()), path, request, world)
     } else if there && disk.list(path).is_ok() {
-        return Err(exit::usage(format!("{target} is a folder; a volume needs a file or a block device")));
+        return Err(failure::usage(format!("{target} is a folder; a volume needs a file or a block device")));
     } else if !there {
         to_new_file(&named.repository, &*disk, path, request, world)
     } else if arguments.overwrite || arguments.delta {
@@ -162,7 +163,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         let volume = disk.volume(path).map_err(|error| busy(error, &target))?;
         in_place(&named.repository, &*volume, &target, request, world)
     } else {
-        return Err(exit::usage(format!(
+        return Err(failure::usage(format!(
             "{target} exists already; --delta writes only the blocks that differ, --overwrite writes all"
         )));
     };
@@ -312,7 +313,7 @@ fn refuse_open(disk: &dyn Disk, path: &Path) -> Result<()> {
             "{} is open for writing in another program, such as a machine or a server that runs on it; stop that first: fuser(1) names it",
             path.display()
         );
-        return Err(exit::Held(text).into());
+        return Err(Failure::Busy(text).into());
     }
     Ok(())
 }

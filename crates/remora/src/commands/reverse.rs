@@ -19,6 +19,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use disk::{Output, RealDisk, Tree};
+use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
 
@@ -27,7 +28,7 @@ use self::definitions::FromBackups;
 use self::record::Records;
 use self::spool::Spool;
 use self::undo::{Sums, Undo};
-use crate::exit::{self, Exit, usage};
+use crate::exit::{self, Exit};
 use crate::history::{Definitions, Found, Known, Request, Walk};
 use crate::past::Log;
 use crate::report::Report;
@@ -121,7 +122,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     match walked? {
         Exit::Done => {}
-        Exit::Damaged => return Err(exit::damage("the log can't be read whole, so nothing is written")),
+        Exit::Damaged => return Err(failure::damage("the log can't be read whole, so nothing is written")),
         _ => return Err(anyhow!("the log can't be read whole, so nothing is written")),
     }
     if !missing.is_empty() {

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
 use server::{Flavour, Session, quote_name};
 
 use self::collection::{ALL, MARK, Routine};
 use crate::args::ServerArgs;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::Report;
 use crate::shown;
 

@@ -11,7 +11,7 @@ use sandbox::{Listed, Places, Product, Sandbox, Settings};
 use serde_json::json;
 use signal_hook::iterator::Signals;
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::places::places;
 use crate::plugin;
 use crate::report::Report;
@@ -278,6 +278,6 @@ pub(crate) fn find(name: &str, places: &Places) -> anyhow::Result<Listed> {
     let names: Vec<_> = all.iter().map(|listed| listed.name.clone()).collect();
     all.into_iter().find(|listed| listed.name == name).ok_or_else(|| {
         let known = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
-        exit::usage(format!("no sandbox is called {name}; known: {known}"))
+        failure::usage(format!("no sandbox is called {name}; known: {known}"))
     })
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use failure::usage;
 use progress::Progress;
 use status::counter::view::{self, VIEWS, View};
 use status::counter::watch::Wants;
@@ -30,7 +31,7 @@ use self::recording::Recorder;
 use self::statements::Statements;
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
-use crate::exit::{Exit, stopped, usage};
+use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::terminal;
 

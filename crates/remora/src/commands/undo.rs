@@ -1,10 +1,11 @@
 //! `remora undo`
 
 use clap::Args;
+use failure::Failure;
 use progress::Progress;
 
 use crate::args::ServerArgs;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut session = arguments.server.target(password)?.connect()?;
     let done = import::undo(&mut session)?;
     if let Some(connection) = done.needed_by {
-        return Err(exit::Held(format!(
+        return Err(Failure::Busy(format!(
             "an import is running that has changed settings (connection {connection}); it puts them back when it ends"
         ))
         .into());

@@ -11,10 +11,11 @@ mod snapshot;
 mod trial;
 
 use clap::{Args, Subcommand};
+use failure::usage;
 use status::variable::compare;
 
 use crate::args::ServerArgs;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES

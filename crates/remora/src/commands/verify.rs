@@ -12,10 +12,11 @@ use block::World;
 use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
 use clap::Args;
+use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
 
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::{calendar, commands, identity, shown, unlock};

@@ -10,10 +10,10 @@ use binlog::archive::pieces::Pieces;
 use disk::RealDisk;
 
 use super::file::LogFile;
-use crate::exit::usage;
 use crate::home::Home;
 use crate::keys::KeyArguments;
 use crate::{address, archived, repository, shown};
+use failure::usage;
 
 /// The files of a log.
 #[derive(Default)]

@@ -12,9 +12,9 @@ use super::known::{self, Known};
 use super::when;
 use super::wording::Wording;
 use crate::archived;
-use crate::exit::usage;
 use crate::keys::KeyArguments;
 use crate::repository::{self, Named};
+use failure::usage;
 
 /// Which transactions and rows of which files.
 #[derive(Debug, Args)]

@@ -149,7 +149,7 @@ impl<'a, T: Take> Walk<'a, T> {
     fn file(&mut self, number: usize, path: &LogFile) -> Result<()> {
         let mut reader = match Reader::open(Feed::open(path, 0)?) {
             Err(Error::Foreign(what)) => {
-                return Err(crate::exit::usage(what));
+                return Err(failure::usage(what));
             }
             reader => reader?,
         };

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::exit::usage;
+use failure::usage;
 
 /// Options of a server with which a replay is not what the log says, and those that it must have from us.
 const SKIPPING: [&str; 21] = [

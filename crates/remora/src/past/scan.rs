@@ -5,6 +5,7 @@ use std::{error, fmt};
 
 use anyhow::{Result, bail};
 use binlog::group::Name;
+use failure::usage;
 use innodb::table::sql::Token;
 
 use super::before::Before;
@@ -14,7 +15,7 @@ use super::other::Has;
 use super::whole::{describe, everything, name};
 use super::{Log, engine};
 use crate::boot::binary_log::Position;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::history::said::{acting, word};
 use crate::history::{
     Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,

@@ -15,7 +15,6 @@ use serde_json::Value;
 use server::{HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
-use crate::exit::Held;
 use crate::hold::{self, Waiting};
 use crate::host::Machine;
 use crate::report::Report;
@@ -230,7 +229,7 @@ impl Snapshot for ServerSnapshot<'_> {
         let (pause, note) = (|time| self.login.pause(time), |text: &str| self.login.report.note(text));
         let waiting = Waiting { wait: self.login.wait, pause: &pause, note: &note };
         let held = hold::take(session, &mode, &target, &waiting);
-        let mut held = held.map_err(|error| match error.downcast::<Held>() {
+        let mut held = held.map_err(|error| match error.downcast::<Failure>() {
             Ok(held) => io::Error::other(held),
             Err(error) => io::Error::other(error),
         })?;

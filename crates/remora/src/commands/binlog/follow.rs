@@ -443,7 +443,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         {
             return Ok(self.difference());
         }
-        Err(exit::damage(format!("the server sent a damaged event of {}: {corrupt}", self.file)))
+        Err(failure::damage(format!("the server sent a damaged event of {}: {corrupt}", self.file)))
     }
 
     /// What is sent now is not what is archived.

@@ -15,7 +15,7 @@ use server::{TableName, quote_name};
 use super::place::Place;
 use super::{Arguments, Wish};
 use crate::boot;
-use crate::exit::usage;
+use failure::usage;
 
 /// Compression of the data files: that of `remora dump`.
 const CODEC: (Codec, u32) = (Codec::Zstd, 1);

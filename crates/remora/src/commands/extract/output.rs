@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use disk::{Disk, RealDisk};
+use failure::usage;
 use physical::Format;
 use server::TableName;
 
-use crate::exit::{self, usage};
+use crate::exit;
 
 /// The destination of rows.
 pub(super) struct Output {

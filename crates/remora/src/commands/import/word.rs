@@ -132,7 +132,7 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
 /// `a,-,@b`: column a, nowhere, variable @b. A name may be in backquotes.
 pub(super) fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
     let targets = list.split(',').map(str::trim).map(|item| match item {
-        "" => Err(exit::usage(format!("--columns {list}: an item is empty; - leaves a field out"))),
+        "" => Err(failure::usage(format!("--columns {list}: an item is empty; - leaves a field out"))),
         "-" => Ok(FieldTarget::Skip),
         _ => Ok(match item.strip_prefix('@') {
             Some(variable) => FieldTarget::Variable(unquoted(variable)),
@@ -147,10 +147,10 @@ pub(super) fn assignment(option: &str, text: &str) -> anyhow::Result<(String, St
         Some((column, expression)) if !column.trim().is_empty() && !expression.trim().is_empty() => {
             Ok((unquoted(column.trim()), expression.trim().to_owned()))
         }
-        _ if option == "--type" => {
-            Err(exit::usage(format!("{option} {text}: write column=type, for example price=DECIMAL(12,4)")))
-        }
-        _ => Err(exit::usage(format!(
+        _ if option == "--type" => Err(failure::usage(format!(
+            "{option} {text}: write column=type, for example price=DECIMAL(12,4)"
+        ))),
+        _ => Err(failure::usage(format!(
             "{option} {text}: write column=expression, for example total=@price*@count"
         ))),
     }

@@ -6,11 +6,12 @@ use anyhow::Result;
 use block::restore::Request;
 use block::tree::{Files, Node};
 use disk::Kind;
+use failure::usage;
 use seal::Key;
 use serde_json::json;
 
 use crate::chosen::Chosen;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::Report;
 use crate::{calendar, repository, shown};
 

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context, Result};
 use clap::Args;
 use disk::{Output, RealDisk};
+use failure::usage;
 use progress::Progress;
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use self::measure::{Cost, Place};
 use self::sample::Sample;
 use self::way::Contender;
 use crate::commands::{self, cores};
-use crate::exit::{Exit, Stopped, usage};
+use crate::exit::{Exit, Stopped};
 use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use codec::parallel;
+use failure::usage;
 use progress::{Progress, count};
 
 use super::convert::{self, Switches};
-use crate::exit::{self, Exit, usage};
+use crate::exit::{self, Exit};
 
 /// The most names that an error lists.
 const NAMES_MAX: usize = 20;

@@ -180,7 +180,7 @@ pub(super) fn explained(error: io::Error, switches: &Switches) -> anyhow::Error 
         return Stopped(stop::signal()).into();
     }
     match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => exit::damage(error.to_string()),
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => failure::damage(error.to_string()),
         _ => error.into(),
     }
 }

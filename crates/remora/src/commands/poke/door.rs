@@ -11,7 +11,7 @@ use super::image::{Cell, Image};
 use super::known::{self, Known, Width};
 use super::process::Process;
 use crate::args::ServerArgs;
-use crate::exit::usage;
+use failure::usage;
 
 /// A server that does not answer for this long lets nobody in.
 const ANSWER: Duration = Duration::from_secs(10);

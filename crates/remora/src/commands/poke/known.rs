@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::Result;
 
-use crate::exit::usage;
+use failure::usage;
 
 /// The series of MariaDB on which all of these were tried.
 pub(crate) const SERIES: [&str; 3] = ["10.11", "11.4", "11.8"];

@@ -2,13 +2,14 @@
 
 use anyhow::Result;
 use clap::Args;
+use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
 
 use super::rows;
 use crate::args::ServerArgs;
 use crate::commands::table_name;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::Report;
 
 #[derive(Debug, Args)]

@@ -3,12 +3,13 @@
 use anyhow::Result;
 use clap::Args;
 use dump::{Pattern, Selection};
+use failure::usage;
 use serde_json::json;
 use server::catalogue::Wanted;
 
 use super::overview::{Line, Reader, lines, open, readers};
 use crate::args::ServerArgs;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::{self, Report};
 
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use server::{Session, TableName};
 
 use super::column::Column;
-use crate::exit::usage;
 use crate::report::Report;
+use failure::usage;
 
 /// Error codes of servers.
 const NO_FUNCTION: u16 = 1305;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dump::Selection;
+use failure::usage;
 use serde_json::json;
 use server::Session;
 
 use super::overview::{Line, Spans, Times, lines, open, spans};
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
-use crate::exit::{Exit, stopped, usage};
+use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 use crate::stop::pause;
 use crate::terminal;

@@ -6,11 +6,12 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use block::restore::Request;
 use block::{World, tree};
+use failure::usage;
 use progress::Progress;
 use serde_json::json;
 
 use super::Arguments;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::host::{Call, Machine};
 use crate::report::{self, Report};
 use crate::{commands, repository, shown};

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
+use failure::{Failure, usage};
 use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ use super::until;
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
-use crate::exit::{self, Exit, Held, usage};
+use crate::exit::Exit;
 use crate::past::{Goal, Past, Reached};
 use crate::report::{self, Report};
 use crate::repository;
@@ -77,7 +78,7 @@ impl Work {
         RealDisk.make_folder(&folder).with_context(|| shown::path(&folder))?;
         let lock = folder.join("lock");
         let alone = RealDisk.lock(&lock, Share::Exclusive)?;
-        let busy = || Held(format!("another run is making {}", target.display()));
+        let busy = || Failure::Busy(format!("another run is making {}", target.display()));
         let alone = alone.ok_or_else(busy).map_err(anyhow::Error::new)?;
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
@@ -135,9 +136,10 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
         // A server may go on after an error that it was given.
         Files::Lazy(lazy) if lazy.shelf.is_damaged() => {
             let text = format!("what the server needs of {name}@{generation} is damaged; no dump was made");
-            return Err(dumped
-                .err()
-                .map_or_else(|| exit::damage(&text), |error| exit::damage(format!("{text}: {error:#}"))));
+            return Err(dumped.err().map_or_else(
+                || failure::damage(&text),
+                |error| failure::damage(format!("{text}: {error:#}")),
+            ));
         }
         Files::Lazy(lazy) => Some(lazy.shelf.fetched()),
         _ => None,

@@ -12,12 +12,13 @@ use block::restore::Request;
 use clap::Args;
 use disk::{Disk, RealDisk};
 use dump::Selection;
+use failure::usage;
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::history::{Range, Wording, names};
 use crate::past::{Found, Goal, Past, Reached, Start, Way, single};
 use crate::report::{self, Report};

@@ -359,7 +359,7 @@ impl<'a> Children<'a> {
     /// damaged: a server may go on after an error that it was given.
     pub(super) fn judge<T>(self, read: Result<T>) -> Result<T> {
         match read {
-            Ok(_) if is_damaged(&self.files) => Err(exit::damage(DAMAGED)),
+            Ok(_) if is_damaged(&self.files) => Err(failure::damage(DAMAGED)),
             read => read.map_err(|error| blamed(&self.files, error)),
         }
     }
@@ -373,7 +373,7 @@ fn is_damaged(files: &Files) -> bool {
 
 /// An error of a server, or that of the blocks which it was to read.
 fn blamed(files: &Files, error: anyhow::Error) -> anyhow::Error {
-    if is_damaged(files) { exit::damage(format!("{DAMAGED}: {error:#}")) } else { error }
+    if is_damaged(files) { failure::damage(format!("{DAMAGED}: {error:#}")) } else { error }
 }
 
 /// Starts the server on a copy, with all that asks it.

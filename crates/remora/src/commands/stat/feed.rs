@@ -11,7 +11,7 @@ use status::counter::sample::Sample;
 use status::counter::watch::{Clock, Wants, Watch};
 
 use crate::args::ServerArgs;
-use crate::exit::usage;
+use failure::usage;
 
 /// How often a wait checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);

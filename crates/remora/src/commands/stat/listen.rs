@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossbeam_channel::{Sender, bounded};
+use failure::usage;
 use progress::Progress;
 use status::counter::openmetrics::{self, Source};
 use status::counter::sample::Sample;
 use status::counter::watch::Watch;
 
-use crate::exit::{Exit, stopped, usage};
+use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::stop::pause;
 

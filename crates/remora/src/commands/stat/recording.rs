@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use disk::{Disk, Guard, RealDisk, Share, Sink};
+use failure::Failure;
 use progress::Progress;
 use status::counter::record::{Reader, Writer};
 use status::counter::sample::Sample;
 
-use crate::exit::Held;
 use crate::report::Report;
 
 /// Longest line of a recording: a first sample has some 30 kB, digests some 5 MB.
@@ -36,7 +36,7 @@ impl Recorder {
             Err(error) => return Err(error).with_context(name),
         };
         let lock = RealDisk.lock(path, Share::Exclusive).with_context(name)?;
-        let lock = lock.ok_or_else(|| Held(format!("{}: another run records into it", name())))?;
+        let lock = lock.ok_or_else(|| Failure::Busy(format!("{}: another run records into it", name())))?;
         let len = if is_new { 0 } else { whole(path).with_context(name)? };
         let mut sink = RealDisk.append(path, len).with_context(name)?;
         sink.write_all(Writer::head().as_bytes()).with_context(name)?;

@@ -31,8 +31,9 @@ struct Search {
 
 /// Finds the files of a command line.
 pub(crate) fn files(paths: &[PathBuf], exclude: &[String], recursive: bool) -> Result<Found> {
-    let pattern =
-        |text: &String| Pattern::new(text).map_err(|error| exit::usage(format!("--exclude {text}: {error}")));
+    let pattern = |text: &String| {
+        Pattern::new(text).map_err(|error| failure::usage(format!("--exclude {text}: {error}")))
+    };
     let exclude = exclude.iter().map(pattern).collect::<Result<_>>()?;
     let mut search = Search { exclude, recursive, seen: BTreeSet::new(), found: Found::default() };
     for path in paths {
@@ -48,7 +49,7 @@ impl Search {
     fn named(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
         let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists());
         let Some(pattern) = pattern else { return Ok(vec![path.to_owned()]) };
-        let found = glob::glob(pattern).map_err(|error| exit::usage(format!("{pattern}: {error}")))?;
+        let found = glob::glob(pattern).map_err(|error| failure::usage(format!("{pattern}: {error}")))?;
         let mut paths = Vec::new();
         let mut is_whole = true;
         for path in found {

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use disk::{Disk as _, Output, RealDisk, Share};
+use failure::Failure;
 use progress::Progress as _;
 use serde_json::json;
 use urlpack::{Family, Key, Model, Pin, Registry};
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::report::Report;
 
 /// Readable by everybody, because the server reads the file under its own account.
@@ -105,7 +106,7 @@ fn add(arguments: &Add, report: &Report) -> anyhow::Result<Exit> {
         None => arguments.model.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
     if !Registry::is_name(&name) {
-        return Err(exit::usage(format!(
+        return Err(failure::usage(format!(
             "'{name}' can't be a model's name: letters, digits, . _ and -; give it one with --name"
         )));
     }
@@ -311,7 +312,7 @@ fn lock(folder: &Path) -> anyhow::Result<Box<dyn disk::Guard>> {
     let path = folder.join("models.lock");
     let guard = RealDisk.lock(&path, Share::Exclusive).with_context(|| path.display().to_string())?;
     let held = || {
-        exit::Held(format!("{}: another command is changing the models here; try again", folder.display()))
+        Failure::Busy(format!("{}: another command is changing the models here; try again", folder.display()))
     };
     guard.ok_or_else(|| held().into())
 }

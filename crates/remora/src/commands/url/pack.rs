@@ -50,7 +50,7 @@ pub(super) enum Way {
 
 pub(super) fn run(arguments: &Arguments, way: Way, report: &Report) -> anyhow::Result<Exit> {
     if arguments.form == Form::Escaped && arguments.column.is_some() {
-        return Err(exit::usage(
+        return Err(failure::usage(
             "--as escaped is for lines; in a column packed values are hex, which reads the same in every dialect: \
              leave --as out",
         ));
@@ -112,7 +112,7 @@ fn find(column: &str, head: &[u8], report: &Report) -> anyhow::Result<Place> {
     let found: Findings = sniff(head, head.len() < BLOCK, encoding, &hints);
     report.note(&format!("standard input: {found}"));
     let index = match number {
-        Some(0) => return Err(exit::usage("--column 0: columns are numbered from 1")),
+        Some(0) => return Err(failure::usage("--column 0: columns are numbered from 1")),
         Some(number) => Some(number - 1),
         None => found.names.iter().position(|name| name == column),
     };
@@ -121,9 +121,9 @@ fn find(column: &str, head: &[u8], report: &Report) -> anyhow::Result<Place> {
             Ok(Place { dialect: found.dialect, nulls: found.nulls, index: Some(index), header: found.header })
         }
         Some(_) => {
-            Err(exit::usage(format!("--column {column}: the input has columns 1 to {}", found.columns)))
+            Err(failure::usage(format!("--column {column}: the input has columns 1 to {}", found.columns)))
         }
-        None => Err(exit::usage(format!("--column {column}: the header has {}", found.names.join(", ")))),
+        None => Err(failure::usage(format!("--column {column}: the header has {}", found.names.join(", ")))),
     }
 }
 

@@ -6,8 +6,8 @@ use sandbox::{Product, Sandbox, Settings};
 use status::variable::{Snapshot, are_equal, deprecations, is_administrative, read_server};
 
 use super::{program, prove};
-use crate::exit::usage;
 use crate::places::places;
+use failure::usage;
 
 /// Variables whose values follow from the options of a sandbox.
 const DEPENDENT: [&str; 2] = ["have_ssl", "have_openssl"];

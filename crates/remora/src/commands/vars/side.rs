@@ -8,7 +8,7 @@ use status::variable::{Snapshot, read_file, read_server, shipped};
 
 use super::{fresh, program};
 use crate::args::ServerArgs;
-use crate::exit::usage;
+use failure::usage;
 
 /// A side; an option file's names are not interpreted yet.
 pub(super) enum Side {

@@ -15,7 +15,7 @@ use super::Arguments;
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::need::{NOTHING, Needs};
 use crate::boot::{self, Files, Wanted};
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::mount::{self, Say};
 use crate::report::Report;
 use crate::repository::Named;
@@ -89,7 +89,10 @@ pub(crate) fn boot(
     drop(files);
     if is_damaged {
         // That is told, and says nothing about the copy.
-        return Err(exit::damage(format!("what a server needs of {}@{generation} is damaged", named.name)));
+        return Err(failure::damage(format!(
+            "what a server needs of {}@{generation} is damaged",
+            named.name
+        )));
     }
     if let Some(said) = needs.not_decrypted(&found.checked.damages) {
         bail!(

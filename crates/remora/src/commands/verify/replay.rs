@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use block::Generation;
 use disk::{Disk, RealDisk};
 use dump::{Difference, Selection, Side};
+use failure::usage;
 use progress::{Progress, count};
 use sandbox::Sandbox;
 use serde_json::json;
@@ -19,7 +20,7 @@ use crate::boot::binary_log::BinaryLog;
 use crate::boot::need::{NOTHING, Needs};
 use crate::boot::{self, Files, Wanted};
 use crate::commands;
-use crate::exit::{self, Exit, usage};
+use crate::exit::Exit;
 use crate::past::{Goal, Past, must_replay_all};
 use crate::report::{self, Report};
 use crate::repository::{self, Named};
@@ -149,7 +150,7 @@ impl Proof<'_> {
         let compared = dump::diff(&world, (&side(&replayed)?, &side(&real)?), &selection, commands::cores());
         for served in [&replayed, &real] {
             if matches!(&served._files, Files::Lazy(lazy) if lazy.shelf.is_damaged()) {
-                return Err(exit::damage(format!("what a server needs of {} is damaged", served.name)));
+                return Err(failure::damage(format!("what a server needs of {} is damaged", served.name)));
             }
         }
         let mut found = compared?;

@@ -7,8 +7,8 @@ use physical::Position;
 use serde_json::Value;
 use server::{HoldMode, Session};
 
-use crate::exit::Held;
 use crate::hold;
+use failure::Failure;
 
 /// How long the session may be idle while nobody waits for it, in seconds: pages may be read slowly, and
 /// their repository may stand still.
@@ -167,6 +167,6 @@ impl Stages {
                 "the server did not come to {stage} within {seconds} s, blocked by {blocked}; --wait waits longer"
             ),
         };
-        Err(io::Error::other(Held(line)))
+        Err(io::Error::other(Failure::Busy(line)))
     }
 }
