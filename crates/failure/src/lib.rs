@@ -1,4 +1,4 @@
-//! Why work ended without its result, as far as a caller tells it apart.
+//! Why work ended without its result or with a part of it, as far as a caller tells it apart.
 //!
 //! The crates that join others (a repository, a replay, a hot copy) fail in many ways and pass their errors on
 //! as [`anyhow::Error`]. Three kinds lead to another exit code, so they have a type that
@@ -16,6 +16,25 @@ pub enum Failure {
     /// Somebody else holds something that is needed.
     #[error("{0}")]
     Busy(String),
+}
+
+/// How far work got that goes on past what it can't do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// Everything is done.
+    Complete,
+    /// Something was left out; it was reported.
+    Partial,
+    /// Something that was read is not what was written; it was reported.
+    Damaged,
+}
+
+impl Completeness {
+    /// The same, once something more is left out.
+    #[must_use]
+    pub fn and_left_out(self) -> Completeness {
+        if self == Completeness::Complete { Completeness::Partial } else { self }
+    }
 }
 
 /// [`Failure::Usage`].

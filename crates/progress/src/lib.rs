@@ -3,6 +3,25 @@
 //! Import, dump and block backups know nothing of each other and nothing of terminals; they all say this.
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a pause checks whether to end.
+const PAUSE_CHECK: Duration = Duration::from_millis(50);
+
+/// Waits for a time. Returns false if the user asked to stop meanwhile.
+pub fn pause(time: Duration, stop: &AtomicBool) -> bool {
+    let end = Instant::now() + time;
+    while !stop.load(Ordering::Relaxed) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        // It may wake too early, which the loop sees.
+        std::thread::park_timeout(left.min(PAUSE_CHECK));
+    }
+    false
+}
 
 /// A number of things as people say it: `1 row`, `2 rows`, `0 other objects`. The noun is the word for one;
 /// what we count takes an s, or es behind an x.

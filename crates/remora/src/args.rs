@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use server::{Environment, Overrides, SslMode, Target};
 
-use crate::host::{Address, Call, Machine};
+use host::{Address, Call, Machine};
 
 /// How to reach the server: as the MariaDB and MySQL clients do it.
 #[derive(Clone, Debug, Args)]

@@ -18,6 +18,7 @@ use block::{Library, World, tree};
 use disk::{Disk, Output, RealDisk, Source};
 use physical::follow::{self, is_copy};
 use progress::Progress;
+use repository::Named;
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
@@ -28,9 +29,7 @@ use crate::mount::{self, Mount, Room, Say, Shelf};
 use crate::places::places;
 use crate::plugin;
 use crate::report::Report;
-use crate::repository::{self, Named};
 use crate::setting::ELSEWHERE;
-use crate::stop;
 
 /// How deep in a volume a data folder may be.
 pub(crate) const DEPTH_MAX: usize = 4;
@@ -512,7 +511,7 @@ pub(crate) fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
         if open <= prepared {
             return Ok(());
         }
-        if !stop::pause(LOOK_AGAIN, stop) {
+        if !progress::pause(LOOK_AGAIN, stop) {
             return Err(block::Error::Stopped.into());
         }
     }

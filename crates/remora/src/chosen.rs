@@ -59,7 +59,7 @@ impl Chosen {
         let name = Path::new(&self.text).file_name();
         let other = files.nodes().find(|node| name.is_some() && node.path.file_name() == name);
         let hint = match other {
-            Some(other) => format!("; there is {}", crate::shown::path(&other.path)),
+            Some(other) => format!("; there is {}", humanize::text::path(&other.path)),
             None => format!("; 'remora list {shown} --files' lists what there is"),
         };
         Err(usage(format!("there is no {} in {shown}{hint}", self.text)))

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use failure::Failure;
+use failure::{Completeness, Failure};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use crate::stop;
@@ -73,6 +73,15 @@ impl Exit {
     /// The same, once something that was asked for is left out.
     pub(crate) fn and_left_out(self) -> Exit {
         if self == Exit::Done { Exit::Partial } else { self }
+    }
+
+    /// The same, after work that may not have got as far as it should.
+    pub(crate) fn after(self, completeness: Completeness) -> Exit {
+        match completeness {
+            Completeness::Complete => self,
+            Completeness::Partial => self.and_left_out(),
+            Completeness::Damaged => Exit::Damaged,
+        }
     }
 
     /// Its meaning, for help texts.

@@ -9,10 +9,10 @@ use block::Generation;
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
-use crate::host::Machine;
 use crate::report::Report;
 use crate::volume::Source;
 use crate::volume::server::Login;
+use host::Machine;
 
 /// Tells machines of one name from each other.
 const MACHINE_ID: &str = "/etc/machine-id";

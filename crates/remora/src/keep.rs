@@ -2,8 +2,7 @@
 
 use block::retention::Policy;
 use clap::Args;
-
-use crate::calendar;
+use humanize::date_time;
 
 /// `--keep-...`, for every command that forgets generations.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -25,14 +24,14 @@ pub(crate) struct KeepArguments {
     keep_monthly: Option<usize>,
 
     /// Keep all that are not older than this, such as 30d
-    #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
+    #[arg(long, value_name = "AGE", value_parser = date_time::duration_s)]
     keep_within: Option<u64>,
 }
 
 impl KeepArguments {
     /// What is to stay; None if nothing is said.
     pub(crate) fn policy(self) -> Option<Policy> {
-        let since_s = self.keep_within.map(|age| calendar::now_s().saturating_sub_unsigned(age));
+        let since_s = self.keep_within.map(|age| date_time::now_s().saturating_sub_unsigned(age));
         let counts = [self.keep_last, self.keep_daily, self.keep_weekly, self.keep_monthly];
         if counts.iter().all(Option::is_none) && since_s.is_none() {
             return None;

@@ -1,38 +1,31 @@
 //! `remora`: arguments, wiring, output and exit codes. The other crates do the work.
 
-mod address;
-mod archived;
 mod args;
 mod boot;
-mod calendar;
 mod child;
 mod chosen;
 mod command_line;
 mod commands;
 mod exit;
-mod history;
 mod hold;
-mod home;
-mod host;
 mod identity;
 mod keep;
 mod keys;
+mod log_request;
+mod loss;
 mod mount;
 mod password;
 mod past;
 mod places;
 mod plugin;
 mod report;
-mod repository;
 mod retain;
 mod setting;
-mod shown;
 mod sound;
 mod stdin;
 mod stop;
 mod terminal;
 mod trial;
-mod unlock;
 mod volume;
 
 use std::process::ExitCode;

@@ -26,19 +26,19 @@ use block::Generation;
 use disk::{Disk, RealDisk};
 use dump::Selection;
 use progress::Progress;
+use repository::Named;
+use repository::log_archive::{self, Archive};
 use sandbox::Sandbox;
+use transactions::{LogFile, Times, XaName, names};
 
 use self::apart::Apart;
 use self::goal::NoWay;
 use self::other::Has;
 use self::replay::Replay;
-use crate::archived::{self, Archive};
 use crate::boot::binary_log::{self, BinaryLog, Position};
 use crate::boot::{self, Wanted};
-use crate::history::{self, LogFile, Times, XaName, names};
 use crate::keys::KeyArguments;
 use crate::report::Report;
-use crate::repository::{self, Named};
 use failure::usage;
 
 pub(crate) use self::goal::{Goal, single};
@@ -91,25 +91,25 @@ impl Log {
     pub(crate) fn find(named: &Named, line: Option<u32>, report: &Report) -> Result<Log> {
         let shown = named.home.shown();
         let none = || usage(format!("no log is archived in {shown}: 'remora binlog {shown}' does that"));
-        let mut found = history::Found::default();
+        let mut found = transactions::Found::default();
         let mut others = Vec::new();
-        let mut add = |number: u32, found: history::Found| {
+        let mut add = |number: u32, found: transactions::Found| {
             if found.missing.is_empty() {
                 let line = number.to_string();
                 others.push(Log { line, files: found.files, caught_up: None, others: Vec::new() });
             }
         };
         let mut caught_up = None;
-        let line = match archived::find(&named.home, named.key.as_ref())?.ok_or_else(none)? {
+        let line = match log_archive::find(&named.home, named.key.as_ref())?.ok_or_else(none)? {
             Archive::Pieces(pieces) => {
                 let pieces = Arc::new(pieces);
-                let chosen = history::of_pieces(&pieces, line, &mut found)?;
+                let chosen = transactions::of_pieces(&pieces, line, &mut found)?;
                 if pieces.lines().last().is_some_and(|last| last.number == chosen) {
                     caught_up = pieces.caught_up();
                 }
                 for number in pieces.lines().iter().map(|line| line.number).filter(|it| *it != chosen).rev() {
-                    let mut other = history::Found::default();
-                    history::of_pieces(&pieces, Some(number), &mut other)?;
+                    let mut other = transactions::Found::default();
+                    transactions::of_pieces(&pieces, Some(number), &mut other)?;
                     add(number, other);
                 }
                 chosen
@@ -127,8 +127,9 @@ impl Log {
                 if lines.last() == Some(chosen) {
                     caught_up = binlog::archive::caught_up(&RealDisk, &folder)?;
                 }
-                let read =
-                    |path| history::files(std::slice::from_ref(path), &KeyArguments::default(), Times::Noted);
+                let read = |path| {
+                    transactions::files(std::slice::from_ref(path), &KeyArguments::default(), Times::Noted)
+                };
                 found = read(chosen)?;
                 for other in lines.iter().rev().filter(|path| *path != chosen) {
                     add(number(other), read(other)?);
@@ -163,10 +164,10 @@ impl Log {
     }
 
     /// Where a generation says that it is among the files of this line. `None` if it is in none of them.
-    pub(crate) fn place(&self, generation: &Generation) -> Option<history::Place> {
+    pub(crate) fn place(&self, generation: &Generation) -> Option<transactions::Place> {
         let (name, at) = repository::position(generation)?;
         let file = self.files.iter().position(|path| names::file(path) == name)?;
-        Some(history::Place { file, at })
+        Some(transactions::Place { file, at })
     }
 
     /// Whether a generation that says that it is in this line is of its history.
@@ -498,7 +499,7 @@ fn forget_source(data: &Path) -> Result<()> {
         let is_index = name.ends_with(".index") && name.contains("relay");
         if is_index {
             let paths = std::slice::from_ref(&path);
-            let listed = history::files(paths, &KeyArguments::default(), Times::Said)?.files;
+            let listed = transactions::files(paths, &KeyArguments::default(), Times::Said)?.files;
             // What lies elsewhere belongs to the original.
             for log in listed.iter().filter(|log| log.parent() == Some(data)) {
                 RealDisk.remove(log)?;

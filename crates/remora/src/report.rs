@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use humanize::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::{Part, Progress, count};
 pub(crate) use progress::{short, size};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
-use crate::shown;
 
 /// How often a line is printed if there is no moving line.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -146,7 +146,7 @@ impl Report {
     pub(crate) fn say(&self, text: &str) {
         self.0.bar.suspend(|| {
             // If stderr is gone nobody can be told.
-            writeln!(io::stderr().lock(), "{}", shown::plain(text)).ok();
+            writeln!(io::stderr().lock(), "{}", text::plain(text)).ok();
         });
     }
 

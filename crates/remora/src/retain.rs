@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use humanize::date_time;
+use repository::location::Location;
 
-use crate::calendar;
-use crate::home::Home;
 use failure::usage;
 
 /// The longest time: nobody can take it back, and a slip of the finger must not cost ten years.
@@ -27,7 +27,7 @@ pub(crate) struct RetainArguments {
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
-    let seconds = calendar::duration_s(text).map_err(|error| error.to_string())?;
+    let seconds = date_time::duration_s(text).map_err(|error| error.to_string())?;
     match seconds {
         0 => Err("write more than 0".to_owned()),
         seconds if seconds > DAYS_MAX * 86_400 => {
@@ -50,11 +50,11 @@ impl RetainArguments {
     }
 
     /// The place, which keeps what is written.
-    pub(crate) fn on(self, home: Home) -> Result<Home> {
+    pub(crate) fn on(self, home: Location) -> Result<Location> {
         match (self.retain, home) {
             (None, home) => Ok(home),
-            (Some(seconds), Home::Bucket(bucket)) => Ok(Home::Bucket(bucket.retaining(seconds))),
-            (Some(_), Home::Folder(folder)) => Err(usage(format!(
+            (Some(seconds), Location::Bucket(bucket)) => Ok(Location::Bucket(bucket.retaining(seconds))),
+            (Some(_), Location::Folder(folder)) => Err(usage(format!(
                 "--retain is for places in an object store, s3://BUCKET/PREFIX, and {} is a folder",
                 folder.display()
             ))),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -21,23 +20,6 @@ pub(crate) fn signals() -> Vec<i32> {
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     let all = [SIGINT, SIGTERM, SIGHUP];
     all.into_iter().filter(|signal| *signal != SIGHUP || ignored >> (signal - 1) & 1 == 0).collect()
-}
-
-/// How often a pause checks whether to end.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Waits; returns false when a stop was requested meanwhile.
-pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
-    let never = crossbeam_channel::never::<()>();
-    let until = Instant::now() + time;
-    while !stop.load(Ordering::Relaxed) {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        never.recv_timeout(left.min(LOOK)).ok();
-    }
-    false
 }
 
 /// A flag that the [`signals`] set. A second signal ends the program at once, except SIGHUP: a closing

@@ -12,10 +12,9 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use progress::Progress;
 use server::{Overrides, Session, Target};
 
-use crate::host::Machine;
 use crate::sound::{self, Checked};
-use crate::stop;
 use crate::volume::start::Start;
+use host::Machine;
 
 /// How long to wait before checking again whether it answers.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -191,7 +190,7 @@ impl Trial<'_> {
                 Err(error) if Machine::is_gone(&error) => return Err(error.into()),
                 Err(_) => return Ok(None),
             }
-            if !stop::pause(LOOK_AGAIN, stop) {
+            if !progress::pause(LOOK_AGAIN, stop) {
                 return Err(block::Error::Stopped.into());
             }
         }

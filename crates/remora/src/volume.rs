@@ -19,12 +19,11 @@ use block::backup::Changed;
 use block::tree::{self, Layout, Left, Reader};
 use block::{Feed, Generation, Repository};
 
-use crate::host::{Address, Call, Machine};
-use crate::repository;
 use crate::volume::folder::{FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
 use crate::volume::server::{Login, ServerSnapshot};
 use crate::volume::snapshot::{Layouts, Snapshot};
+use host::{Address, Call, Machine};
 
 /// A path on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]

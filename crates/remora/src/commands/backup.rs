@@ -10,14 +10,15 @@ use std::time::Duration;
 use block::World;
 use block::backup::Summary;
 use clap::Args;
+use humanize::date_time;
 use progress::{Progress, count};
+use repository::location::Location;
 use seal::Key;
 use serde_json::json;
 
 use crate::args::ServerArgs;
+use crate::commands;
 use crate::exit::Exit;
-use crate::home::Home;
-use crate::host::Machine;
 use crate::identity::Identity;
 use crate::keys::KeyArguments;
 use crate::places::places;
@@ -25,7 +26,7 @@ use crate::report::{self, Report};
 use crate::retain::RetainArguments;
 use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
-use crate::{calendar, commands, repository};
+use host::Machine;
 
 use self::run::Run;
 
@@ -100,11 +101,11 @@ pub(crate) struct Arguments {
 
     /// Room for changes in an lvm: volume while it is read [default: a fifth of the volume, or what is free
     /// if that is less]
-    #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = date_time::bytes)]
     snapshot_size: Option<u64>,
 
     /// Read at most this many bytes per second, such as 50M
-    #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = date_time::bytes)]
     rate: Option<u64>,
 
     /// Let all other programs go first
@@ -144,7 +145,7 @@ pub(crate) struct Arguments {
     no_prove: bool,
 
     /// How long to check tables there; if that is too short for all tables, each run checks others
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = calendar::duration_s)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = date_time::duration_s)]
     prove_for: u64,
 
     #[command(flatten)]
@@ -181,7 +182,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let mut names = names(arguments)?;
     // A store without a key for it is told at once.
-    arguments.retain.on(Home::of(&arguments.to)?)?;
+    arguments.retain.on(Location::of(&arguments.to)?)?;
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
     {
@@ -317,8 +318,8 @@ fn go_on_with_former(
     key: Option<&Key>,
 ) -> anyhow::Result<()> {
     let Some(former) = source.former_name() else { return Ok(()) };
-    let has_backups = |name: &str| -> anyhow::Result<Option<Home>> {
-        let home = Home::new(&arguments.to, name)?;
+    let has_backups = |name: &str| -> anyhow::Result<Option<Location>> {
+        let home = Location::new(&arguments.to, name)?;
         let has = home.store().list()?.iter().any(|file| block::is_of_backups(file));
         Ok(has.then_some(home))
     };

@@ -20,7 +20,11 @@ use binlog::archive::{Archive, FOLDER};
 use block::{Sealed, Store};
 use clap::Args;
 use disk::RealDisk;
+use humanize::{date_time, text};
 use progress::Progress;
+use repository::location::Location;
+use repository::log_archive::Place;
+use repository::{address, log_archive};
 use server::duty::{Duty, must_have};
 use server::{Session, Target};
 
@@ -28,15 +32,12 @@ use self::begin::Beginning;
 use self::follow::{Follow, Left};
 use self::kept::Kept;
 use self::lacks::Unwaited;
-use crate::archived::Place;
 use crate::args::ServerArgs;
-use crate::calendar;
 use crate::exit::{self, Exit};
-use crate::home::Home;
 use crate::keys::KeyArguments;
 use crate::report::Report;
 use crate::retain::RetainArguments;
-use crate::{address, archived, repository, shown, stop};
+use crate::stop;
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -95,7 +96,7 @@ pub(crate) struct Arguments {
     once: bool,
 
     /// How long what came may wait until it is made durable: 0s, 1s, 1m
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = calendar::duration_s)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = date_time::duration_s)]
     sync: u64,
 
     /// Let every COMMIT wait until its transaction is durable here (semi-synchronous replication)
@@ -151,13 +152,13 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// The time by the server's clock.
     fn time_s(&self) -> i64 {
-        calendar::now_s() + self.ahead_s.get()
+        date_time::now_s() + self.ahead_s.get()
     }
 
     /// Looks how the server's clock differs from ours: transactions have the server's times, and so has what
     /// is noted of when they came.
     fn compare_clocks(&self, session: &mut Session) -> Result<()> {
-        let now_s = calendar::now_s();
+        let now_s = date_time::now_s();
         let time = session.value("SELECT UNIX_TIMESTAMP()")?.unwrap_or_default();
         let time_s: i64 = time.parse().with_context(|| format!("the server says that its time is {time}"))?;
         self.ahead_s.set(time_s - now_s);
@@ -166,7 +167,7 @@ impl Run<'_> {
 
     /// Notes that everything is archived.
     fn note_now(&self) -> Result<()> {
-        let now_s = calendar::now_s();
+        let now_s = date_time::now_s();
         self.noted.set((now_s, Some(Instant::now())));
         self.must_have_the_key()?;
         self.retain()?;
@@ -223,7 +224,7 @@ impl Run<'_> {
         if last.is_some_and(|last| last.elapsed() < NOTE) {
             return Ok(());
         }
-        let time_s = time_s.min(calendar::now_s()).max(noted_s);
+        let time_s = time_s.min(date_time::now_s()).max(noted_s);
         self.noted.set((time_s, Some(Instant::now())));
         self.look_for_unwaited();
         self.must_have_the_key()?;
@@ -292,7 +293,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
                 if run.has_archived.take() {
                     pause = PAUSE;
                 }
-                stop::pause(pause, &run.stop);
+                progress::pause(pause, &run.stop);
                 must_look = true;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
@@ -323,20 +324,20 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 
 /// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
 fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, Option<Sealed>)> {
-    let home = arguments.retain.renewing().on(Home::of(&arguments.to)?)?;
+    let home = arguments.retain.renewing().on(Location::of(&arguments.to)?)?;
     let busy = |shown: String| failure::busy(format!("{shown}: another run archives into it"));
     let key = arguments.key.read()?;
     repository::must_be_of_one(&arguments.to, &home)?;
     if let Some(folder) = home.folder()
         && key.is_none()
         && !block::is_sealed(&*home.store())?
-        && !archived::has_pieces(&home)?
+        && !log_archive::has_pieces(&home)?
     {
         let folder = folder.join(FOLDER);
-        let archive = Archive::open(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
-        return Ok((Kept::Files(archive.ok_or_else(|| busy(shown::path(&folder)))?), None));
+        let archive = Archive::open(&RealDisk, &folder).with_context(|| text::path(&folder))?;
+        return Ok((Kept::Files(archive.ok_or_else(|| busy(text::path(&folder)))?), None));
     }
-    if archived::has_files(&home) {
+    if log_archive::has_files(&home) {
         return Err(failure::usage(format!(
             "{}: the log that is archived here is not encrypted, and rows in clear must not lie beside encrypted ones: leave out the \
              key, or archive under another name",
@@ -348,7 +349,7 @@ fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, O
     let until = Instant::now() + if waits { LOCK_WAIT } else { Duration::ZERO };
     let mut has_told = false;
     loop {
-        let Place { store, sealed } = archived::place(&home, key.as_ref())?;
+        let Place { store, sealed } = log_archive::place(&home, key.as_ref())?;
         let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
         if let Some(keeper) = keeper {
             return Ok((Kept::Pieces(Box::new(RefCell::new(keeper))), sealed));
@@ -363,7 +364,7 @@ fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, O
                 LOCK_WAIT.as_secs()
             ));
         }
-        if !stop::pause(LOCK_LOOK, world.0) {
+        if !progress::pause(LOCK_LOOK, world.0) {
             return Err(block::Error::Stopped.into());
         }
     }

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select, tick};
+use humanize::date_time;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use self::hook::{Hook, Told};
-use crate::calendar;
 use crate::child::{self, Child, Signals, code as code_of};
 use crate::exit::Exit;
 use crate::report::Report;
@@ -68,12 +68,12 @@ pub(crate) struct Arguments {
     skip: bool,
 
     /// End the command and everything it has started after this time, such as 90s or 2h
-    #[arg(long, value_name = "TIME", value_parser = calendar::duration_s)]
+    #[arg(long, value_name = "TIME", value_parser = date_time::duration_s)]
     timeout: Option<u64>,
 
     /// Begin a new log when this one is larger, such as 10M, even in the middle of a run; five old ones are
     /// kept as FILE.1 to FILE.5
-    #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = date_time::bytes)]
     log_size: Option<u64>,
 
     /// When the command has succeeded: call this URL (GET), or run this command with 'sh -c'
@@ -334,7 +334,7 @@ impl Log {
 
     /// Writes a whole line, preceded by the time.
     fn line(&mut self, text: &[u8]) {
-        let mut line = format!("[{}] ", calendar::shown(calendar::now_s())).into_bytes();
+        let mut line = format!("[{}] ", date_time::shown(date_time::now_s())).into_bytes();
         line.extend_from_slice(text);
         line.push(b'\n');
         if self.file.is_some() && self.size_max.is_some_and(|limit| self.size > limit) {

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use block::{Generation, Listing};
 use clap::Args;
+use humanize::date_time;
 use progress::{Progress, count};
+use repository::unlock::{self, Locked};
+use repository::{Named, address};
 use serde_json::{Value, json};
 
 use self::log::Log;
@@ -20,9 +23,6 @@ use crate::exit::Exit;
 use crate::identity::{self, Identity};
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::repository::Named;
-use crate::unlock::{self, Locked};
-use crate::{address, calendar, repository};
 
 /// How far in the future a backup's time may be, because the clocks of two machines differ.
 const CLOCKS_DIFFER_S: i64 = 300;
@@ -47,12 +47,12 @@ pub(crate) struct Arguments {
     repository: PathBuf,
 
     /// Exit with 3 if the newest backup of a name is older than this, such as 26h or 8d, or if there is none
-    #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
+    #[arg(long, value_name = "AGE", value_parser = date_time::duration_s)]
     older_than: Option<u64>,
 
     /// Exit with 3 if the archive of a binary log may lack more than the last AGE, such as 1m, or if there is
     /// none
-    #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
+    #[arg(long, value_name = "AGE", value_parser = date_time::duration_s)]
     log_older_than: Option<u64>,
 
     /// Also write what is there as metrics into this file, for the textfile collector of Prometheus'
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     found.warn_of_clear(key.as_ref(), report);
     let mut exit = Exit::Done;
     let partial = |what: &str, exit| left_out(what, exit, report);
-    let now_s = calendar::now_s();
+    let now_s = date_time::now_s();
     let mut metrics = Metrics::new(root);
     // Names whose server writes a binary log that is not archived.
     let mut without_log = BTreeSet::new();
@@ -172,7 +172,7 @@ fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String>
 }
 
 fn is_too_old(newest: &Generation, limit: u64, now_s: i64) -> Option<String> {
-    let when = calendar::shown(newest.taken_s);
+    let when = date_time::shown(newest.taken_s);
     match u64::try_from(now_s - newest.taken_s) {
         Ok(age) if age > limit => Some(format!("the newest backup is too old: {when}")),
         Ok(_) => None,
@@ -191,12 +191,12 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
         let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
         let mut line = json!({
             "message_type": "generation", "name": name, "generation": generation.number, "parent": generation.parent,
-            "taken": calendar::machine(generation.taken_s), "bytes": generation.len, "blocks": generation.blocks,
+            "taken": date_time::machine(generation.taken_s), "bytes": generation.len, "blocks": generation.blocks,
             "bytes_stored": generation.stored, "file": generation.file, "file_bytes": generation.file_bytes,
             "note": note, "booted": generation.booted, "host": identity.host, "source": note.get("source"),
         });
         if let Some(until_s) = until_s {
-            line["retained_until"] = json!(until_s.map(calendar::machine));
+            line["retained_until"] = json!(until_s.map(date_time::machine));
         }
         return Ok(report.message(&line)?);
     }
@@ -207,7 +207,7 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
     let size = report::size;
     report.data(&format!(
         "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored{}{}{}",
-        calendar::shown(generation.taken_s),
+        date_time::shown(generation.taken_s),
         size(generation.len),
         size(generation.file_bytes),
         Known::of(generation).shown(),
@@ -258,7 +258,7 @@ fn show_locked(locked: &Locked, report: &Report) -> Result<u64> {
 /// The end of the line of a generation, or an archived log, that says until when nobody can remove it.
 fn shown_until(until_s: Option<i64>) -> String {
     until_s.map_or("  not retained".to_owned(), |until_s| {
-        format!("  retained until {}", calendar::shown(until_s))
+        format!("  retained until {}", date_time::shown(until_s))
     })
 }
 

@@ -4,13 +4,14 @@ mod rows;
 mod show;
 mod sums;
 
+use crate::log_request::Request;
 use anyhow::Result;
 use clap::Args;
 use progress::{Progress, count};
+use transactions::{Again, Asked, LogFile, Take, Transaction, Walk};
 
 use self::show::Show;
 use crate::exit::Exit;
-use crate::history::{Again, Asked, LogFile, Request, Take, Transaction, Walk};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES

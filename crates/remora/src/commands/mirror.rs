@@ -7,17 +7,18 @@ use block::World;
 use block::mirror::Place;
 use clap::Args;
 use progress::{Progress, count};
+use repository::address::Address;
+use repository::location::Location;
+use repository::{log_archive, unlock};
 use serde_json::json;
 
-use crate::address::Address;
+use crate::commands;
 use crate::commands::prune;
 use crate::exit::Exit;
-use crate::home::Home;
 use crate::keep::KeepArguments;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
-use crate::{archived, commands, repository, unlock};
 
 const EXAMPLES: &str = "EXAMPLES
   remora mirror /backup /mnt/usb
@@ -91,8 +92,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         anyhow::bail!("there is no backup in {}", arguments.from);
     }
     let home = |name: &str| match &to {
-        Address::Folder(root) => Home::Folder(root.join(name)),
-        Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
+        Address::Folder(root) => Location::Folder(root.join(name)),
+        Address::Bucket(bucket) => Location::Bucket(bucket.below(name)),
     };
     let world = World { stop: &stop, progress: report };
     for ((name, is_log), from) in &names.places {
@@ -150,13 +151,13 @@ fn names(address: &Address) -> Result<Names> {
     }
     // Also of names that have no backup.
     for (name, home) in all {
-        if archived::has_pieces(&home)? {
+        if log_archive::has_pieces(&home)? {
             // An encrypted one is of no use without the keys beside it.
             if block::is_sealed(&*home.store())? {
                 names.places.entry((name.clone(), false)).or_insert_with(|| home.place());
             }
             names.places.insert((name, true), home.log().place());
-        } else if archived::has_files(&home) {
+        } else if log_archive::has_files(&home) {
             names.archives.push(name);
         }
     }

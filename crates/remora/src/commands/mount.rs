@@ -11,7 +11,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use disk::{Disk, Output, RealDisk};
 use failure::usage;
+use humanize::text;
 use progress::{Progress, count};
+use repository::Named;
 use serde_json::json;
 
 use crate::boot::need::Needs;
@@ -19,8 +21,7 @@ use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::mount::{self, Mount, Room, Shelf};
 use crate::report::{self, Report};
-use crate::repository::Named;
-use crate::{commands, repository, shown, stop};
+use crate::{commands, stop};
 
 /// How often it is looked whether somebody has unmounted it.
 const LOOK: Duration = Duration::from_millis(100);
@@ -108,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             report.note(&format!("a server on a generation: mariadbd --defaults-file={options}/NAME-N.cnf"));
         }
     }
-    while !mounted.has_ended() && stop::pause(LOOK, &stop) {}
+    while !mounted.has_ended() && progress::pause(LOOK, &stop) {}
     drop(mounted);
     let fetched = shelf.fetched();
     if report.is_json() {
@@ -124,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 /// Writes an option file for each generation that has a server's data.
 fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
     let folder = std::path::absolute(folder)?;
-    let text = |path: &Path| shown::path(path);
+    let text = |path: &Path| text::path(path);
     // Only we may go into it: nobody needs a password for such a server.
     fs::DirBuilder::new()
         .mode(0o700)

@@ -9,16 +9,17 @@ use anyhow::Result;
 use block::retention::Policy;
 use block::{Generation, World};
 use clap::Args;
+use humanize::date_time;
 use progress::{Progress, count};
+use repository::{Named, unlock};
 use serde_json::json;
 
 use crate::exit::Exit;
 use crate::keep::KeepArguments;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::repository::Named;
 use crate::retain::RetainArguments;
-use crate::{calendar, commands, identity, repository, unlock};
+use crate::{commands, identity};
 
 const EXAMPLES: &str = "EXAMPLES
   remora prune /backup --keep-daily 14 --keep-weekly 8 --keep-monthly 12
@@ -108,7 +109,7 @@ pub(crate) fn forget(
 /// The generations that stay. Those of one source never push out those of another, and damaged ones count as
 /// none, so that no complete one is removed because of them.
 fn kept(policy: &Policy, all: &[Generation]) -> BTreeSet<u64> {
-    let stamp = |one: &&Generation| calendar::stamp(one.number, one.taken_s);
+    let stamp = |one: &&Generation| repository::calendar::stamp(one.number, one.taken_s);
     let mut keep = BTreeSet::new();
     for source in identity::sources(all) {
         let stamps: Vec<_> = source.iter().map(stamp).collect();
@@ -123,7 +124,7 @@ fn kept(policy: &Policy, all: &[Generation]) -> BTreeSet<u64> {
 fn tell_retained(name: &str, (retained, until_s): (&[String], Option<i64>), of: &str, report: &Report) {
     if let Some(first) = retained.first() {
         let files = count(retained.len(), "file");
-        let until = until_s.map(|until_s| format!(", the last of them until {}", calendar::shown(until_s)));
+        let until = until_s.map(|until_s| format!(", the last of them until {}", date_time::shown(until_s)));
         let until = until.unwrap_or_default();
         report.warn(&format!(
             "{name}: retained: {files}{of}, needed by no generation, which the place keeps{until}, such as {first}"
@@ -137,7 +138,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
             "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,
             "rewritten": done.rewritten, "bytes_written": done.written, "bytes_freed": done.freed,
             "files_left": done.left, "files_at_source": done.at_source, "files_retained": done.retained,
-            "retained_until": done.retained_until_s.map(calendar::machine), "damaged": done.damaged, "unused": done.unused,
+            "retained_until": done.retained_until_s.map(date_time::machine), "damaged": done.damaged, "unused": done.unused,
         }))?;
         return Ok(());
     }

@@ -7,13 +7,13 @@ use anyhow::Result;
 use clap::Args;
 use failure::usage;
 use progress::Progress;
+use repository::location::Location;
 use seal::Key;
 use serde_json::json;
 
 use crate::exit::Exit;
-use crate::home::Home;
+use crate::keys;
 use crate::report::Report;
-use crate::{keys, repository};
 
 const EXAMPLES: &str = "EXAMPLES
   remora key new new.key
@@ -49,7 +49,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     let id = Key::Full(new.clone()).id();
     let mut exit = Exit::Done;
-    let mut found: BTreeMap<String, Home> = repository::names(&arguments.repository)?.into_iter().collect();
+    let mut found: BTreeMap<String, Location> =
+        repository::names(&arguments.repository)?.into_iter().collect();
     // Also of a name that has only an archived log yet.
     for (name, home) in repository::places(&arguments.repository)? {
         if block::is_sealed(&*home.store())? {

@@ -16,19 +16,21 @@ use block::{World, tree};
 use clap::Args;
 use disk::Disk;
 use failure::Failure;
+use humanize::text;
 use progress::{Progress, count};
+use repository::Named;
 use serde_json::{Value, json};
 
 use crate::boot::need::{KEY_PLUGIN, Needs};
 use crate::chosen::Chosen;
 use crate::exit::Exit;
-use crate::host::{Call, Machine};
 use crate::keys::KeyArguments;
+use crate::loss;
 use crate::past::must_replay_all;
 use crate::report::{self, Report};
-use crate::repository::Named;
 use crate::volume::Place;
-use crate::{commands, identity, repository, shown};
+use crate::{commands, identity};
+use host::{Call, Machine};
 
 const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/disk.img --to /vm/new.img           the newest generation into a new file
@@ -201,11 +203,11 @@ fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
             let path = loss.path.as_ref().map(|path| path.display().to_string());
             report.message(&json!({"message_type": "loss", "path": path, "from": start, "to": end}))?;
         } else {
-            report.data(&format!("lost: {}", shown::lost(loss)))?;
+            report.data(&format!("lost: {}", loss::shown(loss)))?;
         }
     }
     for (path, what) in &restored.bent {
-        report.warn(&format!("{}: {what}", shown::path(path)));
+        report.warn(&format!("{}: {what}", text::path(path)));
     }
     if !restored.is_proven && restored.losses.is_empty() {
         report

@@ -16,23 +16,25 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::log_request::Request;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use disk::{Output, RealDisk, Tree};
 use failure::usage;
+use humanize::text;
 use progress::{Progress, count};
 use serde_json::json;
+use transactions::{Definitions, Found, Known, Walk};
 
 use self::children::{Children, Origin};
 use self::definitions::FromBackups;
 use self::record::Records;
 use self::spool::Spool;
 use self::undo::{Sums, Undo};
+use crate::commands;
 use crate::exit::{self, Exit};
-use crate::history::{Definitions, Found, Known, Request, Walk};
 use crate::past::Log;
 use crate::report::Report;
-use crate::{commands, shown};
 
 const EXAMPLES: &str = "EXAMPLES
   remora log /var/lib/mysql --since -1h --statement 'delete from orders'
@@ -100,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let further = backups.clone().map(|backups| backups as Rc<dyn Definitions>);
     let known = further.into_iter().fold(known, Known::and);
     let folder = to.map_or_else(std::env::temp_dir, folder);
-    let spool = Spool::new(&folder).with_context(|| shown::path(&folder))?;
+    let spool = Spool::new(&folder).with_context(|| text::path(&folder))?;
     // Without a server there is nothing that must be ended.
     let stop = if arguments.children { commands::stop_flag(report)? } else { Arc::default() };
     let mut undo = Undo::new(&found.files, &filter, &known, spool);
@@ -173,7 +175,7 @@ fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)
 
 fn must_be_new(path: &Path) -> Result<()> {
     match RealDisk.entry(path) {
-        Ok(_) => Err(anyhow!("{} exists; give another name, or remove it", shown::path(path))),
+        Ok(_) => Err(anyhow!("{} exists; give another name, or remove it", text::path(path))),
         Err(_) => Ok(()),
     }
 }
@@ -191,12 +193,12 @@ fn write(records: Records, sums: &Sums, to: Option<&Path>, report: &Report) -> R
         script::write(records, sums, "undo.sql", &mut out)?;
         return Ok(out.flush()?);
     };
-    let file = Output::create(&RealDisk, path).with_context(|| shown::path(path))?;
+    let file = Output::create(&RealDisk, path).with_context(|| text::path(path))?;
     let mut out = std::io::BufWriter::new(file);
-    script::write(records, sums, &shown::path(path), &mut out).with_context(|| shown::path(path))?;
+    script::write(records, sums, &text::path(path), &mut out).with_context(|| text::path(path))?;
     let file = out.into_inner().map_err(std::io::IntoInnerError::into_error);
     must_be_new(path)?;
-    file.and_then(Output::finish).with_context(|| shown::path(path))
+    file.and_then(Output::finish).with_context(|| text::path(path))
 }
 
 /// Says where the definitions of tables come from.
@@ -220,7 +222,7 @@ fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
         });
         let line = json!({
             "message_type": "summary", "transactions": sums.transactions, "tables": tables.collect::<Vec<_>>(),
-            "to": to.map(shown::path),
+            "to": to.map(text::path),
         });
         return Ok(report.message(&line)?);
     }
@@ -233,7 +235,7 @@ fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
     if along > 0 {
         what.push_str(&format!(", {along} of them taken along by foreign keys"));
     }
-    match to.map(shown::path) {
+    match to.map(text::path) {
         Some(path) => report.note(&format!(
             "{path} takes back {what}; nothing was executed. Read it, then run it: {}",
             script::command(sums, &path)

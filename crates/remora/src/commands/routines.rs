@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use failure::usage;
+use humanize::text;
 use progress::{Progress, count};
 use serde_json::json;
 use server::{Flavour, Session, quote_name};
@@ -15,7 +16,6 @@ use self::collection::{ALL, MARK, Routine};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::shown;
 
 const EXAMPLES: &str = "EXAMPLES
   remora routines list                         what there is, and how to call it
@@ -289,7 +289,7 @@ fn list(arguments: &List, password: Option<String>, report: &Report) -> anyhow::
             Some(state) => format!("{:<20} {state}", routine.name),
             None => format!("{:<20} {}", routine.name, routine.about()),
         };
-        report.data(&shown::plain(&line))?;
+        report.data(&text::plain(&line))?;
     }
     Ok(Exit::Done)
 }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use disk::{Disk, RealDisk};
+use humanize::text;
 use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::Exit;
 use crate::report::{Report, size};
-use crate::shown;
 use find::Found;
 use look::{Look, bar, held};
 
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             if crate::exit::is_reader_gone(&error) {
                 return Err(error);
             }
-            report.warn(&format!("{}: {error:#}", shown::path(path)));
+            report.warn(&format!("{}: {error:#}", text::path(path)));
             sums.failed += 1;
         }
     }
@@ -102,7 +102,7 @@ fn show(path: &Path, sums: &mut Sums, report: &Report) -> Result<()> {
         }))?;
     } else if !report.is_quiet() {
         let bar = bar(&*source, look.len)?;
-        report.data(&format!("[{bar}] {}  {}{}", held(&look), shown::path(path), unwritten(&look)))?;
+        report.data(&format!("[{bar}] {}  {}{}", held(&look), text::path(path), unwritten(&look)))?;
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ fn evict(path: &Path, sync: bool, sums: &mut Sums, report: &Report) -> Result<()
     } else if before.there + after.there > 0 && !report.is_quiet() {
         let (was, is, of) = (size(before.there), size(after.there), size(after.len));
         let why = look::why(&after, sync).map(|why| format!("  ({why})")).unwrap_or_default();
-        report.data(&format!("{was:>9} -> {is:>9} of {of:>9}  {}{why}", shown::path(path)))?;
+        report.data(&format!("{was:>9} -> {is:>9} of {of:>9}  {}{why}", text::path(path)))?;
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn untold(path: &Path, len: u64, sums: &mut Sums, report: &Report) -> Result<()>
             "resident": null, "resident_before": null, "resident_after": null,
         }))?;
     } else if !report.is_quiet() {
-        report.data(&format!("unknown                     {:>9}  {}", size(len), shown::path(path)))?;
+        report.data(&format!("unknown                     {:>9}  {}", size(len), text::path(path)))?;
     }
     Ok(())
 }

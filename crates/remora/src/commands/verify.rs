@@ -13,13 +13,15 @@ use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
 use clap::Args;
 use failure::usage;
+use humanize::{date_time, text};
 use progress::{Progress, count};
+use repository::unlock;
 use serde_json::json;
 
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::{calendar, commands, identity, shown, unlock};
+use crate::{commands, identity};
 
 /// The most losses that are shown for one damaged place; --json has more.
 const LOSSES_SHOWN: usize = 5;
@@ -107,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
-    let day = u64::try_from(calendar::stamp(0, calendar::now_s()).day).unwrap_or(0);
+    let day = u64::try_from(repository::calendar::stamp(0, date_time::now_s()).day).unwrap_or(0);
     let sample = arguments.sample.map(|parts| Sample { part: day % parts, parts });
     let mut exit = Exit::Done;
     let key = arguments.key.read()?;
@@ -169,7 +171,7 @@ fn cost(damage: &Damage) -> String {
             (Some(first), Some(last)) if first != last => format!("generations {first} to {last}"),
             (first, _) => format!("generation {}", first.copied().unwrap_or(0)),
         };
-        let shown: Vec<String> = losses.iter().take(LOSSES_SHOWN).map(shown::lost).collect();
+        let shown: Vec<String> = losses.iter().take(LOSSES_SHOWN).map(loss::shown).collect();
         let more = losses.len().saturating_sub(shown.len());
         let what = match (losses.is_empty(), more) {
             (true, _) => "'remora restore --keep-going' says what of it is lost".to_owned(),

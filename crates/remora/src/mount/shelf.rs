@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use block::{Content, Library};
 use disk::Attributes;
+use humanize::text;
+use repository::location::Location;
 use rustix::io::Errno;
 use seal::Key;
 
 use super::branch::{Branch, Change, Form, Known, TOP};
 use super::data::Room;
-use crate::home::Home;
-use crate::{repository, shown};
 
 /// The number of the top.
 pub(super) const ROOT: u64 = 1;
@@ -55,7 +55,7 @@ pub(crate) struct Shelf {
 /// The backups of a name.
 struct Name {
     name: String,
-    home: Home,
+    home: Location,
     /// With the files that there were when it was opened.
     library: Mutex<Option<Looked>>,
 }
@@ -99,8 +99,13 @@ fn index(number: u64) -> usize {
 
 impl Shelf {
     /// The backups of these names, opened with `key`. `room`: where writes go, if there may be any.
-    pub(crate) fn new(homes: Vec<(String, Home)>, key: Option<Key>, room: Option<Room>, say: Say) -> Shelf {
-        let open = |(name, home): (String, Home)| {
+    pub(crate) fn new(
+        homes: Vec<(String, Location)>,
+        key: Option<Key>,
+        room: Option<Room>,
+        say: Say,
+    ) -> Shelf {
+        let open = |(name, home): (String, Location)| {
             // The folder may be called '.'.
             let whole = home.folder().and_then(|folder| folder.canonicalize().ok());
             let last = whole.as_ref().and_then(|whole| whole.file_name());
@@ -347,7 +352,7 @@ impl Shelf {
     fn lost(&self, place: usize, branch: &Branch, node: usize, error: &block::Error) {
         let (name, generation) = lock(&self.places).get(place).copied().unwrap_or_default();
         let name = self.names.get(name).map(|name| name.name.as_str()).unwrap_or_default();
-        self.damaged(&format!("{name}/{generation}/{}", shown::path(&branch.path(node))), error);
+        self.damaged(&format!("{name}/{generation}/{}", text::path(&branch.path(node))), error);
     }
 
     pub(super) fn change(&self, number: u64, change: Change) -> Answer<Thing> {

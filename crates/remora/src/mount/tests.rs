@@ -9,13 +9,13 @@ use block::tree::{self, Layout, Reader};
 use block::{BLOCK, Content, Folder, Library, Repository, Scan, World};
 use disk::{Disk, RealDisk};
 use progress::Silent;
+use repository::location::Location;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
 use super::branch::{Branch, Change, Form, TOP};
 use super::data::{Data, Room};
 use super::shelf::{ROOT, Shelf};
-use crate::home::Home;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -141,8 +141,12 @@ fn names_are_made_moved_and_removed() {
 fn nothing_can_be_changed_without_room() {
     let (folder, _) = backed_up(b"bytes");
     let path = folder.path().join("data");
-    let shelf =
-        Shelf::new(vec![(String::new(), Home::Folder(path))], None, None, Box::new(|what| panic!("{what}")));
+    let shelf = Shelf::new(
+        vec![(String::new(), Location::Folder(path))],
+        None,
+        None,
+        Box::new(|what| panic!("{what}")),
+    );
     let name = OsStr::new;
     let data = shelf.lookup(ROOT, name("data")).unwrap().number;
     let top = shelf.lookup(data, name("1")).unwrap().number;

@@ -2,12 +2,12 @@
 //! of the moment at which it ended, and the log has the server's clock, so the time of a backup is no proof.
 
 use anyhow::Result;
+use humanize::date_time;
+use transactions::{Asked, Known, LogFile, TOLERANCE_S, Take, Transaction, Walk, names};
 
 use super::goal::NoWay;
 use super::whole::{describe, everything};
-use crate::calendar;
 use crate::exit::Exit;
-use crate::history::{Asked, Known, LogFile, TOLERANCE_S, Take, Transaction, Walk, names};
 use crate::report::Report;
 
 /// What the transactions of the generation say, so far.
@@ -82,7 +82,7 @@ impl Before {
             Says::Nothing | Says::Contradiction if self.taken_s <= self.until => return Ok(()),
             Says::Nothing | Says::Contradiction => format!(
                 "it was made at {}, and no transaction before it in the archived log proves more",
-                calendar::shown(self.taken_s)
+                date_time::shown(self.taken_s)
             ),
             Says::Late(what) => {
                 format!("a backup has what was there when it ended, and this is in it: {what}")

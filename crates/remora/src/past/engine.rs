@@ -7,9 +7,9 @@ use anyhow::Result;
 use innodb::table::sql::{Kind, Token};
 use progress::Progress;
 use server::Session;
+use transactions::effective_statement::{acting, word};
 
 use crate::boot::QUEUES;
-use crate::history::said::{acting, word};
 use crate::report::Report;
 
 const WORD: &[u8] = b"ENGINE";

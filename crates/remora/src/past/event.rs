@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use innodb::table::sql::{Kind, Token};
 use server::Session;
-
-use crate::history::said::{acting, word};
+use transactions::effective_statement::{acting, word};
 
 /// An event: its database, and its name in lower case, because upper and lower case are the same there.
 type Key = (String, String);

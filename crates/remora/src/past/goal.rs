@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::{error, fmt};
 
-use crate::history::{Range, Wording, when};
+use humanize::point_in_time;
+use transactions::{Range, Wording};
 
 /// The goal is not behind the generation.
 #[derive(Debug)]
@@ -42,9 +43,9 @@ impl FromStr for Goal {
         if text == "end" {
             return Ok(Goal::End);
         }
-        match when::parse(text) {
+        match point_in_time::parse(text) {
             Ok(time) => return Ok(Goal::Time(time)),
-            Err(error) if when::is_like_time(text) => return Err(error.to_string()),
+            Err(error) if point_in_time::is_like_time(text) => return Err(error.to_string()),
             Err(_) => {}
         }
         if let Ok(names) = text.split(',').map(single).collect() {
@@ -62,7 +63,7 @@ impl FromStr for Goal {
 
 /// The GTID of one transaction of MariaDB.
 pub(crate) fn single(text: &str) -> Result<Range, String> {
-    if when::is_like_time(text) {
+    if point_in_time::is_like_time(text) {
         return Err(format!(
             "{text} is like a time, and this takes a GTID such as 0-1-42; --until takes a time"
         ));

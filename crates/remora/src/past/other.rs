@@ -13,11 +13,11 @@ use binlog::event::gtid::Number;
 use binlog::event::{Body, Change, Event};
 use binlog::reader::Reader;
 use binlog::tables::Tables;
+use transactions::{FileSource, LogFile, is_frame, names};
 
 use super::Log;
 use super::goal::NoWay;
 use crate::boot::binary_log::Position;
-use crate::history::{Feed, LogFile, is_frame, names};
 
 /// Where the first event of a file is.
 const FIRST: u64 = 4;
@@ -102,7 +102,7 @@ fn walk(
     mut goes_on: impl FnMut(&Spot<'_>) -> bool,
 ) -> Result<()> {
     let mut read = || -> Result<()> {
-        let mut reader = Reader::open(Feed::open(file, 0)?)?;
+        let mut reader = Reader::open(FileSource::open(file, 0)?)?;
         let (mut track, mut tables, mut printing) =
             (Track::default(), Tables::default(), Printing::default());
         while let Some(event) = reader.next()? {

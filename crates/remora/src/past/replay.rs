@@ -15,16 +15,15 @@ use progress::{Progress, count};
 use sandbox::Sandbox;
 use server::catalogue::Wanted as _;
 use server::{Session, TableName};
+use transactions::LogFile;
 
 use super::engine;
 use super::event::States;
 use super::scan::Way;
 use crate::boot::{self, Account, Wanted};
-use crate::history::LogFile;
 use crate::report::Report;
 use crate::setting;
 use crate::sound;
-use crate::stop;
 
 /// Bytes that are copied at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -134,7 +133,7 @@ impl Replay {
             !self.servers.contains(&own),
             "the private server has the number {own}, which is in the log: it would skip those events"
         );
-        let first = self.files.first().map(|file| crate::history::names::file(file)).unwrap_or_default();
+        let first = self.files.first().map(|file| transactions::names::file(file)).unwrap_or_default();
         let (first, from) = (session.quote(&first), self.from);
         session.execute(&format!(
             "CHANGE MASTER TO MASTER_HOST='none', MASTER_USER='none', RELAY_LOG_FILE='{}', RELAY_LOG_POS={from}, \
@@ -191,7 +190,7 @@ impl Replay {
             if idle > IDLE_MAX {
                 session.execute("STOP SLAVE SQL_THREAD")?;
             }
-            if !stop::pause(LOOK_AGAIN, stop) {
+            if !progress::pause(LOOK_AGAIN, stop) {
                 return Err(block::Error::Stopped.into());
             }
         }

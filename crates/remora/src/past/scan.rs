@@ -7,6 +7,10 @@ use anyhow::{Result, bail};
 use binlog::group::Name;
 use failure::usage;
 use innodb::table::sql::Token;
+use transactions::effective_statement::{acting, word};
+use transactions::{
+    Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
+};
 
 use super::before::Before;
 use super::event::{self, Change};
@@ -16,10 +20,6 @@ use super::whole::{describe, everything, name};
 use super::{Log, engine};
 use crate::boot::binary_log::Position;
 use crate::exit::Exit;
-use crate::history::said::{acting, word};
-use crate::history::{
-    Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
-};
 use crate::report::Report;
 
 /// The way from where a generation is to the goal.

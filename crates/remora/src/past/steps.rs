@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use sandbox::Sandbox;
 use server::{Session, TableName};
+use transactions::{Place, Transaction};
 
 use super::replay::{self, Replay};
 use super::scan::Way;
 use crate::boot::{Account, Wanted};
-use crate::history::{Place, Transaction};
 use crate::report::Report;
 use crate::setting;
 

@@ -1,9 +1,8 @@
 //! What a scan of an archived log has of each transaction: all of it, and its name for people.
 
 use dump::Selection;
-
-use crate::calendar;
-use crate::history::{Filter, Transaction, Wording, names};
+use humanize::date_time;
+use transactions::{Filter, Transaction, Wording, names};
 
 /// The most characters of a statement that are shown.
 const SHOWN_CHARS: usize = 100;
@@ -32,5 +31,5 @@ pub(super) fn describe(whole: &Transaction, file: &str) -> String {
     let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = what.chars().take(SHOWN_CHARS).collect();
     let more = if short.len() < what.len() { " ..." } else { "" };
-    format!("{name} ({}) {short}{more}", calendar::shown(whole.time))
+    format!("{name} ({}) {short}{more}", date_time::shown(whole.time))
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use disk::Kind;
 use server::{Flavour, Session, Version};
 
-use crate::host::Machine;
 use crate::volume::file_system::FileSystem;
+use host::Machine;
 
 /// Settings with a folder without which the data are useless.
 const FOLDERS: [&str; 7] = [

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::host::Machine;
+use host::Machine;
 
 /// A file system, from findmnt(8).
 pub(super) struct FileSystem {

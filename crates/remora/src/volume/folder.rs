@@ -16,9 +16,9 @@ use block::tree::{OWN, differing, is_own};
 use far::{Cloned, Cloning};
 use progress::{Progress, count};
 
-use crate::host::Machine;
 use crate::volume::file_system::FileSystem;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot, new_name};
+use host::Machine;
 
 /// The inode number of a subvolume's top folder (`BTRFS_FIRST_FREE_OBJECTID`).
 const SUBVOLUME: &str = "256";

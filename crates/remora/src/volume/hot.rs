@@ -51,10 +51,9 @@ use self::stage::Stages;
 use super::belongs::{self, Reach};
 use super::server::Login;
 use crate::hold;
-use crate::host::Machine;
 use crate::plugin;
 use crate::setting;
-use crate::stop;
+use host::Machine;
 
 /// Blanks in place of a note that is known later.
 const NOTE_ROOM: usize = 16 << 10;
@@ -434,7 +433,7 @@ impl HotFeed<'_> {
             // The log may be read through the connection that waits here, so that must go on.
             if !log.is_late()
                 || began.elapsed() > Duration::from_secs(1)
-                || !stop::pause(WAIT_FOR_LOG, &self.login.stop)
+                || !progress::pause(WAIT_FOR_LOG, &self.login.stop)
             {
                 break;
             }

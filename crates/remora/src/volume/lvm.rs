@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use progress::Progress;
 use serde_json::Value;
 
-use crate::host::Machine;
 use crate::report::size;
 use crate::volume::lvm::delta::Pool;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot, new_name};
+use host::Machine;
 
 /// The default room for a snapshot is one in this many parts of the volume: a fifth.
 const SHARE: u64 = 5;

@@ -16,16 +16,15 @@ use server::{HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
 use crate::hold::{self, Waiting};
-use crate::host::Machine;
 use crate::report::Report;
 use crate::setting;
-use crate::stop;
 use crate::volume::belongs::{self, Reach, resolve, setting};
 use crate::volume::file_system::FileSystem;
 use crate::volume::folder::{FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot};
 use crate::volume::start::{self, Start};
+use host::Machine;
 
 /// Why no server is started on a copy.
 const LINKED: &str = "links in its data folder would lead a second server to files of the original";
@@ -69,7 +68,7 @@ impl Login<'_> {
 
     /// Waits, unless the run must stop.
     fn pause(&self, time: Duration) -> anyhow::Result<()> {
-        if stop::pause(time, &self.stop) { Ok(()) } else { Err(block::Error::Stopped.into()) }
+        if progress::pause(time, &self.stop) { Ok(()) } else { Err(block::Error::Stopped.into()) }
     }
 }
 

@@ -11,8 +11,8 @@ use disk::Stat;
 use progress::Progress;
 use serde_json::Value;
 
-use crate::host::Machine;
 use crate::volume::start::Start;
+use host::Machine;
 
 /// How long to read before the snapshot is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use server::Session;
 
-use crate::host::Machine;
 use crate::setting::ELSEWHERE;
 use crate::volume::belongs::setting;
+use host::Machine;
 
 /// Settings without which the data can't be read. A `path` may be in the data folder.
 const SETTINGS: [&str; 18] = [

@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use block::Error;
 use progress::{Progress, count};
+use repository::Named;
+use repository::location::Location;
 use serde_json::json;
 
 use super::run::{Proof, Run};
@@ -15,11 +17,9 @@ use crate::boot::Wanted;
 use crate::boot::need::NOTHING;
 use crate::commands;
 use crate::commands::verify::boot::boot;
-use crate::home::Home;
-use crate::host::{Call, Machine};
-use crate::repository::Named;
 use crate::trial::{self, Trial, Tried};
 use crate::volume::snapshot::Snapshot;
+use host::{Call, Machine};
 
 /// The most defects that are noted in the repository.
 const NOTED_MAX: usize = 5;
@@ -127,7 +127,7 @@ impl Run<'_> {
             ));
             return 0;
         }
-        let home = Home::new(&self.arguments.to, self.name);
+        let home = Location::new(&self.arguments.to, self.name);
         let named = home.and_then(|home| Ok(Named::open((self.name.to_owned(), home), self.key)?));
         let named = match named {
             Ok(named) => named,

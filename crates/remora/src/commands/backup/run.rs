@@ -7,22 +7,24 @@ use std::time::Instant;
 use block::backup::{Changed, Request, Summary};
 use block::tree::{Layout, layout_of, note_places, noted_places};
 use block::{Error, Generation, Repository, World};
+use humanize::{date_time, text};
 use progress::{Progress, count};
+use repository::address;
+use repository::location::Location;
 use seal::Key;
 use serde_json::{Value, json};
 
 use super::{Arguments, Way, tell};
+use crate::commands;
 use crate::exit::Exit;
 use crate::hold;
-use crate::home::Home;
-use crate::host::{Call, Machine};
 use crate::identity::Identity;
 use crate::report::{self, Report};
 use crate::volume::hot::{Before, HotCopy, HotFeed};
 use crate::volume::server::{self, Login};
 use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
-use crate::{address, calendar, commands, repository, shown};
+use host::{Call, Machine};
 
 /// The most pages that are told.
 const DOUBTED_MAX: usize = 20;
@@ -122,7 +124,8 @@ impl Run<'_> {
     /// Reads the source, or a snapshot of it that is created, and then removed or kept.
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Made, Error> {
         let unfit = |error: anyhow::Error| Error::Unfit(error.to_string());
-        let home = Home::new(&self.arguments.to, self.name).and_then(|home| self.arguments.retain.on(home));
+        let home =
+            Location::new(&self.arguments.to, self.name).and_then(|home| self.arguments.retain.on(home));
         let mut repository = repository::named(&self.arguments.to, home.map_err(unfit)?, self.key)?;
         if self.is_copied(machine)? {
             return self.copy(&mut repository, machine);
@@ -236,7 +239,7 @@ impl Run<'_> {
         }
         let dangling = found.dangling().to_vec();
         for link in &dangling {
-            let (source, link) = (self.source.name(), shown::path(link));
+            let (source, link) = (self.source.name(), text::path(link));
             self.report.warn(&format!("{source}: the link {link} leads to nothing, and is left out"));
         }
         let (mut all, begun) = self.begin(repository, machine)?;
@@ -314,7 +317,7 @@ impl Run<'_> {
         }
         let (doubt, page_bytes) = (feed.doubt(), feed.page_bytes());
         let request = Request {
-            taken_s: calendar::now_s(),
+            taken_s: date_time::now_s(),
             changed,
             moves: moves.as_deref(),
             doubt: doubt.as_deref(),
@@ -361,7 +364,7 @@ impl Run<'_> {
                 "{}: {}, at page {}, is not what it was in {}@{}, but by its LSN nobody has written to it since: the disk \
                  has lost a write, or a read has returned something old; CHECK TABLE, and 'remora verify --boot' for both",
                 self.source.name(),
-                shown::path(path),
+                text::path(path),
                 offset / page_bytes as u64,
                 self.name,
                 summary.parent
@@ -416,7 +419,7 @@ impl Run<'_> {
             self.report.warn(&format!(
                 "{}: {} is left out: {}",
                 self.source.name(),
-                shown::path(&left.path),
+                text::path(&left.path),
                 left.what
             ));
         }
@@ -458,7 +461,7 @@ impl Run<'_> {
         }
         let request = Request {
             name: &shown,
-            taken_s: calendar::now_s(),
+            taken_s: date_time::now_s(),
             note: note.to_string(),
             full: self.arguments.full,
             changed,

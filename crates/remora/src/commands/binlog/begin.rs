@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use binlog::archive::{About, State, Tail, Why, missing, state};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
+use humanize::date_time;
 use progress::Progress;
 use server::dump::{From, Packet};
 use server::{Error, Session};
@@ -11,7 +12,6 @@ use server::{Error, Session};
 use super::Run;
 use super::follow::{HEARTBEAT, number};
 use super::kept::Written;
-use crate::calendar;
 
 /// How long the head of a file may take to arrive.
 const PATIENCE: u32 = 30;
@@ -103,7 +103,7 @@ fn begin_line<'a>(
     let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
     let Reason { why, what, before } = reason;
     let mut about =
-        About::new(why, calendar::now_s(), cell(0).parse().unwrap_or(0), cell(1), first.to_owned());
+        About::new(why, date_time::now_s(), cell(0).parse().unwrap_or(0), cell(1), first.to_owned());
     about.before = before.map(|tail| (tail.file.clone(), tail.end));
     about.what.clone_from(&what);
     let line = run.kept.begin(about)?;

@@ -6,8 +6,7 @@ use anyhow::{Context, Result};
 use binlog::archive::Same;
 use binlog::archive::pieces::Compared;
 use disk::{Disk, RealDisk, Source};
-
-use crate::shown;
+use humanize::text;
 
 /// The beginning of the first event.
 const FIRST: u64 = 4;
@@ -23,7 +22,7 @@ pub(super) enum Compare {
 impl Compare {
     /// Everything in a file up to there.
     pub(super) fn open(path: &Path, end: u64) -> Result<Compare> {
-        let file = RealDisk.open(path).with_context(|| shown::path(path))?;
+        let file = RealDisk.open(path).with_context(|| text::path(path))?;
         Ok(Compare::Bytes(Box::new(Same::new(file)), end))
     }
 

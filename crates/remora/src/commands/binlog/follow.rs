@@ -16,6 +16,7 @@ use binlog::group::Name;
 use progress::Progress;
 use server::Error;
 use server::dump::{Dump, From, Packet};
+use transactions::names;
 
 use self::name::is_log;
 pub(super) use self::name::number;
@@ -24,7 +25,6 @@ use super::compare::Compare;
 use super::kept::{Output, Written};
 use super::{NO_SUCH_PLACE, Run};
 use crate::exit;
-use crate::history::names;
 use crate::report::size;
 
 /// The beginning of the first event of a file.

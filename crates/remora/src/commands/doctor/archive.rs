@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use humanize::date_time;
 use progress::count;
 
 use super::facts::{Archive, Facts, Repository, Server};
 use super::line::{Line, Mend, bad, good, warning};
-use crate::calendar;
 
 /// How far an archive may be behind, in seconds. It notes each minute that it has everything.
 const BEHIND_MAX_S: i64 = 180;
@@ -160,7 +160,7 @@ pub(super) fn archived(found: &Repository, facts: &Facts) -> Option<Line> {
         Archive::There(None) => bad(SUBJECT, format!("it never had all of the log{attached}"), command),
         Archive::There(Some(when)) => {
             let behind = facts.now_s - when;
-            let at = calendar::shown(*when);
+            let at = date_time::shown(*when);
             let kept = i64::try_from(kept_s(server)).unwrap_or(i64::MAX);
             match behind {
                 ..=BEHIND_MAX_S => good(SUBJECT, format!("it had everything at {at}")),

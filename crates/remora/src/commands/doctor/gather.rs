@@ -7,25 +7,26 @@ use std::time::Duration;
 
 use anyhow::Result;
 use disk::{RealDisk, Tree};
+use humanize::{date_time, text};
+use repository::location::Location;
+use repository::log_archive::{self, Archive as Archived};
+use repository::{Named, address};
 use sandbox::{Family, Product};
 use server::duty::{self, Duty};
 use server::{Flavour, Grants, Session, Target};
 
 use super::Arguments;
 use super::facts::{Archive, Encryption, Facts, Newest, Proof, Repository, Rights, Server, Tables};
-use crate::archived::{self, Archive as Archived};
 use crate::args::ServerArgs;
+use crate::commands;
 use crate::commands::backup::server_of;
 use crate::commands::list::Known;
-use crate::home::Home;
-use crate::host::{Call, Machine};
 use crate::places::places;
 use crate::report::Report;
-use crate::repository::{self, Named};
 use crate::volume::Source;
 use crate::volume::hot::HotCopy;
 use crate::volume::server::{Login, has_snapshots};
-use crate::{address, calendar, commands, shown};
+use host::{Call, Machine};
 
 /// Tables of a kind that are named.
 const NAMED_MAX: u64 = 3;
@@ -66,7 +67,7 @@ pub(super) fn facts(arguments: &Arguments, password: Option<String>, report: &Re
         server: of_server(&mut session)?,
         rights: rights(&mut session)?,
         tables: tables(&mut session)?,
-        now_s: calendar::now_s(),
+        now_s: date_time::now_s(),
         ..Facts::default()
     };
     let data = Path::new(facts.server.text("datadir")).to_owned();
@@ -186,7 +187,7 @@ fn copy(machine: &Machine, login: &Login<'_>) -> Result<String, String> {
 /// What is known of the repository. `data`: the data folder, if it is on this machine.
 fn repository(root: &Path, arguments: &Arguments, data: Option<&Path>) -> Result<Repository> {
     let name = name(root, arguments);
-    let home = Home::new(root, &name)?;
+    let home = Location::new(root, &name)?;
     let place = match &arguments.source {
         Some(source) => source.to_string(),
         None => "mysql:".to_owned(),
@@ -223,7 +224,7 @@ fn name(root: &Path, arguments: &Arguments) -> String {
     default.unwrap_or_else(|| "mysql".to_owned())
 }
 
-fn look_into(found: &mut Repository, (name, home): (String, Home), arguments: &Arguments) -> Result<()> {
+fn look_into(found: &mut Repository, (name, home): (String, Location), arguments: &Arguments) -> Result<()> {
     if home.folder().is_some_and(|folder| !folder.is_dir()) {
         return Ok(());
     }
@@ -233,7 +234,7 @@ fn look_into(found: &mut Repository, (name, home): (String, Home), arguments: &A
             let device = |path: &Path| RealDisk.entry(path).ok().map(|entry| entry.device);
             home.folder().is_some_and(|folder| device(folder).is_some() && device(folder) == device(file))
         };
-        let key = file.map(|file| (shown::path(&file), is_beside(&file)));
+        let key = file.map(|file| (text::path(&file), is_beside(&file)));
         found.encryption = Encryption::Sealed(key);
         if found.encryption == Encryption::Sealed(None) {
             return Ok(());
@@ -249,7 +250,7 @@ fn look_into(found: &mut Repository, (name, home): (String, Home), arguments: &A
         bytes: newest.file_bytes,
         proof: proof(&listing.generations),
     });
-    found.archive = match archived::find(&named.home, named.key.as_ref())? {
+    found.archive = match log_archive::find(&named.home, named.key.as_ref())? {
         None => Archive::None,
         Some(Archived::Files(folder)) => Archive::There(binlog::archive::caught_up(&RealDisk, &folder)?),
         Some(Archived::Pieces(pieces)) => {

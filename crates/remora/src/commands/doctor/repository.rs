@@ -1,8 +1,10 @@
 //! The backups of the server.
 
+use humanize::date_time;
+
 use super::facts::{Encryption, Facts, Newest, Proof, Repository};
 use super::line::{Line, Mend, bad, good, warning};
-use crate::{calendar, report};
+use crate::report;
 
 /// How old the newest backup may be, in seconds: a night, and some time to make it.
 const AGE_MAX_S: i64 = 26 * 3600;
@@ -29,7 +31,7 @@ fn newest(found: &Repository, now_s: i64) -> Line {
     let Some(newest) = &found.newest else {
         return bad(SUBJECT, format!("there is none in {}", found.shown), command);
     };
-    let what = format!("{}@{} of {}", found.shown, newest.number, calendar::shown(newest.taken_s));
+    let what = format!("{}@{} of {}", found.shown, newest.number, date_time::shown(newest.taken_s));
     match now_s - newest.taken_s {
         ..=AGE_MAX_S => good(SUBJECT, what),
         _ => warning(SUBJECT, format!("{what}: older than a day"), command),

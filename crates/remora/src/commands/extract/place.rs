@@ -6,8 +6,10 @@ use anyhow::{Context, Result, bail, ensure};
 use block::restore::Request;
 use block::{World, tree};
 use disk::{Disk, Kind, RealDisk};
+use humanize::date_time;
 use physical::{Doubt, Source, TableFiles, Verdict};
 use progress::Progress;
+use repository::Named;
 use sandbox::Family;
 use server::catalogue::Catalogue;
 use server::snapshot;
@@ -18,9 +20,8 @@ use super::{Arguments, Form, chosen, selection};
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::need::{NOTHING, Needs};
 use crate::boot::{self, Wanted};
+use crate::commands;
 use crate::report::Report;
-use crate::repository::Named;
-use crate::{calendar, commands, repository};
 
 /// What is said of files that are read although they may be of different moments.
 const FORCE: &str = "--force reads it as it is: rows may be missing, old, or never committed";
@@ -98,7 +99,7 @@ impl Place {
         let top = PathBuf::from(&named.name);
         let files = tree::Files::open(repository::one(&text, key.as_ref())?.0.repository, generation, &top)?;
         let backup = Backup { named, generation: files.generation() };
-        let taken = calendar::shown(files.taken_s());
+        let taken = date_time::shown(files.taken_s());
         report.note(&format!("reading {} of {taken}", backup.shown()));
         let data = match &arguments.data_folder {
             Some(path) => top.join(path.strip_prefix("/").unwrap_or(path)),

@@ -7,13 +7,13 @@ use block::restore::Request;
 use block::tree::{Files, Node};
 use disk::Kind;
 use failure::usage;
+use humanize::{date_time, text};
 use seal::Key;
 use serde_json::json;
 
 use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::{calendar, repository, shown};
 
 /// The permission bits, from the highest: who may read, write and execute, and a letter for each.
 const BITS: [(u32, char); 9] = [
@@ -78,7 +78,7 @@ fn show((name, generation): (&str, u64), node: &Node, len: u64, report: &Report)
         report.message(&json!({
             "message_type": "file", "name": name, "generation": generation, "path": node.path.display().to_string(),
             "kind": kind, "bytes": len, "mode": format!("{:04o}", attributes.mode & 0o7777), "uid": attributes.uid,
-            "gid": attributes.gid, "modified": calendar::machine(modified_s),
+            "gid": attributes.gid, "modified": date_time::machine(modified_s),
             "target": target.map(|target| target.display().to_string()),
             "same_as": node.same_as.as_ref().map(|first| first.display().to_string()),
         }))?;
@@ -87,14 +87,14 @@ fn show((name, generation): (&str, u64), node: &Node, len: u64, report: &Report)
     let bits = rights(attributes.mode);
     let path = if node.path.as_os_str().is_empty() { Path::new(".") } else { &node.path };
     let more = match (target, &node.same_as) {
-        (Some(target), _) => format!(" -> {}", shown::path(target)),
-        (None, Some(first)) => format!(" = {}", shown::path(first)),
+        (Some(target), _) => format!(" -> {}", text::path(target)),
+        (None, Some(first)) => format!(" = {}", text::path(first)),
         (None, None) => String::new(),
     };
     report.data(&format!(
         "{letter}{bits} {len:>12}  {}  {}{more}",
-        calendar::shown(modified_s),
-        shown::path(path)
+        date_time::shown(modified_s),
+        text::path(path)
     ))?;
     Ok(())
 }

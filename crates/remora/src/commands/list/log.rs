@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 use binlog::archive::pieces::{LineFiles, LogFile, Pieces};
 use binlog::archive::{self, About, Line, Why};
 use disk::{Disk, RealDisk};
+use humanize::{date_time, text};
 use progress::Progress;
+use repository::Named;
+use repository::log_archive::{self, Archive};
 use serde_json::json;
 
 use super::shown_until;
-use crate::archived::{self, Archive};
 use crate::report::{self, Report};
-use crate::repository::Named;
-use crate::{calendar, shown};
 
 /// The archive of a name.
 pub(super) struct Log {
@@ -69,16 +69,16 @@ impl Log {
     /// That of a name, if it has one. `is_retained`: the store is asked until when nobody can remove it.
     pub(super) fn find(named: &Named, is_retained: bool) -> Result<Option<Log>> {
         let name = named.name.clone();
-        match archived::find(&named.home, named.key.as_ref())? {
+        match log_archive::find(&named.home, named.key.as_ref())? {
             None => Ok(None),
             Some(Archive::Files(folder)) => {
-                let lines = archive::lines(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
+                let lines = archive::lines(&RealDisk, &folder).with_context(|| text::path(&folder))?;
                 let lines: Result<Vec<Shown>> = lines
                     .iter()
-                    .map(|line| Shown::of_files(line).with_context(|| shown::path(line)))
+                    .map(|line| Shown::of_files(line).with_context(|| text::path(line)))
                     .collect();
                 let caught_up =
-                    archive::caught_up(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
+                    archive::caught_up(&RealDisk, &folder).with_context(|| text::path(&folder))?;
                 Ok(Some(Log { name, lines: lines?, is_retained, caught_up, damages: Vec::new() }))
             }
             Some(Archive::Pieces(pieces)) => {
@@ -122,12 +122,12 @@ impl Log {
         if report.is_json() {
             let mut shown = json!({
                 "message_type": "log", "name": self.name, "line": line.number, "why": about.why,
-                "began": calendar::machine(about.began_s), "server": about.server, "first_file": line.first,
+                "began": date_time::machine(about.began_s), "server": about.server, "first_file": line.first,
                 "last_file": line.last, "files": line.files, "bytes": line.bytes,
-                "caught_up": caught_up.map(calendar::machine),
+                "caught_up": caught_up.map(date_time::machine),
             });
             if self.is_retained {
-                shown["retained_until"] = json!(line.until_s.map(calendar::machine));
+                shown["retained_until"] = json!(line.until_s.map(date_time::machine));
             }
             return Ok(report.message(&shown)?);
         }
@@ -138,11 +138,11 @@ impl Log {
             Why::Gap => "log after a gap",
         };
         let [first, last] = [&line.first, &line.last].map(|file| file.as_deref().unwrap_or_default());
-        let caught_up = caught_up.map(|when| format!("  caught up {}", calendar::shown(when)));
+        let caught_up = caught_up.map(|when| format!("  caught up {}", date_time::shown(when)));
         let until = if self.is_retained { shown_until(line.until_s) } else { String::new() };
         report.data(&format!(
             "{place:<24} {}  {what:<16} {:>9}  {first} to {last}{}{until}",
-            calendar::shown(about.began_s),
+            date_time::shown(about.began_s),
             report::size(line.bytes),
             caught_up.unwrap_or_default(),
         ))?;
@@ -154,7 +154,7 @@ impl Log {
         let Some(when) = self.caught_up else { return Some("the log was never archived whole".to_owned()) };
         let is_old = u64::try_from(now_s - when).is_ok_and(|age| age > limit);
         is_old.then(|| {
-            let when = calendar::shown(when);
+            let when = date_time::shown(when);
             format!("the archive of the log last had everything at {when}: is 'remora binlog' still at work?")
         })
     }

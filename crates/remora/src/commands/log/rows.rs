@@ -4,9 +4,9 @@ use anyhow::Result;
 use binlog::event::table::Table;
 use binlog::row::{Cell, Image, Value};
 use serde_json::json;
+use transactions::{AskedRow, Transaction, names, slot};
 
 use super::show::Show;
-use crate::history::{AskedRow, Transaction, names, slot};
 
 /// Shows a row of a transaction.
 pub(super) fn show(asked: &AskedRow<'_>, whole: &Transaction, show: &mut Show) -> Result<()> {

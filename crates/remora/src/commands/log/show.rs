@@ -3,14 +3,14 @@
 use std::io::{BufWriter, IsTerminal, Write};
 
 use anyhow::Result;
+use humanize::{date_time, point_in_time, text};
 use progress::{Progress, count};
 use serde_json::json;
+use transactions::{Changed, EndTime, LogFile, Transaction, names};
 
 use super::sums::Sums;
 use crate::exit::{self, Stdout};
-use crate::history::{Changed, Ended, LogFile, Transaction, names, when};
 use crate::report::{self, Report};
-use crate::{calendar, shown};
 
 /// Bytes of output that are written at once.
 const OUTPUT_BYTES: usize = 1 << 16;
@@ -52,7 +52,7 @@ impl Show {
 
     /// A line, as it is.
     pub(super) fn line(&mut self, text: &str) -> Result<()> {
-        writeln!(self.out, "{}", shown::plain(text))?;
+        writeln!(self.out, "{}", text::plain(text))?;
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl Show {
             return self.json(&object(whole, files));
         }
         let name = names::gtid(whole.name).unwrap_or_else(|| place(whole, files));
-        let head = format!("{}  {name}", calendar::shown(whole.time));
+        let head = format!("{}  {name}", date_time::shown(whole.time));
         let end = if whole.is_rolled_back { " (rolled back)" } else { "" };
         let mut lines = Vec::new();
         for table in &whole.tables {
@@ -129,7 +129,7 @@ impl Show {
             count(files.len() as u64, "file"),
             report::rows(self.sums.rows),
             report::size(self.sums.bytes),
-            when::zone()
+            point_in_time::zone()
         ));
         Ok(())
     }
@@ -162,15 +162,15 @@ fn object(whole: &Transaction, files: &[LogFile]) -> serde_json::Value {
         .collect();
     let unknown: Vec<_> = whole.unknown.iter().map(|(kind, at)| json!({"kind": kind.0, "at": at})).collect();
     let ended = match whole.ended {
-        Ended::Then(_) => None,
+        EndTime::Then(_) => None,
         // What is not known of one side is not limited there.
-        Ended::Between(after, until) => {
-            let known = |time| (time != i64::MIN && time != i64::MAX).then(|| calendar::machine(time));
+        EndTime::Between(after, until) => {
+            let known = |time| (time != i64::MIN && time != i64::MAX).then(|| date_time::machine(time));
             Some([known(after), known(until)])
         }
     };
     json!({
-        "message_type": "transaction", "time": calendar::machine(whole.time), "gtid": names::gtid(whole.name),
+        "message_type": "transaction", "time": date_time::machine(whole.time), "gtid": names::gtid(whole.name),
         "file": file(whole.start.file), "position": whole.start.at, "end_file": file(whole.end.file),
         "end_position": whole.end.at, "bytes": whole.bytes, "server_id": whole.server_id,
         "thread_id": whole.thread_id, "ended": ended, "rolled_back": whole.is_rolled_back, "tables": tables,

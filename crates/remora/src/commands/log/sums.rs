@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use humanize::date_time;
 use serde_json::json;
+use transactions::{Transaction, names};
 
-use crate::calendar;
-use crate::history::{Transaction, names};
 use crate::report::size;
 
 /// How many of the largest transactions are shown.
@@ -83,7 +83,7 @@ impl Sums {
             lines.push("the largest transactions:".to_owned());
         }
         for large in &self.largest {
-            let time = calendar::shown(large.time);
+            let time = date_time::shown(large.time);
             let noun = if large.rows == 1 { "row " } else { "rows" };
             lines.push(format!(
                 "{:>12} {:>12} {noun}  {time}  {}",
@@ -104,7 +104,7 @@ impl Sums {
         let tables: Vec<_> = self.tables().into_iter().map(table).collect();
         let large = |large: &Large| {
             json!({
-                "name": large.name, "time": calendar::machine(large.time), "bytes": large.bytes, "rows": large.rows,
+                "name": large.name, "time": date_time::machine(large.time), "bytes": large.bytes, "rows": large.rows,
             })
         };
         let largest: Vec<_> = self.largest.iter().map(large).collect();

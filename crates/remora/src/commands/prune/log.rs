@@ -4,14 +4,13 @@ use anyhow::{Context, Result};
 use binlog::archive::{self, Forgotten};
 use block::Generation;
 use disk::RealDisk;
+use humanize::{date_time, text};
 use progress::{Progress, count};
+use repository::Named;
+use repository::log_archive::{self, Archive};
 use serde_json::json;
 
-use crate::archived::{self, Archive};
-use crate::calendar;
 use crate::report::{self, Report};
-use crate::repository::{self, Named};
-use crate::shown;
 
 /// Removes the files that are older than all kept generations. Every doubt lets all of them stay.
 pub(super) fn forget<'a>(
@@ -22,14 +21,14 @@ pub(super) fn forget<'a>(
     report: &Report,
 ) -> Result<()> {
     let name = &named.name;
-    if !dry_run && archived::has_pieces(&named.home)? {
-        let store = archived::keyed(&named.home, named.key.as_ref())?;
+    if !dry_run && log_archive::has_pieces(&named.home)? {
+        let store = log_archive::keyed(&named.home, named.key.as_ref())?;
         let cleared = archive::pieces::clear(&*store).with_context(|| named.home.log().shown())?;
         if cleared != Forgotten::default() {
             tell(name, &cleared, dry_run, report)?;
         }
     }
-    let Some(archive) = archived::find(&named.home, named.key.as_ref())? else { return Ok(()) };
+    let Some(archive) = log_archive::find(&named.home, named.key.as_ref())? else { return Ok(()) };
     let stays = |why: &str| report.note(&format!("{name}: the archived log stays as it is: {why}"));
     if is_damaged {
         stays("what damaged generations need of it is unknown");
@@ -45,7 +44,7 @@ pub(super) fn forget<'a>(
     }
     let done = match archive {
         Archive::Files(folder) => {
-            archive::forget(&RealDisk, &folder, &needed, dry_run).with_context(|| shown::path(&folder))?
+            archive::forget(&RealDisk, &folder, &needed, dry_run).with_context(|| text::path(&folder))?
         }
         Archive::Pieces(pieces) => {
             if let Some(damage) = pieces.damages().first() {
@@ -72,7 +71,7 @@ fn tell(name: &str, done: &Forgotten, dry_run: bool, report: &Report) -> Result<
     if report.is_json() {
         report.message(&json!({
             "message_type": "log", "name": name, "dry_run": dry_run, "files": done.files, "bytes_freed": done.bytes,
-            "files_retained": done.retained, "retained_until": done.retained_until_s.map(calendar::machine),
+            "files_retained": done.retained, "retained_until": done.retained_until_s.map(date_time::machine),
         }))?;
         return Ok(());
     }

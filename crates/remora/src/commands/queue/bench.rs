@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
+use progress::pause;
 use serde_json::json;
 use server::{Session, Target, quote_name};
 
@@ -13,7 +14,6 @@ use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
-use crate::stop::pause;
 
 /// The most bytes of a message: the size of the scratch table's column.
 const BYTES_MAX: u16 = 8000;

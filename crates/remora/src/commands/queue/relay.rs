@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use progress::{Progress, count};
+use progress::{Progress, count, pause};
 use serde_json::json;
 use server::{Session, TableName, Target};
 
@@ -18,7 +18,6 @@ use super::publish::{Broker, Messages, Publisher};
 use super::rows::must_be_queue;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
-use crate::stop::pause;
 
 /// Seconds that the source waits for a row before the relay checks whether to continue.
 const WAIT_S: u32 = 1;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use dump::Selection;
 use failure::usage;
+use progress::pause;
 use serde_json::json;
 use server::Session;
 
@@ -17,7 +18,6 @@ use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
-use crate::stop::pause;
 use crate::terminal;
 
 /// The columns after the name, and how wide they are: with a short name all fit into 80 columns.

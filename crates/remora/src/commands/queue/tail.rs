@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use progress::{Progress, count};
+use progress::{Progress, count, pause};
 use serde_json::json;
 use server::{Error, Session, TableName};
 
@@ -15,7 +15,6 @@ use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
-use crate::stop::pause;
 
 /// How often to look for new rows.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -7,14 +7,15 @@ use anyhow::{Context, Result};
 use block::restore::Request;
 use block::{World, tree};
 use failure::usage;
+use humanize::text;
 use progress::Progress;
 use serde_json::json;
 
 use super::Arguments;
+use crate::commands;
 use crate::exit::Exit;
-use crate::host::{Call, Machine};
 use crate::report::{self, Report};
-use crate::{commands, repository, shown};
+use host::{Call, Machine};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
@@ -46,7 +47,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         .with_context(|| format!("nothing is in {target}"))?;
     report.end();
     for (path, what) in &restored.bent {
-        report.warn(&format!("{}: {what}", shown::path(path)));
+        report.warn(&format!("{}: {what}", text::path(path)));
     }
     let (fetched, seconds) = (files.content().library().fetched(), began.elapsed().as_secs_f64());
     if report.is_json() {

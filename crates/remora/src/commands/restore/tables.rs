@@ -12,6 +12,7 @@ use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
 use failure::{Failure, usage};
+use humanize::text;
 use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 
@@ -20,11 +21,10 @@ use super::until;
 use crate::boot::binary_log::BinaryLog;
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
+use crate::commands;
 use crate::exit::Exit;
 use crate::past::{Goal, Past, Reached};
 use crate::report::{self, Report};
-use crate::repository;
-use crate::{commands, shown};
 
 /// How long to wait for a lock that only our own sessions can hold.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
@@ -75,7 +75,7 @@ impl Work {
         own.push(name);
         own.push(".remora");
         let folder = target.with_file_name(own);
-        RealDisk.make_folder(&folder).with_context(|| shown::path(&folder))?;
+        RealDisk.make_folder(&folder).with_context(|| text::path(&folder))?;
         let lock = folder.join("lock");
         let alone = RealDisk.lock(&lock, Share::Exclusive)?;
         let busy = || Failure::Busy(format!("another run is making {}", target.display()));
@@ -83,7 +83,7 @@ impl Work {
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
             if path.is_dir() {
-                fs::remove_dir_all(&path).with_context(|| shown::path(&path))?;
+                fs::remove_dir_all(&path).with_context(|| text::path(&path))?;
             } else if path != lock {
                 RealDisk.remove(&path)?;
             }
@@ -145,7 +145,7 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
         _ => None,
     };
     let Dumped { summary, prepared, reached } = dumped?;
-    RealDisk.rename(&folder, target).with_context(|| shown::path(target))?;
+    RealDisk.rename(&folder, target).with_context(|| text::path(target))?;
     RealDisk
         .sync_folder(target.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new(".")))?;
     drop(files);

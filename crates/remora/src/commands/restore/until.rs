@@ -13,17 +13,18 @@ use clap::Args;
 use disk::{Disk, RealDisk};
 use dump::Selection;
 use failure::usage;
+use humanize::{date_time, text};
 use progress::{Progress, count};
+use repository::Named;
 use serde_json::{Value, json};
+use transactions::{Range, Wording, names};
 
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
+use crate::commands;
 use crate::exit::Exit;
-use crate::history::{Range, Wording, names};
 use crate::past::{Found, Goal, Past, Reached, Start, Way, single};
 use crate::report::{self, Report};
-use crate::repository::{self, Named};
-use crate::{calendar, commands, shown};
 
 /// Over the options that only mean something with a moment.
 const HEADING: &str = "To a moment between or after backups, with the log that 'remora binlog' archived";
@@ -183,7 +184,7 @@ fn finish(tree: &Path, data: &Path, target: &Path) -> Result<()> {
     if let Some(batch) = RealDisk.batch(tree)? {
         batch.sync()?;
     }
-    RealDisk.rename(tree, target).with_context(|| shown::path(target))?;
+    RealDisk.rename(tree, target).with_context(|| text::path(target))?;
     Ok(())
 }
 
@@ -226,7 +227,7 @@ impl Told {
         let mut message = json!({
             "message_type": "summary", "name": name, "generation": generation, "line": line,
             "from_file": file, "from_offset": offset, "transactions": way.transactions,
-            "bytes_of_log": way.bytes, "gtid": last(way), "time": way.time.map(calendar::machine),
+            "bytes_of_log": way.bytes, "gtid": last(way), "time": way.time.map(date_time::machine),
             "next": way.next, "judged_by_arrival": found.judged.count,
             "own_line": start.line, "lacks": start.lacks,
             "prepared": way.prepared.keys().map(names::xa).collect::<Vec<_>>(),
@@ -249,7 +250,7 @@ impl Told {
         let Reached { start, found } = reached;
         let (file, offset) = &start.own;
         let (way, last) = (&found.way, last(&found.way));
-        let when = way.time.map(|time| format!(" ({})", calendar::shown(time))).unwrap_or_default();
+        let when = way.time.map(|time| format!(" ({})", date_time::shown(time))).unwrap_or_default();
         let to = if last.is_empty() { String::new() } else { format!(" to {last}{when}") };
         let tables = self.tables.map(|number| format!("; {} checked", count(number as u64, "table")));
         let tables = tables.unwrap_or_default();

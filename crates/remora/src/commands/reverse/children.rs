@@ -20,8 +20,12 @@ use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::row::Row;
 use progress::Progress;
+use repository::Named;
 use server::{TableName, quote_name};
 use tempfile::TempDir;
+use transactions::{
+    Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Walk, logged, names, slot,
+};
 
 use self::apply::Apply;
 use self::graph::{ForeignKey, Graph};
@@ -32,13 +36,8 @@ use super::mention::{Effect, Mention};
 use super::statement;
 use crate::boot::need::Needs;
 use crate::boot::{self, Files, Wanted};
-use crate::history::{
-    Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Walk, logged, names, slot,
-};
 use crate::past::{Goal, Log, Past, Steps};
 use crate::report::Report;
-use crate::repository::Named;
-use crate::stop;
 use crate::{commands, exit};
 
 /// InnoDB tells again how much a transaction has changed when it was not asked for 0.1 s (`trx0i_s.cc`).
@@ -332,7 +331,7 @@ impl<'a> Children<'a> {
     /// than were found.
     pub(super) fn end(&mut self) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        if !stop::pause(TOLD_ANEW, self.stop) {
+        if !progress::pause(TOLD_ANEW, self.stop) {
             return Err(block::Error::Stopped.into());
         }
         let changed = self.notes.session().value(&format!(

@@ -10,19 +10,18 @@ use anyhow::Result;
 use block::{Generation, tree};
 use innodb::table::Table;
 use physical::Source;
+use repository::location::Location;
 use seal::Key;
+use transactions::{Definitions, Place};
 
 use super::children::Origin;
 use super::mention::{Effect, Mention};
-use crate::history::{Definitions, Place};
-use crate::home::Home;
 use crate::past::Log;
-use crate::repository;
 
 /// The definitions of all backups of a name.
 pub(super) struct FromBackups {
     name: String,
-    home: Home,
+    home: Location,
     key: Option<Key>,
     log: Log,
     /// The backups, and where they say that they are in the log, the first place first.

@@ -7,9 +7,9 @@ use binlog::column::Type;
 use binlog::event::table::Table;
 use innodb::table::{Generated, KeyKind};
 use server::quote_name;
+use transactions::{Known, logged};
 
 use super::literal::{self, Letters};
-use crate::history::{Known, logged};
 
 /// Tables that are kept. Servers that run for long give ever higher numbers.
 const KEPT_MAX: usize = 4096;

@@ -1,8 +1,7 @@
 //! Which tables a statement may be about, as far as its text says.
 
 use innodb::table::sql::{Kind, Token};
-
-use crate::history::said::{acting, word};
+use transactions::effective_statement::{acting, word};
 
 /// What a statement does to tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,11 @@ use anyhow::{Context, Result, anyhow};
 use binlog::column::Type;
 use binlog::event::Change;
 use binlog::event::table::Table;
+use humanize::date_time;
 use server::catalogue::Wanted;
+use transactions::{
+    Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, XaName, names,
+};
 
 use super::children::{Children, Found};
 use super::form::{Form, Forms, Obstacle};
@@ -14,10 +18,7 @@ use super::mention::{Effect, Mention};
 use super::record::{Record, Records, STATEMENT_MAX};
 use super::spool::Spool;
 use super::statement::{self, Statement};
-use crate::history::{
-    Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, XaName, names,
-};
-use crate::{calendar, report};
+use crate::report;
 
 /// Transactions whose names are kept, for people.
 const NAMES_MAX: usize = 20;
@@ -288,7 +289,7 @@ impl<'a> Undo<'a> {
         if let Some(children) = children {
             children.end().with_context(|| name.clone())?;
         }
-        let time = calendar::shown(whole.time);
+        let time = date_time::shown(whole.time);
         let mut statements: Vec<String> =
             whole.tables.iter().filter_map(|table| table.statement.as_deref()).map(short).collect();
         statements.dedup();
@@ -350,7 +351,7 @@ impl Take for Undo<'_> {
         if let Some(children) = &mut self.children {
             children.passes(whole);
         }
-        self.sums.end = format!("{} ({})", self.place(whole.end), calendar::shown(whole.time));
+        self.sums.end = format!("{} ({})", self.place(whole.end), date_time::shown(whole.time));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Status variables as a list.
 
 use anyhow::Result;
+use humanize::text;
 use progress::Progress;
 use status::counter::change::{Interval, Row};
 use status::counter::kind::Kind;
@@ -9,7 +10,6 @@ use status::counter::sample::Sample;
 use super::number::short;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
-use crate::shown;
 
 /// Which status variables to show.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Output for List {
 
     fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
         let name = server.width.map_or_else(String::new, |_| format!("  {}", server.name));
-        report.data(&shown::plain(&format!("{}{name}  -- {event}\n", clock(now))))?;
+        report.data(&text::plain(&format!("{}{name}  -- {event}\n", clock(now))))?;
         Ok(())
     }
 }

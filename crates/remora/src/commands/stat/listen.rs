@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use crossbeam_channel::{Sender, bounded};
 use failure::usage;
-use progress::Progress;
+use progress::{Progress, pause};
 use status::counter::openmetrics::{self, Source};
 use status::counter::sample::Sample;
 use status::counter::watch::Watch;
 
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
-use crate::stop::pause;
 
 /// Longest header of a request.
 const HEAD_MAX: usize = 8 << 10;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use humanize::text;
 use progress::Progress;
 use status::counter::change::{Interval, Mark, between};
 use status::counter::event::events;
@@ -10,7 +11,6 @@ use status::counter::sample::{Begin, Sample};
 
 use super::feed::Event;
 use crate::report::Report;
-use crate::shown;
 
 /// A server's name for display.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub(crate) trait Output {
     /// Shows what happened to a server before this sample.
     fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
         let name = server.width.map_or_else(String::new, |_| format!("{}: ", server.name));
-        report.warn(&shown::plain(&format!("{} {name}{event}", clock(now))));
+        report.warn(&text::plain(&format!("{} {name}{event}", clock(now))));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Views as lines below a header, one line for each interval.
 
 use anyhow::Result;
+use humanize::text;
 use progress::Progress;
 use status::counter::change::Interval;
 use status::counter::sample::Sample;
@@ -9,7 +10,6 @@ use status::counter::view::{Column, View};
 use super::number::number;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
-use crate::shown;
 
 /// Lines between two headers.
 const PAGE: u32 = 20;
@@ -107,7 +107,7 @@ impl Output for Table {
 
     fn event(&mut self, server: Named<'_>, now: &Sample, event: &str, report: &Report) -> Result<()> {
         let line = format!("{} -- {event}", front(&clock(now), server, server.name));
-        report.data(&shown::plain(&line))?;
+        report.data(&text::plain(&line))?;
         Ok(())
     }
 }

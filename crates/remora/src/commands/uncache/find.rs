@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use disk::{Disk, Entry, Kind, RealDisk, Tree};
 use glob::Pattern;
+use humanize::text;
 
 use crate::exit;
-use crate::shown;
 
 /// The result.
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Search {
     }
 
     fn leave_out(&mut self, path: &Path, why: &dyn std::fmt::Display) {
-        self.found.left_out.push(format!("{}: {why}", shown::path(path)));
+        self.found.left_out.push(format!("{}: {why}", text::path(path)));
     }
 
     /// Adds a path from the command line; a link is followed.

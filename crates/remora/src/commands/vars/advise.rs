@@ -1,6 +1,7 @@
 //! `remora vars advise`
 
 use clap::Args;
+use humanize::text;
 use progress::Progress;
 use serde_json::json;
 use status::variable::advise::{Facts, advise};
@@ -8,7 +9,6 @@ use status::variable::advise::{Facts, advise};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::shown;
 
 /// Name settings that lose data, are too small or are lost at a restart, each with its reason
 ///
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
                 "source": advice.source, "remedy": advice.remedy,
             }))?;
         } else {
-            report.data(&shown::plain(&format!(
+            report.data(&text::plain(&format!(
                 "{}: {}\n    why:    {}\n    source: {}\n    remedy: {}\n",
                 advice.rule, advice.seen, advice.why, advice.source, advice.remedy
             )))?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use humanize::text;
 use progress::Progress;
 use sandbox::{Installation, Product};
 use serde_json::json;
@@ -18,7 +19,6 @@ use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::places::places;
 use crate::report::Report;
-use crate::shown;
 
 const EXAMPLES: &str = "EXAMPLES
   remora vars check /etc/mysql/my.cnf --for 11.8
@@ -178,8 +178,8 @@ impl Outcome<'_> {
             return self.tell_programs(report);
         }
         for finding in self.findings {
-            let place = format!("{}:{}", shown::path(&finding.file), finding.line);
-            report.data(&shown::plain(&format!(
+            let place = format!("{}:{}", text::path(&finding.file), finding.line);
+            report.data(&text::plain(&format!(
                 "{place}: {}\n    {}: {}",
                 finding.text,
                 head(finding.verdict),
@@ -187,7 +187,7 @@ impl Outcome<'_> {
             )))?;
         }
         if let Some(log) = self.refused() {
-            report.data(&shown::plain(&format!(
+            report.data(&text::plain(&format!(
                 "The server did not start, and no line could be blamed. It said:\n{log}"
             )))?;
         }

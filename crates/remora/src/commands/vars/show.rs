@@ -1,12 +1,12 @@
 //! Differences, for people and programs.
 
+use humanize::text;
 use progress::Progress;
 use serde_json::json;
 use status::variable::Snapshot;
 use status::variable::compare::{Difference, Kind};
 
 use crate::report::Report;
-use crate::shown;
 
 /// If two values are together longer than this, each gets its own line.
 const LINE_MAX: usize = 90;
@@ -30,7 +30,7 @@ pub(super) fn show(
         }))?;
         return Ok(());
     }
-    report.data(&shown::plain(&format!("A: {}\nB: {}", a.title, b.title)))?;
+    report.data(&text::plain(&format!("A: {}\nB: {}", a.title, b.title)))?;
     for kind in Kind::ALL {
         let these: Vec<_> = found.iter().filter(|difference| difference.kind == kind).collect();
         if these.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn show(
         }
         report.data(&format!("\n{} ({})", head(kind, a, b), these.len()))?;
         for difference in these {
-            report.data(&shown::plain(&lines(difference)))?;
+            report.data(&text::plain(&lines(difference)))?;
         }
     }
     let all = if left_out > 0 {

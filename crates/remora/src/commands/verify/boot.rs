@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use block::restore::Request;
 use block::{Repository, World};
 use progress::{Progress, count};
+use repository::Named;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
@@ -18,9 +19,8 @@ use crate::boot::{self, Files, Wanted};
 use crate::exit::Exit;
 use crate::mount::{self, Say};
 use crate::report::Report;
-use crate::repository::Named;
 use crate::sound::{self, Checked};
-use crate::{commands, identity, repository};
+use crate::{commands, identity};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let text = arguments.repository.to_string_lossy();

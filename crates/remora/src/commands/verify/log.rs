@@ -8,20 +8,20 @@ use anyhow::{Context, Result};
 use binlog::archive::{self, pieces};
 use block::verify::Sample;
 use disk::RealDisk;
+use humanize::text;
 use progress::{Progress, count};
+use repository::Named;
+use repository::log_archive::{self, Archive};
 use serde_json::json;
 
 use super::part_of;
-use crate::archived::{self, Archive};
 use crate::report::{self, Report};
-use crate::repository::Named;
-use crate::shown;
 
 /// The archives, and their names.
 pub(super) fn find<'a>(all: impl Iterator<Item = &'a Named>) -> Result<Vec<(String, Archive)>> {
     let mut found = Vec::new();
     for named in all {
-        if let Some(archive) = archived::find(&named.home, named.key.as_ref())? {
+        if let Some(archive) = log_archive::find(&named.home, named.key.as_ref())? {
             found.push((named.name.clone(), archive));
         }
     }
@@ -47,7 +47,7 @@ pub(super) fn verify(
             (pieces::verify(&Arc::new(all), sample, &mut goes_on), shown)
         }
         Archive::Files(folder) => {
-            (archive::verify(&RealDisk, &folder, sample, &mut goes_on), shown::path(&folder))
+            (archive::verify(&RealDisk, &folder, sample, &mut goes_on), text::path(&folder))
         }
     };
     if stop.load(Ordering::Relaxed) {

@@ -12,6 +12,7 @@ use disk::{Disk, RealDisk};
 use dump::{Difference, Selection, Side};
 use failure::usage;
 use progress::{Progress, count};
+use repository::Named;
 use sandbox::Sandbox;
 use serde_json::json;
 
@@ -23,7 +24,6 @@ use crate::commands;
 use crate::exit::Exit;
 use crate::past::{Goal, Past, must_replay_all};
 use crate::report::{self, Report};
-use crate::repository::{self, Named};
 
 /// How a difference of the counter alone ends: what was rolled back counts too, and is in no log.
 const COUNTER: &str = ": AUTO_INCREMENT is ";

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::HotFeed;
 use super::places::Places;
-use crate::host::Machine;
+use host::Machine;
 
 /// Whether a block can't be right, by what it was and what it is.
 pub(crate) type Doubt = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;

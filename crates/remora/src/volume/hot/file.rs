@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use block::tree::Node;
 use server::Session;
 
-use crate::host::Machine;
 use crate::plugin;
 use crate::volume::belongs::{self, setting};
+use host::Machine;
 
 /// The redo log.
 pub(super) const REDO: &str = "ib_logfile0";

@@ -14,7 +14,7 @@ use server::Session;
 
 use super::spool::Spool;
 use super::stage::IDLE_S;
-use crate::host::Machine;
+use host::Machine;
 
 /// How often the log is read.
 const STEP: Duration = Duration::from_millis(50);

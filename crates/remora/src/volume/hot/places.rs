@@ -28,9 +28,9 @@ use super::early::Early;
 use super::file::{self, is_altered};
 use super::found::{Found, Identity, identity};
 use super::named;
-use crate::host::Machine;
 use crate::volume::belongs::{resolve, setting};
 use crate::volume::server::data_folder;
+use host::Machine;
 
 /// What `innodb_data_file_path` is if nobody has set it.
 const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";

@@ -9,8 +9,8 @@ use server::{Flavour, Rights, Session, Version};
 
 use super::HotFeed;
 use crate::boot::need::KEY_PLUGIN;
-use crate::host::Machine;
 use crate::volume::belongs::setting;
+use host::Machine;
 
 /// The first version with the redo log that can be followed.
 const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
 
-use crate::host::Machine;
+use host::Machine;
 
 /// Bytes of a sector in device-mapper.
 const SECTOR: u64 = 512;

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use anyhow::{Result, anyhow, bail, ensure};
 use innodb::table::{Generated, KeyKind, Table};
 use server::{Session, TableName, quote_name};
+use transactions::logged;
 
 use self::noted::{ASKED, BEFORE, GONE, LEVEL, Noted, OUT, SCHEMA, columns_refer, later, own, step};
 use super::graph::{ForeignKey, Graph};
-use crate::history::logged;
 
 /// How far. InnoDB refuses to delete along more than 15 steps (FK_MAX_CASCADE_DEL); what is much further goes
 /// round in a circle.

@@ -10,8 +10,7 @@ use binlog::event::{Body, Change};
 use binlog::reader::Reader;
 use binlog::row::{self, Row};
 use binlog::tables::Tables;
-
-use crate::history::{Feed, LogFile};
+use transactions::{FileSource, LogFile};
 
 /// The beginning of the names of its files.
 const NAME: &str = "own";
@@ -55,7 +54,7 @@ impl OwnLog {
             described: Vec::new(),
             tables: Tables::default(),
         };
-        let mut reader = Reader::open(Feed::open(&log.file(), 0)?)?;
+        let mut reader = Reader::open(FileSource::open(&log.file(), 0)?)?;
         let first = reader.next()?.context("the private server writes no log")?;
         log.described = first.body.to_vec();
         log.format = reader.format().clone();
@@ -74,7 +73,8 @@ impl OwnLog {
         mut take: impl FnMut(&Rc<Table>, Change, Row<'_>) -> Result<()>,
     ) -> Result<()> {
         loop {
-            let mut reader = Reader::at(Feed::open(&self.file(), self.at)?, self.at, self.format.clone());
+            let mut reader =
+                Reader::at(FileSource::open(&self.file(), self.at)?, self.at, self.format.clone());
             let mut is_whole = false;
             while let Some(event) = reader.next()? {
                 if self.tables.take(&event, |_| ())?.is_some() {

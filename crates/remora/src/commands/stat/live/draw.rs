@@ -142,7 +142,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     ])
     .areas(area);
     let lines: Vec<Line<'_>> =
-        server.trouble.iter().map(|text| Line::from(crate::shown::plain(text)).red().bold()).collect();
+        server.trouble.iter().map(|text| Line::from(humanize::text::plain(text)).red().bold()).collect();
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), trouble);
     frame.render_widget(Line::from(line), first);
     frame.render_widget(Paragraph::new(second).wrap(Wrap { trim: true }), rest);

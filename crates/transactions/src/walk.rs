@@ -16,24 +16,23 @@ use binlog::group::{Grouping, Part};
 use binlog::reader::{End, Reader};
 use binlog::tables::Tables;
 use binlog::{Error, row};
+use failure::Completeness;
 use progress::Progress;
 
-use super::ended::{Ended, Judged};
-use super::feed::{Feed, PIECE_BYTES};
-use super::file::LogFile;
-use super::filter::{Choice, Choices, Filter, Range};
-use super::known::Known;
-use super::names;
-use super::transaction::{Place, Statement, Transaction, Xa, XaName};
-use crate::exit::Exit;
-use crate::report::Report;
+use crate::definitions::Known;
+use crate::end_time::{EndTime, Judged};
+use crate::file::LogFile;
+use crate::filter::{Choice, Choices, Filter, Range};
+use crate::names;
+use crate::source::{FileSource, PIECE_BYTES};
+use crate::transaction::{Place, Statement, Transaction, Xa, XaName};
 
 /// LOG_EVENT_THREAD_SPECIFIC_F: the statement uses temporary tables.
 const THREAD_SPECIFIC: u16 = 4;
 
 /// Whether a transaction is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// It is.
     Yes,
     /// It would be, but tables or rows are asked for and it has none of them. Its statements may change them:
@@ -44,7 +43,7 @@ pub(crate) enum Asked {
 }
 
 /// What becomes of what a walk finds.
-pub(crate) trait Take {
+pub trait Take {
     /// A table is described, for the first time or otherwise than before.
     fn table(&mut self, _table: &Table) -> Result<()> {
         Ok(())
@@ -55,19 +54,19 @@ pub(crate) trait Take {
 }
 
 /// The walk.
-pub(crate) struct Walk<'a, T> {
+pub struct Walk<'a, T> {
     files: &'a [LogFile],
     filter: &'a Filter,
     choices: Choices<'a>,
     known: &'a Known,
     take: &'a mut T,
-    report: &'a Report,
+    report: &'a dyn Progress,
     /// How the events that are read now are written.
     format: Rc<Format>,
     grouping: Grouping,
     tables: Tables,
     open: Option<Transaction>,
-    exit: Exit,
+    completeness: Completeness,
     /// What was told already.
     told: BTreeSet<String>,
     /// Whether a condition names a column that a table has not, or that the log says too little of.
@@ -87,12 +86,12 @@ pub(crate) struct Walk<'a, T> {
 }
 
 impl<'a, T: Take> Walk<'a, T> {
-    pub(crate) fn new(
+    pub fn new(
         files: &'a [LogFile],
         filter: &'a Filter,
         known: &'a Known,
         take: &'a mut T,
-        report: &'a Report,
+        report: &'a dyn Progress,
     ) -> Walk<'a, T> {
         Walk {
             files,
@@ -105,7 +104,7 @@ impl<'a, T: Take> Walk<'a, T> {
             grouping: Grouping::default(),
             tables: Tables::default(),
             open: None,
-            exit: Exit::Done,
+            completeness: Completeness::Complete,
             told: BTreeSet::new(),
             is_nameless: false,
             is_unnamed: false,
@@ -118,28 +117,28 @@ impl<'a, T: Take> Walk<'a, T> {
     }
 
     /// Reads all files.
-    pub(crate) fn all(&mut self) -> Result<Exit> {
+    pub fn all(&mut self) -> Result<Completeness> {
         for (number, path) in self.files.iter().enumerate() {
             self.file(number, path).with_context(|| path.display().to_string())?;
         }
         self.left_open(None);
         self.judged.tell(self.report);
-        Ok(self.exit)
+        Ok(self.completeness)
     }
 
     /// Whether rows may be missing because a condition names a column that a table has not, or that the log
     /// says too little of.
-    pub(crate) fn is_nameless(&self) -> bool {
+    pub fn is_nameless(&self) -> bool {
         self.is_nameless
     }
 
     /// Whether that is because the log says too little: of a column, or of the names in all of these tables.
-    pub(crate) fn lacks_columns(&self) -> bool {
+    pub fn lacks_columns(&self) -> bool {
         self.is_incomparable || self.is_unnamed && !self.has_columns
     }
 
     /// What is asked for and is nowhere in the log, a line for each.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    pub fn missing(&self) -> Vec<String> {
         let unseen = self.unseen.iter().map(|range| format!("there is no transaction {range} in this log"));
         let columns = (self.knows_names && !self.has_columns)
             .then(|| "no table of these transactions has the columns that --where names".to_owned());
@@ -147,7 +146,7 @@ impl<'a, T: Take> Walk<'a, T> {
     }
 
     fn file(&mut self, number: usize, path: &LogFile) -> Result<()> {
-        let mut reader = match Reader::open(Feed::open(path, 0)?) {
+        let mut reader = match Reader::open(FileSource::open(path, 0)?) {
             Err(Error::Foreign(what)) => {
                 return Err(failure::usage(what));
             }
@@ -211,7 +210,7 @@ impl<'a, T: Take> Walk<'a, T> {
                     "{name}: from {at} on it is encrypted, and only its server has the key: read it from the server, with \
                      mariadb-binlog --read-from-remote-server --raw {name}, and look into that copy"
                 ));
-                self.exit = self.exit.and_left_out();
+                self.completeness = self.completeness.and_left_out();
             }
             _ => {}
         }
@@ -222,7 +221,7 @@ impl<'a, T: Take> Walk<'a, T> {
     fn damaged(&mut self, path: &Path, what: &str) {
         let path = path.display();
         self.report.warn(&format!("{path}: {what}; what follows in this file is not read"));
-        self.exit = Exit::Damaged;
+        self.completeness = Completeness::Damaged;
         self.grouping.abandon();
         self.tables.forget();
         self.open = None;
@@ -240,7 +239,7 @@ impl<'a, T: Take> Walk<'a, T> {
                     "{}: the end of the transaction {name}, which begins at {place}, is not there; it is not shown",
                     path.display()
                 ));
-                self.exit = Exit::Damaged;
+                self.completeness = Completeness::Damaged;
             }
             _ => self.report.note(&format!("the end of the transaction {name} at {place} is not there yet")),
         }
@@ -271,7 +270,7 @@ impl<'a, T: Take> Walk<'a, T> {
         if is_cut && let Some(open) = self.open.take() {
             let text = format!("the transaction at {} has no end, another begins", self.place(open.start));
             self.report.warn(&text);
-            self.exit = Exit::Damaged;
+            self.completeness = Completeness::Damaged;
         }
         if matches!(body, Body::Format(_)) {
             // A transaction may go on in the next relay log, and its tables with it.
@@ -302,12 +301,12 @@ impl<'a, T: Take> Walk<'a, T> {
     }
 
     /// When a transaction ended, by what it says and when it came.
-    fn ended_at(&self, whole: &Transaction) -> Ended {
+    fn ended_at(&self, whole: &Transaction) -> EndTime {
         let Place { file, at } = whole.end;
         // Only in relay logs a transaction goes over files, and nothing is noted of these.
         let arrivals = self.files.get(file).filter(|_| whole.start.file == file).map(LogFile::arrivals);
         let span = arrivals.map_or((None, None), |arrivals| arrivals.span((whole.start.at, at)));
-        Ended::new(whole.time, span)
+        EndTime::new(whole.time, span)
     }
 
     /// An event of the transaction that is open.
@@ -436,7 +435,7 @@ impl<'a, T: Take> Walk<'a, T> {
         let filter = self.filter;
         self.unseen.retain(|range| !range.has(whole.name));
         let is_in_time = filter.has_time(whole.ended);
-        if is_in_time != filter.has_time(Ended::Then(whole.time)) {
+        if is_in_time != filter.has_time(EndTime::Then(whole.time)) {
             let name = names::gtid(whole.name).unwrap_or_else(|| self.place(whole.start));
             self.judged.add(&name, whole.time, whole.ended);
         }
@@ -455,7 +454,7 @@ fn starts(sql: &[u8], word: &[u8]) -> bool {
 }
 
 /// Whether a statement only begins or ends a transaction or a part of it.
-pub(crate) fn is_frame(sql: &[u8]) -> bool {
+pub fn is_frame(sql: &[u8]) -> bool {
     const PARTS: [&[u8]; 5] =
         [b"XA START ", b"XA END ", b"SAVEPOINT ", b"ROLLBACK TO ", b"RELEASE SAVEPOINT "];
     [&b"BEGIN"[..], b"COMMIT", b"ROLLBACK"].iter().any(|word| sql.eq_ignore_ascii_case(word))

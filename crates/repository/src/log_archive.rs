@@ -13,9 +13,8 @@ use failure::usage;
 use pieces::Pieces;
 use seal::Key;
 
-use crate::home::Home;
-use crate::keys::KeyArguments;
-use crate::stop;
+use crate::key_file::KeyFile;
+use crate::location::Location;
 
 /// How often it is tried to read while files are being removed, and the time between.
 const TRIES: u32 = 40;
@@ -24,27 +23,27 @@ const PAUSE: Duration = Duration::from_millis(250);
 const CLEAR: &[u8] = b"remolog\n";
 
 /// An archive.
-pub(crate) enum Archive {
+pub enum Archive {
     /// The folder with its lines.
     Files(PathBuf),
     Pieces(Pieces),
 }
 
 /// Where the pieces of an archive are written.
-pub(crate) struct Place {
-    pub(crate) store: Box<dyn Store>,
+pub struct Place {
+    pub store: Box<dyn Store>,
     /// The backups beside it, if they are encrypted.
-    pub(crate) sealed: Option<Sealed>,
+    pub sealed: Option<Sealed>,
 }
 
 /// Whether the archive of a name is the server's files.
-pub(crate) fn has_files(home: &Home) -> bool {
+pub fn has_files(home: &Location) -> bool {
     let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
     folder.is_some_and(|folder| archive::lines(&disk::RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()))
 }
 
 /// Whether a name has an archive in pieces.
-pub(crate) fn has_pieces(home: &Home) -> Result<bool> {
+pub fn has_pieces(home: &Location) -> Result<bool> {
     let store = home.log().store();
     if home.folder().is_some_and(|folder| !folder.join(archive::FOLDER).is_dir()) {
         return Ok(false);
@@ -53,12 +52,12 @@ pub(crate) fn has_pieces(home: &Home) -> Result<bool> {
 }
 
 /// Whether a name has an archive.
-pub(crate) fn is_there(home: &Home) -> Result<bool> {
+pub fn is_there(home: &Location) -> Result<bool> {
     Ok(has_files(home) || has_pieces(home)?)
 }
 
 /// The place for the pieces of a name, with the key that opens it.
-pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
+pub fn place(home: &Location, key: Option<&Key>) -> Result<Place> {
     let (own, log) = (home.store(), home.log().store());
     let Some(key) = key else {
         if block::is_sealed(&*own)? {
@@ -99,7 +98,7 @@ fn is_clear(log: &dyn Store) -> Result<bool> {
 }
 
 /// The archive of a name, for who reads it or removes from it. None if it has none.
-pub(crate) fn find(home: &Home, key: Option<&Key>) -> Result<Option<Archive>> {
+pub fn find(home: &Location, key: Option<&Key>) -> Result<Option<Archive>> {
     if has_pieces(home)? {
         return Ok(Some(Archive::Pieces(open(home, own(home, key))?)));
     }
@@ -108,38 +107,38 @@ pub(crate) fn find(home: &Home, key: Option<&Key>) -> Result<Option<Archive>> {
 }
 
 /// The place of the pieces of a name, for who removes some.
-pub(crate) fn keyed(home: &Home, key: Option<&Key>) -> Result<Box<dyn Store>> {
+pub fn keyed(home: &Location, key: Option<&Key>) -> Result<Box<dyn Store>> {
     Ok(place(home, own(home, key))?.store)
 }
 
 /// The key, if it is that of this name: it may be given for other ones.
-fn own<'k>(home: &Home, key: Option<&'k Key>) -> Option<&'k Key> {
+fn own<'k>(home: &Location, key: Option<&'k Key>) -> Option<&'k Key> {
     key.filter(|_| block::is_sealed(&*home.store()).unwrap_or(true))
 }
 
 /// The pieces of a name.
-pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Pieces> {
+pub fn open(home: &Location, key: Option<&Key>) -> Result<Pieces> {
     let goes_on = AtomicBool::new(false);
     for _ in 0..TRIES {
         let store = place(home, key)?.store;
         if let Some(pieces) = Pieces::open(store).with_context(|| home.log().shown())? {
             return Ok(pieces);
         }
-        stop::pause(PAUSE, &goes_on);
+        progress::pause(PAUSE, &goes_on);
     }
     let text = format!("{}: files are being removed all the time; try again", home.log().shown());
     Err(failure::busy(text))
 }
 
 /// The same, for who wants to know what the log says.
-pub(crate) fn open_to_read(home: &Home, key: &KeyArguments) -> Result<Pieces> {
+pub fn open_to_read(home: &Location, key: &KeyFile) -> Result<Pieces> {
     let is_sealed = block::is_sealed(&*home.store())?;
     let key = if is_sealed { key.read_full()? } else { None };
     open(home, key.as_ref())
 }
 
 /// The name, and the number of a line, in `REPO/NAME/log/000001`.
-pub(crate) fn line(path: &Path) -> Option<(&Path, u32)> {
+pub fn line(path: &Path) -> Option<(&Path, u32)> {
     let number = path.file_name()?.to_str()?.parse().ok()?;
     let log = path.parent().filter(|log| log.file_name().is_some_and(|name| name == archive::FOLDER))?;
     Some((log.parent()?, number))

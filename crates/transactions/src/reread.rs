@@ -9,28 +9,28 @@ use binlog::event::{Body, Change, Event};
 use binlog::row::{self, Row};
 use binlog::tables::Tables;
 
-use super::feed;
-use super::file::LogFile;
-use super::filter::{Choice, Choices, Filter};
-use super::known::Known;
-use super::transaction::Transaction;
+use crate::definitions::Known;
+use crate::file::LogFile;
+use crate::filter::{Choice, Choices, Filter};
+use crate::source;
+use crate::transaction::Transaction;
 
 /// A row that is asked for.
-pub(crate) struct AskedRow<'a> {
+pub struct AskedRow<'a> {
     /// Before and after the change.
-    pub(crate) row: Row<'a>,
+    pub row: Row<'a>,
     /// Its table, the same object for all rows until it is described anew.
-    pub(crate) table: &'a Rc<Table>,
+    pub table: &'a Rc<Table>,
     /// What happened to it.
-    pub(crate) change: Change,
+    pub change: Change,
 }
 
 /// An event with rows, of which some may be asked for.
-pub(crate) struct RowsEvent<'a> {
-    pub(crate) rows: &'a Rows<'a>,
-    pub(crate) table: &'a Rc<Table>,
+pub struct RowsEvent<'a> {
+    pub rows: &'a Rows<'a>,
+    pub table: &'a Rc<Table>,
     /// The body of its TABLE_MAP.
-    pub(crate) described: &'a [u8],
+    pub described: &'a [u8],
     choice: Choice,
     filter: &'a Filter,
     place: String,
@@ -38,11 +38,7 @@ pub(crate) struct RowsEvent<'a> {
 
 impl RowsEvent<'_> {
     /// Takes all rows, and whether they are asked for. `table` is the table, of which more may be known.
-    pub(crate) fn each(
-        &self,
-        table: &Table,
-        mut take: impl FnMut(&Row<'_>, bool) -> Result<()>,
-    ) -> Result<()> {
+    pub fn each(&self, table: &Table, mut take: impl FnMut(&Row<'_>, bool) -> Result<()>) -> Result<()> {
         for row in row::rows(self.rows, table, self.place.as_str())? {
             let row = row?;
             let is_asked = match &self.choice {
@@ -55,7 +51,7 @@ impl RowsEvent<'_> {
     }
 
     /// Takes the rows that are asked for, with their numbers in the event.
-    pub(crate) fn asked(&self, mut take: impl FnMut(usize, &AskedRow<'_>) -> Result<()>) -> Result<()> {
+    pub fn asked(&self, mut take: impl FnMut(usize, &AskedRow<'_>) -> Result<()>) -> Result<()> {
         if !matches!(self.choice, Choice::Columns(_)) {
             return Ok(());
         }
@@ -71,7 +67,7 @@ impl RowsEvent<'_> {
 }
 
 /// Reads transactions again.
-pub(crate) struct Again<'a> {
+pub struct Again<'a> {
     files: &'a [LogFile],
     filter: &'a Filter,
     known: &'a Known,
@@ -80,12 +76,12 @@ pub(crate) struct Again<'a> {
 }
 
 impl<'a> Again<'a> {
-    pub(crate) fn new(files: &'a [LogFile], filter: &'a Filter, known: &'a Known) -> Again<'a> {
+    pub fn new(files: &'a [LogFile], filter: &'a Filter, known: &'a Known) -> Again<'a> {
         Again { files, filter, known, choices: Choices::new(filter), tables: Tables::default() }
     }
 
     /// The rows of a transaction that are asked for, in the order of the log.
-    pub(crate) fn rows(
+    pub fn rows(
         &mut self,
         whole: &Transaction,
         mut take: impl FnMut(&AskedRow<'_>) -> Result<()>,
@@ -94,12 +90,12 @@ impl<'a> Again<'a> {
     }
 
     /// All events with rows.
-    pub(crate) fn events(
+    pub fn events(
         &mut self,
         whole: &Transaction,
         mut take: impl FnMut(&RowsEvent<'_>) -> Result<()>,
     ) -> Result<()> {
-        feed::again(whole, self.files, |event, _| self.event(event, &mut take))
+        source::again(whole, self.files, |event, _| self.event(event, &mut take))
     }
 
     fn event(

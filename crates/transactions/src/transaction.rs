@@ -8,21 +8,21 @@ use binlog::event::table::Table;
 use binlog::event::{Change, Kind};
 use binlog::group::Name;
 
-use super::ended::Ended;
+use crate::end_time::EndTime;
 
 /// Where something is: which file, and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) file: usize,
-    pub(crate) at: u64,
+pub struct Place {
+    pub file: usize,
+    pub at: u64,
 }
 
 /// The identifier of a distributed transaction: its format, global part and branch.
-pub(crate) type XaName = (u32, Vec<u8>, Vec<u8>);
+pub type XaName = (u32, Vec<u8>, Vec<u8>);
 
 /// What a transaction is to a distributed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Xa {
+pub enum Xa {
     /// Nothing.
     No,
     /// It ends with XA PREPARE: another one says whether it is committed.
@@ -35,68 +35,68 @@ pub(crate) enum Xa {
 
 /// A transaction, or a statement that is none.
 #[derive(Debug)]
-pub(crate) struct Transaction {
-    pub(crate) name: Name,
+pub struct Transaction {
+    pub name: Name,
     /// How its first file is written from its first event on.
-    pub(crate) format: Rc<Format>,
-    pub(crate) start: Place,
-    pub(crate) end: Place,
+    pub format: Rc<Format>,
+    pub start: Place,
+    pub end: Place,
     /// The time of its end, as it says it, in seconds since 1970.
-    pub(crate) time: i64,
+    pub time: i64,
     /// The same, as far as it can be proven, once it is whole.
-    pub(crate) ended: Ended,
-    pub(crate) server_id: u32,
-    pub(crate) thread_id: Option<u32>,
+    pub ended: EndTime,
+    pub server_id: u32,
+    pub thread_id: Option<u32>,
     /// The bytes of its events.
-    pub(crate) bytes: u64,
-    pub(crate) tables: Vec<Changed>,
+    pub bytes: u64,
+    pub tables: Vec<Changed>,
     /// Statements that are logged as such.
-    pub(crate) statements: Vec<Statement>,
+    pub statements: Vec<Statement>,
     /// Events of kinds that are not known.
-    pub(crate) unknown: Vec<(Kind, u64)>,
+    pub unknown: Vec<(Kind, u64)>,
     /// What it is to a distributed transaction.
-    pub(crate) xa: Xa,
+    pub xa: Xa,
     /// Tables whose rows are not asked for.
-    pub(crate) others: Vec<Rc<Table>>,
+    pub others: Vec<Rc<Table>>,
     /// Whether a statement has the text that is looked for.
-    pub(crate) has_text: bool,
-    pub(crate) is_rolled_back: bool,
+    pub has_text: bool,
+    pub is_rolled_back: bool,
     /// The statement that the next rows are of.
     annotated: Option<String>,
 }
 
 /// A statement that is logged as such.
 #[derive(Debug)]
-pub(crate) struct Statement {
-    pub(crate) schema: String,
-    pub(crate) sql: String,
+pub struct Statement {
+    pub schema: String,
+    pub sql: String,
     /// The error that it ended with.
-    pub(crate) error: u16,
+    pub error: u16,
     /// The connection that ran it.
-    pub(crate) thread_id: u32,
+    pub thread_id: u32,
     /// Whether it uses temporary tables of that connection.
-    pub(crate) has_temporary: bool,
+    pub has_temporary: bool,
 }
 
 /// What was done to a table.
 #[derive(Debug)]
-pub(crate) struct Changed {
-    pub(crate) schema: String,
-    pub(crate) name: String,
+pub struct Changed {
+    pub schema: String,
+    pub name: String,
     /// Rows inserted, updated, deleted.
-    pub(crate) rows: [u64; 3],
+    pub rows: [u64; 3],
     /// The first statement that did it, if it is known.
-    pub(crate) statement: Option<String>,
+    pub statement: Option<String>,
 }
 
 impl Changed {
     /// All rows.
-    pub(crate) fn sum(&self) -> u64 {
+    pub fn sum(&self) -> u64 {
         self.rows.iter().sum()
     }
 
     /// `insert 3, delete 1`
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         let parts = ["insert", "update", "delete"].into_iter().zip(self.rows);
         let parts: Vec<String> =
             parts.filter(|(_, rows)| *rows > 0).map(|(word, rows)| format!("{word} {rows}")).collect();
@@ -105,7 +105,7 @@ impl Changed {
 }
 
 /// Which of the numbers a change counts in.
-pub(crate) fn slot(change: Change) -> usize {
+pub fn slot(change: Change) -> usize {
     match change {
         Change::Insert => 0,
         Change::Update => 1,
@@ -114,14 +114,14 @@ pub(crate) fn slot(change: Change) -> usize {
 }
 
 impl Transaction {
-    pub(crate) fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
+    pub fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
         Transaction {
             name,
             format,
             start,
             end: start,
             time: 0,
-            ended: Ended::Then(0),
+            ended: EndTime::Then(0),
             server_id: 0,
             thread_id: None,
             bytes: 0,
@@ -137,19 +137,19 @@ impl Transaction {
     }
 
     /// Rows of a table that are not asked for.
-    pub(crate) fn leave_out(&mut self, table: &Rc<Table>) {
+    pub fn leave_out(&mut self, table: &Rc<Table>) {
         if !self.others.iter().any(|known| Rc::ptr_eq(known, table)) {
             self.others.push(Rc::clone(table));
         }
     }
 
     /// The next rows are of this statement.
-    pub(crate) fn annotate(&mut self, sql: &[u8]) {
+    pub fn annotate(&mut self, sql: &[u8]) {
         self.annotated = Some(String::from_utf8_lossy(sql).into_owned());
     }
 
     /// Counts rows of a table.
-    pub(crate) fn add(&mut self, table: &Table, rows: &Rows<'_>, count: u64) {
+    pub fn add(&mut self, table: &Table, rows: &Rows<'_>, count: u64) {
         let known =
             self.tables.iter().position(|known| known.name == table.name && known.schema == table.schema);
         let at = known.unwrap_or_else(|| {
@@ -164,7 +164,7 @@ impl Transaction {
     }
 
     /// The rows of all tables.
-    pub(crate) fn rows(&self) -> u64 {
+    pub fn rows(&self) -> u64 {
         self.tables.iter().map(Changed::sum).sum()
     }
 }

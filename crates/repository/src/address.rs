@@ -13,14 +13,14 @@ use failure::usage;
 const SCHEME: &str = "s3://";
 
 /// A repository.
-pub(crate) enum Address {
+pub enum Address {
     Folder(PathBuf),
     Bucket(Bucket),
 }
 
 impl Address {
     /// What an argument names.
-    pub(crate) fn new(argument: &str) -> Result<Address> {
+    pub fn new(argument: &str) -> Result<Address> {
         let Some(place) = argument.strip_prefix(SCHEME) else { return Ok(Address::Folder(argument.into())) };
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
@@ -88,7 +88,7 @@ fn holder() -> String {
 }
 
 /// What a path that is an argument names.
-pub(crate) fn of(path: &Path) -> Result<Address> {
+pub fn of(path: &Path) -> Result<Address> {
     match path.to_str() {
         Some(text) => Address::new(text),
         None => Ok(Address::Folder(path.to_owned())),
@@ -96,7 +96,7 @@ pub(crate) fn of(path: &Path) -> Result<Address> {
 }
 
 /// Whether it is the address of a place in a store.
-pub(crate) fn is_in_store(path: &Path) -> bool {
+pub fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.starts_with(SCHEME))
 }
 

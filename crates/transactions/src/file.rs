@@ -11,7 +11,7 @@ use disk::{Disk, RealDisk, Source};
 
 /// A file of a log. It is its path, which is only a name if the file is in pieces.
 #[derive(Clone)]
-pub(crate) struct LogFile {
+pub struct LogFile {
     path: PathBuf,
     pieces: Option<(Arc<Pieces>, pieces::LogFile)>,
     /// When its bytes came, if it is of an archive.
@@ -20,17 +20,17 @@ pub(crate) struct LogFile {
 
 impl LogFile {
     /// A file of this machine.
-    pub(crate) fn new(path: PathBuf) -> LogFile {
+    pub fn new(path: PathBuf) -> LogFile {
         LogFile { path, pieces: None, arrivals: Arc::default() }
     }
 
     /// A file of an archive, whose bytes came then.
-    pub(crate) fn archived(path: PathBuf, arrivals: Arrivals) -> LogFile {
+    pub fn archived(path: PathBuf, arrivals: Arrivals) -> LogFile {
         LogFile { arrivals: Arc::new(arrivals), ..LogFile::new(path) }
     }
 
     /// A file that an archive has in pieces, in the line of this number.
-    pub(crate) fn in_pieces(
+    pub fn in_pieces(
         pieces: &Arc<Pieces>,
         (line, file): (u32, &pieces::LogFile),
         arrivals: Arrivals,
@@ -40,11 +40,11 @@ impl LogFile {
     }
 
     /// When its bytes came, if it is of an archive.
-    pub(crate) fn arrivals(&self) -> &Arrivals {
+    pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    pub(crate) fn open(&self) -> io::Result<Box<dyn Source>> {
+    pub fn open(&self) -> io::Result<Box<dyn Source>> {
         match &self.pieces {
             Some((pieces, file)) => Ok(Box::new(pieces.open_file(file))),
             None => RealDisk.open(&self.path),
@@ -52,7 +52,7 @@ impl LogFile {
     }
 
     /// Its bytes.
-    pub(crate) fn bytes(&self) -> io::Result<u64> {
+    pub fn bytes(&self) -> io::Result<u64> {
         match &self.pieces {
             Some((_, file)) => Ok(file.end),
             None => Ok(RealDisk.stat(&self.path)?.len),
@@ -60,7 +60,7 @@ impl LogFile {
     }
 
     /// Where it is, if another program can read it there.
-    pub(crate) fn on_disk(&self) -> Option<&Path> {
+    pub fn on_disk(&self) -> Option<&Path> {
         self.pieces.is_none().then_some(&self.path)
     }
 }

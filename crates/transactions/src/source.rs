@@ -8,35 +8,35 @@ use binlog::event::format::Format;
 use binlog::reader::Reader;
 use disk::Source;
 
-use super::file::LogFile;
-use super::transaction::{Place, Transaction};
+use crate::file::LogFile;
+use crate::transaction::{Place, Transaction};
 
 /// Bytes that are read at once.
-pub(crate) const PIECE_BYTES: usize = 1 << 20;
+pub const PIECE_BYTES: usize = 1 << 20;
 
 /// The least that is read at once.
 const LEAST_BYTES: usize = 1 << 10;
 
 /// A file, read from an offset on.
-pub(crate) struct Feed {
+pub struct FileSource {
     source: Box<dyn Source>,
     at: u64,
 }
 
-impl Feed {
+impl FileSource {
     /// Opens a file, all of which is read from there on.
-    pub(crate) fn open(file: &LogFile, at: u64) -> Result<BufReader<Feed>> {
-        Feed::sized(file, at, PIECE_BYTES)
+    pub fn open(file: &LogFile, at: u64) -> Result<BufReader<FileSource>> {
+        FileSource::sized(file, at, PIECE_BYTES)
     }
 
     /// Opens a file of which about so many bytes are read.
-    fn sized(file: &LogFile, at: u64, bytes: usize) -> Result<BufReader<Feed>> {
+    fn sized(file: &LogFile, at: u64, bytes: usize) -> Result<BufReader<FileSource>> {
         let source = file.open().with_context(|| file.display().to_string())?;
-        Ok(BufReader::with_capacity(bytes.clamp(LEAST_BYTES, PIECE_BYTES), Feed { source, at }))
+        Ok(BufReader::with_capacity(bytes.clamp(LEAST_BYTES, PIECE_BYTES), FileSource { source, at }))
     }
 }
 
-impl Read for Feed {
+impl Read for FileSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.source.read_at(self.at, buffer)?;
         self.at += len as u64;
@@ -45,7 +45,7 @@ impl Read for Feed {
 }
 
 /// Reads the events of a transaction again, in one file after the other.
-pub(crate) fn again(
+pub fn again(
     whole: &Transaction,
     files: &[LogFile],
     mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
@@ -56,9 +56,9 @@ pub(crate) fn again(
         let mut reader = match number == whole.start.file {
             true => {
                 let at = whole.start.at;
-                Reader::at(Feed::sized(path, at, bytes)?, at, Format::clone(&whole.format))
+                Reader::at(FileSource::sized(path, at, bytes)?, at, Format::clone(&whole.format))
             }
-            false => Reader::open(Feed::sized(path, 0, bytes)?)?,
+            false => Reader::open(FileSource::sized(path, 0, bytes)?)?,
         };
         while let Some(event) = reader.next()? {
             let place = Place { file: number, at: event.at };

@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
-use crate::calendar;
+use crate::date_time;
 
 /// A time, in seconds since 1970: in this machine's time zone unless it has one, or so long ago as `-10m`.
-pub(crate) fn parse(text: &str) -> Result<i64> {
+pub fn parse(text: &str) -> Result<i64> {
     if let Some(ago) = text.strip_prefix('-') {
-        let ago = i64::try_from(calendar::duration_s(ago)?)?;
-        return Ok(calendar::now_s() - ago);
+        let ago = i64::try_from(date_time::duration_s(ago)?)?;
+        return Ok(date_time::now_s() - ago);
     }
     in_zone(text, &TimeZone::system())
 }
@@ -35,7 +35,7 @@ fn in_zone(text: &str, zone: &TimeZone) -> Result<i64> {
     };
     let is_twice = before > after;
     let shown =
-        |offset: Offset| Ok(calendar::shown_in(zone.clone(), offset.to_timestamp(civil)?.as_second()));
+        |offset: Offset| Ok(date_time::shown_in(zone.clone(), offset.to_timestamp(civil)?.as_second()));
     let (first, second): (Result<String>, Result<String>) = (shown(before), shown(after));
     let why = if is_twice { "comes twice" } else { "does not exist" };
     bail!("the time {text} {why}, because the clock is changed then: write '{}' or '{}'", first?, second?)
@@ -48,7 +48,7 @@ fn is_date(text: &str) -> bool {
 
 /// Whether a text is meant for a time, right or wrong: a year, a month and a day, or a time of the day alone.
 /// So could be a GTID or a position of a log, but servers are not numbered like that.
-pub(crate) fn is_like_time(text: &str) -> bool {
+pub fn is_like_time(text: &str) -> bool {
     let digits = |part: &str, len: std::ops::RangeInclusive<usize>| {
         len.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
     };
@@ -64,7 +64,7 @@ pub(crate) fn is_like_time(text: &str) -> bool {
 }
 
 /// The time zone of this machine, for people.
-pub(crate) fn zone() -> String {
+pub fn zone() -> String {
     let zone = TimeZone::system();
     zone.iana_name().map_or_else(|| "this machine's time zone".to_owned(), ToOwned::to_owned)
 }
@@ -82,10 +82,10 @@ mod tests {
         assert_eq!(parse("2026-11-22 19:05").unwrap(), expected.as_second());
         assert_eq!(parse("2026-11-22T19:05:00").unwrap(), expected.as_second());
         assert_eq!(parse("2026-11-22").unwrap(), expected.as_second() - (19 * 60 + 5) * 60);
-        assert!((calendar::now_s() - 600 - parse("-10m").unwrap()).abs() <= 1);
+        assert!((date_time::now_s() - 600 - parse("-10m").unwrap()).abs() <= 1);
         assert!(parse("yesterday").is_err() && parse("-x").is_err());
         // What is shown can be given.
-        assert_eq!(parse(&calendar::shown(86_401)).unwrap(), 86_401);
+        assert_eq!(parse(&date_time::shown(86_401)).unwrap(), 86_401);
     }
 
     #[test]

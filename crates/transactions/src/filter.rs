@@ -13,15 +13,15 @@ use binlog::row::{Image, Row};
 use dump::Selection;
 use server::catalogue::Wanted;
 
-use super::ended::Ended;
-use super::wording::Wording;
+use crate::end_time::EndTime;
+use crate::statement_text::Wording;
 
 /// Tables whose choice is kept. Servers that run for long give ever higher numbers.
 const KNOWN_MAX: usize = 4096;
 
 /// Transactions of a domain, or of a MySQL server, from one number to another.
 #[derive(Clone, Debug)]
-pub(crate) enum Range {
+pub enum Range {
     /// One of MariaDB.
     One(Number),
     /// Several: the domain, the first and the last number.
@@ -72,7 +72,7 @@ impl fmt::Display for Range {
 
 impl Range {
     /// Whether a transaction is one of these.
-    pub(crate) fn has(&self, name: Name) -> bool {
+    pub fn has(&self, name: Name) -> bool {
         match (self, name) {
             (Range::One(wanted), Name::MariaDb(number)) => *wanted == number,
             (Range::Domain(domain, first, last), Name::MariaDb(number)) => {
@@ -88,7 +88,7 @@ impl Range {
 
 /// A value that a row must have.
 #[derive(Clone, Debug)]
-pub(crate) struct Condition {
+pub struct Condition {
     column: Column,
     value: String,
     /// The same time in UTC, if the value is a time with its zone.
@@ -149,21 +149,21 @@ fn is_timestamp(column: &table::Column) -> bool {
 }
 
 /// Which transactions and rows are shown.
-pub(crate) struct Filter {
-    pub(crate) since: Option<i64>,
-    pub(crate) until: Option<i64>,
+pub struct Filter {
+    pub since: Option<i64>,
+    pub until: Option<i64>,
     /// Those of any of these; none for all.
-    pub(crate) gtid: Vec<Range>,
+    pub gtid: Vec<Range>,
     /// The tables; none for all.
-    pub(crate) tables: Selection,
-    pub(crate) conditions: Vec<Condition>,
+    pub tables: Selection,
+    pub conditions: Vec<Condition>,
     /// What a statement must have.
-    pub(crate) statement: Option<Wording>,
+    pub statement: Option<Wording>,
 }
 
 /// What a filter says of a table.
 #[derive(Clone, Debug)]
-pub(crate) enum Choice {
+pub enum Choice {
     /// Its rows are not shown.
     Not,
     /// It may be shown, but has no column with the name that a condition gives.
@@ -176,28 +176,28 @@ pub(crate) enum Choice {
 
 impl Filter {
     /// Whether rows or tables are chosen, so that a statement without rows can't be.
-    pub(crate) fn wants_rows(&self) -> bool {
+    pub fn wants_rows(&self) -> bool {
         !self.tables.include.is_empty() || self.looks_at_values()
     }
 
     /// Whether the values of rows decide.
-    pub(crate) fn looks_at_values(&self) -> bool {
+    pub fn looks_at_values(&self) -> bool {
         !self.conditions.is_empty()
     }
 
     /// Whether a transaction that is named so may be shown.
-    pub(crate) fn has_name(&self, name: Name) -> bool {
+    pub fn has_name(&self, name: Name) -> bool {
         self.gtid.is_empty() || self.gtid.iter().any(|range| range.has(name))
     }
 
     /// Whether a transaction that ended then is shown. It is, if it may have ended in time.
-    pub(crate) fn has_time(&self, ended: Ended) -> bool {
+    pub fn has_time(&self, ended: EndTime) -> bool {
         self.since.is_none_or(|since| ended.latest() >= since)
             && self.until.is_none_or(|until| ended.earliest() < until)
     }
 
     /// Whether a statement has the text. `schema` is its database, if that is known.
-    pub(crate) fn has_statement(&self, schema: Option<&str>, sql: &[u8]) -> bool {
+    pub fn has_statement(&self, schema: Option<&str>, sql: &[u8]) -> bool {
         self.statement.as_ref().is_none_or(|wanted| wanted.is_in(schema, sql))
     }
 
@@ -217,7 +217,7 @@ impl Filter {
 
     /// The TIMESTAMP among these columns that is compared with a time without a zone. `columns` are those of
     /// [`Choice::Columns`].
-    pub(crate) fn without_zone(&self, table: &Table, columns: &[usize]) -> Option<usize> {
+    pub fn without_zone(&self, table: &Table, columns: &[usize]) -> Option<usize> {
         let mut compared = self.conditions.iter().zip(columns.iter().copied());
         let found = compared.find(|(condition, at)| {
             let is_null = condition.value.eq_ignore_ascii_case("NULL");
@@ -227,7 +227,7 @@ impl Filter {
     }
 
     /// Whether a row was so before, or is so after. `columns` are those of [`Choice::Columns`].
-    pub(crate) fn has_row(&self, row: &Row<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
+    pub fn has_row(&self, row: &Row<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
         if !self.looks_at_values() {
             return Ok(true);
         }
@@ -251,19 +251,19 @@ impl Filter {
 }
 
 /// What a filter says of tables, found once for each.
-pub(crate) struct Choices<'a> {
+pub struct Choices<'a> {
     filter: &'a Filter,
     /// By number. A table that is described anew is another object.
     known: BTreeMap<u64, (Rc<Table>, Choice)>,
 }
 
 impl<'a> Choices<'a> {
-    pub(crate) fn new(filter: &'a Filter) -> Choices<'a> {
+    pub fn new(filter: &'a Filter) -> Choices<'a> {
         Choices { filter, known: BTreeMap::new() }
     }
 
     /// What is shown of a table.
-    pub(crate) fn of(&mut self, table: &Rc<Table>) -> Choice {
+    pub fn of(&mut self, table: &Rc<Table>) -> Choice {
         if let Some((known, choice)) = self.known.get(&table.id)
             && Rc::ptr_eq(known, table)
         {
@@ -321,10 +321,10 @@ mod tests {
     #[test]
     fn the_first_second_is_in_and_the_last_is_not() {
         let filter = filter(&[]);
-        let has = |second| filter.has_time(Ended::Then(second));
+        let has = |second| filter.has_time(EndTime::Then(second));
         assert_eq!([9, 10, 19, 20].map(has), [false, true, true, false]);
         let may_be = [(0, 9), (0, 10), (12, 15), (19, 30), (20, 30)];
-        let may_be = may_be.map(|(after, until)| filter.has_time(Ended::Between(after, until)));
+        let may_be = may_be.map(|(after, until)| filter.has_time(EndTime::Between(after, until)));
         assert_eq!(may_be, [false, true, true, true, false]);
     }
 

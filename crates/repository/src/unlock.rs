@@ -5,39 +5,37 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use block::Error;
-use failure::usage;
+use failure::{Completeness, usage};
 use progress::Progress;
 use seal::Key;
 
-use crate::archived;
-use crate::exit::Exit;
-use crate::home::Home;
-use crate::report::Report;
-use crate::repository::{self, Named};
+use crate::location::Location;
+use crate::log_archive;
+use crate::names::{self, Named};
 
 /// The names of a repository, as far as they can be opened.
 #[derive(Default)]
-pub(crate) struct Unlocked {
+pub struct Unlocked {
     /// Those with backups.
-    pub(crate) backups: Vec<Named>,
+    pub backups: Vec<Named>,
     /// Those that have only an archived log, if these were asked for.
-    pub(crate) only_logs: Vec<Named>,
-    pub(crate) locked: Vec<Locked>,
+    pub only_logs: Vec<Named>,
+    pub locked: Vec<Locked>,
 }
 
 /// An encrypted name that can't be opened.
-pub(crate) struct Locked {
-    pub(crate) name: String,
-    home: Home,
+pub struct Locked {
+    pub name: String,
+    home: Location,
     why: Error,
 }
 
 /// Opens all names of a repository, also those that have only an archived log, as [`unlock`] does.
-pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Unlocked> {
-    let mut names = repository::names(root)?;
+pub fn all(root: &Path, key: Option<&Key>) -> Result<Unlocked> {
+    let mut names = names::names(root)?;
     let with_backups: BTreeSet<String> = names.iter().map(|(name, _)| name.clone()).collect();
-    for (name, home) in repository::places(root)? {
-        if !with_backups.contains(&name) && archived::is_there(&home)? {
+    for (name, home) in names::places(root)? {
+        if !with_backups.contains(&name) && log_archive::is_there(&home)? {
             names.push((name, home));
         }
     }
@@ -51,12 +49,12 @@ pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Unlocked> {
 ///
 /// # Errors
 /// If the command line can't be meant: a key opens none of the names, or all of them want one.
-pub(crate) fn unlock(names: Vec<(String, Home)>, key: Option<&Key>) -> Result<Unlocked> {
+pub fn unlock(names: Vec<(String, Location)>, key: Option<&Key>) -> Result<Unlocked> {
     let mut found = Unlocked::default();
     for (name, home) in names {
         let opened = block::is_sealed(&*home.store()).and_then(|is_sealed| {
             let own = key.filter(|_| is_sealed);
-            Ok((own, repository::at(&home, own)?))
+            Ok((own, names::at(&home, own)?))
         });
         match opened {
             Ok((own, repository)) => found.backups.push(Named { name, home, repository, key: own.cloned() }),
@@ -81,30 +79,30 @@ pub(crate) fn unlock(names: Vec<(String, Home)>, key: Option<&Key>) -> Result<Un
 
 impl Unlocked {
     /// Names what is in clear although a key is given: somebody may have put it where encrypted backups were.
-    pub(crate) fn warn_of_clear(&self, key: Option<&Key>, report: &Report) {
+    pub fn warn_of_clear(&self, key: Option<&Key>, report: &dyn Progress) {
         let all = self.backups.iter().chain(&self.only_logs);
         for named in all.filter(|named| key.is_some() && named.key.is_none()) {
             report.warn(&format!("{} is not encrypted", named.name));
         }
     }
 
-    /// Names what is left out of what was asked for. Returns the exit code.
-    pub(crate) fn warn_of_locked(&self, exit: Exit, report: &Report) -> Exit {
-        self.locked.iter().fold(exit, |exit, locked| {
+    /// Names what is left out of what was asked for.
+    pub fn warn_of_locked(&self, report: &dyn Progress) -> Completeness {
+        self.locked.iter().fold(Completeness::Complete, |so_far, locked| {
             report.warn(&format!("{} is left out: {}", locked.name, locked.why));
-            if locked.is_damaged() { Exit::Damaged } else { exit.and_left_out() }
+            if locked.is_damaged() { Completeness::Damaged } else { so_far.and_left_out() }
         })
     }
 }
 
 impl Locked {
     /// Whether no key opens it, because its file of keys is damaged.
-    pub(crate) fn is_damaged(&self) -> bool {
+    pub fn is_damaged(&self) -> bool {
         matches!(self.why, Error::Corrupt { .. })
     }
 
     /// How many files its backups have, and the bytes of them.
-    pub(crate) fn stored(&self) -> Result<(u64, u64)> {
+    pub fn stored(&self) -> Result<(u64, u64)> {
         let store = self.home.store();
         let mut stored = (0, 0);
         for name in store.list()?.iter().filter(|name| name.ends_with(".blk")) {

@@ -5,16 +5,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use dump::{Pattern, Selection};
+use humanize::point_in_time;
+use repository::{Named, log_archive};
 
-use super::filter::{Condition, Filter, Range};
-use super::find::{self, Found, Times};
-use super::known::{self, Known};
-use super::when;
-use super::wording::Wording;
-use crate::archived;
 use crate::keys::KeyArguments;
-use crate::repository::{self, Named};
 use failure::usage;
+use transactions::{self, Condition, Filter, Found, Known, Range, Times, Wording};
 
 /// Which transactions and rows of which files.
 #[derive(Debug, Args)]
@@ -25,11 +21,11 @@ pub(crate) struct Request {
     paths: Vec<PathBuf>,
 
     /// Transactions that ended then or later: 2026-11-22, '2026-11-22 19:05', 2026-11-22T18:05:00Z, or -10m
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = point_in_time::parse)]
     since: Option<i64>,
 
     /// Transactions that ended before that ('restore --until' has those of that second too)
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = point_in_time::parse)]
     until: Option<i64>,
 
     /// Transactions: 0-1-42, or UUID:42 of MySQL; or those of a domain from one to another: 0-1-42-0-1-50.
@@ -79,7 +75,11 @@ impl Request {
     pub(crate) fn files(&self, shows_times: bool) -> Result<Found> {
         self.must_be_possible()?;
         let needs_notes = shows_times || self.since.is_some() || self.until.is_some();
-        find::files(&self.paths, &self.key, if needs_notes { Times::Noted } else { Times::Said })
+        transactions::files(
+            &self.paths,
+            &self.key.file(),
+            if needs_notes { Times::Noted } else { Times::Said },
+        )
     }
 
     /// The repository that has the log, for who needs its backups too: the backups of a name, which
@@ -89,7 +89,7 @@ impl Request {
             return Err(usage("name one place, and no files"));
         };
         let (path, line) =
-            archived::line(path).map_or((path.as_path(), None), |(name, line)| (name, Some(line)));
+            log_archive::line(path).map_or((path.as_path(), None), |(name, line)| (name, Some(line)));
         let text = path.to_str().ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))?;
         let (named, generation) = repository::one(text, self.key.read_full()?.as_ref())?;
         Ok((named, generation, line))
@@ -97,7 +97,7 @@ impl Request {
 
     /// What is known of tables that the log may not say.
     pub(crate) fn known(&self) -> Result<Known> {
-        known::read(self.schema.as_deref())
+        transactions::read_definitions(self.schema.as_deref())
     }
 
     /// What is asked for.

@@ -10,16 +10,16 @@ use binlog::column;
 use binlog::event::table::{BINARY, Table};
 use innodb::table::{self, Generated, Type, Version, sql};
 
-use super::transaction::Place;
+use crate::transaction::Place;
 
 /// The newest server whose statements are read.
 const VERSION: Version = Version(110_806);
 
 /// A definition, or why it is not understood. `None`: there is none.
-pub(crate) type Definition = Option<Result<Rc<table::Table>, String>>;
+pub type Definition = Option<Result<Rc<table::Table>, String>>;
 
 /// Definitions that change while a log is read.
-pub(crate) trait Definitions {
+pub trait Definitions {
     /// What is read next is at this place.
     fn at(&self, place: Place);
 
@@ -32,7 +32,7 @@ pub(crate) trait Definitions {
 
 /// Definitions, if there are any.
 #[derive(Default)]
-pub(crate) struct Known {
+pub struct Known {
     text: Option<String>,
     /// What was looked for: by database and table.
     found: RefCell<BTreeMap<(String, String), Definition>>,
@@ -41,7 +41,7 @@ pub(crate) struct Known {
 }
 
 /// Reads a file of statements.
-pub(crate) fn read(path: Option<&Path>) -> Result<Known> {
+pub fn read(path: Option<&Path>) -> Result<Known> {
     let read =
         |path: &Path| std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()));
     Ok(Known { text: path.map(read).transpose()?, ..Known::default() })
@@ -49,24 +49,24 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Known> {
 
 impl Known {
     /// What statements say, USE among them.
-    pub(crate) fn of(text: String) -> Known {
+    pub fn of(text: String) -> Known {
         Known { text: Some(text), ..Known::default() }
     }
 
     /// The same, and what these know of other tables.
-    pub(crate) fn and(self, further: Rc<dyn Definitions>) -> Known {
+    pub fn and(self, further: Rc<dyn Definitions>) -> Known {
         Known { further: Some(further), ..self }
     }
 
     /// What is read next is at this place.
-    pub(super) fn at(&self, place: Place) {
+    pub fn at(&self, place: Place) {
         if let Some(further) = &self.further {
             further.at(place);
         }
     }
 
     /// A statement at a place, in this database.
-    pub(super) fn passes(&self, place: Place, schema: &str, sql: &str) {
+    pub fn passes(&self, place: Place, schema: &str, sql: &str) {
         if let Some(further) = &self.further {
             further.passes(place, schema, sql);
         }
@@ -76,7 +76,7 @@ impl Known {
     ///
     /// # Errors
     /// Why it is of no use.
-    pub(crate) fn definition(&self, table: &Table) -> Result<Option<Rc<table::Table>>, String> {
+    pub fn definition(&self, table: &Table) -> Result<Option<Rc<table::Table>>, String> {
         let full = format!("{}.{}", table.schema, table.name);
         if let Some(defined) = self.by_name(&table.schema, &table.name) {
             let defined = defined
@@ -93,7 +93,7 @@ impl Known {
     }
 
     /// The definition of a table that is called so, if there is one.
-    pub(crate) fn by_name(&self, schema: &str, name: &str) -> Definition {
+    pub fn by_name(&self, schema: &str, name: &str) -> Definition {
         let text = self.text.as_ref()?;
         let key = (schema.to_owned(), name.to_owned());
         let mut found = self.found.borrow_mut();
@@ -105,7 +105,7 @@ impl Known {
     }
 
     /// Gives the columns of a table their names, if it has as many as its definition. Returns why not.
-    pub(crate) fn complete(&self, table: &mut Table) -> Option<String> {
+    pub fn complete(&self, table: &mut Table) -> Option<String> {
         let defined = match self.definition(table) {
             Ok(None) => return None,
             Ok(Some(defined)) => defined,
@@ -130,7 +130,7 @@ impl Known {
 
 /// The columns of a table that are in a log. The server adds some that no statement sees. It does not know
 /// InnoDB's own.
-pub(crate) fn logged(table: &table::Table) -> impl Iterator<Item = &table::Column> {
+pub fn logged(table: &table::Table) -> impl Iterator<Item = &table::Column> {
     table.columns().iter().filter(|column| !column.hidden || column.generated != Generated::No)
 }
 

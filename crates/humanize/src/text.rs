@@ -4,13 +4,11 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use block::restore::Loss;
-
 /// The most characters of a path that are shown.
 const PATH_MAX: usize = 240;
 
 /// A text without the characters that control a terminal, except line ends and tabs.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+pub fn plain(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(acts) {
         return Cow::Borrowed(text);
@@ -23,7 +21,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// A path in one line; if it is very long its middle is left out.
-pub(crate) fn path(path: &Path) -> String {
+pub fn path(path: &Path) -> String {
     let text: String = path.display().to_string().chars().fold(String::new(), |mut text, c| {
         if c.is_control() {
             text.extend(c.escape_default())
@@ -40,18 +38,6 @@ pub(crate) fn path(path: &Path) -> String {
     let (front, back): (String, String) =
         (text.chars().take(part).collect(), text.chars().skip(count - part).collect());
     format!("{front}...{back} ({count} characters)")
-}
-
-/// A loss in words.
-pub(crate) fn lost(loss: &Loss) -> String {
-    let (from, to) = (loss.bytes.start, loss.bytes.end);
-    match &loss.path {
-        None => format!("bytes {from} to {to}"),
-        Some(path) if path.as_os_str().is_empty() => {
-            format!("a part of the list of files (bytes {from} to {to}): what is named there is not known")
-        }
-        Some(file) => format!("{} bytes {from} to {to}", path(file)),
-    }
 }
 
 #[cfg(test)]

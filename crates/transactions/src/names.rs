@@ -5,10 +5,10 @@ use std::path::Path;
 use binlog::group::Name;
 use innodb::table::sql::{Kind, split};
 
-use super::transaction::XaName;
+use crate::transaction::XaName;
 
 /// The GTID, if the transaction has one.
-pub(crate) fn gtid(name: Name) -> Option<String> {
+pub fn gtid(name: Name) -> Option<String> {
     match name {
         Name::MariaDb(number) => Some(number.to_string()),
         Name::MySql(server, number) => Some(format!("{server}:{number}")),
@@ -17,12 +17,12 @@ pub(crate) fn gtid(name: Name) -> Option<String> {
 }
 
 /// The name of a file without its folder.
-pub(crate) fn file(path: &Path) -> String {
+pub fn file(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// The name of a distributed transaction, as `XA COMMIT` takes it.
-pub(crate) fn xa((format, global, branch): &XaName) -> String {
+pub fn xa((format, global, branch): &XaName) -> String {
     let quoted = |bytes: &[u8]| {
         let is_plain = |byte: &u8| (b' '..=b'~').contains(byte) && !b"'\\".contains(byte);
         match bytes.iter().all(is_plain) {
@@ -39,7 +39,7 @@ pub(crate) fn xa((format, global, branch): &XaName) -> String {
 }
 
 /// The distributed transaction that has this name for `XA COMMIT`.
-pub(crate) fn xa_of(text: &str) -> Option<XaName> {
+pub fn xa_of(text: &str) -> Option<XaName> {
     let tokens = split(text).ok()?;
     let (mut parts, mut format, mut is_hex) = (Vec::new(), 1, false);
     for token in tokens {
@@ -61,7 +61,7 @@ pub(crate) fn xa_of(text: &str) -> Option<XaName> {
 
 #[cfg(test)]
 mod tests {
-    use super::{xa, xa_of};
+    use crate::{xa, xa_of};
 
     #[test]
     fn the_name_of_a_distributed_transaction_is_read_back() {

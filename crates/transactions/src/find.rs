@@ -8,35 +8,35 @@ use anyhow::{Context, Result, bail};
 use binlog::archive::Arrivals;
 use binlog::archive::pieces::Pieces;
 use disk::RealDisk;
+use humanize::text;
+use repository::location::Location;
+use repository::{KeyFile, address, log_archive};
 
-use super::file::LogFile;
-use crate::home::Home;
-use crate::keys::KeyArguments;
-use crate::{address, archived, repository, shown};
+use crate::file::LogFile;
 use failure::usage;
 
 /// The files of a log.
 #[derive(Default)]
-pub(crate) struct Found {
+pub struct Found {
     /// In their order.
-    pub(crate) files: Vec<LogFile>,
+    pub files: Vec<LogFile>,
     /// What an index names and is not there.
-    pub(crate) missing: Vec<String>,
+    pub missing: Vec<String>,
     /// What is not as it was written, and may be of these files.
-    pub(crate) damages: Vec<String>,
+    pub damages: Vec<String>,
 }
 
 impl Found {
     /// The bytes of all files.
-    pub(crate) fn bytes(&self) -> Result<u64> {
-        let bytes = |file: &LogFile| file.bytes().with_context(|| shown::path(file));
+    pub fn bytes(&self) -> Result<u64> {
+        let bytes = |file: &LogFile| file.bytes().with_context(|| text::path(file));
         self.files.iter().map(bytes).sum()
     }
 }
 
 /// What is to be known of when transactions ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Times {
+pub enum Times {
     /// What they say themselves.
     Said,
     /// Also when they came, if it is noted.
@@ -44,11 +44,11 @@ pub(crate) enum Times {
 }
 
 /// The files that the arguments name.
-pub(crate) fn files(paths: &[PathBuf], key: &KeyArguments, times: Times) -> Result<Found> {
+pub fn files(paths: &[PathBuf], key: &KeyFile, times: Times) -> Result<Found> {
     let mut found = Found::default();
     for path in paths {
         if let Some((home, line)) = in_pieces(path)? {
-            of_pieces(&Arc::new(archived::open_to_read(&home, key)?), line, &mut found)?;
+            of_pieces(&Arc::new(log_archive::open_to_read(&home, key)?), line, &mut found)?;
         } else if path.is_dir() {
             match archived(path)? {
                 Some(line) => of_line(&line, times, &mut found)?,
@@ -65,10 +65,10 @@ pub(crate) fn files(paths: &[PathBuf], key: &KeyArguments, times: Times) -> Resu
 
 /// Where an archive is that has the files in pieces, and the number of a line, if an argument names such a
 /// one.
-fn in_pieces(path: &Path) -> Result<Option<(Home, Option<u32>)>> {
-    let (name, line) = archived::line(path).map_or((path, None), |(name, line)| (name, Some(line)));
-    let home = Home::of(name)?;
-    if archived::has_pieces(&home)? {
+fn in_pieces(path: &Path) -> Result<Option<(Location, Option<u32>)>> {
+    let (name, line) = log_archive::line(path).map_or((path, None), |(name, line)| (name, Some(line)));
+    let home = Location::of(name)?;
+    if log_archive::has_pieces(&home)? {
         return Ok(Some((home, line)));
     }
     if address::is_in_store(path) {
@@ -78,7 +78,7 @@ fn in_pieces(path: &Path) -> Result<Option<(Home, Option<u32>)>> {
 }
 
 /// The files of a line of an archive in pieces; of the newest one if no number is given. Returns its number.
-pub(crate) fn of_pieces(pieces: &Arc<Pieces>, line: Option<u32>, found: &mut Found) -> Result<u32> {
+pub fn of_pieces(pieces: &Arc<Pieces>, line: Option<u32>, found: &mut Found) -> Result<u32> {
     found.damages.extend(pieces.damages().iter().map(ToString::to_string));
     let own = match line {
         Some(number) => pieces.lines().iter().find(|line| line.number == number),
@@ -106,19 +106,19 @@ fn before(found: &Found, first: usize) -> Option<&Arrivals> {
 /// The files of a line of an archive.
 fn of_line(line: &Path, times: Times, found: &mut Found) -> Result<()> {
     let first = found.files.len();
-    for name in binlog::archive::files(&RealDisk, line).with_context(|| shown::path(line))? {
+    for name in binlog::archive::files(&RealDisk, line).with_context(|| text::path(line))? {
         let path = line.join(&name);
         if path.is_file() {
             let arrivals = match times {
                 Times::Said => Vec::new(),
                 Times::Noted => {
-                    binlog::archive::arrivals(&RealDisk, line, &name).with_context(|| shown::path(line))?
+                    binlog::archive::arrivals(&RealDisk, line, &name).with_context(|| text::path(line))?
                 }
             };
             let arrivals = Arrivals::new(arrivals, before(found, first));
             found.files.push(LogFile::archived(path, arrivals));
         } else {
-            found.missing.push(format!("{} is archived, but not there", shown::path(&path)));
+            found.missing.push(format!("{} is archived, but not there", text::path(&path)));
         }
     }
     Ok(())
@@ -136,14 +136,14 @@ fn archived(folder: &Path) -> Result<Option<PathBuf>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         // A folder of the server may be called so, or a file.
         Err(_) if index(folder).is_ok() => Ok(None),
-        Err(error) => Err(error).with_context(|| shown::path(&archive)),
+        Err(error) => Err(error).with_context(|| text::path(&archive)),
     }
 }
 
 /// The index of the binary log in a folder, or of its relay log if there is no other.
 fn index(folder: &Path) -> Result<PathBuf> {
     let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| shown::path(folder))? {
+    for entry in std::fs::read_dir(folder).with_context(|| text::path(folder))? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == "index") {
             all.push(path);
@@ -158,14 +158,14 @@ fn index(folder: &Path) -> Result<PathBuf> {
     match chosen.as_slice() {
         [one] => Ok(one.clone()),
         [] => {
-            repository::must_be_of_one(folder, &Home::Folder(folder.to_owned()))?;
+            repository::must_be_of_one(folder, &Location::Folder(folder.to_owned()))?;
             bail!(
                 "{}: there is no binary log here: no file ends with .index. Was log_bin on? Name the files of the log",
-                shown::path(folder)
+                text::path(folder)
             )
         }
         several => {
-            let names: Vec<String> = several.iter().map(|path| shown::path(path)).collect();
+            let names: Vec<String> = several.iter().map(|path| text::path(path)).collect();
             Err(usage(format!("there are several logs; name one: {}", names.join(", "))))
         }
     }
@@ -173,7 +173,7 @@ fn index(folder: &Path) -> Result<PathBuf> {
 
 /// The files that an index names. They are looked for beside it first: it may be a copy.
 fn listed(index: &Path, found: &mut Found) -> Result<()> {
-    let text = std::fs::read_to_string(index).with_context(|| shown::path(index))?;
+    let text = std::fs::read_to_string(index).with_context(|| text::path(index))?;
     let folder = index.parent().unwrap_or(Path::new(""));
     for line in text.lines().filter(|line| !line.is_empty()) {
         let named = Path::new(line);
@@ -181,7 +181,7 @@ fn listed(index: &Path, found: &mut Found) -> Result<()> {
         let choices = [beside, folder.join(named)];
         match choices.into_iter().find(|path| path.is_file()) {
             Some(path) => found.files.push(LogFile::new(path)),
-            None => found.missing.push(format!("{} names {line}, which is not there", shown::path(index))),
+            None => found.missing.push(format!("{} names {line}, which is not there", text::path(index))),
         }
     }
     Ok(())

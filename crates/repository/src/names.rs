@@ -10,22 +10,22 @@ use bucket::Bucket;
 use seal::Key;
 
 use crate::address::Address;
-use crate::home::Home;
+use crate::location::Location;
 use crate::{address, exit};
 
 /// The backups of one name.
-pub(crate) struct Named {
-    pub(crate) name: String,
+pub struct Named {
+    pub name: String,
     /// Where they are.
-    pub(crate) home: Home,
-    pub(crate) repository: Repository,
+    pub home: Location,
+    pub repository: Repository,
     /// What opens it, if it is encrypted.
-    pub(crate) key: Option<Key>,
+    pub key: Option<Key>,
 }
 
 impl Named {
     /// The backups of a name.
-    pub(crate) fn open((name, home): (String, Home), key: Option<&Key>) -> Result<Named, Error> {
+    pub fn open((name, home): (String, Location), key: Option<&Key>) -> Result<Named, Error> {
         let repository = at(&home, key)?;
         Ok(Named { name, home, repository, key: key.cloned() })
     }
@@ -33,7 +33,7 @@ impl Named {
 
 impl Named {
     /// Whether a tree of files will be restored.
-    pub(crate) fn is_tree(&self, request: block::restore::Request) -> Result<bool> {
+    pub fn is_tree(&self, request: block::restore::Request) -> Result<bool> {
         let all = self.repository.list()?.generations;
         let number = request.generation;
         let found = all.iter().rfind(|found| number.is_none_or(|number| found.number == number));
@@ -48,7 +48,7 @@ impl Named {
 
 /// The backups of a name in the repository `root`, which may be the first of that name. With a key they are
 /// encrypted then.
-pub(crate) fn named(root: &Path, home: Home, key: Option<&Key>) -> Result<Repository, Error> {
+pub fn named(root: &Path, home: Location, key: Option<&Key>) -> Result<Repository, Error> {
     if key.is_none() {
         let beside = beside(root, &home);
         let beside = beside.map_err(|source| Error::Store { name: root.display().to_string(), source })?;
@@ -65,14 +65,14 @@ pub(crate) fn named(root: &Path, home: Home, key: Option<&Key>) -> Result<Reposi
 }
 
 /// The other names, if this one has no backup yet.
-fn beside(root: &Path, home: &Home) -> io::Result<Vec<Home>> {
+fn beside(root: &Path, home: &Location) -> io::Result<Vec<Location>> {
     let bucket = match home {
-        Home::Folder(folder) if holds_backups(folder) => return Ok(Vec::new()),
-        Home::Folder(_) => {
+        Location::Folder(folder) if holds_backups(folder) => return Ok(Vec::new()),
+        Location::Folder(_) => {
             let beside = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
-            return Ok(beside.filter(|other| holds_backups(other)).map(Home::Folder).collect());
+            return Ok(beside.filter(|other| holds_backups(other)).map(Location::Folder).collect());
         }
-        Home::Bucket(bucket) => bucket,
+        Location::Bucket(bucket) => bucket,
     };
     if bucket.folders()?.get("").is_some_and(|files| has_backups(files)) {
         return Ok(Vec::new());
@@ -82,7 +82,7 @@ fn beside(root: &Path, home: &Home) -> io::Result<Vec<Home>> {
 }
 
 /// The backups in the place of a name.
-pub(crate) fn at(home: &Home, key: Option<&Key>) -> Result<Repository, Error> {
+pub fn at(home: &Location, key: Option<&Key>) -> Result<Repository, Error> {
     let store = home.store();
     match key {
         Some(key) => Ok(Repository::new(Box::new(Sealed::open(store, key)?))),
@@ -96,7 +96,7 @@ pub(crate) fn at(home: &Home, key: Option<&Key>) -> Result<Repository, Error> {
 
 /// A word that is unique to this name in this repository. It marks what a run creates elsewhere, so that a
 /// later run recognises it if this one is killed.
-pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
+pub fn mark(root: &Path, name: &str) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     // If a machine has no id, its name must do.
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
@@ -109,25 +109,25 @@ pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
 }
 
 /// Where a backup says that its data are in the server's binary log: the file, and the offset in it.
-pub(crate) fn position(generation: &Generation) -> Option<(String, u64)> {
+pub fn position(generation: &Generation) -> Option<(String, u64)> {
     let note: serde_json::Value = serde_json::from_str(&generation.note).ok()?;
     let file = note.pointer("/position/file")?.as_str().filter(|file| !file.is_empty())?.to_owned();
     Some((file, note.pointer("/position/offset")?.as_u64()?))
 }
 
 /// The last transaction of each domain that a generation has, as far as it says it.
-pub(crate) fn gtid(generation: &Generation) -> String {
+pub fn gtid(generation: &Generation) -> String {
     let note: serde_json::Value = serde_json::from_str(&generation.note).unwrap_or_default();
     note.pointer("/position/gtid").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Whether a generation is a tree of files and not a volume.
-pub(crate) fn is_tree(generation: &Generation) -> bool {
+pub fn is_tree(generation: &Generation) -> bool {
     note_says_tree(&generation.note) == Some(true)
 }
 
 /// None when it is not a note.
-pub(crate) fn note_says_tree(note: &str) -> Option<bool> {
+pub fn note_says_tree(note: &str) -> Option<bool> {
     let note: serde_json::Value = serde_json::from_str(note).ok()?;
     Some(note.get("tree").and_then(serde_json::Value::as_bool) == Some(true))
 }
@@ -140,7 +140,7 @@ fn holds_backups(folder: &Path) -> bool {
 
 /// The folders of a repository that may be of a name, and their names. `root` may also be the folder of one
 /// name itself.
-pub(crate) fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
+pub fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     let is_one = holds_backups(root) || root.join(FOLDER).is_dir();
     let mut folders = Vec::new();
     if is_one {
@@ -159,33 +159,33 @@ pub(crate) fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
 
 /// All places of a repository that may be of a name, with backups or an archive of a log, and their names.
 /// `root` may also be that of one name itself.
-pub(crate) fn places(root: &Path) -> Result<Vec<(String, Home)>> {
+pub fn places(root: &Path) -> Result<Vec<(String, Location)>> {
     let bucket = match address::of(root)? {
         Address::Folder(root) => {
             let folders = folders(&root)?.into_iter();
-            return Ok(folders.map(|(name, folder)| (name, Home::Folder(folder))).collect());
+            return Ok(folders.map(|(name, folder)| (name, Location::Folder(folder))).collect());
         }
         Address::Bucket(bucket) => bucket,
     };
     let found = bucket.folders()?;
     if found.contains_key(FOLDER) || found.get("").is_some_and(|files| has_backups(files)) {
         let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        return Ok(vec![(name, Home::Bucket(bucket))]);
+        return Ok(vec![(name, Location::Bucket(bucket))]);
     }
     places_in(&bucket).map_err(Into::into)
 }
 
 /// The same in a place of a store that is that of a repository.
-pub(crate) fn places_in(root: &Bucket) -> io::Result<Vec<(String, Home)>> {
+pub fn places_in(root: &Bucket) -> io::Result<Vec<(String, Location)>> {
     let names = root.folders()?.into_keys().filter(|name| !name.is_empty());
-    Ok(names.map(|name| (name.clone(), Home::Bucket(root.below(&name)))).collect())
+    Ok(names.map(|name| (name.clone(), Location::Bucket(root.below(&name)))).collect())
 }
 
 /// The names in a place of a store that have backups.
-pub(crate) fn in_bucket(root: &Bucket) -> io::Result<Vec<(String, Home)>> {
+pub fn in_bucket(root: &Bucket) -> io::Result<Vec<(String, Location)>> {
     let mut found = root.folders()?;
     found.retain(|name, files| !name.is_empty() && has_backups(files));
-    Ok(found.into_keys().map(|name| (name.clone(), Home::Bucket(root.below(&name)))).collect())
+    Ok(found.into_keys().map(|name| (name.clone(), Location::Bucket(root.below(&name)))).collect())
 }
 
 fn has_backups(files: &[String]) -> bool {
@@ -193,12 +193,12 @@ fn has_backups(files: &[String]) -> bool {
 }
 
 /// All names in a repository that have backups, and where these are. `root` may also be that of one name.
-pub(crate) fn names(root: &Path) -> Result<Vec<(String, Home)>> {
+pub fn names(root: &Path) -> Result<Vec<(String, Location)>> {
     match address::of(root)? {
         Address::Bucket(bucket) => {
             if bucket.folders()?.get("").is_some_and(|files| has_backups(files)) {
                 let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                return Ok(vec![(name, Home::Bucket(bucket))]);
+                return Ok(vec![(name, Location::Bucket(bucket))]);
             }
             let found = in_bucket(&bucket)?;
             if found.is_empty() && is_below_names(root) {
@@ -209,7 +209,7 @@ pub(crate) fn names(root: &Path) -> Result<Vec<(String, Home)>> {
         Address::Folder(root) if !root.is_dir() => Err(missing(&root)),
         Address::Folder(root) => {
             let found = folders(&root)?.into_iter().filter(|(_, folder)| holds_backups(folder));
-            Ok(found.map(|(name, folder)| (name, Home::Folder(folder))).collect())
+            Ok(found.map(|(name, folder)| (name, Location::Folder(folder))).collect())
         }
     }
 }
@@ -222,14 +222,14 @@ fn is_below_names(root: &Path) -> bool {
 
 /// Refuses a repository that has names where the place of one name is meant: what is put there would hide
 /// them.
-pub(crate) fn must_be_of_one(root: &Path, home: &Home) -> Result<()> {
+pub fn must_be_of_one(root: &Path, home: &Location) -> Result<()> {
     let Ok(found) = names(root) else { return Ok(()) };
     let is_own = home.store().list()?.iter().any(|file| block::is_of_backups(file));
     if found.is_empty() || is_own { Ok(()) } else { Err(which(&root.display().to_string(), found)) }
 }
 
 /// The error for a repository with several names where one is meant.
-fn which(path: &str, found: Vec<(String, Home)>) -> anyhow::Error {
+fn which(path: &str, found: Vec<(String, Location)>) -> anyhow::Error {
     let names: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
     let example = names.first().cloned().unwrap_or_default();
     failure::usage(format!("{path} holds backups of {}; say which: {path}/{example}", names.join(", ")))
@@ -261,7 +261,7 @@ fn missing(root: &Path) -> anyhow::Error {
 }
 
 /// All names, but fails if there are none.
-pub(crate) fn some_names(root: &Path) -> Result<Vec<(String, Home)>> {
+pub fn some_names(root: &Path) -> Result<Vec<(String, Location)>> {
     let found = names(root)?;
     if found.is_empty() {
         bail!("there is no backup in {}", root.display());
@@ -270,7 +270,7 @@ pub(crate) fn some_names(root: &Path) -> Result<Vec<(String, Home)>> {
 }
 
 /// The same, opened.
-pub(crate) fn some(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
+pub fn some(root: &Path, key: Option<&Key>) -> Result<Vec<Named>> {
     some_names(root)?.into_iter().map(|named| Ok(Named::open(named, key)?)).collect()
 }
 
@@ -285,12 +285,12 @@ fn split(argument: &str) -> (&str, Option<u64>) {
 }
 
 /// `REPO/NAME@GENERATION`, of an argument that may say another generation or none.
-pub(crate) fn at_generation(argument: &str, generation: u64) -> String {
+pub fn at_generation(argument: &str, generation: u64) -> String {
     format!("{}@{generation}", split(argument).0)
 }
 
 /// Whether an argument that may also be the path of something else names backups.
-pub(crate) fn is_named(argument: &str) -> bool {
+pub fn is_named(argument: &str) -> bool {
     let (path, generation) = split(argument);
     let path = Path::new(path);
     // A wrong name in a repository is one too, so that the error lists the names.
@@ -302,7 +302,7 @@ pub(crate) fn is_named(argument: &str) -> bool {
 
 /// The backups that `REPO/NAME@GENERATION` names; without a generation the newest one, without a name the
 /// only one.
-pub(crate) fn one(argument: &str, key: Option<&Key>) -> Result<(Named, Option<u64>)> {
+pub fn one(argument: &str, key: Option<&Key>) -> Result<(Named, Option<u64>)> {
     let (path, generation) = split(argument);
     let mut found = names(Path::new(path))?;
     match found.pop() {

@@ -1,54 +1,32 @@
 //! Times and durations as people write them.
 
 use anyhow::{Context, Result, bail, ensure};
-use block::retention::Stamp;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
-
-/// Days from Monday to the epoch's first day, a Thursday: weeks begin on Monday.
-const EPOCH_WEEKDAY: i64 = 3;
 
 /// The current time, seconds since the epoch.
-pub(crate) fn now_s() -> i64 {
+pub fn now_s() -> i64 {
     Timestamp::now().as_second()
 }
 
-fn local(seconds: i64) -> Zoned {
-    Timestamp::from_second(seconds).unwrap_or_default().to_zoned(TimeZone::system())
-}
-
 /// `2026-11-21 03:05:02+01:00`, in the zone of this machine: in autumn an hour comes twice.
-pub(crate) fn shown(seconds: i64) -> String {
+pub fn shown(seconds: i64) -> String {
     shown_in(TimeZone::system(), seconds)
 }
 
 /// The same in another zone.
-pub(crate) fn shown_in(zone: TimeZone, seconds: i64) -> String {
+pub fn shown_in(zone: TimeZone, seconds: i64) -> String {
     let time = Timestamp::from_second(seconds).unwrap_or_default().to_zoned(zone);
     time.strftime("%Y-%m-%d %H:%M:%S%:z").to_string()
 }
 
 /// `2026-11-21T02:05:02Z`
-pub(crate) fn machine(seconds: i64) -> String {
+pub fn machine(seconds: i64) -> String {
     Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
-/// A generation in the calendar of this machine.
-pub(crate) fn stamp(number: u64, taken_s: i64) -> Stamp {
-    let date = local(taken_s).date();
-    let epoch = jiff::civil::date(1970, 1, 1);
-    let day = date.since((jiff::Unit::Day, epoch)).map_or(0, |span| i64::from(span.get_days()));
-    Stamp {
-        number,
-        taken_s,
-        day,
-        week: (day + EPOCH_WEEKDAY).div_euclid(7),
-        month: i64::from(date.year()) * 12 + i64::from(date.month()),
-    }
-}
-
 /// `90s`, `15m`, `26h`, `8d`, `2w` in seconds.
-pub(crate) fn duration_s(text: &str) -> Result<u64> {
+pub fn duration_s(text: &str) -> Result<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: u64 =
@@ -70,7 +48,7 @@ pub(crate) fn duration_s(text: &str) -> Result<u64> {
 }
 
 /// `500000`, `100k`, `20M`, `1G`: bytes, in powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<u64> {
+pub fn bytes(text: &str) -> Result<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: u64 =
@@ -113,16 +91,5 @@ mod tests {
             [Some(5), Some(5120), Some(20 << 20), Some(1 << 30)]
         );
         assert_eq!([read(""), read("0"), read("1T"), read("99999999999999999G")], [None; 4]);
-    }
-
-    #[test]
-    fn weeks_begin_on_monday() {
-        // 2026-11-22 is a Sunday; noon, so that the time zone does not matter.
-        let sunday = 1_795_348_800;
-        let (sunday, monday) = (stamp(1, sunday), stamp(2, sunday + 86_400));
-        assert_eq!(sunday.day + 1, monday.day);
-        assert_eq!(sunday.week + 1, monday.week);
-        assert_eq!(sunday.month, monday.month);
-        assert_eq!(stamp(3, 1_795_348_800 - 6 * 86_400).week, sunday.week);
     }
 }

@@ -4,7 +4,7 @@ use innodb::table::sql::{Kind, Token, split};
 
 /// The words and signs of a statement, without SET STATEMENT ... FOR, and without ANALYZE if it executes what
 /// follows. `None` if it is not understood.
-pub(crate) fn acting(sql: &str) -> Option<Vec<Token>> {
+pub fn acting(sql: &str) -> Option<Vec<Token>> {
     let mut tokens = split(sql).ok()?;
     loop {
         let len = match (word(&tokens, 0).as_str(), word(&tokens, 1).as_str()) {
@@ -40,7 +40,7 @@ fn settings(sql: &str, tokens: &[Token]) -> Option<usize> {
 }
 
 /// A word in capitals; empty where there is none.
-pub(crate) fn word(tokens: &[Token], at: usize) -> String {
+pub fn word(tokens: &[Token], at: usize) -> String {
     let token = tokens.get(at).filter(|token| token.kind == Kind::Word);
     token.map_or_else(String::new, |token| token.text.to_uppercase())
 }

@@ -32,7 +32,7 @@ const SAID_MAX: usize = 4 << 10;
 
 /// Where to connect: `user@host:port`; user and port are optional, as for ssh.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub struct Address {
     /// `user@host`, as ssh takes it.
     destination: String,
     port: Option<u16>,
@@ -66,7 +66,7 @@ impl FromStr for Address {
 
 impl Address {
     /// The machine's name, without user and port.
-    pub(crate) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         self.destination.rsplit_once('@').map_or(&self.destination, |(_, host)| host)
     }
 }
@@ -80,13 +80,13 @@ impl std::fmt::Display for Address {
 
 /// How to connect to a machine.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     /// For ssh's `-o`, before ours.
-    pub(crate) options: &'a [String],
+    pub options: &'a [String],
     /// Give all other programs of that machine priority.
-    pub(crate) nice: bool,
+    pub nice: bool,
     /// Places there to reach through the same connection: sockets, or `host:port`.
-    pub(crate) places: &'a [String],
+    pub places: &'a [String],
 }
 
 /// Local sockets that lead to places on another machine.
@@ -102,7 +102,7 @@ impl Sockets {
 }
 
 /// A machine.
-pub(crate) enum Machine {
+pub enum Machine {
     /// This one.
     Here,
     /// Another one.
@@ -111,7 +111,7 @@ pub(crate) enum Machine {
 
 impl Machine {
     /// Connects to the machine at an address, or stays on this one.
-    pub(crate) fn reach(address: Option<&Address>, call: &Call<'_>) -> io::Result<Machine> {
+    pub fn reach(address: Option<&Address>, call: &Call<'_>) -> io::Result<Machine> {
         Ok(match address {
             None => Machine::Here,
             Some(address) => Machine::There(Host::call(address, call)?),
@@ -120,32 +120,32 @@ impl Machine {
 
     /// Local sockets that lead to the places in [`Call::places`], in the same order; none for this machine
     /// itself.
-    pub(crate) fn sockets(&self) -> Vec<PathBuf> {
+    pub fn sockets(&self) -> Vec<PathBuf> {
         match self {
             Machine::Here => Vec::new(),
             Machine::There(host) => host.sockets.iter().flat_map(|sockets| sockets.paths()).collect(),
         }
     }
 
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Machine::Here => rustix::system::uname().nodename().to_string_lossy().into_owned(),
             Machine::There(host) => host.connection.greeting().host.to_string_lossy().into_owned(),
         }
     }
 
-    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+    pub fn disk(&self) -> Arc<dyn Disk> {
         self.files()
     }
 
-    pub(crate) fn files(&self) -> Arc<dyn Files> {
+    pub fn files(&self) -> Arc<dyn Files> {
         match self {
             Machine::Here => Arc::new(RealDisk),
             Machine::There(host) => Arc::new(host.connection.disk()),
         }
     }
 
-    pub(crate) fn tree(&self) -> Box<dyn Tree> {
+    pub fn tree(&self) -> Box<dyn Tree> {
         match self {
             Machine::Here => Box::new(RealDisk),
             Machine::There(host) => Box::new(host.connection.disk()),
@@ -153,7 +153,7 @@ impl Machine {
     }
 
     /// Reads the files below `top` as the volume of a layout, in order.
-    pub(crate) fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<Box<dyn Feed>> {
+    pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<Box<dyn Feed>> {
         Ok(match self {
             Machine::Here => Box::new(Scan::new(Box::new(Reader::of(Arc::new(RealDisk), layout, top)))),
             Machine::There(host) => {
@@ -164,7 +164,7 @@ impl Machine {
 
     /// Reads parts of a volume of `len` bytes, in order. `find`: where the file with a path in the volume is,
     /// and what others do to it meanwhile.
-    pub(crate) fn scan_parts(
+    pub fn scan_parts(
         &self,
         len: u64,
         parts: Vec<(Range<u64>, Part<'_>)>,
@@ -184,7 +184,7 @@ impl Machine {
     }
 
     /// Reads a file or device in order.
-    pub(crate) fn scan(&self, path: &Path) -> io::Result<Box<dyn Feed>> {
+    pub fn scan(&self, path: &Path) -> io::Result<Box<dyn Feed>> {
         Ok(match self {
             Machine::Here => Box::new(Scan::new(RealDisk.open(path)?)),
             Machine::There(host) => {
@@ -194,13 +194,13 @@ impl Machine {
     }
 
     /// Runs a command. Returns its output if it succeeded.
-    pub(crate) fn run(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
+    pub fn run(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
         let ran = self.ran(command)?;
         if ran.code == 0 { Ok(ran.output) } else { Err(failed(command, &ran)) }
     }
 
     /// Runs a program for administrators, such as lvs.
-    pub(crate) fn tool(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
+    pub fn tool(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
         let shell = ["sh", "-c", TOOL, "sh"].map(OsStr::new);
         let ran = self.ran(&[&shell, command].concat())?;
         match ran.code {
@@ -221,7 +221,7 @@ impl Machine {
     }
 
     /// The same, run through a command of the user that holds a lock, if there is one.
-    pub(crate) fn tool_locked(&self, command: &[&OsStr], lock: Option<&str>) -> io::Result<Vec<u8>> {
+    pub fn tool_locked(&self, command: &[&OsStr], lock: Option<&str>) -> io::Result<Vec<u8>> {
         let Some(lock) = lock else { return self.tool(command) };
         let line = format!("{lock} \"$@\"");
         let shell = ["sh", "-c", &line, "sh"].map(OsStr::new);
@@ -229,7 +229,7 @@ impl Machine {
     }
 
     /// Copies a folder; the files share their blocks with the original.
-    pub(crate) fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+    pub fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
         match self {
             Machine::Here => far::clone(cloning),
             Machine::There(host) => {
@@ -239,7 +239,7 @@ impl Machine {
     }
 
     /// Whether an error says that the connection is gone, so that another one may help.
-    pub(crate) fn is_gone(error: &io::Error) -> bool {
+    pub fn is_gone(error: &io::Error) -> bool {
         BROKEN.contains(&error.kind())
     }
 
@@ -252,7 +252,7 @@ impl Machine {
     }
 
     /// An error of the connection, with ssh's messages.
-    pub(crate) fn explain(&self, error: io::Error) -> io::Error {
+    pub fn explain(&self, error: io::Error) -> io::Error {
         let Machine::There(host) = self else { return error };
         match words(&host.said).as_str() {
             said if Machine::is_gone(&error) && !said.is_empty() => {
@@ -269,7 +269,7 @@ fn failed(command: &[&OsStr], ran: &Ran) -> io::Error {
 }
 
 /// A connection with our program at its other end. It ends when this is dropped.
-pub(crate) struct Host {
+pub struct Host {
     connection: Connection,
     ssh: Child,
     said: Arc<Mutex<Vec<u8>>>,

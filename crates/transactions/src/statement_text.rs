@@ -5,7 +5,7 @@ use innodb::table::sql::{Kind, Token, split};
 
 /// The text.
 #[derive(Clone, Debug)]
-pub(crate) struct Wording {
+pub struct Wording {
     /// In lower case.
     text: String,
     /// Its words and signs; none if it is no beginning of a statement.
@@ -13,7 +13,7 @@ pub(crate) struct Wording {
 }
 
 impl Wording {
-    pub(crate) fn new(text: &str) -> Wording {
+    pub fn new(text: &str) -> Wording {
         let mut tokens = words(text);
         if tokens.last().is_some_and(|last| is_sign(last, ";")) {
             tokens.pop();
@@ -23,7 +23,7 @@ impl Wording {
 
     /// Whether a statement has it, in upper or lower case: the text itself, or the same words. A database
     /// before a name counts only if both have one; `schema` is the one of a name without, if it is known.
-    pub(crate) fn is_in(&self, schema: Option<&str>, sql: &[u8]) -> bool {
+    pub fn is_in(&self, schema: Option<&str>, sql: &[u8]) -> bool {
         let sql = String::from_utf8_lossy(sql).to_lowercase();
         if sql.contains(&self.text) {
             return true;
@@ -80,7 +80,7 @@ fn behind_schema(tokens: &[Token]) -> Option<&[Token]> {
 
 #[cfg(test)]
 mod tests {
-    use super::Wording;
+    use crate::Wording;
 
     #[test]
     fn quotes_spaces_comments_and_a_leading_database_do_not_count() {

@@ -1,0 +1,29 @@
+//! Binary logs as files: which transactions and rows somebody asks for, and what these did.
+//!
+//! A [`Filter`] says which. A [`Walk`] reads the files and gives transactions to whoever
+//! [`Take`]s them; [`Again`] reads a transaction a second time for its rows, so that none is kept in memory
+//! before its end is found.
+
+mod definitions;
+pub mod effective_statement;
+mod end_time;
+mod file;
+mod filter;
+mod find;
+pub mod names;
+mod reread;
+mod source;
+mod statement_text;
+mod transaction;
+mod walk;
+
+pub use definitions::{Definitions, Known, logged, read as read_definitions};
+pub use end_time::{EndTime, Judged, TOLERANCE_S};
+pub use file::LogFile;
+pub use filter::{Condition, Filter, Range};
+pub use find::{Found, Times, files, of_pieces};
+pub use reread::{Again, AskedRow, RowsEvent};
+pub use source::FileSource;
+pub use statement_text::Wording;
+pub use transaction::{Changed, Place, Transaction, Xa, XaName, slot};
+pub use walk::{Asked, Take, Walk, is_frame};
