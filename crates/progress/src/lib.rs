@@ -3,6 +3,7 @@
 //! Import, dump and block backups know nothing of each other and nothing of terminals; they all say this.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,39 @@ pub trait Progress: Sync {
     fn note(&self, text: &str);
     /// Something the user should worry about, one line.
     fn warn(&self, text: &str);
+}
+
+/// A [`Progress`] that several owners report to.
+pub type Shared = Arc<dyn Progress + Send + Sync>;
+
+impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
+    fn phase(&self, name: &str, bytes: Option<u64>) {
+        (**self).phase(name, bytes);
+    }
+
+    fn read(&self, bytes: u64) {
+        (**self).read(bytes);
+    }
+
+    fn done(&self, rows: u64, bytes: u64) {
+        (**self).done(rows, bytes);
+    }
+
+    fn step(&self, done: usize, total: usize, noun: &str) {
+        (**self).step(done, total, noun);
+    }
+
+    fn part(&self, part: &Part<'_>) {
+        (**self).part(part);
+    }
+
+    fn note(&self, text: &str) {
+        (**self).note(text);
+    }
+
+    fn warn(&self, text: &str) {
+        (**self).warn(text);
+    }
 }
 
 /// Tells nobody.

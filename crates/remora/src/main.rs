@@ -1,7 +1,6 @@
 //! `remora`: arguments, wiring, output and exit codes. The other crates do the work.
 
 mod args;
-mod boot;
 mod child;
 mod chosen;
 mod command_line;
@@ -13,15 +12,10 @@ mod keep;
 mod keys;
 mod log_request;
 mod loss;
-mod mount;
 mod password;
 mod past;
-mod places;
-mod plugin;
 mod report;
 mod retain;
-mod setting;
-mod sound;
 mod stdin;
 mod stop;
 mod terminal;

@@ -122,6 +122,11 @@ impl Report {
         }))
     }
 
+    /// The same, for work that keeps it.
+    pub(crate) fn shared(&self) -> progress::Shared {
+        Arc::new(self.clone())
+    }
+
     pub(crate) fn is_json(&self) -> bool {
         self.0.style == Style::Json
     }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use crossbeam_channel::{RecvTimeoutError, bounded};
+use instance::table_check::{self, Checked};
 use progress::Progress;
 use server::{Overrides, Session, Target};
 
-use crate::sound::{self, Checked};
 use crate::volume::start::Start;
 use host::Machine;
 
@@ -140,20 +140,20 @@ impl Trial<'_> {
             Ok(Some(session)) => session,
             Ok(None) => {
                 let log = self.log()?;
-                let mut damages = sound::errors(&log);
+                let mut damages = table_check::errors(&log);
                 if damages.is_empty() {
                     let last = log.lines().last().unwrap_or("nothing at all").to_owned();
                     bail!("a server does not start on a copy, and says no error: {last}");
                 }
                 has_room(&log)?;
-                damages.insert(0, sound::NO_START.to_owned());
+                damages.insert(0, table_check::NO_START.to_owned());
                 let checked = Checked { damages, ..Checked::default() };
                 return Ok(Tried { version: String::new(), checked, seconds: began.elapsed().as_secs_f64() });
             }
             Err(error) => return Err(error),
         };
         let version = session.value("SELECT VERSION()")?.unwrap_or_default();
-        let tables = sound::tables(&mut session, true)?;
+        let tables = table_check::tables(&mut session, true)?;
         let (done, over) = bounded::<()>(0);
         let mut checked = std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -162,13 +162,13 @@ impl Trial<'_> {
                     self.end("").ok();
                 }
             });
-            let checked = sound::check(&mut session, &tables, Some(self.time), stop, progress);
+            let checked = table_check::check(&mut session, &tables, Some(self.time), stop, progress);
             drop(done);
             checked
         })?;
         let log = self.log()?;
         has_room(&log)?;
-        checked.damages.extend(sound::errors(&log));
+        checked.damages.extend(table_check::errors(&log));
         Ok(Tried { version, checked, seconds: began.elapsed().as_secs_f64() })
     }
 
@@ -210,7 +210,7 @@ impl Trial<'_> {
 }
 
 fn has_room(log: &str) -> Result<()> {
-    ensure!(!sound::lacks_room(log), "there is not enough room for a server to recover in");
+    ensure!(!table_check::lacks_room(log), "there is not enough room for a server to recover in");
     Ok(())
 }
 

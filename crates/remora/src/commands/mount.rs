@@ -12,14 +12,14 @@ use clap::Args;
 use disk::{Disk, Output, RealDisk};
 use failure::usage;
 use humanize::text;
+use instance::requirements::Requirements;
+use mount::{InodeTable, Mount, WriteFolder};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::json;
 
-use crate::boot::need::Needs;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
-use crate::mount::{self, Mount, Room, Shelf};
 use crate::report::{self, Report};
 use crate::{commands, stop};
 
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         write_options(&names, &folder, options)?;
     }
     let homes = names.into_iter().map(|named| (named.name, named.home)).collect();
-    let shelf = Arc::new(Shelf::new(homes, key, room, Box::new(move |what| say.warn(what))));
+    let shelf = Arc::new(InodeTable::new(homes, key, room, Box::new(move |what| say.warn(what))));
     let mounted = Mount::new(&shelf, &folder, arguments.writable, arguments.allow_other)?;
     let folder = folder.display();
     if report.is_json() {
@@ -133,7 +133,7 @@ fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
         .with_context(|| format!("--options {}", text(&folder)))?;
     for named in names {
         for generation in named.repository.list()?.generations {
-            let needs = Needs::noted(&generation.note);
+            let needs = Requirements::noted(&generation.note);
             // Nothing is noted of other trees.
             if needs.log().is_none() {
                 continue;
@@ -165,10 +165,10 @@ fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
 }
 
 /// Where writes go.
-fn room(arguments: &Arguments) -> Result<Room> {
+fn room(arguments: &Arguments) -> Result<WriteFolder> {
     let folder = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
     // Before somebody relies on it.
     tempfile::tempfile_in(&folder)
         .with_context(|| format!("nothing can be written to {}", folder.display()))?;
-    Ok(Room::new(&folder))
+    Ok(WriteFolder::new(&folder))
 }

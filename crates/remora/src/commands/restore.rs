@@ -17,11 +17,11 @@ use clap::Args;
 use disk::Disk;
 use failure::Failure;
 use humanize::text;
+use instance::requirements::{KEY_PLUGIN, Requirements};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
 
-use crate::boot::need::{KEY_PLUGIN, Needs};
 use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
@@ -234,7 +234,7 @@ fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
              innodb_log_group_home_dir, or move ib_logfile0 there first"
         ));
     }
-    tell_of_needs(&note, &Needs::noted(&found.note), report);
+    tell_of_needs(&note, &Requirements::noted(&found.note), report);
     match found.booted {
         Some(true) => {}
         Some(false) => report.warn("a server that was started on this generation found it NOT SOUND"),
@@ -244,7 +244,7 @@ fn tell_of_copy(named: &Named, generation: u64, report: &Report) {
 
 /// Says with which options a server starts on it, and where the files are that were outside of the data
 /// folder.
-fn tell_of_needs(note: &Value, needs: &Needs, report: &Report) {
+fn tell_of_needs(note: &Value, needs: &Requirements, report: &Report) {
     if let Some(keys) = needs.keys() {
         report.note(&format!(
             "its tablespaces are encrypted: start it with --plugin-load-add={KEY_PLUGIN} and the keys that were in {}, which are \

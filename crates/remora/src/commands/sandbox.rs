@@ -6,14 +6,14 @@ use std::process::Command as Process;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use instance::plugins;
+use instance::server_folders::server_folders;
 use progress::Progress;
 use sandbox::{Listed, Places, Product, Sandbox, Settings};
 use serde_json::json;
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
-use crate::places::places;
-use crate::plugin;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -138,7 +138,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     };
     let mut libraries = Vec::new();
     if start.plugins {
-        let plugins = plugin::libraries(server, size > 0)?;
+        let plugins = plugins::libraries(server, size > 0)?;
         plugins.notes.iter().for_each(|note| report.note(note));
         libraries = plugins.found;
     }
@@ -166,8 +166,8 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     };
     if start.plugins {
         // In a cluster the statements that create functions reach the other members by themselves.
-        plugin::install(sandboxes[0].socket(), &libraries)?;
-        if plugin::has_engine(&libraries) {
+        plugins::install(sandboxes[0].socket(), &libraries)?;
+        if plugins::has_engine(&libraries) {
             // Only an engine that is there at the start has transactions.
             sandboxes[0].restart()?;
         }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use innodb::table::sql::{Kind, Token};
+use instance::QUEUES;
 use progress::Progress;
 use server::Session;
 use transactions::effective_statement::{acting, word};
 
-use crate::boot::QUEUES;
 use crate::report::Report;
 
 const WORD: &[u8] = b"ENGINE";

@@ -13,11 +13,11 @@ use binlog::event::gtid::Number;
 use binlog::event::{Body, Change, Event};
 use binlog::reader::Reader;
 use binlog::tables::Tables;
+use instance::binary_log::Position;
 use transactions::{FileSource, LogFile, is_frame, names};
 
 use super::Log;
 use super::goal::NoWay;
-use crate::boot::binary_log::Position;
 
 /// Where the first event of a file is.
 const FIRST: u64 = 4;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use disk::{Output, RealDisk};
 use dump::Selection;
+use instance::{Account, Wanted, settings, table_check};
 use progress::{Progress, count};
 use sandbox::Sandbox;
 use server::catalogue::Wanted as _;
@@ -20,10 +21,7 @@ use transactions::LogFile;
 use super::engine;
 use super::event::States;
 use super::scan::Way;
-use crate::boot::{self, Account, Wanted};
 use crate::report::Report;
-use crate::setting;
-use crate::sound;
 
 /// Bytes that are copied at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -60,16 +58,16 @@ impl Replay {
         let (mut server, account) = self.start((data, wanted), way)?;
         let mut session = account.connect(&server)?;
         if way.transactions > 0 {
-            setting::apply(&mut session, wanted.needs.server(), report)?;
+            settings::apply(&mut session, wanted.needs.server(), report)?;
             if way.by_statement > 0 {
-                setting::tell_zone(&mut session, wanted.needs.server(), report)?;
+                settings::tell_zone(&mut session, wanted.needs.server(), report)?;
             }
             let events = States::read(&mut session)?;
             self.aim(&mut session)?;
             self.go(&mut session, way, stop, report)?;
             events.put_back(&mut session, &way.events)?;
         }
-        let mut tables = sound::tables(&mut session, false)?;
+        let mut tables = table_check::tables(&mut session, false)?;
         tables.retain(|table| only.table(&table.schema, &table.table));
         let tables = check((&mut session, &server), &tables, stop, report)?;
         account.remove(&mut session)?;
@@ -85,7 +83,7 @@ impl Replay {
         self.link()?;
         let account = Account::new(&self.work)?;
         let wanted = Wanted { options: &options, account: Some(&account), ..wanted };
-        Ok((boot::start(data, None, wanted)?, account))
+        Ok((instance::start(data, None, wanted)?, account))
     }
 
     /// A server skips events with its own number without a word. So it gets one that is in none.
@@ -261,10 +259,10 @@ pub(super) fn check(
     stop: &AtomicBool,
     report: &Report,
 ) -> Result<usize> {
-    let mut checked = sound::check(session, tables, None, stop, report)?;
+    let mut checked = table_check::check(session, tables, None, stop, report)?;
     let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
     let (plugins, errors): (Vec<String>, Vec<String>) =
-        sound::errors(&String::from_utf8_lossy(&said)).into_iter().partition(|said| is_of_plugin(said));
+        table_check::errors(&String::from_utf8_lossy(&said)).into_iter().partition(|said| is_of_plugin(said));
     plugins.iter().for_each(|said| {
         report.warn(&format!("{said}; the original server had it, and what needs it could not be replayed"));
     });

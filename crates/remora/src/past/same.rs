@@ -7,11 +7,9 @@ use binlog::archive::Same;
 use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Event, Kind};
 use disk::Source;
+use instance::binary_log::Position;
 use sandbox::Sandbox;
 use server::dump::{From, Packet};
-
-use crate::boot;
-use crate::boot::binary_log::Position;
 
 /// Where the first event of a file is.
 const FIRST: u32 = 4;
@@ -32,7 +30,7 @@ pub(super) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dy
         acknowledges: false,
         heartbeat: PATIENCE,
     };
-    let mut dump = boot::target(server)?.dump(&from)?;
+    let mut dump = instance::target(server)?.dump(&from)?;
     let format = Format::without_sums();
     let mut archived = Same::new(archived);
     let (mut at, mut is_head) = (u64::from(FIRST), true);

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use binlog::group::Name;
 use failure::usage;
 use innodb::table::sql::Token;
+use instance::binary_log::Position;
 use transactions::effective_statement::{acting, word};
 use transactions::{
     Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
@@ -18,7 +19,6 @@ use super::goal::{Goal, NoWay};
 use super::other::Has;
 use super::whole::{describe, everything, name};
 use super::{Log, engine};
-use crate::boot::binary_log::Position;
 use crate::exit::Exit;
 use crate::report::Report;
 

@@ -4,15 +4,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use instance::{Account, Wanted, settings};
 use sandbox::Sandbox;
 use server::{Session, TableName};
 use transactions::{Place, Transaction};
 
 use super::replay::{self, Replay};
 use super::scan::Way;
-use crate::boot::{Account, Wanted};
 use crate::report::Report;
-use crate::setting;
 
 /// A private server at a moment, which can be brought to later ones.
 pub(crate) struct Steps {
@@ -40,7 +39,7 @@ impl Steps {
     ) -> Result<Steps> {
         let (server, account) = replay.start((data, wanted), &way)?;
         let mut session = account.connect(&server)?;
-        setting::apply(&mut session, wanted.needs.server(), report)?;
+        settings::apply(&mut session, wanted.needs.server(), report)?;
         Ok(Steps { server, account, session, replay, way, applied: 0, first, is_aimed: false })
     }
 

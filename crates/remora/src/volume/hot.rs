@@ -36,6 +36,7 @@ use std::time::{Duration, Instant};
 use block::tree::{Care, Growing, Layout, Node, Part, Reader};
 use block::{BLOCK, Feed, Scan, Seen, Want};
 use disk::{Kind, RealDisk, Stat};
+use instance::{plugins, settings};
 use physical::follow::Spooled;
 use progress::Progress;
 use serde_json::{Value, json};
@@ -51,8 +52,6 @@ use self::stage::Stages;
 use super::belongs::{self, Reach};
 use super::server::Login;
 use crate::hold;
-use crate::plugin;
-use crate::setting;
 use host::Machine;
 
 /// Blanks in place of a note that is known later.
@@ -128,7 +127,7 @@ impl<'a> HotCopy<'a> {
     ) -> io::Result<HotFeed<'a>> {
         self.lacks.iter().for_each(|line| self.login.report.note(line));
         let started = since::started(&mut self.session)?;
-        note["server"] = setting::note(&mut self.session).map_err(io::Error::other)?;
+        note["server"] = settings::note(&mut self.session).map_err(io::Error::other)?;
         let stages = Stages::start(self.session, self.login.wait)?;
         let (_, session) = self.login.connect(machine)?;
         let redo = Spool::new(room)?;
@@ -275,7 +274,7 @@ impl HotFeed<'_> {
             // There may be very many files, and each that has changed is asked for.
             self.stages()?.stay()?;
             if node.kind != Kind::File {
-                self.queues.extend(plugin::is_queue(&node.path).then(|| node.path.clone()));
+                self.queues.extend(plugins::is_queue(&node.path).then(|| node.path.clone()));
                 self.kept.push(node);
                 continue;
             }

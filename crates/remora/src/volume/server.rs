@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use instance::settings;
 use progress::Progress;
 use serde_json::Value;
 use server::{HoldMode, Session, Target};
@@ -17,7 +18,6 @@ use server::{HoldMode, Session, Target};
 use crate::args::ServerArgs;
 use crate::hold::{self, Waiting};
 use crate::report::Report;
-use crate::setting;
 use crate::volume::belongs::{self, Reach, resolve, setting};
 use crate::volume::file_system::FileSystem;
 use crate::volume::folder::{FolderSnapshot, Still};
@@ -223,7 +223,7 @@ impl Snapshot for ServerSnapshot<'_> {
 
     fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
         let (target, mut session) = self.login.connect(machine)?;
-        let server = setting::note(&mut session).map_err(io::Error::other)?;
+        let server = settings::note(&mut session).map_err(io::Error::other)?;
         let mode = HoldMode::best(&mut session).map_err(io::Error::other)?;
         let (pause, note) = (|time| self.login.pause(time), |text: &str| self.login.report.note(text));
         let waiting = Waiting { wait: self.login.wait, pause: &pause, note: &note };

@@ -3,9 +3,9 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use instance::settings::ELSEWHERE;
 use server::Session;
 
-use crate::setting::ELSEWHERE;
 use crate::volume::belongs::setting;
 use host::Machine;
 

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use block::Error;
+use instance::Wanted;
+use instance::requirements::NOTHING;
 use progress::{Progress, count};
 use repository::Named;
 use repository::location::Location;
 use serde_json::json;
 
 use super::run::{Proof, Run};
-use crate::boot::Wanted;
-use crate::boot::need::NOTHING;
 use crate::commands;
 use crate::commands::verify::boot::boot;
 use crate::trial::{self, Trial, Tried};

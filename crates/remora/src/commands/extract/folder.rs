@@ -14,7 +14,6 @@ use server::{TableName, quote_name};
 
 use super::place::Place;
 use super::{Arguments, Wish};
-use crate::boot;
 use failure::usage;
 
 /// Compression of the data files: that of `remora dump`.
@@ -88,7 +87,7 @@ impl Folder {
     pub(super) fn begin(arguments: &Arguments, place: &Place, wishes: &[Wish]) -> anyhow::Result<Folder> {
         let version = match (&place.catalogue, &place.source.data) {
             (Some((_, version)), _) => version.clone(),
-            (None, Some(data)) => boot::version(&*place.disk, data),
+            (None, Some(data)) => instance::version(&*place.disk, data),
             (None, None) => String::new(),
         };
         let source = Source::of_files(version);

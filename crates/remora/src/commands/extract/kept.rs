@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use instance::Wanted;
 use physical::TableFiles;
 use progress::{Progress, size};
 use tempfile::TempDir;
 
-use crate::boot::Wanted;
 use crate::report::Report;
 
 /// Bytes that stay free where the copies are: the server may write there.

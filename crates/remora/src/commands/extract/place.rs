@@ -7,6 +7,9 @@ use block::restore::Request;
 use block::{World, tree};
 use disk::{Disk, Kind, RealDisk};
 use humanize::date_time;
+use instance::Wanted;
+use instance::binary_log::BinaryLog;
+use instance::requirements::{NOTHING, Requirements};
 use physical::{Doubt, Source, TableFiles, Verdict};
 use progress::Progress;
 use repository::Named;
@@ -17,9 +20,6 @@ use tempfile::TempDir;
 
 use super::kept::Kept;
 use super::{Arguments, Form, chosen, selection};
-use crate::boot::binary_log::BinaryLog;
-use crate::boot::need::{NOTHING, Needs};
-use crate::boot::{self, Wanted};
 use crate::commands;
 use crate::report::Report;
 
@@ -38,7 +38,7 @@ pub(super) struct Place {
     /// What is read instead of files that a server may be changing.
     kept: Option<Kept>,
     /// Before the folder that they are in, so that a volume is unmounted first.
-    restored: Option<boot::Files>,
+    restored: Option<instance::Files>,
     _work: Option<TempDir>,
 }
 
@@ -129,10 +129,10 @@ impl Place {
         let wanted = arguments.wanted();
         let work = wanted.work_folder()?;
         let request = Request::new(generation, arguments.jobs());
-        let (summary, files) = boot::files(&named, work.path(), request, world)?;
+        let (summary, files) = instance::files(&named, work.path(), request, world)?;
         report.end();
         let backup = Backup { named, generation: summary.generation };
-        let data = boot::data(&files, wanted)?;
+        let data = instance::data(&files, wanted)?;
         let source = Source::find(&RealDisk, &data)?;
         Ok(Place {
             disk: Box::new(RealDisk),
@@ -192,12 +192,12 @@ impl Place {
         let wanted = arguments.wanted();
         let Some(data) = self.source.data.clone() else { return Ok(self) };
         let needs = match &self.backup {
-            Some(Backup { named, generation }) => Needs::of(&named.repository, Some(*generation))?,
-            None => Needs::noted(""),
+            Some(Backup { named, generation }) => Requirements::of(&named.repository, Some(*generation))?,
+            None => Requirements::noted(""),
         };
         let wanted = Wanted { needs: &needs, ..wanted };
         // Before what may take hours.
-        let installation = boot::installation(&*self.disk, &data, wanted)?;
+        let installation = instance::installation(&*self.disk, &data, wanted)?;
         // Its files could not be judged even then.
         ensure!(installation.product.family() == Family::MariaDb, "its data are of {}", installation.product);
         report
@@ -216,13 +216,13 @@ impl Place {
             bail!("the restored files are no data folder");
         };
         report.phase("recovering", None);
-        boot::refuse_outside(&data)?;
+        instance::refuse_outside(&data)?;
         let log = BinaryLog::find(&data, needs.log())?;
-        let mut server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
-        boot::settle(&server, world.stop)?;
+        let mut server = instance::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
+        instance::settle(&server, world.stop)?;
         let mut catalogue = None;
         if arguments.format == Form::Dump {
-            let mut session = snapshot::connect(&boot::target(&server)?)?;
+            let mut session = snapshot::connect(&instance::target(&server)?)?;
             let selection = selection(arguments.names.clone(), arguments.exclude.clone());
             catalogue = Some((
                 Catalogue::read(&mut session, &selection, &mut |_, _| {})?,
@@ -256,7 +256,7 @@ fn data_folder(files: &tree::Files) -> Option<&Path> {
     let named = files.nodes().filter(|node| node.kind == Kind::File && node.path.ends_with("ibdata1"));
     let folders = named.filter_map(|node| node.path.parent());
     let depth = |path: &&Path| path.components().count();
-    folders.filter(|path| depth(path) <= boot::DEPTH_MAX).min_by_key(depth)
+    folders.filter(|path| depth(path) <= instance::DEPTH_MAX).min_by_key(depth)
 }
 
 /// Links in the data folder, which may be databases that lie elsewhere.

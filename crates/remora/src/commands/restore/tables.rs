@@ -13,14 +13,14 @@ use disk::{Disk, Guard, RealDisk, Share};
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
 use failure::{Failure, usage};
 use humanize::text;
+use instance::binary_log::BinaryLog;
+use instance::requirements::Requirements;
+use instance::{Files, Wanted};
 use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 
 use super::Arguments;
 use super::until;
-use crate::boot::binary_log::BinaryLog;
-use crate::boot::need::Needs;
-use crate::boot::{self, Files, Wanted};
 use crate::commands;
 use crate::exit::Exit;
 use crate::past::{Goal, Past, Reached};
@@ -122,12 +122,12 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     report.phase("opening the backup", None);
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let generation = past.as_ref().map(|past| past.generation).or(generation);
-    let needs = Needs::of(&named.repository, generation)?;
+    let needs = Requirements::of(&named.repository, generation)?;
     let options = needs.options(&arguments.until.server_option)?;
     // What a replay alters outside of its data folder is moved there, which a mount can't do.
     let is_lazy = past.is_none() || !needs.has_outside();
     let (generation, files) =
-        boot::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
+        instance::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
     let dumped = dump_from(arguments, (&files, past), (&work.folder, &needs, options), &stop, report);
     let folder = work.folder.join(DUMP);
@@ -179,12 +179,12 @@ struct Dumped {
 fn dump_from(
     arguments: &Arguments,
     (files, past): (&Files, Option<Past<'_>>),
-    (work, needs, options): (&Path, &Needs, Vec<String>),
+    (work, needs, options): (&Path, &Requirements, Vec<String>),
     stop: &Arc<AtomicBool>,
     report: &Report,
 ) -> Result<Dumped> {
     let own = &arguments.until;
-    let options: Vec<String> = boot::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
+    let options: Vec<String> = instance::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
     let wanted = Wanted {
         data_folder: None,
         product: own.server,
@@ -194,17 +194,17 @@ fn dump_from(
         account: None,
     };
     let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
-    let data = boot::data(files, wanted)?;
+    let data = instance::data(files, wanted)?;
     report.phase("recovering", None);
-    boot::refuse_outside(&data)?;
+    instance::refuse_outside(&data)?;
     let go = |past: Past<'_>| past.replay((&data, work), (&selection, wanted), stop, report);
     let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data, needs.log())?;
     let options: Vec<String> =
         [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
-    let server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
-    boot::settle(&server, stop)?;
-    let prepared = boot::connect(&server)?.strings("XA RECOVER")?.len();
+    let server = instance::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
+    instance::settle(&server, stop)?;
+    let prepared = instance::connect(&server)?.strings("XA RECOVER")?.len();
     let world = dump::World {
         disk: Arc::new(RealDisk),
         server: Arc::new(RealDisk),
@@ -228,7 +228,7 @@ fn dump_from(
         block_ddl: false,
         kill_long_queries: false,
     };
-    let summary = dump::dump(&world, &boot::target(&server)?, &request)?;
+    let summary = dump::dump(&world, &instance::target(&server)?, &request)?;
     Ok(Dumped { summary, prepared, reached })
 }
 

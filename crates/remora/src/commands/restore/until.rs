@@ -14,13 +14,13 @@ use disk::{Disk, RealDisk};
 use dump::Selection;
 use failure::usage;
 use humanize::{date_time, text};
+use instance::requirements::Requirements;
+use instance::{Files, Wanted};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
 use transactions::{Range, Wording, names};
 
-use crate::boot::need::Needs;
-use crate::boot::{self, Files, Wanted};
 use crate::commands;
 use crate::exit::Exit;
 use crate::past::{Found, Goal, Past, Reached, Start, Way, single};
@@ -51,7 +51,7 @@ pub(super) struct Moment {
     #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(super) line: Option<u32>,
 
-    /// Say what would be done and what would come next, and do nothing. Needs no --to
+    /// Say what would be done and what would come next, and do nothing. Requirements no --to
     #[arg(long, help_heading = HEADING)]
     pub(super) plan: bool,
 
@@ -148,7 +148,7 @@ fn whole(
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let work = parent.unwrap_or(Path::new("."));
     let own = &arguments.until;
-    let needs = Needs::of(&named.repository, Some(past.generation))?;
+    let needs = Requirements::of(&named.repository, Some(past.generation))?;
     let options = needs.options(&own.server_option)?;
     let wanted = Wanted {
         data_folder: None,
@@ -160,16 +160,16 @@ fn whole(
     };
     let work = wanted.work_folder()?;
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
-    let tree = work.path().join(boot::TREE);
+    let tree = work.path().join(instance::TREE);
     let request = Request::new(Some(past.generation), jobs);
     if named.is_tree(request)? {
-        boot::files(named, work.path(), request, World { stop, progress: report })?;
+        instance::files(named, work.path(), request, World { stop, progress: report })?;
     } else {
-        boot::out_of_volume(named, past.generation, (work.path(), jobs), stop, report)?;
+        instance::out_of_volume(named, past.generation, (work.path(), jobs), stop, report)?;
     }
-    let data = boot::data(&Files::Folder(tree.clone()), wanted)?;
+    let data = instance::data(&Files::Folder(tree.clone()), wanted)?;
     report.phase("recovering", None);
-    boot::refuse_outside(&data)?;
+    instance::refuse_outside(&data)?;
     let replayed = past.replay((&data, work.path()), (&Selection::default(), wanted), stop, report)?;
     finish(&tree, &data, target)?;
     Ok(replayed)

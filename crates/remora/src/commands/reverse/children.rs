@@ -19,6 +19,8 @@ use binlog::event::Change;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::row::Row;
+use instance::requirements::Requirements;
+use instance::{Files, Wanted};
 use progress::Progress;
 use repository::Named;
 use server::{TableName, quote_name};
@@ -34,8 +36,6 @@ use self::own::OwnLog;
 use super::form::{Form, Obstacle};
 use super::mention::{Effect, Mention};
 use super::statement;
-use crate::boot::need::Needs;
-use crate::boot::{self, Files, Wanted};
 use crate::past::{Goal, Log, Past, Steps};
 use crate::report::Report;
 use crate::{commands, exit};
@@ -123,7 +123,7 @@ impl<'a> Children<'a> {
         let goal = Goal::Position(file, first.at);
         let past = Past::find_in((&named, generation), &goal, log, report)?;
         let generation = Some(past.generation);
-        let needs = Needs::of(&named.repository, generation)?;
+        let needs = Requirements::of(&named.repository, generation)?;
         let given = needs.options(&[])?;
         let wanted = Wanted {
             data_folder: None,
@@ -136,7 +136,7 @@ impl<'a> Children<'a> {
         let folder = wanted.work_folder()?;
         let work = folder.path();
         report.phase("opening the backup", None);
-        let (_, files) = boot::readable(
+        let (_, files) = instance::readable(
             &named,
             generation,
             (work, commands::cores(), !needs.has_outside()),
@@ -383,10 +383,10 @@ fn serve(
     (stop, report): (&AtomicBool, &Report),
 ) -> Result<(Steps, Notes, OwnLog, Apply)> {
     report.phase("recovering", None);
-    let data = boot::data(files, wanted)?;
-    boot::refuse_outside(&data)?;
+    let data = instance::data(files, wanted)?;
+    instance::refuse_outside(&data)?;
     let options: Vec<String> =
-        boot::FRUGAL.map(str::to_owned).into_iter().chain(wanted.options.iter().cloned()).collect();
+        instance::FRUGAL.map(str::to_owned).into_iter().chain(wanted.options.iter().cloned()).collect();
     let wanted = (Wanted { options: &options, ..wanted }, own::options(work)?);
     let steps = past.steps((&data, work), (last, servers), wanted, (stop, report))?;
     let notes = Notes::new(steps.session()?)?;

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use clap::Args;
 use humanize::text;
+use instance::server_folders::server_folders;
 use progress::Progress;
 use sandbox::{Installation, Product};
 use serde_json::json;
@@ -17,7 +18,6 @@ use super::prove::{Proof, by_program, prove};
 use super::{program, side};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
-use crate::places::places;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use instance::server_folders::server_folders;
 use sandbox::{Product, Sandbox, Settings};
 use status::variable::{Snapshot, are_equal, deprecations, is_administrative, read_server};
 
 use super::{program, prove};
-use crate::places::places;
 use failure::usage;
 
 /// Variables whose values follow from the options of a sandbox.

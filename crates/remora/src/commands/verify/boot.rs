@@ -7,19 +7,19 @@ use std::{fs, iter};
 use anyhow::{Context, Result, bail};
 use block::restore::Request;
 use block::{Repository, World};
+use instance::binary_log::{self, BinaryLog, Position};
+use instance::requirements::{NOTHING, Requirements};
+use instance::table_check::{self, Checked};
+use instance::{Files, Wanted};
+use mount::Warn;
 use progress::{Progress, count};
 use repository::Named;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use super::Arguments;
-use crate::boot::binary_log::{self, BinaryLog, Position};
-use crate::boot::need::{NOTHING, Needs};
-use crate::boot::{self, Files, Wanted};
 use crate::exit::Exit;
-use crate::mount::{self, Say};
 use crate::report::Report;
-use crate::sound::{self, Checked};
 use crate::{commands, identity};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -53,7 +53,7 @@ pub(crate) fn boot(
 ) -> Result<usize> {
     let began = Instant::now();
     // Before what may take hours.
-    let needs = Needs::of(&named.repository, request.generation)?;
+    let needs = Requirements::of(&named.repository, request.generation)?;
     let options = needs.options(wanted.options)?;
     let work = wanted.work_folder()?;
     // What was copied while its server ran was not sound before a server recovered it: that is what is proven
@@ -61,23 +61,23 @@ pub(crate) fn boot(
     let is_lazy = log_end(&named.repository, request.generation)?.is_some() && mount::is_possible();
     let (generation, files, how) = if is_lazy {
         let say = report.clone();
-        let say: Say = Box::new(move |what| say.warn(what));
-        let (generation, files) = boot::lazy(named, request.generation, work.path(), say)?;
+        let say: Warn = Box::new(move |what| say.warn(what));
+        let (generation, files) = instance::lazy(named, request.generation, work.path(), say)?;
         (generation, files, "recovered")
     } else {
         let world = World { stop, progress: report };
-        let (restored, files) = boot::files(named, work.path(), request, world)?;
+        let (restored, files) = instance::files(named, work.path(), request, world)?;
         (restored.generation, files, "restored and recovered")
     };
     let log_end = log_end(&named.repository, Some(generation))?;
-    let data = boot::data(&files, wanted)?;
+    let data = instance::data(&files, wanted)?;
     report.phase("recovering", None);
-    boot::refuse_outside(&data)?;
+    instance::refuse_outside(&data)?;
     let log = BinaryLog::find(&data, needs.log())?;
     let mut found = Found { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
-    let frugal = boot::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
+    let frugal = instance::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
     let options: Vec<String> = frugal.chain(options).collect();
-    match boot::start(&data, log.as_ref(), Wanted { options: &options, needs: &needs, ..wanted }) {
+    match instance::start(&data, log.as_ref(), Wanted { options: &options, needs: &needs, ..wanted }) {
         Ok(server) => {
             found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
             found.look(&server, log.as_ref(), log_end, (stop, report))?;
@@ -178,7 +178,7 @@ impl Found {
         log_end: Option<u64>,
         (stop, report): (&AtomicBool, &Report),
     ) -> Result<()> {
-        let mut session = boot::connect(server)?;
+        let mut session = instance::connect(server)?;
         let innodb = binary_log::innodb_position(&server.error_log())?;
         self.position = match log {
             // After RESET MASTER InnoDB may still tell a position of an older log, which this one does not
@@ -188,11 +188,11 @@ impl Found {
             }
             None => innodb,
         };
-        let tables = sound::tables(&mut session, false)?;
-        self.checked = sound::check(&mut session, &tables, None, stop, report)?;
+        let tables = table_check::tables(&mut session, false)?;
+        self.checked = table_check::check(&mut session, &tables, None, stop, report)?;
         let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
         let said = String::from_utf8_lossy(&said);
-        self.checked.damages.extend(sound::errors(&said));
+        self.checked.damages.extend(table_check::errors(&said));
         self.checked.damages.extend(log_end.and_then(|end| too_short(&said, end)));
         Ok(())
     }
@@ -201,13 +201,13 @@ impl Found {
 /// What is wrong with data on which no server starts, if the server says so; else the error.
 fn why_not(error: anyhow::Error) -> Result<Vec<String>> {
     let said = match error.downcast_ref() {
-        Some(sandbox::Error::Start { log, .. }) => sound::errors(log),
+        Some(sandbox::Error::Start { log, .. }) => table_check::errors(log),
         _ => Vec::new(),
     };
     if said.is_empty() {
         return Err(error);
     }
-    Ok(iter::once(sound::NO_START.to_owned()).chain(said).collect())
+    Ok(iter::once(table_check::NO_START.to_owned()).chain(said).collect())
 }
 
 #[cfg(test)]

@@ -11,15 +11,15 @@ use block::Generation;
 use disk::{Disk, RealDisk};
 use dump::{Difference, Selection, Side};
 use failure::usage;
+use instance::binary_log::BinaryLog;
+use instance::requirements::{NOTHING, Requirements};
+use instance::{Files, Wanted};
 use progress::{Progress, count};
 use repository::Named;
 use sandbox::Sandbox;
 use serde_json::json;
 
 use super::Arguments;
-use crate::boot::binary_log::BinaryLog;
-use crate::boot::need::{NOTHING, Needs};
-use crate::boot::{self, Files, Wanted};
 use crate::commands;
 use crate::exit::Exit;
 use crate::past::{Goal, Past, must_replay_all};
@@ -129,7 +129,7 @@ impl Proof<'_> {
         let replayed = self.serve(before, Some(past), &folder("before")?, wanted)?;
         let real = self.serve(after, None, &folder("after")?, wanted)?;
         self.report.phase("comparing", None);
-        let queues = boot::connect(&real.server)?.strings(
+        let queues = instance::connect(&real.server)?.strings(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'QUEUE'",
         )?;
         let exclude =
@@ -145,8 +145,9 @@ impl Proof<'_> {
             stop: Arc::clone(self.stop),
             progress: Arc::new(self.report.clone()),
         };
-        let side =
-            |served: &Served| Ok::<_, anyhow::Error>(Side::Server(Box::new(boot::target(&served.server)?)));
+        let side = |served: &Served| {
+            Ok::<_, anyhow::Error>(Side::Server(Box::new(instance::target(&served.server)?)))
+        };
         let compared = dump::diff(&world, (&side(&replayed)?, &side(&real)?), &selection, commands::cores());
         for served in [&replayed, &real] {
             if matches!(&served._files, Files::Lazy(lazy) if lazy.shelf.is_damaged()) {
@@ -159,7 +160,7 @@ impl Proof<'_> {
             for (served, shown) in
                 [(&replayed, format!("{} and the log", replayed.name)), (&real, real.name.clone())]
             {
-                *line = line.replace(&boot::target(&served.server)?.to_string(), &shown);
+                *line = line.replace(&instance::target(&served.server)?.to_string(), &shown);
             }
         }
         Ok(found)
@@ -174,23 +175,24 @@ impl Proof<'_> {
         wanted: Wanted<'_>,
     ) -> Result<Served> {
         let (stop, report) = (self.stop, self.report);
-        let needs = Needs::of(&self.named.repository, Some(of.number))?;
+        let needs = Requirements::of(&self.named.repository, Some(of.number))?;
         let options = needs.options(&self.arguments.server_option)?;
-        let options: Vec<String> = boot::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
+        let options: Vec<String> = instance::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
         let wanted = Wanted { options: &options, needs: &needs, ..wanted };
         // As for restore --tables: what a replay alters outside of its data folder can't be in a mount.
         let is_lazy = past.is_none() || !needs.has_outside();
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
-        let (_, files) = boot::readable(self.named, Some(of.number), (work, jobs, is_lazy), stop, report)?;
-        let data = boot::data(&files, wanted)?;
+        let (_, files) =
+            instance::readable(self.named, Some(of.number), (work, jobs, is_lazy), stop, report)?;
+        let data = instance::data(&files, wanted)?;
         report.phase("recovering", None);
-        boot::refuse_outside(&data)?;
+        instance::refuse_outside(&data)?;
         if let Some(past) = past {
             past.replay((&data, work), (&Selection::default(), wanted), stop, report)?;
         }
         let log = BinaryLog::find(&data, needs.log())?;
-        let server = boot::start(&data, log.as_ref(), wanted)?;
-        boot::settle(&server, stop)?;
+        let server = instance::start(&data, log.as_ref(), wanted)?;
+        instance::settle(&server, stop)?;
         Ok(Served { server, _files: files, name: format!("{}@{}", self.named.name, of.number) })
     }
 }

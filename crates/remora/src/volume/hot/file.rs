@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use block::tree::Node;
+use instance::plugins;
 use server::Session;
 
-use crate::plugin;
 use crate::volume::belongs::{self, setting};
 use host::Machine;
 
@@ -130,7 +130,7 @@ impl Names {
         if of_binary_log && end != "index" && end != "state" {
             return When::Closed;
         }
-        if path.parent().is_some_and(plugin::is_queue) {
+        if path.parent().is_some_and(plugins::is_queue) {
             return if is_queue_part(path) { When::Closed } else { When::Never };
         }
         // Tables with statistics and logs may change until nobody commits, and what is altered may go.

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use instance::requirements::KEY_PLUGIN;
 use physical::follow::Spooled;
 use serde_json::{Value, json};
 use server::{Flavour, Rights, Session, Version};
 
 use super::HotFeed;
-use crate::boot::need::KEY_PLUGIN;
 use crate::volume::belongs::setting;
 use host::Machine;
 

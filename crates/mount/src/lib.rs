@@ -1,9 +1,9 @@
 //! Generations as a file system: `remora mount`, and servers that are started on a backup without a restore.
 
-mod branch;
-mod data;
-mod kernel;
-mod shelf;
+mod file_data;
+mod fuse;
+mod inode_table;
+mod overlay;
 #[cfg(test)]
 mod tests;
 
@@ -22,9 +22,9 @@ use rustix::process::{Resource, Rlimit};
 
 use failure::usage;
 
-pub(crate) use branch::VOLUME;
-pub(crate) use data::Room;
-pub(crate) use shelf::{Say, Shelf};
+pub use file_data::WriteFolder;
+pub use inode_table::{InodeTable, Warn};
+pub use overlay::VOLUME;
 
 /// Threads that answer the kernel.
 const THREADS: usize = 4;
@@ -37,7 +37,7 @@ grep -q "^$1 " /proc/self/mounts || exit 0
 umount -l -- "$2" || fusermount3 -u -z -- "$2""#;
 
 /// A mounted tree. It is unmounted when this is dropped, and also if we are killed.
-pub(crate) struct Mount {
+pub struct Mount {
     session: Option<BackgroundSession>,
     folder: PathBuf,
     ended: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ pub(crate) struct Mount {
 
 impl Mount {
     /// Mounts a tree on an empty folder. `for_all`: also for other users, as the rights of the files allow.
-    pub(crate) fn new(shelf: &Arc<Shelf>, folder: &Path, is_writable: bool, for_all: bool) -> Result<Mount> {
+    pub fn new(shelf: &Arc<InodeTable>, folder: &Path, is_writable: bool, for_all: bool) -> Result<Mount> {
         more_files();
         let name = format!("remora-{}", std::process::id());
         let mut config = Config::default();
@@ -60,7 +60,7 @@ impl Mount {
         ];
         config.acl = if for_all { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(THREADS);
-        let (kernel, ended) = kernel::new(Arc::clone(shelf));
+        let (kernel, ended) = fuse::new(Arc::clone(shelf));
         let mut watch = Command::new("sh");
         watch.args(["-c", WATCH, "sh", &name]).arg(folder).process_group(0);
         watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
@@ -68,7 +68,7 @@ impl Mount {
         let mut mount = Mount { session: None, folder: folder.to_owned(), ended, watch: Some(watch) };
         let session = fuser::spawn_mount(kernel, folder, &config);
         mount.session = Some(session.map_err(|error| {
-            let why = kernel::explain(&error);
+            let why = fuse::explain(&error);
             anyhow::Error::new(error)
                 .context(format!("nothing can be mounted on {}: {why}", folder.display()))
         })?);
@@ -76,7 +76,7 @@ impl Mount {
     }
 
     /// Whether somebody has unmounted it.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 }
@@ -112,14 +112,14 @@ fn more_files() {
 }
 
 /// Whether this process may mount.
-pub(crate) fn is_possible() -> bool {
+pub fn is_possible() -> bool {
     rustix::process::geteuid().is_root()
         && std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok()
 }
 
 /// Checks a folder to mount on. What a run that was killed together with its watcher has left is unmounted.
 /// Returns whether there was any.
-pub(crate) fn free(folder: &Path) -> Result<bool> {
+pub fn free(folder: &Path) -> Result<bool> {
     let is_dead = |error: &std::io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
     let was_dead = std::fs::read_dir(folder).err().is_some_and(|error| is_dead(&error));
     if was_dead {

@@ -13,11 +13,11 @@ use repository::location::Location;
 use rustix::io::Errno;
 use seal::Key;
 
-use super::branch::{Branch, Change, Form, Known, TOP};
-use super::data::Room;
+use crate::file_data::WriteFolder;
+use crate::overlay::{Change, Metadata, NodeKind, Overlay, TOP};
 
 /// The number of the top.
-pub(super) const ROOT: u64 = 1;
+pub const ROOT: u64 = 1;
 /// The number of the first name's folder.
 const FIRST_NAME: u64 = 2;
 /// Bits of the number of a node in its generation.
@@ -29,25 +29,25 @@ const TOLD_MAX: usize = 1000;
 /// How often a store is looked at for new generations.
 const LOOK: Duration = Duration::from_secs(10);
 
-type Answer<Value> = Result<Value, Errno>;
+type Reply<Value> = Result<Value, Errno>;
 
 /// Says what can't be read.
-pub(crate) type Say = Box<dyn Fn(&str) + Send + Sync>;
+pub type Warn = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The whole.
-pub(crate) struct Shelf {
+pub struct InodeTable {
     names: Vec<Name>,
     /// Each generation that was asked for so far: the place of its name, and its number. Its own place is a
     /// part of the numbers of its things.
     places: Mutex<Vec<(usize, u64)>>,
     /// What was used last, the latest last. Those that can be written to stay.
-    branches: Mutex<Vec<(usize, Arc<Branch>)>>,
+    branches: Mutex<Vec<(usize, Arc<Overlay>)>>,
     /// Where writes go; none: nothing can be written.
-    room: Option<Room>,
+    room: Option<WriteFolder>,
     /// What opens encrypted backups.
     key: Option<Key>,
     told: Mutex<BTreeSet<String>>,
-    say: Say,
+    say: Warn,
     /// Of the folders that we make up.
     own: Attributes,
 }
@@ -57,36 +57,36 @@ struct Name {
     name: String,
     home: Location,
     /// With the files that there were when it was opened.
-    library: Mutex<Option<Looked>>,
+    library: Mutex<Option<Opened>>,
 }
 
 /// What was seen of a name.
-struct Looked {
+struct Opened {
     files: Option<Vec<String>>,
     at: Instant,
     library: Arc<Library>,
 }
 
 /// A thing in a folder.
-pub(super) struct Item {
-    pub(super) number: u64,
-    pub(super) name: OsString,
-    pub(super) form: Form,
+pub struct Item {
+    pub number: u64,
+    pub name: OsString,
+    pub form: NodeKind,
 }
 
 /// A thing, with its number.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Thing {
-    pub(super) number: u64,
-    pub(super) known: Known,
+pub struct Inode {
+    pub number: u64,
+    pub known: Metadata,
 }
 
 /// Where a number leads to.
-enum Place {
+enum Target {
     Root,
     /// By its place.
     Name(usize),
-    Node(usize, Arc<Branch>, usize),
+    Node(usize, Arc<Overlay>, usize),
 }
 
 fn lock<Value>(of: &Mutex<Value>) -> MutexGuard<'_, Value> {
@@ -97,14 +97,14 @@ fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-impl Shelf {
+impl InodeTable {
     /// The backups of these names, opened with `key`. `room`: where writes go, if there may be any.
-    pub(crate) fn new(
+    pub fn new(
         homes: Vec<(String, Location)>,
         key: Option<Key>,
-        room: Option<Room>,
-        say: Say,
-    ) -> Shelf {
+        room: Option<WriteFolder>,
+        say: Warn,
+    ) -> InodeTable {
         let open = |(name, home): (String, Location)| {
             // The folder may be called '.'.
             let whole = home.folder().and_then(|folder| folder.canonicalize().ok());
@@ -113,7 +113,7 @@ impl Shelf {
             Name { name, home, library: Mutex::new(None) }
         };
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Shelf {
+        InodeTable {
             names: homes.into_iter().map(open).collect(),
             places: Mutex::default(),
             branches: Mutex::default(),
@@ -121,23 +121,23 @@ impl Shelf {
             key,
             told: Mutex::default(),
             say,
-            own: Attributes { mode: 0o755, uid, gid, modified_ns: super::branch::now_ns() },
+            own: Attributes { mode: 0o755, uid, gid, modified_ns: crate::overlay::now_ns() },
         }
     }
 
     /// The names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| name.name.as_str())
     }
 
     /// Bytes that were read from the repository so far.
-    pub(crate) fn fetched(&self) -> u64 {
+    pub fn fetched(&self) -> u64 {
         let known = self.names.iter().map(|name| lock(&name.library));
         known.map(|library| library.as_ref().map_or(0, |known| known.library.fetched())).sum()
     }
 
     /// Whether something could not be read.
-    pub(crate) fn is_damaged(&self) -> bool {
+    pub fn is_damaged(&self) -> bool {
         !lock(&self.told).is_empty()
     }
 
@@ -156,10 +156,10 @@ impl Shelf {
     }
 
     /// What is there of a name by now.
-    fn library(&self, at: usize) -> Answer<Arc<Library>> {
+    fn library(&self, at: usize) -> Reply<Arc<Library>> {
         let name = self.names.get(at).ok_or(Errno::NOENT)?;
         let mut library = lock(&name.library);
-        let is_recent = |known: &&Looked| known.at.elapsed() < name.pause();
+        let is_recent = |known: &&Opened| known.at.elapsed() < name.pause();
         if let Some(known) = library.as_ref().filter(is_recent) {
             return Ok(Arc::clone(&known.library));
         }
@@ -178,7 +178,7 @@ impl Shelf {
         for damage in opened.damages() {
             self.tell(&format!("{}: {damage}", name.name));
         }
-        *library = Some(Looked { files, at: Instant::now(), library: Arc::clone(&opened) });
+        *library = Some(Opened { files, at: Instant::now(), library: Arc::clone(&opened) });
         Ok(opened)
     }
 
@@ -192,7 +192,7 @@ impl Shelf {
         })
     }
 
-    fn branch(&self, place: usize) -> Answer<Arc<Branch>> {
+    fn branch(&self, place: usize) -> Reply<Arc<Overlay>> {
         let mut branches = lock(&self.branches);
         if let Some(at) = branches.iter().position(|(known, _)| *known == place) {
             let found = branches.remove(at);
@@ -214,56 +214,56 @@ impl Shelf {
         Ok(branch)
     }
 
-    fn find(&self, number: u64) -> Answer<Place> {
+    fn find(&self, number: u64) -> Reply<Target> {
         let (place, node) = (number >> NODE_BITS, number & ((1 << NODE_BITS) - 1));
         match (place, node) {
-            (0, ROOT) => Ok(Place::Root),
-            (0, name) => Ok(Place::Name(index(name.checked_sub(FIRST_NAME).ok_or(Errno::NOENT)?))),
+            (0, ROOT) => Ok(Target::Root),
+            (0, name) => Ok(Target::Name(index(name.checked_sub(FIRST_NAME).ok_or(Errno::NOENT)?))),
             (place, node) => {
                 let place = index(place - 1);
-                Ok(Place::Node(place, self.branch(place)?, index(node)))
+                Ok(Target::Node(place, self.branch(place)?, index(node)))
             }
         }
     }
 
     /// The file that a number leads to.
-    fn node(&self, number: u64) -> Answer<(usize, Arc<Branch>, usize)> {
+    fn node(&self, number: u64) -> Reply<(usize, Arc<Overlay>, usize)> {
         match self.find(number)? {
-            Place::Node(place, branch, node) => Ok((place, branch, node)),
-            Place::Root | Place::Name(_) => Err(Errno::ISDIR),
+            Target::Node(place, branch, node) => Ok((place, branch, node)),
+            Target::Root | Target::Name(_) => Err(Errno::ISDIR),
         }
     }
 
     /// The same, if it may be changed.
-    fn changed(&self, number: u64) -> Answer<(usize, Arc<Branch>, usize)> {
+    fn changed(&self, number: u64) -> Reply<(usize, Arc<Overlay>, usize)> {
         match (&self.room, self.find(number)?) {
-            (Some(_), Place::Node(place, branch, node)) => Ok((place, branch, node)),
+            (Some(_), Target::Node(place, branch, node)) => Ok((place, branch, node)),
             _ => Err(Errno::ROFS),
         }
     }
 
     /// A folder that we make up.
-    fn own(&self, number: u64) -> Thing {
-        let known = Known { node: TOP, kind: Form::Folder, len: 0, attributes: self.own, names: 2 };
-        Thing { number, known }
+    fn own(&self, number: u64) -> Inode {
+        let known = Metadata { node: TOP, kind: NodeKind::Folder, len: 0, attributes: self.own, names: 2 };
+        Inode { number, known }
     }
 
-    pub(super) fn known(&self, number: u64) -> Answer<Thing> {
+    pub fn known(&self, number: u64) -> Reply<Inode> {
         match self.find(number)? {
-            Place::Root => Ok(self.own(number)),
-            Place::Name(name) if name < self.names.len() => Ok(self.own(number)),
-            Place::Name(_) => Err(Errno::NOENT),
-            Place::Node(place, branch, node) => Ok(thing(place, branch.known(node)?)),
+            Target::Root => Ok(self.own(number)),
+            Target::Name(name) if name < self.names.len() => Ok(self.own(number)),
+            Target::Name(_) => Err(Errno::NOENT),
+            Target::Node(place, branch, node) => Ok(thing(place, branch.known(node)?)),
         }
     }
 
-    pub(super) fn lookup(&self, folder: u64, name: &OsStr) -> Answer<Thing> {
+    pub fn lookup(&self, folder: u64, name: &OsStr) -> Reply<Inode> {
         match self.find(folder)? {
-            Place::Root => {
+            Target::Root => {
                 let at = self.names.iter().position(|known| name == known.name.as_str());
                 at.map(|at| self.own(FIRST_NAME + at as u64)).ok_or(Errno::NOENT)
             }
-            Place::Name(at) => {
+            Target::Name(at) => {
                 let number: u64 = name.to_str().and_then(|name| name.parse().ok()).ok_or(Errno::NOENT)?;
                 let library = self.library(at)?;
                 let is_there = library.generations().any(|(known, ..)| known == number);
@@ -273,34 +273,38 @@ impl Shelf {
                 let place = self.place(at, number);
                 Ok(thing(place, self.branch(place)?.known(TOP)?))
             }
-            Place::Node(place, branch, node) => Ok(thing(place, branch.lookup(node, name)?)),
+            Target::Node(place, branch, node) => Ok(thing(place, branch.lookup(node, name)?)),
         }
     }
 
     /// What is in a folder, the folder itself and the one above it first.
-    pub(super) fn list(&self, folder: u64) -> Answer<Vec<Item>> {
+    pub fn list(&self, folder: u64) -> Reply<Vec<Item>> {
         let item = |number, name: &OsStr, form| Item { number, name: name.to_owned(), form };
         let own = |above| {
-            vec![item(folder, OsStr::new("."), Form::Folder), item(above, OsStr::new(".."), Form::Folder)]
+            vec![
+                item(folder, OsStr::new("."), NodeKind::Folder),
+                item(above, OsStr::new(".."), NodeKind::Folder),
+            ]
         };
         match self.find(folder)? {
-            Place::Root => {
+            Target::Root => {
                 let names = self.names.iter().zip(FIRST_NAME..);
-                let names = names.map(|(name, number)| item(number, OsStr::new(&name.name), Form::Folder));
+                let names =
+                    names.map(|(name, number)| item(number, OsStr::new(&name.name), NodeKind::Folder));
                 Ok(own(ROOT).into_iter().chain(names).collect())
             }
-            Place::Name(at) => {
+            Target::Name(at) => {
                 let library = self.library(at)?;
                 let generations = library.generations().map(|(number, ..)| {
                     item(
                         number_of(self.place(at, number), TOP),
                         OsStr::new(&number.to_string()),
-                        Form::Folder,
+                        NodeKind::Folder,
                     )
                 });
                 Ok(own(ROOT).into_iter().chain(generations).collect())
             }
-            Place::Node(place, branch, node) => {
+            Target::Node(place, branch, node) => {
                 let above = match node {
                     TOP => FIRST_NAME + lock(&self.places).get(place).map_or(0, |(name, _)| *name as u64),
                     node => number_of(place, branch.above(node)?),
@@ -312,66 +316,66 @@ impl Shelf {
         }
     }
 
-    pub(super) fn target(&self, number: u64) -> Answer<OsString> {
+    pub fn target(&self, number: u64) -> Reply<OsString> {
         let (_, branch, node) = self.node(number)?;
         branch.target(node)
     }
 
-    pub(super) fn extended(&self, number: u64) -> Answer<disk::Extended> {
+    pub fn extended(&self, number: u64) -> Reply<disk::Extended> {
         match self.find(number)? {
-            Place::Node(_, branch, node) => branch.extended(node),
-            Place::Root | Place::Name(_) => Ok(disk::Extended::new()),
+            Target::Node(_, branch, node) => branch.extended(node),
+            Target::Root | Target::Name(_) => Ok(disk::Extended::new()),
         }
     }
 
-    pub(super) fn open(&self, number: u64) -> Answer<()> {
+    pub fn open(&self, number: u64) -> Reply<()> {
         let (_, branch, node) = self.node(number)?;
         branch.data(node)?;
         branch.opened(node);
         Ok(())
     }
 
-    pub(super) fn release(&self, number: u64) {
+    pub fn release(&self, number: u64) {
         if let Ok((_, branch, node)) = self.node(number) {
             branch.released(node);
         }
     }
 
-    pub(super) fn read(&self, number: u64, at: u64, len: usize) -> Answer<Vec<u8>> {
+    pub fn read(&self, number: u64, at: u64, len: usize) -> Reply<Vec<u8>> {
         let (place, branch, node) = self.node(number)?;
         branch.data(node)?.read(&branch.content, at, len, &|error| self.lost(place, &branch, node, error))
     }
 
-    pub(super) fn write(&self, number: u64, at: u64, bytes: &[u8]) -> Answer<()> {
+    pub fn write(&self, number: u64, at: u64, bytes: &[u8]) -> Reply<()> {
         let (place, branch, node) = self.changed(number)?;
         let room = self.room.as_ref().ok_or(Errno::ROFS)?;
         branch.write(node, room, (at, bytes), &|error| self.lost(place, &branch, node, error))
     }
 
     /// Says which file can't be read.
-    fn lost(&self, place: usize, branch: &Branch, node: usize, error: &block::Error) {
+    fn lost(&self, place: usize, branch: &Overlay, node: usize, error: &block::Error) {
         let (name, generation) = lock(&self.places).get(place).copied().unwrap_or_default();
         let name = self.names.get(name).map(|name| name.name.as_str()).unwrap_or_default();
         self.damaged(&format!("{name}/{generation}/{}", text::path(&branch.path(node))), error);
     }
 
-    pub(super) fn change(&self, number: u64, change: Change) -> Answer<Thing> {
+    pub fn change(&self, number: u64, change: Change) -> Reply<Inode> {
         let (place, branch, node) = self.changed(number)?;
         Ok(thing(place, branch.change(node, change)?))
     }
 
-    pub(super) fn make(
+    pub fn make(
         &self,
         folder: u64,
         name: &OsStr,
-        what: (Form, Option<&OsStr>),
+        what: (NodeKind, Option<&OsStr>),
         rights: (u32, u32, u32),
-    ) -> Answer<Thing> {
+    ) -> Reply<Inode> {
         let (place, branch, node) = self.changed(folder)?;
         Ok(thing(place, branch.make(node, name, what, rights)?))
     }
 
-    pub(super) fn link(&self, number: u64, folder: u64, name: &OsStr) -> Answer<Thing> {
+    pub fn link(&self, number: u64, folder: u64, name: &OsStr) -> Reply<Inode> {
         let (place, branch, node) = self.changed(number)?;
         let (other, _, folder) = self.changed(folder)?;
         if other != place {
@@ -380,17 +384,17 @@ impl Shelf {
         Ok(thing(place, branch.link(node, folder, name)?))
     }
 
-    pub(super) fn remove(&self, folder: u64, name: &OsStr, is_folder: bool) -> Answer<()> {
+    pub fn remove(&self, folder: u64, name: &OsStr, is_folder: bool) -> Reply<()> {
         let (_, branch, node) = self.changed(folder)?;
         branch.remove(node, name, is_folder)
     }
 
-    pub(super) fn rename(
+    pub fn rename(
         &self,
         (from, name): (u64, &OsStr),
         (to, new): (u64, &OsStr),
         may_replace: bool,
-    ) -> Answer<()> {
+    ) -> Reply<()> {
         let (place, branch, from) = self.changed(from)?;
         let (other, _, to) = self.changed(to)?;
         if other != place {
@@ -400,7 +404,7 @@ impl Shelf {
     }
 
     /// Where writes go, if there may be any.
-    pub(super) fn room(&self) -> Option<&Room> {
+    pub fn room(&self) -> Option<&WriteFolder> {
         self.room.as_ref()
     }
 }
@@ -420,17 +424,17 @@ impl Name {
     }
 }
 
-fn open(library: &Arc<Library>, generation: u64) -> Result<Branch, block::Error> {
+fn open(library: &Arc<Library>, generation: u64) -> Result<Overlay, block::Error> {
     let content: Content = library.content(Some(generation))?;
     let note = library.generations().find(|(number, ..)| *number == generation).map(|(.., note)| note);
     let is_tree = note.and_then(repository::note_says_tree) == Some(true);
-    Branch::open(content, is_tree)
+    Overlay::open(content, is_tree)
 }
 
 fn number_of(place: usize, node: usize) -> u64 {
     (place as u64 + 1) << NODE_BITS | node as u64
 }
 
-fn thing(place: usize, known: Known) -> Thing {
-    Thing { number: number_of(place, known.node), known }
+fn thing(place: usize, known: Metadata) -> Inode {
+    Inode { number: number_of(place, known.node), known }
 }

@@ -11,7 +11,7 @@ use disk::{Disk, Output, RealDisk};
 use server::Session;
 
 /// A position in a binary log.
-pub(crate) type Position = (String, u64);
+pub type Position = (String, u64);
 
 /// What is said when a server has failed that may lack the keys of its log.
 const ENCRYPTED: &str = "the binary log in the data is encrypted, and only a server with its keys can recover them; give the keys with \
@@ -19,9 +19,9 @@ const ENCRYPTED: &str = "the binary log in the data is encrypted, and only a ser
      original server has them";
 
 /// A binary log in the data folder.
-pub(crate) struct BinaryLog {
+pub struct BinaryLog {
     /// The base name of its files, which is followed by a number.
-    pub(crate) name: String,
+    pub name: String,
     /// The last file.
     last: String,
     is_encrypted: bool,
@@ -32,7 +32,7 @@ impl BinaryLog {
     /// entries may lead to the files of the original server. A data folder may have several: whoever renames
     /// a log leaves the former one there. `noted` is the file that the server wrote at the backup, empty if
     /// it had no log; if nothing is noted, the log that was begun last is taken.
-    pub(crate) fn find(data: &Path, noted: Option<&str>) -> Result<Option<BinaryLog>> {
+    pub fn find(data: &Path, noted: Option<&str>) -> Result<Option<BinaryLog>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(data)? {
             let path = entry?.path();
@@ -60,13 +60,13 @@ impl BinaryLog {
     }
 
     /// Says what a server may lack that could not do its work with the log.
-    pub(crate) fn explain<T>(&self, done: Result<T>) -> Result<T> {
+    pub fn explain<T>(&self, done: Result<T>) -> Result<T> {
         if self.is_encrypted { done.context(ENCRYPTED) } else { done }
     }
 
     /// The end of the last transaction that the server has after its recovery, which commits prepared
     /// transactions that are in the log. `innodb` is the last one that InnoDB itself had committed.
-    pub(crate) fn position(&self, session: &mut Session, innodb: Option<Position>) -> Result<Position> {
+    pub fn position(&self, session: &mut Session, innodb: Option<Position>) -> Result<Position> {
         let from = innodb.filter(|(file, _)| *file == self.last).map_or(4, |(_, offset)| offset);
         let file = session.quote(&self.last);
         let events = session
@@ -151,7 +151,7 @@ fn is_encrypted(path: &Path) -> bool {
 }
 
 /// The version of the server that wrote the newest log in a data folder.
-pub(crate) fn version(disk: &dyn Disk, data: &Path) -> Option<String> {
+pub fn version(disk: &dyn Disk, data: &Path) -> Option<String> {
     let is_numbered = |name: &str| {
         let number = name.rsplit_once('.').map(|(_, number)| number);
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -174,7 +174,7 @@ fn ends(info: &str) -> bool {
 }
 
 /// The last transaction that InnoDB had committed, from its recovery messages.
-pub(crate) fn innodb_position(log: &Path) -> Result<Option<Position>> {
+pub fn innodb_position(log: &Path) -> Result<Option<Position>> {
     let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
     let found = text.lines().rev().find_map(|line| {
         let (_, rest) = line.split_once("ast binlog file '")?;

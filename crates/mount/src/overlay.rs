@@ -10,27 +10,27 @@ use disk::extended::{ACCESS_LIST, mode_without_list};
 use disk::{Attributes, Extended, Kind};
 use rustix::io::Errno;
 
-use super::data::{Data, Room};
+use crate::file_data::{FileData, WriteFolder};
 
 /// The file with the bytes of a volume.
-pub(crate) const VOLUME: &str = "volume.img";
+pub const VOLUME: &str = "volume.img";
 /// Permissions of what we make up: whoever may read a repository may read it.
 const OWN_FOLDER: u32 = 0o500;
 const OWN_FILE: u32 = 0o400;
 /// The number of the top.
-pub(super) const TOP: usize = 0;
+pub const TOP: usize = 0;
 
 const NS: i128 = 1_000_000_000;
 
 /// A generation.
-pub(super) struct Branch {
-    pub(super) content: Content,
+pub struct Overlay {
+    pub content: Content,
     nodes: RwLock<Vec<Node>>,
 }
 
 /// A file, folder or link.
 struct Node {
-    kind: Sort,
+    kind: NodeContent,
     attributes: Attributes,
     extended: Extended,
     /// How many names it has.
@@ -41,25 +41,25 @@ struct Node {
     above: usize,
 }
 
-enum Sort {
+enum NodeContent {
     Folder(BTreeMap<OsString, usize>),
-    File(Arc<Data>),
+    File(Arc<FileData>),
     Link(OsString),
 }
 
 /// What is known about a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) node: usize,
-    pub(super) kind: Form,
-    pub(super) len: u64,
-    pub(super) attributes: Attributes,
-    pub(super) names: u32,
+pub struct Metadata {
+    pub node: usize,
+    pub kind: NodeKind,
+    pub len: u64,
+    pub attributes: Attributes,
+    pub names: u32,
 }
 
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum NodeKind {
     Folder,
     File,
     Link,
@@ -67,21 +67,21 @@ pub(super) enum Form {
 
 /// What to change of a node.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Change {
-    pub(super) mode: Option<u32>,
-    pub(super) uid: Option<u32>,
-    pub(super) gid: Option<u32>,
-    pub(super) len: Option<u64>,
-    pub(super) modified_ns: Option<i128>,
+pub struct Change {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub len: Option<u64>,
+    pub modified_ns: Option<i128>,
 }
 
-type Answer<Value> = Result<Value, Errno>;
+type Reply<Value> = Result<Value, Errno>;
 
-impl Branch {
+impl Overlay {
     /// The tree of a generation, or a folder with the file that is its volume.
-    pub(super) fn open(content: Content, is_tree: bool) -> Result<Branch, block::Error> {
+    pub fn open(content: Content, is_tree: bool) -> Result<Overlay, block::Error> {
         let nodes = if is_tree { of_tree(tree::nodes(&content)?) } else { of_volume(&content) };
-        Ok(Branch { content, nodes: RwLock::new(nodes) })
+        Ok(Overlay { content, nodes: RwLock::new(nodes) })
     }
 
     fn read_nodes(&self) -> RwLockReadGuard<'_, Vec<Node>> {
@@ -92,49 +92,49 @@ impl Branch {
         self.nodes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn known(&self, node: usize) -> Answer<Known> {
+    pub fn known(&self, node: usize) -> Reply<Metadata> {
         known(&self.read_nodes(), node)
     }
 
-    pub(super) fn lookup(&self, folder: usize, name: &OsStr) -> Answer<Known> {
+    pub fn lookup(&self, folder: usize, name: &OsStr) -> Reply<Metadata> {
         let nodes = self.read_nodes();
         let found = *folder_of(&nodes, folder)?.get(name).ok_or(Errno::NOENT)?;
         known(&nodes, found)
     }
 
     /// The folder that a folder is in; of the top, itself.
-    pub(super) fn above(&self, folder: usize) -> Answer<usize> {
+    pub fn above(&self, folder: usize) -> Reply<usize> {
         self.read_nodes().get(folder).map(|node| node.above).ok_or(Errno::NOENT)
     }
 
     /// What is in a folder, by name.
-    pub(super) fn list(&self, folder: usize) -> Answer<Vec<(OsString, Known)>> {
+    pub fn list(&self, folder: usize) -> Reply<Vec<(OsString, Metadata)>> {
         let nodes = self.read_nodes();
         let entries = folder_of(&nodes, folder)?;
         entries.iter().map(|(name, node)| Ok((name.clone(), known(&nodes, *node)?))).collect()
     }
 
-    pub(super) fn target(&self, node: usize) -> Answer<OsString> {
+    pub fn target(&self, node: usize) -> Reply<OsString> {
         match self.read_nodes().get(node).map(|node| &node.kind) {
-            Some(Sort::Link(target)) => Ok(target.clone()),
+            Some(NodeContent::Link(target)) => Ok(target.clone()),
             _ => Err(Errno::INVAL),
         }
     }
 
-    pub(super) fn data(&self, node: usize) -> Answer<Arc<Data>> {
+    pub fn data(&self, node: usize) -> Reply<Arc<FileData>> {
         match self.read_nodes().get(node).map(|node| &node.kind) {
-            Some(Sort::File(data)) => Ok(Arc::clone(data)),
-            Some(Sort::Folder(_)) => Err(Errno::ISDIR),
+            Some(NodeContent::File(data)) => Ok(Arc::clone(data)),
+            Some(NodeContent::Folder(_)) => Err(Errno::ISDIR),
             _ => Err(Errno::INVAL),
         }
     }
 
-    pub(super) fn extended(&self, node: usize) -> Answer<Extended> {
+    pub fn extended(&self, node: usize) -> Reply<Extended> {
         self.read_nodes().get(node).map(|node| node.extended.clone()).ok_or(Errno::NOENT)
     }
 
     /// Its path from the top, for messages.
-    pub(super) fn path(&self, node: usize) -> PathBuf {
+    pub fn path(&self, node: usize) -> PathBuf {
         let nodes = self.read_nodes();
         let (mut parts, mut at) = (Vec::new(), node);
         while at != TOP {
@@ -148,22 +148,22 @@ impl Branch {
         parts.iter().rev().collect()
     }
 
-    pub(super) fn opened(&self, node: usize) {
+    pub fn opened(&self, node: usize) {
         self.write_nodes().get_mut(node).into_iter().for_each(|node| node.open += 1);
     }
 
-    pub(super) fn released(&self, node: usize) {
+    pub fn released(&self, node: usize) {
         if let Some(node) = self.write_nodes().get_mut(node) {
             node.open = node.open.saturating_sub(1);
             node.forget_if_gone();
         }
     }
 
-    pub(super) fn change(&self, node: usize, change: Change) -> Answer<Known> {
+    pub fn change(&self, node: usize, change: Change) -> Reply<Metadata> {
         let mut nodes = self.write_nodes();
         let found = nodes.get_mut(node).ok_or(Errno::NOENT)?;
         if let Some(len) = change.len {
-            let Sort::File(data) = &found.kind else { return Err(Errno::ISDIR) };
+            let NodeContent::File(data) = &found.kind else { return Err(Errno::ISDIR) };
             data.set_len(len)?;
             found.attributes.modified_ns = now_ns();
         }
@@ -176,18 +176,18 @@ impl Branch {
     }
 
     /// Says that the bytes of a file were changed.
-    pub(super) fn touch(&self, node: usize) {
+    pub fn touch(&self, node: usize) {
         self.write_nodes().get_mut(node).into_iter().for_each(|node| node.attributes.modified_ns = now_ns());
     }
 
     /// Makes something: a file, a folder, or with a target a link.
-    pub(super) fn make(
+    pub fn make(
         &self,
         folder: usize,
         name: &OsStr,
-        (kind, target): (Form, Option<&OsStr>),
+        (kind, target): (NodeKind, Option<&OsStr>),
         (mode, uid, gid): (u32, u32, u32),
-    ) -> Answer<Known> {
+    ) -> Reply<Metadata> {
         let mut nodes = self.write_nodes();
         let node = nodes.len();
         let entries = folder_mut(&mut nodes, folder)?;
@@ -196,9 +196,9 @@ impl Branch {
         }
         entries.insert(name.to_owned(), node);
         let kind = match kind {
-            Form::Folder => Sort::Folder(BTreeMap::new()),
-            Form::File => Sort::File(Arc::new(Data::new(Vec::new(), 0))),
-            Form::Link => Sort::Link(target.unwrap_or_default().to_owned()),
+            NodeKind::Folder => NodeContent::Folder(BTreeMap::new()),
+            NodeKind::File => NodeContent::File(Arc::new(FileData::new(Vec::new(), 0))),
+            NodeKind::Link => NodeContent::Link(target.unwrap_or_default().to_owned()),
         };
         let attributes = Attributes { mode: mode & 0o7777, uid, gid, modified_ns: now_ns() };
         nodes.push(Node { kind, attributes, extended: Extended::new(), names: 1, open: 0, above: folder });
@@ -207,10 +207,10 @@ impl Branch {
     }
 
     /// Gives a file another name.
-    pub(super) fn link(&self, node: usize, folder: usize, name: &OsStr) -> Answer<Known> {
+    pub fn link(&self, node: usize, folder: usize, name: &OsStr) -> Reply<Metadata> {
         let mut nodes = self.write_nodes();
         match nodes.get(node).map(|node| &node.kind) {
-            Some(Sort::Folder(_)) => return Err(Errno::PERM),
+            Some(NodeContent::Folder(_)) => return Err(Errno::PERM),
             Some(_) => {}
             None => return Err(Errno::NOENT),
         }
@@ -225,7 +225,7 @@ impl Branch {
     }
 
     /// Removes a name: that of a folder, which must be empty, or of something else.
-    pub(super) fn remove(&self, folder: usize, name: &OsStr, is_folder: bool) -> Answer<()> {
+    pub fn remove(&self, folder: usize, name: &OsStr, is_folder: bool) -> Reply<()> {
         let mut nodes = self.write_nodes();
         let node = *folder_of(&nodes, folder)?.get(name).ok_or(Errno::NOENT)?;
         may_go(&nodes, node, is_folder)?;
@@ -236,15 +236,15 @@ impl Branch {
     }
 
     /// Moves something; what has the new name is replaced, if that is allowed.
-    pub(super) fn rename(
+    pub fn rename(
         &self,
         (from, name): (usize, &OsStr),
         (to, new): (usize, &OsStr),
         may_replace: bool,
-    ) -> Answer<()> {
+    ) -> Reply<()> {
         let mut nodes = self.write_nodes();
         let node = *folder_of(&nodes, from)?.get(name).ok_or(Errno::NOENT)?;
-        let is_folder = matches!(nodes.get(node).map(|node| &node.kind), Some(Sort::Folder(_)));
+        let is_folder = matches!(nodes.get(node).map(|node| &node.kind), Some(NodeContent::Folder(_)));
         if let Some(old) = folder_of(&nodes, to)?.get(new).copied() {
             if !may_replace {
                 return Err(Errno::EXIST);
@@ -265,13 +265,13 @@ impl Branch {
     }
 
     /// Writes to a file.
-    pub(super) fn write(
+    pub fn write(
         &self,
         node: usize,
-        room: &Room,
+        room: &WriteFolder,
         part: (u64, &[u8]),
-        tell: super::data::Tell<'_>,
-    ) -> Answer<()> {
+        tell: crate::file_data::Tell<'_>,
+    ) -> Reply<()> {
         self.data(node)?.write(&self.content, room, part, tell)?;
         self.touch(node);
         Ok(())
@@ -280,33 +280,33 @@ impl Branch {
 
 impl Node {
     fn forget_if_gone(&self) {
-        if let (0, 0, Sort::File(data)) = (self.names, self.open, &self.kind) {
+        if let (0, 0, NodeContent::File(data)) = (self.names, self.open, &self.kind) {
             data.drop_written();
         }
     }
 }
 
-fn known(nodes: &[Node], node: usize) -> Answer<Known> {
+fn known(nodes: &[Node], node: usize) -> Reply<Metadata> {
     let found = nodes.get(node).ok_or(Errno::NOENT)?;
     let (kind, len) = match &found.kind {
-        Sort::Folder(_) => (Form::Folder, 0),
-        Sort::File(data) => (Form::File, data.len()),
-        Sort::Link(target) => (Form::Link, target.len() as u64),
+        NodeContent::Folder(_) => (NodeKind::Folder, 0),
+        NodeContent::File(data) => (NodeKind::File, data.len()),
+        NodeContent::Link(target) => (NodeKind::Link, target.len() as u64),
     };
-    Ok(Known { node, kind, len, attributes: found.attributes, names: found.names })
+    Ok(Metadata { node, kind, len, attributes: found.attributes, names: found.names })
 }
 
-fn folder_of(nodes: &[Node], folder: usize) -> Answer<&BTreeMap<OsString, usize>> {
+fn folder_of(nodes: &[Node], folder: usize) -> Reply<&BTreeMap<OsString, usize>> {
     match nodes.get(folder).map(|node| &node.kind) {
-        Some(Sort::Folder(entries)) => Ok(entries),
+        Some(NodeContent::Folder(entries)) => Ok(entries),
         Some(_) => Err(Errno::NOTDIR),
         None => Err(Errno::NOENT),
     }
 }
 
-fn folder_mut(nodes: &mut [Node], folder: usize) -> Answer<&mut BTreeMap<OsString, usize>> {
+fn folder_mut(nodes: &mut [Node], folder: usize) -> Reply<&mut BTreeMap<OsString, usize>> {
     match nodes.get_mut(folder).map(|node| &mut node.kind) {
-        Some(Sort::Folder(entries)) => Ok(entries),
+        Some(NodeContent::Folder(entries)) => Ok(entries),
         Some(_) => Err(Errno::NOTDIR),
         None => Err(Errno::NOENT),
     }
@@ -316,11 +316,11 @@ fn touch(nodes: &mut [Node], folder: usize) {
     nodes.get_mut(folder).into_iter().for_each(|node| node.attributes.modified_ns = now_ns());
 }
 
-fn may_go(nodes: &[Node], node: usize, is_folder: bool) -> Answer<()> {
+fn may_go(nodes: &[Node], node: usize, is_folder: bool) -> Reply<()> {
     match (nodes.get(node).map(|node| &node.kind), is_folder) {
-        (Some(Sort::Folder(_)), false) => Err(Errno::ISDIR),
-        (Some(Sort::Folder(entries)), true) if !entries.is_empty() => Err(Errno::NOTEMPTY),
-        (Some(Sort::Folder(_)), true) | (Some(_), false) => Ok(()),
+        (Some(NodeContent::Folder(_)), false) => Err(Errno::ISDIR),
+        (Some(NodeContent::Folder(entries)), true) if !entries.is_empty() => Err(Errno::NOTEMPTY),
+        (Some(NodeContent::Folder(_)), true) | (Some(_), false) => Ok(()),
         (Some(_), true) => Err(Errno::NOTDIR),
         (None, _) => Err(Errno::NOENT),
     }
@@ -334,7 +334,7 @@ fn unname(nodes: &mut [Node], node: usize) {
 }
 
 /// The time, nanoseconds since the epoch.
-pub(super) fn now_ns() -> i128 {
+pub fn now_ns() -> i128 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     i128::from(now.tv_sec) * NS + i128::from(now.tv_nsec)
 }
@@ -354,9 +354,9 @@ fn of_tree(found: Vec<tree::Node>) -> Vec<Node> {
         let list = extended.iter().find(|(name, _)| name == ACCESS_LIST);
         let mode = list.map_or(attributes.mode, |(_, list)| mode_without_list(attributes.mode, list));
         let kind = match kind {
-            Kind::Folder => Sort::Folder(BTreeMap::new()),
-            Kind::Link(target) => Sort::Link(target),
-            Kind::File | Kind::Other => Sort::File(Arc::new(Data::new(blocks, len))),
+            Kind::Folder => NodeContent::Folder(BTreeMap::new()),
+            Kind::Link(target) => NodeContent::Link(target),
+            Kind::File | Kind::Other => NodeContent::File(Arc::new(FileData::new(blocks, len))),
         };
         let node = nodes.len();
         let attributes = Attributes { mode, ..attributes };
@@ -392,5 +392,8 @@ fn of_volume(content: &Content) -> Vec<Node> {
         above: TOP,
     };
     let entries = BTreeMap::from([(OsString::from(VOLUME), 1)]);
-    vec![node(Sort::Folder(entries), OWN_FOLDER), node(Sort::File(Arc::new(Data::new(all, len))), OWN_FILE)]
+    vec![
+        node(NodeContent::Folder(entries), OWN_FOLDER),
+        node(NodeContent::File(Arc::new(FileData::new(all, len))), OWN_FILE),
+    ]
 }

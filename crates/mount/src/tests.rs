@@ -13,9 +13,9 @@ use repository::location::Location;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::branch::{Branch, Change, Form, TOP};
-use super::data::{Data, Room};
-use super::shelf::{ROOT, Shelf};
+use crate::file_data::{FileData, WriteFolder};
+use crate::inode_table::{InodeTable, ROOT};
+use crate::overlay::{Change, NodeKind, Overlay, TOP};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -59,9 +59,9 @@ fn what_is_written_lies_over_what_was_backed_up() {
     let (folder, content) = backed_up(&bytes);
     let nodes = tree::nodes(&content).unwrap();
     let node = nodes.iter().find(|node| node.len > 0).unwrap();
-    let (room, tell) = (Room::new(folder.path()), |error: &block::Error| panic!("{error}"));
+    let (room, tell) = (WriteFolder::new(folder.path()), |error: &block::Error| panic!("{error}"));
     for _ in 0..30 {
-        let (data, mut model) = (Data::new(node.blocks.clone(), node.len), bytes.clone());
+        let (data, mut model) = (FileData::new(node.blocks.clone(), node.len), bytes.clone());
         for _ in 0..40 {
             let reach = 8 * BLOCK as u64;
             match below(&mut state, 8) {
@@ -101,17 +101,17 @@ fn what_is_written_lies_over_what_was_backed_up() {
 #[test]
 fn names_are_made_moved_and_removed() {
     let (folder, content) = backed_up(b"bytes");
-    let (branch, tell) = (Branch::open(content.clone(), true).unwrap(), |_: &block::Error| ());
+    let (branch, tell) = (Overlay::open(content.clone(), true).unwrap(), |_: &block::Error| ());
     let name = OsStr::new;
-    let room = Room::new(folder.path());
+    let room = WriteFolder::new(folder.path());
     let a = branch.lookup(TOP, name("a")).unwrap().node;
     let file = branch.lookup(a, name("file")).unwrap();
-    assert_eq!((file.kind, file.len, file.names), (Form::File, 5, 2));
+    assert_eq!((file.kind, file.len, file.names), (NodeKind::File, 5, 2));
     assert_eq!(branch.lookup(TOP, name("name")).unwrap().node, file.node);
     assert_eq!(branch.path(file.node).to_str(), Some("a/file"));
     let rights = (0o640, 1, 2);
-    let made = branch.make(a, name("new"), (Form::File, None), rights).unwrap();
-    assert_eq!(branch.make(a, name("new"), (Form::File, None), rights), Err(Errno::EXIST));
+    let made = branch.make(a, name("new"), (NodeKind::File, None), rights).unwrap();
+    assert_eq!(branch.make(a, name("new"), (NodeKind::File, None), rights), Err(Errno::EXIST));
     branch.write(made.node, &room, (3, b"x"), &tell).unwrap();
     let read = |node| branch.data(node).unwrap().read(&content, 0, 100, &tell).unwrap();
     assert_eq!(read(made.node), b"\0\0\0x");
@@ -141,7 +141,7 @@ fn names_are_made_moved_and_removed() {
 fn nothing_can_be_changed_without_room() {
     let (folder, _) = backed_up(b"bytes");
     let path = folder.path().join("data");
-    let shelf = Shelf::new(
+    let shelf = InodeTable::new(
         vec![(String::new(), Location::Folder(path))],
         None,
         None,
@@ -156,10 +156,10 @@ fn nothing_can_be_changed_without_room() {
         shelf.write(file, 0, b"x"),
         shelf.remove(top, name("name"), false),
         shelf.rename((top, name("name")), (top, name("x")), true),
-        shelf.make(top, name("x"), (Form::File, None), (0, 0, 0)).map(drop),
+        shelf.make(top, name("x"), (NodeKind::File, None), (0, 0, 0)).map(drop),
         shelf.link(file, top, name("x")).map(drop),
         shelf.change(file, Change { len: Some(0), ..Change::default() }).map(drop),
-        shelf.make(data, name("2"), (Form::Folder, None), (0, 0, 0)).map(drop),
+        shelf.make(data, name("2"), (NodeKind::Folder, None), (0, 0, 0)).map(drop),
     ] {
         assert_eq!(refused, Err(Errno::ROFS));
     }

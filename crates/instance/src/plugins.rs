@@ -24,15 +24,15 @@ const PLUGINS: [Plugin; 2] = [
 ];
 
 /// What to load into a server, and notes for users who expected more.
-pub(crate) struct Libraries {
-    pub(crate) found: Vec<PathBuf>,
-    pub(crate) notes: Vec<String>,
+pub struct Libraries {
+    pub found: Vec<PathBuf>,
+    pub notes: Vec<String>,
 }
 
 /// The libraries.
 ///
 /// A member of a cluster gets no engine, because the other members would not have its rows.
-pub(crate) fn libraries(product: Product, is_member: bool) -> anyhow::Result<Libraries> {
+pub fn libraries(product: Product, is_member: bool) -> anyhow::Result<Libraries> {
     let places = places()?;
     let mut libraries = Libraries { found: Vec::new(), notes: Vec::new() };
     for plugin in &PLUGINS {
@@ -81,7 +81,7 @@ fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// There is none for this server.
-pub(crate) fn engine(installation: &Installation) -> anyhow::Result<Option<PathBuf>> {
+pub fn engine(installation: &Installation) -> anyhow::Result<Option<PathBuf>> {
     if installation.plugin_dir.join(ENGINE).is_file() {
         return Ok(None);
     }
@@ -96,17 +96,17 @@ pub(crate) fn engine(installation: &Installation) -> anyhow::Result<Option<PathB
 }
 
 /// Whether a path in a data folder is that of the folder of a queue.
-pub(crate) fn is_queue(path: &Path) -> bool {
+pub fn is_queue(path: &Path) -> bool {
     path.components().count() == 2 && path.extension().is_some_and(|end| end == "queue")
 }
 
 /// Whether ENGINE=QUEUE is among these libraries.
-pub(crate) fn has_engine(libraries: &[PathBuf]) -> bool {
+pub fn has_engine(libraries: &[PathBuf]) -> bool {
     libraries.iter().any(|library| library.ends_with(ENGINE))
 }
 
 /// Runs the plugins' SQL for these libraries on the server behind a socket.
-pub(crate) fn install(socket: &Path, libraries: &[PathBuf]) -> anyhow::Result<()> {
+pub fn install(socket: &Path, libraries: &[PathBuf]) -> anyhow::Result<()> {
     let overrides = Overrides {
         socket: Some(socket.to_owned()),
         user: Some("root".to_owned()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use progress::{Progress, count};
 use server::{Error, Session, TableName};
 
-use crate::setting::ELSEWHERE;
+use crate::settings::ELSEWHERE;
 
 /// An error that says nothing about the data: their folder contains a folder that is not a database, such as
 /// lost+found.
@@ -19,24 +19,24 @@ const ERRORS_MAX: usize = 20;
 const DISCARDED: &str = "Tablespace has been discarded for table";
 
 /// The first message about data on which no server starts.
-pub(crate) const NO_START: &str = "a server does not start on it";
+pub const NO_START: &str = "a server does not start on it";
 
 /// The result of a check.
 #[derive(Debug, Default)]
-pub(crate) struct Checked {
+pub struct Checked {
     /// How many tables there are.
-    pub(crate) tables: usize,
+    pub tables: usize,
     /// How many tables were checked completely.
-    pub(crate) checked: usize,
+    pub checked: usize,
     /// What is wrong, in a line each.
-    pub(crate) damages: Vec<String>,
+    pub damages: Vec<String>,
 }
 
 /// The tables that can be checked; in random order if there may not be time for all of them.
 ///
 /// # Errors
 /// Errors of the server.
-pub(crate) fn tables(session: &mut Session, any_order: bool) -> Result<Vec<TableName>, Error> {
+pub fn tables(session: &mut Session, any_order: bool) -> Result<Vec<TableName>, Error> {
     let elsewhere = ELSEWHERE.map(|engine| session.quote(engine)).join(", ");
     let rows = session.strings(&format!(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SEQUENCE', \
@@ -57,7 +57,7 @@ pub(crate) fn tables(session: &mut Session, any_order: bool) -> Result<Vec<Table
 ///
 /// # Errors
 /// [`block::Error::Stopped`]; errors of the server.
-pub(crate) fn check(
+pub fn check(
     session: &mut Session,
     tables: &[TableName],
     time: Option<Duration>,
@@ -114,7 +114,7 @@ fn one(session: &mut Session, table: &TableName, progress: &dyn Progress) -> Res
 }
 
 /// Whether a server complains about a lack of space, which says nothing about its data (ENOSPC is 28).
-pub(crate) fn lacks_room(log: &str) -> bool {
+pub fn lacks_room(log: &str) -> bool {
     let words = [
         "error 28",
         "errno: 28",
@@ -127,7 +127,7 @@ pub(crate) fn lacks_room(log: &str) -> bool {
 }
 
 /// The errors in a server's log, each once.
-pub(crate) fn errors(log: &str) -> Vec<String> {
+pub fn errors(log: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut more = 0;
     for line in log.lines() {

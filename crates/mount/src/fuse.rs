@@ -15,8 +15,8 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use super::branch::{Change, Form};
-use super::shelf::{Item, Shelf, Thing};
+use crate::inode_table::{Inode, InodeTable, Item};
+use crate::overlay::{Change, NodeKind};
 
 /// How long the kernel may keep what it knows of a thing. Nothing changes behind its back, but a name may get
 /// another generation.
@@ -33,13 +33,13 @@ const PLAIN: i32 = 0;
 const NS: i128 = 1_000_000_000;
 
 /// What the kernel calls.
-pub(super) struct Kernel {
-    pub(super) shelf: Arc<Shelf>,
+pub struct FuseAdapter {
+    pub shelf: Arc<InodeTable>,
     /// What was in each folder that is open, when it was opened.
-    pub(super) folders: Mutex<BTreeMap<u64, Arc<Vec<Item>>>>,
-    pub(super) next: AtomicU64,
+    pub folders: Mutex<BTreeMap<u64, Arc<Vec<Item>>>>,
+    pub next: AtomicU64,
     /// Set when nobody can call any more.
-    pub(super) ended: Arc<AtomicBool>,
+    pub ended: Arc<AtomicBool>,
 }
 
 fn code(errno: rustix::io::Errno) -> Errno {
@@ -58,21 +58,21 @@ fn time(ns: i128) -> SystemTime {
 fn nanoseconds(time: TimeOrNow) -> i128 {
     let time = match time {
         TimeOrNow::SpecificTime(time) => time,
-        TimeOrNow::Now => return super::branch::now_ns(),
+        TimeOrNow::Current => return crate::overlay::now_ns(),
     };
     let whole = |part: Duration| i128::from(part.as_secs()) * NS + i128::from(part.subsec_nanos());
     time.duration_since(UNIX_EPOCH).map_or_else(|before| -whole(before.duration()), whole)
 }
 
-fn file_type(form: Form) -> FileType {
+fn file_type(form: NodeKind) -> FileType {
     match form {
-        Form::Folder => FileType::Directory,
-        Form::File => FileType::RegularFile,
-        Form::Link => FileType::Symlink,
+        NodeKind::Folder => FileType::Directory,
+        NodeKind::File => FileType::RegularFile,
+        NodeKind::Link => FileType::Symlink,
     }
 }
 
-fn attributes(thing: &Thing) -> FileAttr {
+fn attributes(thing: &Inode) -> FileAttr {
     let known = &thing.known;
     let at = time(known.attributes.modified_ns);
     FileAttr {
@@ -94,7 +94,7 @@ fn attributes(thing: &Thing) -> FileAttr {
     }
 }
 
-fn entry(found: Result<Thing, rustix::io::Errno>, reply: ReplyEntry) {
+fn entry(found: Result<Inode, rustix::io::Errno>, reply: ReplyEntry) {
     match found {
         Ok(thing) => reply.entry(&KEEP, &attributes(&thing), Generation(0)),
         Err(error) => reply.error(code(error)),
@@ -118,7 +118,7 @@ fn value(bytes: &[u8], size: u32, reply: ReplyXattr) {
     }
 }
 
-impl Filesystem for Kernel {
+impl Filesystem for FuseAdapter {
     fn destroy(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
     }
@@ -168,7 +168,7 @@ impl Filesystem for Kernel {
 
     fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let rights = (mode & !umask, req.uid(), req.gid());
-        entry(self.shelf.make(parent.0, name, (Form::Folder, None), rights), reply);
+        entry(self.shelf.make(parent.0, name, (NodeKind::Folder, None), rights), reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -181,7 +181,7 @@ impl Filesystem for Kernel {
 
     fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let rights = (0o777, req.uid(), req.gid());
-        let what = (Form::Link, Some(target.as_os_str()));
+        let what = (NodeKind::Link, Some(target.as_os_str()));
         entry(self.shelf.make(parent.0, name, what, rights), reply);
     }
 
@@ -227,7 +227,7 @@ impl Filesystem for Kernel {
         reply: ReplyCreate,
     ) {
         let rights = (mode & !umask, req.uid(), req.gid());
-        let made = self.shelf.make(parent.0, name, (Form::File, None), rights);
+        let made = self.shelf.make(parent.0, name, (NodeKind::File, None), rights);
         match made.and_then(|thing| self.shelf.open(thing.number).map(|()| thing)) {
             Ok(thing) => {
                 let flags = FopenFlags::empty();
@@ -366,7 +366,7 @@ impl Filesystem for Kernel {
         reply.ok();
     }
 
-    /// Room is that of the file system that writes go to.
+    /// WriteFolder is that of the file system that writes go to.
     fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
         let found = self.shelf.room().and_then(|room| rustix::fs::statvfs(room.folder()).ok());
         let Some(found) = found else { return reply.statfs(0, 0, 0, 0, 0, BEST_BYTES, NAME_MAX, BEST_BYTES) };
@@ -405,15 +405,15 @@ impl Filesystem for Kernel {
 }
 
 /// Mounts nothing yet: the file system for a tree, and the flag that says that it is unmounted.
-pub(super) fn new(shelf: Arc<Shelf>) -> (Kernel, Arc<AtomicBool>) {
+pub fn new(shelf: Arc<InodeTable>) -> (FuseAdapter, Arc<AtomicBool>) {
     let ended = Arc::new(AtomicBool::new(false));
     let kernel =
-        Kernel { shelf, folders: Mutex::default(), next: AtomicU64::new(1), ended: Arc::clone(&ended) };
+        FuseAdapter { shelf, folders: Mutex::default(), next: AtomicU64::new(1), ended: Arc::clone(&ended) };
     (kernel, ended)
 }
 
 /// Why a mount is not possible, in words.
-pub(super) fn explain(error: &io::Error) -> &'static str {
+pub fn explain(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no /dev/fuse: load the kernel's module with 'modprobe fuse'",
         io::ErrorKind::PermissionDenied => {

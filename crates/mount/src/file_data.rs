@@ -12,19 +12,19 @@ use rustix::io::Errno;
 const BLOCK_U64: u64 = BLOCK as u64;
 
 /// What to do about a part of a backup that can't be read.
-pub(super) type Tell<'a> = &'a dyn Fn(&block::Error);
+pub type Tell<'a> = &'a dyn Fn(&block::Error);
 
 /// A file.
-pub(super) struct Data {
+pub struct FileData {
     /// Its blocks in the volume of the backup.
     below: Vec<Range<u64>>,
     /// Its length in the backup.
     below_len: u64,
-    now: RwLock<Now>,
+    now: RwLock<Current>,
 }
 
 /// How it is now.
-struct Now {
+struct Current {
     len: u64,
     /// As many bytes of the backup are still those of the file, where nothing was written.
     kept: u64,
@@ -60,24 +60,18 @@ fn failed(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-impl Data {
+impl FileData {
     /// A file of the backup; without blocks, a new one.
-    pub(super) fn new(below: Vec<Range<u64>>, len: u64) -> Data {
-        Data { below, below_len: len, now: RwLock::new(Now { len, kept: len, written: None }) }
+    pub fn new(below: Vec<Range<u64>>, len: u64) -> FileData {
+        FileData { below, below_len: len, now: RwLock::new(Current { len, kept: len, written: None }) }
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.now.read().unwrap_or_else(PoisonError::into_inner).len
     }
 
     /// Reads; fewer bytes only at the end.
-    pub(super) fn read(
-        &self,
-        content: &Content,
-        at: u64,
-        len: usize,
-        tell: Tell<'_>,
-    ) -> Result<Vec<u8>, Errno> {
+    pub fn read(&self, content: &Content, at: u64, len: usize, tell: Tell<'_>) -> Result<Vec<u8>, Errno> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         let count = index(now.len.saturating_sub(at)).min(len);
         let mut out = vec![0; count];
@@ -124,10 +118,10 @@ impl Data {
     }
 
     /// Writes. A block that is written in part is completed with the bytes of the backup first.
-    pub(super) fn write(
+    pub fn write(
         &self,
         content: &Content,
-        room: &Room,
+        room: &WriteFolder,
         (at, bytes): (u64, &[u8]),
         tell: Tell<'_>,
     ) -> Result<(), Errno> {
@@ -156,7 +150,7 @@ impl Data {
     }
 
     /// Sets the length. What is added is zeros.
-    pub(super) fn set_len(&self, len: u64) -> Result<(), Errno> {
+    pub fn set_len(&self, len: u64) -> Result<(), Errno> {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         // What is cut off must not come back when the file grows again.
         if let Some(written) = now.written.as_ref().filter(|_| len < now.len) {
@@ -168,14 +162,14 @@ impl Data {
     }
 
     /// Gives the room back: nobody can read the file any more.
-    pub(super) fn drop_written(&self) {
+    pub fn drop_written(&self) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        *now = Now { len: 0, kept: 0, written: None };
+        *now = Current { len: 0, kept: 0, written: None };
     }
 }
 
-impl Now {
-    fn written(&mut self, room: &Room) -> Result<&mut Written, Errno> {
+impl Current {
+    fn written(&mut self, room: &WriteFolder) -> Result<&mut Written, Errno> {
         if self.written.is_none() {
             let file = tempfile::tempfile_in(&room.0).map_err(|error| failed(&error))?;
             self.written = Some(Written { file, blocks: Vec::new() });
@@ -186,14 +180,14 @@ impl Now {
 
 /// The folder for what is written.
 #[derive(Debug, Clone)]
-pub(crate) struct Room(PathBuf);
+pub struct WriteFolder(PathBuf);
 
-impl Room {
-    pub(crate) fn new(folder: &Path) -> Room {
-        Room(folder.to_owned())
+impl WriteFolder {
+    pub fn new(folder: &Path) -> WriteFolder {
+        WriteFolder(folder.to_owned())
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.0
     }
 }

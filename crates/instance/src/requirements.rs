@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 use block::Repository;
 use serde_json::Value;
 
-use crate::setting;
+use crate::settings;
 
 /// The plugin whose keys are known here, and the beginning of its settings.
-pub(crate) const KEY_PLUGIN: &str = "file_key_management";
+pub const KEY_PLUGIN: &str = "file_key_management";
 /// The ways in which it encrypts.
 const ALGORITHMS: [&str; 2] = ["aes_cbc", "aes_ctr"];
 /// How a server names what it can't decrypt.
@@ -19,31 +19,31 @@ const NOT_DECRYPTED: [&str; 3] = ["decrypt", "ncryption key", KEY_PLUGIN];
 
 /// What was noted of a generation, or of the newest one.
 #[derive(Debug)]
-pub(crate) struct Needs {
+pub struct Requirements {
     note: Value,
 }
 
 /// What is known of data without a note.
-pub(crate) static NOTHING: Needs = Needs { note: Value::Null };
+pub static NOTHING: Requirements = Requirements { note: Value::Null };
 
-impl Needs {
+impl Requirements {
     /// Reads it in a repository.
-    pub(crate) fn of(repository: &Repository, generation: Option<u64>) -> Result<Needs> {
+    pub fn of(repository: &Repository, generation: Option<u64>) -> Result<Requirements> {
         let all = repository.list()?.generations;
         let found = all.into_iter().rfind(|found| generation.is_none_or(|number| found.number == number));
-        Ok(Needs::noted(&found.map(|found| found.note).unwrap_or_default()))
+        Ok(Requirements::noted(&found.map(|found| found.note).unwrap_or_default()))
     }
 
     /// The same by its note.
-    pub(crate) fn noted(note: &str) -> Needs {
-        Needs { note: serde_json::from_str(note).unwrap_or_default() }
+    pub fn noted(note: &str) -> Requirements {
+        Requirements { note: serde_json::from_str(note).unwrap_or_default() }
     }
 
     /// The options of a server: what it needs, and then those that are `given`, which count more.
     ///
     /// # Errors
     /// Without the keys of encrypted tablespaces.
-    pub(crate) fn options(&self, given: &[String]) -> Result<Vec<String>> {
+    pub fn options(&self, given: &[String]) -> Result<Vec<String>> {
         let mut all = self.without_keys();
         if let Some(keys) = self.keys() {
             all.extend(keys.options(given)?);
@@ -53,54 +53,54 @@ impl Needs {
     }
 
     /// The options of a server, but those for the keys of encrypted tablespaces.
-    pub(crate) fn without_keys(&self) -> Vec<String> {
-        let mut all = setting::options(self.server());
+    pub fn without_keys(&self) -> Vec<String> {
+        let mut all = settings::options(self.server());
         all.extend(self.system().map(|files| format!("--innodb-data-file-path={files}")));
         all
     }
 
-    /// What was noted of the server ([`setting::note`]); null before remora noted that.
-    pub(crate) fn server(&self) -> &Value {
+    /// What was noted of the server ([`settings::note`]); null before remora noted that.
+    pub fn server(&self) -> &Value {
         self.note.get("server").unwrap_or(&Value::Null)
     }
 
     /// The size of the redo log with which a server recovers it, if it was copied while its server ran.
-    pub(crate) fn redo_bytes(&self) -> Option<u64> {
+    pub fn redo_bytes(&self) -> Option<u64> {
         self.note.pointer("/log/size")?.as_u64()
     }
 
     /// The version of the server.
-    pub(crate) fn version(&self) -> Option<&str> {
+    pub fn version(&self) -> Option<&str> {
         self.server().get("version")?.as_str().filter(|version| !version.is_empty())
     }
 
     /// The file of the binary log that the server wrote; empty if it had none.
-    pub(crate) fn log(&self) -> Option<&str> {
+    pub fn log(&self) -> Option<&str> {
         self.note.pointer("/position/file")?.as_str()
     }
 
     /// The files of the system tablespace, as the server's setting has them. None if they are the usual ones,
     /// and for what would lead out of the data folder.
-    pub(crate) fn system(&self) -> Option<&str> {
+    pub fn system(&self) -> Option<&str> {
         let files = self.note.get("system")?.as_str()?;
         let is_inside = |file: &str| leads_inside(file.split(':').next().unwrap_or_default().as_bytes());
         files.split(';').all(is_inside).then_some(files)
     }
 
     /// Whether it has tables that were outside of the data folder.
-    pub(crate) fn has_outside(&self) -> bool {
+    pub fn has_outside(&self) -> bool {
         self.note.pointer("/outside/tables").and_then(Value::as_u64).is_some_and(|tables| tables > 0)
     }
 
     /// The keys of its encrypted tablespaces.
-    pub(crate) fn keys(&self) -> Option<Keys<'_>> {
+    pub fn keys(&self) -> Option<Keys<'_>> {
         let keys = self.note.get("keys")?;
         let text = |name: &str| keys.get(name).and_then(Value::as_str).unwrap_or_default();
         Some(Keys { file: text("file"), algorithm: text("algorithm"), secret: text("secret") })
     }
 
     /// What of the damages that a server has found only says that it has other keys.
-    pub(crate) fn not_decrypted<'a>(&self, damages: &'a [String]) -> Option<&'a String> {
+    pub fn not_decrypted<'a>(&self, damages: &'a [String]) -> Option<&'a String> {
         let is_of_key = |said: &&String| NOT_DECRYPTED.iter().any(|word| said.contains(word));
         damages.iter().find(is_of_key).filter(|_| self.keys().is_some())
     }
@@ -108,8 +108,8 @@ impl Needs {
 
 /// Where the keys are, which are in no backup.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys<'a> {
-    pub(crate) file: &'a str,
+pub struct Keys<'a> {
+    pub file: &'a str,
     algorithm: &'a str,
     /// `FILE:` and the file with the key of that file; `given` if only the server's administrator has it;
     /// empty if there is none.
@@ -146,14 +146,14 @@ impl Keys<'_> {
 }
 
 /// Whether what a link file or a setting says leads from the data folder only down.
-pub(crate) fn leads_inside(said: &[u8]) -> bool {
+pub fn leads_inside(said: &[u8]) -> bool {
     let path = Path::new(OsStr::from_bytes(said.trim_ascii()));
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Needs, leads_inside};
+    use crate::{Requirements, leads_inside};
 
     #[test]
     fn a_link_file_leads_out_of_the_data_folder_or_not() {
@@ -165,16 +165,17 @@ mod tests {
 
     #[test]
     fn a_note_names_no_file_outside_of_the_data_folder() {
-        let said =
-            |files: &str| Needs::noted(&format!("{{\"system\":\"{files}\"}}")).system().map(str::to_owned);
+        let said = |files: &str| {
+            Requirements::noted(&format!("{{\"system\":\"{files}\"}}")).system().map(str::to_owned)
+        };
         for files in ["ibdata1:12M;more/ibdata2:8M:autoextend", "x"] {
             assert_eq!(said(files).as_deref(), Some(files));
         }
         for files in ["/x/ibdata1:12M", "ibdata1:12M;../ibdata2:8M", "a/../../b:8M", "./../b:1M"] {
             assert_eq!(said(files), None, "{files}");
         }
-        assert_eq!(Needs::noted("{}").system(), None);
-        assert_eq!(Needs::noted("no note").system(), None);
+        assert_eq!(Requirements::noted("{}").system(), None);
+        assert_eq!(Requirements::noted("no note").system(), None);
     }
 
     #[test]
@@ -183,9 +184,9 @@ mod tests {
         let here = here.path().display().to_string();
         let needs = |file: &str, secret: &str| {
             let keys = format!("{{\"file\":\"{file}\",\"algorithm\":\"aes_ctr\",\"secret\":\"{secret}\"}}");
-            Needs::noted(&format!("{{\"keys\":{keys}}}"))
+            Requirements::noted(&format!("{{\"keys\":{keys}}}"))
         };
-        let options = |needs: &Needs, given: &[&str]| {
+        let options = |needs: &Requirements, given: &[&str]| {
             let given: Vec<String> = given.iter().map(|option| (*option).to_owned()).collect();
             needs.options(&given).map(|all| all.join(" ")).map_err(|error| error.to_string())
         };
@@ -202,18 +203,18 @@ mod tests {
         assert!(options(&needs(&here, "given"), &[]).unwrap_err().contains("filekey"));
         let other = options(&needs(&here, "given"), &["--file-key-management-filekey=x"]).unwrap();
         assert!(other.matches("filekey").count() == 1, "{other}");
-        assert_eq!(options(&Needs::noted("{}"), &["--x"]).unwrap(), "--x");
+        assert_eq!(options(&Requirements::noted("{}"), &["--x"]).unwrap(), "--x");
     }
 
     #[test]
     fn other_keys_are_no_damage() {
         let said = |text: &str| vec!["the server says: x".to_owned(), text.to_owned()];
-        let encrypted = Needs::noted("{\"keys\":{\"file\":\"/k\"}}");
+        let encrypted = Requirements::noted("{\"keys\":{\"file\":\"/k\"}}");
         for text in
             ["uncompress or decrypt failed", "Encryption key is not found", "Can't open file_key_management"]
         {
             assert!(encrypted.not_decrypted(&said(text)).is_some_and(|found| found == text));
-            assert_eq!(Needs::noted("{}").not_decrypted(&said(text)), None);
+            assert_eq!(Requirements::noted("{}").not_decrypted(&said(text)), None);
         }
         assert_eq!(encrypted.not_decrypted(&said("page 5 is corrupted")), None);
     }

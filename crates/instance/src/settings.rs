@@ -9,10 +9,10 @@ use progress::Progress;
 use serde_json::{Value, json};
 use server::Session;
 
-use crate::report::Report;
+use progress::Shared;
 
 /// Those that a server takes only when it starts. Some of them it needs to read the data.
-pub(crate) const AT_START: [&str; 11] = [
+pub const AT_START: [&str; 11] = [
     "aria_block_size",
     "ft_max_word_len",
     "ft_min_word_len",
@@ -28,7 +28,7 @@ pub(crate) const AT_START: [&str; 11] = [
 
 /// Those that it takes at any time. The events of a log have some more settings with them, such as
 /// `sql_mode`.
-pub(crate) const AT_ANY_TIME: [&str; 45] = [
+pub const AT_ANY_TIME: [&str; 45] = [
     "analyze_max_length",
     "analyze_sample_percentage",
     "aria_encrypt_tables",
@@ -77,7 +77,7 @@ pub(crate) const AT_ANY_TIME: [&str; 45] = [
 ];
 
 /// Engines whose tables are elsewhere: a server of ours must not go there.
-pub(crate) const ELSEWHERE: [&str; 6] = ["FEDERATED", "SPIDER", "CONNECT", "S3", "Columnstore", "SPHINX"];
+pub const ELSEWHERE: [&str; 6] = ["FEDERATED", "SPIDER", "CONNECT", "S3", "Columnstore", "SPHINX"];
 
 /// The setting whose value is a file, or says that there is none.
 const FILE: &str = "ft_stopword_file";
@@ -89,7 +89,7 @@ const ZONE: &str = "SET STATEMENT time_zone='SYSTEM' FOR SELECT CONCAT(FROM_UNIX
 ///
 /// # Errors
 /// Errors of the server.
-pub(crate) fn note(session: &mut Session) -> Result<Value, server::Error> {
+pub fn note(session: &mut Session) -> Result<Value, server::Error> {
     let version = session.value("SELECT VERSION()")?.unwrap_or_default();
     let name = session.value("SELECT @@system_time_zone")?;
     // MySQL has no such statement.
@@ -110,7 +110,7 @@ fn values(session: &mut Session) -> Result<BTreeMap<String, String>, server::Err
 }
 
 /// The options of a server that needs what was noted.
-pub(crate) fn options(noted: &Value) -> Vec<String> {
+pub fn options(noted: &Value) -> Vec<String> {
     let of = |name: &&str| noted.pointer(&format!("/settings/{name}")).and_then(Value::as_str);
     let known = AT_START.iter().filter_map(|name| Some((name, of(name)?)));
     // A file of the original's machine may not be here.
@@ -122,7 +122,7 @@ pub(crate) fn options(noted: &Value) -> Vec<String> {
 ///
 /// # Errors
 /// Errors of the server, other than that it does not take a setting: that is told.
-pub(crate) fn apply(session: &mut Session, noted: &Value, report: &Report) -> Result<()> {
+pub fn apply(session: &mut Session, noted: &Value, report: &Shared) -> Result<()> {
     let now = values(session)?;
     for name in AT_ANY_TIME {
         let Some(value) = noted.pointer(&format!("/settings/{name}")).and_then(Value::as_str) else {
@@ -147,7 +147,7 @@ pub(crate) fn apply(session: &mut Session, noted: &Value, report: &Report) -> Re
 ///
 /// # Errors
 /// Errors of the server.
-pub(crate) fn tell_zone(session: &mut Session, noted: &Value, report: &Report) -> Result<()> {
+pub fn tell_zone(session: &mut Session, noted: &Value, report: &Shared) -> Result<()> {
     let text = |path: &str| noted.pointer(path).and_then(Value::as_str);
     let (Some(times), Some("SYSTEM")) = (text("/zone/times"), text("/settings/time_zone")) else {
         return Ok(());

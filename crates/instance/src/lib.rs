@@ -1,7 +1,11 @@
 //! A private server on restored data: what `verify --boot` does to look, and `extract` to recover.
 
-pub(crate) mod binary_log;
-pub(crate) mod need;
+pub mod binary_log;
+pub mod plugins;
+pub mod requirements;
+pub mod server_folders;
+pub mod settings;
+pub mod table_check;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
 use block::{Library, World, tree};
 use disk::{Disk, Output, RealDisk, Source};
+use mount::{InodeTable, Mount, Warn, WriteFolder};
 use physical::follow::{self, is_copy};
 use progress::Progress;
 use repository::Named;
@@ -23,54 +28,52 @@ use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
-use self::need::{Needs, leads_inside};
-use crate::exit;
-use crate::mount::{self, Mount, Room, Say, Shelf};
-use crate::places::places;
-use crate::plugin;
-use crate::report::Report;
-use crate::setting::ELSEWHERE;
+use self::requirements::{Requirements, leads_inside};
+use crate::plugins;
+use crate::server_folders::server_folders;
+use crate::settings::ELSEWHERE;
+use progress::Shared;
 
 /// How deep in a volume a data folder may be.
-pub(crate) const DEPTH_MAX: usize = 4;
+pub const DEPTH_MAX: usize = 4;
 /// Offset of the flags of InnoDB's system tablespace in its first page: FIL_PAGE_DATA (38) and
 /// FSP_SPACE_FLAGS (16).
 const FLAGS_AT: u64 = 54;
 
 /// Options for a server that must not touch what nobody asked for.
-pub(crate) const FRUGAL: [&str; 3] = [
+pub const FRUGAL: [&str; 3] = [
     "--innodb-buffer-pool-load-at-startup=OFF",
     "--innodb-buffer-pool-dump-at-shutdown=OFF",
     "--innodb-stats-auto-recalc=OFF",
 ];
 /// The restored files, in the folder to work in.
-pub(crate) const TREE: &str = "tree";
+pub const TREE: &str = "tree";
 /// How long to wait before asking again whether everything is rolled back.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The option with which a server has the engine of queues.
-pub(crate) const QUEUES: &str = "--plugin-load-add=ha_queue";
+pub const QUEUES: &str = "--plugin-load-add=ha_queue";
 
 /// How the user wants the server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// Where in the volume the data folder is; none: it is searched for.
-    pub(crate) data_folder: Option<&'a Path>,
+    pub data_folder: Option<&'a Path>,
     /// Which server; none: the one that the data folder calls for.
-    pub(crate) product: Option<Product>,
+    pub product: Option<Product>,
     /// Further options for it.
-    pub(crate) options: &'a [String],
+    pub options: &'a [String],
     /// A folder to work in; none: the one for temporary files.
-    pub(crate) work: Option<&'a Path>,
+    pub work: Option<&'a Path>,
     /// What was noted when the data were copied.
-    pub(crate) needs: &'a Needs,
+    pub needs: &'a Requirements,
     /// Our own account, if the server must know accounts; none: everybody may do everything.
-    pub(crate) account: Option<&'a Account>,
+    pub account: Option<&'a Account>,
 }
 
 /// An account in the private server. Without accounts it would neither make events nor load functions.
 #[derive(Clone, Debug)]
-pub(crate) struct Account {
+pub struct Account {
     name: String,
     /// Makes it.
     file: PathBuf,
@@ -78,7 +81,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Prepares it, with a file in a folder.
-    pub(crate) fn new(folder: &Path) -> Result<Account> {
+    pub fn new(folder: &Path) -> Result<Account> {
         let name = format!("remora_{}", std::process::id());
         let file = folder.join("account.sql");
         let mut output = Output::create(&RealDisk, &file)?;
@@ -92,12 +95,12 @@ impl Account {
     }
 
     /// Connects to a server that has it.
-    pub(crate) fn connect(&self, server: &Sandbox) -> Result<Session> {
+    pub fn connect(&self, server: &Sandbox) -> Result<Session> {
         Ok(target_as(server, &self.name)?.connect()?)
     }
 
     /// Removes it: it is not part of the data.
-    pub(crate) fn remove(&self, session: &mut Session) -> Result<()> {
+    pub fn remove(&self, session: &mut Session) -> Result<()> {
         session.execute(&format!("DROP USER {}@localhost", self.name))?;
         Ok(())
     }
@@ -105,7 +108,7 @@ impl Account {
 
 impl Wanted<'_> {
     /// A new folder, which is removed when this is dropped.
-    pub(crate) fn work_folder(&self) -> Result<tempfile::TempDir> {
+    pub fn work_folder(&self) -> Result<tempfile::TempDir> {
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix("remora-boot-");
         self.work
@@ -115,7 +118,7 @@ impl Wanted<'_> {
 }
 
 /// The restored files.
-pub(crate) enum Files {
+pub enum Files {
     Mounted(Mounted),
     Folder(PathBuf),
     /// Not restored, but read where somebody touches them.
@@ -123,7 +126,7 @@ pub(crate) enum Files {
 }
 
 impl Files {
-    pub(crate) fn top(&self) -> &Path {
+    pub fn top(&self) -> &Path {
         match self {
             Files::Mounted(mounted) => &mounted.0,
             Files::Folder(folder) => folder,
@@ -133,36 +136,36 @@ impl Files {
 }
 
 /// A generation that is mounted only for us, and can be written to.
-pub(crate) struct Lazy {
+pub struct Lazy {
     /// The generation's folder.
     top: PathBuf,
     /// The file system in it, if it is a volume. Unmounted before what it is read from.
     inside: Option<Mounted>,
-    pub(crate) shelf: Arc<Shelf>,
+    pub inodes: Arc<InodeTable>,
     _mount: Mount,
 }
 
 /// Mounts a generation in a folder of ours, without reading more of it than is touched. Returns its number.
-pub(crate) fn lazy(named: &Named, generation: Option<u64>, work: &Path, say: Say) -> Result<(u64, Files)> {
+pub fn lazy(named: &Named, generation: Option<u64>, work: &Path, say: Warn) -> Result<(u64, Files)> {
     let is_tree = named.is_tree(Request::new(generation, 1))?;
     let repository = repository::at(&named.home, named.key.as_ref())?;
     let number = Library::open(repository)?.content(generation)?.generation();
     own_mounts()?;
     let folder = work.join("mount");
     RealDisk.create_folder(&folder)?;
-    let shelf = Shelf::new(
+    let inodes = InodeTable::new(
         vec![(named.name.clone(), named.home.clone())],
         named.key.clone(),
-        Some(Room::new(work)),
+        Some(WriteFolder::new(work)),
         say,
     );
-    let shelf = Arc::new(shelf);
-    let mount = Mount::new(&shelf, &folder, true, false)?;
-    let top: PathBuf = shelf.names().map(|name| folder.join(name).join(number.to_string())).collect();
+    let inodes = Arc::new(inodes);
+    let mount = Mount::new(&inodes, &folder, true, false)?;
+    let top: PathBuf = inodes.names().map(|name| folder.join(name).join(number.to_string())).collect();
     // What is wrong with it was told.
     fs::read_dir(&top).with_context(|| format!("generation {number} can't be read"))?;
     let inside = if is_tree { None } else { Some(Mounted::new(work, &top.join(mount::VOLUME))?) };
-    Ok((number, Files::Lazy(Lazy { top, inside, shelf, _mount: mount })))
+    Ok((number, Files::Lazy(Lazy { top, inside, inodes, _mount: mount })))
 }
 
 /// Mounts that only we and our children see from now on, and that end with us.
@@ -173,7 +176,7 @@ fn own_mounts() -> Result<()> {
 }
 
 /// Restores a generation into a folder of ours: its files, or a volume that is then mounted.
-pub(crate) fn files(
+pub fn files(
     named: &Named,
     work: &Path,
     request: Request,
@@ -193,12 +196,12 @@ pub(crate) fn files(
 }
 
 /// The files of the generation: mounted, or restored if nothing can be mounted here.
-pub(crate) fn readable(
+pub fn readable(
     named: &Named,
     generation: Option<u64>,
     (work, jobs, is_lazy): (&Path, usize, bool),
     stop: &AtomicBool,
-    report: &Report,
+    report: &Shared,
 ) -> Result<(u64, Files)> {
     if is_lazy && mount::is_possible() {
         let say = report.clone();
@@ -216,12 +219,12 @@ pub(crate) fn readable(
 
 /// Copies the data folder out of a volume, as the restored files of a tree would be: what is not in it is not
 /// read.
-pub(crate) fn out_of_volume(
+pub fn out_of_volume(
     named: &Named,
     generation: u64,
     (work, jobs): (&Path, usize),
     stop: &AtomicBool,
-    report: &Report,
+    report: &Shared,
 ) -> Result<()> {
     let (_, files) = readable(named, Some(generation), (work, jobs, true), stop, report)?;
     let found = data_folder(files.top(), DEPTH_MAX)
@@ -231,7 +234,7 @@ pub(crate) fn out_of_volume(
     let copied = command("cp", &["-a", "--sparse=always", &from, &to]).map(drop);
     match &files {
         // The file system in it may have hidden the error.
-        Files::Lazy(lazy) if lazy.shelf.is_damaged() => {
+        Files::Lazy(lazy) if lazy.inodes.is_damaged() => {
             let text =
                 format!("what is needed of {}@{generation} is damaged; nothing is restored", named.name);
             Err(failure::damage(&text))
@@ -241,7 +244,7 @@ pub(crate) fn out_of_volume(
 }
 
 /// A volume that is mounted only for us: nobody else sees it, and it is unmounted however we end.
-pub(crate) struct Mounted(PathBuf);
+pub struct Mounted(PathBuf);
 
 impl Mounted {
     fn new(work: &Path, image: &Path) -> Result<Mounted> {
@@ -283,7 +286,7 @@ fn command(program: &str, arguments: &[&str]) -> Result<String> {
 }
 
 /// The data folder among restored files.
-pub(crate) fn data(files: &Files, wanted: Wanted<'_>) -> Result<PathBuf> {
+pub fn data(files: &Files, wanted: Wanted<'_>) -> Result<PathBuf> {
     match wanted.data_folder {
         Some(path) => Ok(files.top().join(path.strip_prefix("/").unwrap_or(path))),
         None => data_folder(files.top(), DEPTH_MAX)
@@ -308,7 +311,7 @@ fn data_folder(root: &Path, depth: usize) -> Option<PathBuf> {
 
 /// Refuses links: a server follows them out of the data folder, and the original server may be using what is
 /// there. Link files of tables may lead to what is in the folder.
-pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
+pub fn refuse_outside(data: &Path) -> Result<()> {
     let mut folders = vec![data.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
@@ -334,14 +337,14 @@ pub(crate) fn refuse_outside(data: &Path) -> Result<()> {
 ///
 /// # Errors
 /// When there are none on this machine, with the command that brings them.
-pub(crate) fn installation(disk: &dyn Disk, data: &Path, wanted: Wanted<'_>) -> Result<Installation> {
+pub fn installation(disk: &dyn Disk, data: &Path, wanted: Wanted<'_>) -> Result<Installation> {
     let product = wanted.product.map_or_else(|| product(disk, data, wanted.needs.version()), Ok)?;
-    Ok(sandbox::find(&places()?, product)?)
+    Ok(sandbox::find(&server_folders()?, product)?)
 }
 
 /// Starts a server that fits the data and that nobody else can reach.
-pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) -> Result<Sandbox> {
-    let (places, installation) = (places()?, installation(&RealDisk, data, wanted)?);
+pub fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) -> Result<Sandbox> {
+    let (places, installation) = (server_folders()?, installation(&RealDisk, data, wanted)?);
     let mut fitting = vec![
         "--skip-slave-start".to_owned(),
         "--event-scheduler=OFF".to_owned(),
@@ -374,7 +377,7 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
             fitting.push(QUEUES.to_owned());
         }
         // The server looks for it where the user says.
-        plugins = if given("--plugin-dir") { None } else { plugin::engine(&installation)? };
+        plugins = if given("--plugin-dir") { None } else { plugins::engine(&installation)? };
     }
     fitting.extend(wanted.options.iter().cloned());
     let plugins = plugins.into_iter().collect();
@@ -389,7 +392,7 @@ pub(crate) fn start(data: &Path, log: Option<&BinaryLog>, wanted: Wanted<'_>) ->
 /// Whether there are tables of ENGINE=QUEUE.
 fn has_queues(data: &Path) -> bool {
     let entries = |of: &Path| fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_queue = |path: PathBuf| path.strip_prefix(data).is_ok_and(plugin::is_queue) && path.is_dir();
+    let is_queue = |path: PathBuf| path.strip_prefix(data).is_ok_and(plugins::is_queue) && path.is_dir();
     entries(data).any(|schema| entries(&schema).any(is_queue))
 }
 
@@ -405,7 +408,7 @@ fn log_size(data: &Path) -> Option<u64> {
 /// The version of the server for which the data were last upgraded, or which wrote the newest log beside
 /// them, whichever is newer; or else of the one that made the newest of the system's tables. Empty if nothing
 /// tells.
-pub(crate) fn version(disk: &dyn Disk, data: &Path) -> String {
+pub fn version(disk: &dyn Disk, data: &Path) -> String {
     let mut note = String::new();
     for name in ["mariadb_upgrade_info", "mysql_upgrade_info"] {
         let read = |mut file: Box<dyn Source>| file.read_to_string(&mut note);
@@ -457,7 +460,7 @@ fn product(disk: &dyn Disk, data: &Path, noted: Option<&str>) -> Result<Product>
     };
     if version.is_empty() {
         // An older server may refuse or harm the data, a newer one does not.
-        let places = places()?;
+        let places = server_folders()?;
         let here = Product::ALL
             .into_iter()
             .filter(|product| product.family() == family && sandbox::find(&places, *product).is_ok());
@@ -482,12 +485,12 @@ fn page_size(data: &Path) -> Result<u32> {
     Ok(if size == 0 { 16 << 10 } else { 512 << size })
 }
 
-pub(crate) fn connect(server: &Sandbox) -> Result<Session> {
+pub fn connect(server: &Sandbox) -> Result<Session> {
     Ok(target(server)?.connect()?)
 }
 
 /// How to reach such a server.
-pub(crate) fn target(server: &Sandbox) -> Result<Target> {
+pub fn target(server: &Sandbox) -> Result<Target> {
     target_as(server, "root")
 }
 
@@ -503,7 +506,7 @@ fn target_as(server: &Sandbox, user: &str) -> Result<Target> {
 
 /// Waits until the transactions that were open when the original server ended are rolled back. A server that
 /// is shut down before that leaves the rest to its next start. Those in XA PREPARE stay.
-pub(crate) fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
+pub fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
     let mut session = connect(server)?;
     loop {
         let prepared = session.strings("XA RECOVER")?.len();
@@ -524,7 +527,7 @@ mod tests {
     use disk::{Disk, RealDisk};
     use sandbox::Product;
 
-    use super::{product, version};
+    use crate::{product, version};
 
     #[test]
     fn the_server_that_had_the_data_is_started_and_not_the_one_that_made_them() {
