@@ -6,8 +6,6 @@ mod chosen;
 mod command_line;
 mod commands;
 mod exit;
-mod hold;
-mod identity;
 mod keep;
 mod keys;
 mod log_request;
@@ -19,8 +17,6 @@ mod retain;
 mod stdin;
 mod stop;
 mod terminal;
-mod trial;
-mod volume;
 
 use std::process::ExitCode;
 

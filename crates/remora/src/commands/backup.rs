@@ -16,16 +16,16 @@ use progress::{Progress, count};
 use repository::location::Location;
 use seal::Key;
 use serde_json::json;
+use snapshot::identity::Identity;
+use snapshot::server::Login;
+use snapshot::{Source, is_name};
 
 use crate::args::ServerArgs;
 use crate::commands;
 use crate::exit::Exit;
-use crate::identity::Identity;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
-use crate::volume::server::Login;
-use crate::volume::{Source, is_name};
 use host::Machine;
 
 use self::run::Run;

@@ -14,13 +14,13 @@ use clap::Args;
 use failure::usage;
 use progress::Progress;
 use serde_json::json;
+use snapshot::Source;
 
 use self::line::{Line, Mend, State};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::Report;
-use crate::volume::Source;
 
 const EXAMPLES: &str = "EXAMPLES
   remora doctor

@@ -15,12 +15,12 @@ use progress::{Progress, count};
 use repository::unlock::{self, Locked};
 use repository::{Named, address};
 use serde_json::{Value, json};
+use snapshot::identity::{self, Identity};
 
 use self::log::Log;
 use self::metrics::Metrics;
 use crate::chosen::Chosen;
 use crate::exit::Exit;
-use crate::identity::{self, Identity};
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 

@@ -11,11 +11,11 @@ use disk::{Output, RealDisk};
 use progress::Progress;
 use serde_json::json;
 use server::{Hold, HoldMode, Session, Target};
+use snapshot::server_lock::{self, Waiting};
 
 use crate::args::ServerArgs;
 use crate::child::{self, Child};
 use crate::exit::Exit;
-use crate::hold::{self, Waiting};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -119,7 +119,7 @@ fn under_lock(
 ) -> Result<u8> {
     let wait = Duration::from_secs(arguments.wait.into());
     let (pause, note) = (|time| signals.pause(time), |text: &str| report.note(text));
-    let mut hold = hold::take(session, mode, target, &Waiting { wait, pause: &pause, note: &note })?;
+    let mut hold = server_lock::take(session, mode, target, &Waiting { wait, pause: &pause, note: &note })?;
     let held = Instant::now();
     tell_position(&mut hold, arguments.position.as_deref(), report)?;
     let code = Child::start(&arguments.command).and_then(|mut child| child.wait(signals));
@@ -138,7 +138,7 @@ fn under_lock(
 }
 
 fn tell_position(hold: &mut Hold, file: Option<&Path>, report: &Report) -> Result<()> {
-    let value = hold::position(hold)?;
+    let value = server_lock::position(hold)?;
     if let Some(file) = file {
         let mut output = Output::create(&RealDisk, file).with_context(|| file.display().to_string())?;
         writeln!(output, "{value}")
@@ -149,7 +149,7 @@ fn tell_position(hold: &mut Hold, file: Option<&Path>, report: &Report) -> Resul
         let mut line = value;
         line["message_type"] = json!("position");
         report.message(&line)?;
-    } else if let Some(text) = hold::shown(&value) {
+    } else if let Some(text) = server_lock::shown(&value) {
         report.note(&text);
     }
     Ok(())

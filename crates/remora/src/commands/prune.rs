@@ -13,13 +13,14 @@ use humanize::date_time;
 use progress::{Progress, count};
 use repository::{Named, unlock};
 use serde_json::json;
+use snapshot::identity;
 
+use crate::commands;
 use crate::exit::Exit;
 use crate::keep::KeepArguments;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
-use crate::{commands, identity};
 
 const EXAMPLES: &str = "EXAMPLES
   remora prune /backup --keep-daily 14 --keep-weekly 8 --keep-monthly 12

@@ -21,15 +21,15 @@ use instance::requirements::{KEY_PLUGIN, Requirements};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
+use snapshot::{Place, identity};
 
 use crate::chosen::Chosen;
+use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::loss;
 use crate::past::must_replay_all;
 use crate::report::{self, Report};
-use crate::volume::Place;
-use crate::{commands, identity};
 use host::{Call, Machine};
 
 const EXAMPLES: &str = "EXAMPLES

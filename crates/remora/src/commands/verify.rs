@@ -17,11 +17,12 @@ use humanize::{date_time, text};
 use progress::{Progress, count};
 use repository::unlock;
 use serde_json::json;
+use snapshot::identity;
 
+use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::{commands, identity};
 
 /// The most losses that are shown for one damaged place; --json has more.
 const LOSSES_SHOWN: usize = 5;

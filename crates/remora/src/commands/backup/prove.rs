@@ -13,12 +13,12 @@ use progress::{Progress, count};
 use repository::Named;
 use repository::location::Location;
 use serde_json::json;
+use snapshot::Snapshot;
+use snapshot::trial_start::{self, Trial, Tried};
 
 use super::run::{Proof, Run};
 use crate::commands;
 use crate::commands::verify::boot::boot;
-use crate::trial::{self, Trial, Tried};
-use crate::volume::snapshot::Snapshot;
 use host::{Call, Machine};
 
 /// The most defects that are noted in the repository.
@@ -91,8 +91,8 @@ impl Run<'_> {
         has_room(machine, &snapshot.path()).map_err(because)?;
         let data = snapshot.spare(machine).map_err(because)?.ok_or(Unknown::Never)?;
         let Some(Ok(start)) = snapshot.start() else { return Err(Unknown::Never) };
-        let folder = trial::folder(machine).map_err(because)?;
-        let there = trial::socket(&folder);
+        let folder = trial_start::folder(machine).map_err(because)?;
+        let there = trial_start::socket(&folder);
         let places = [there.display().to_string()];
         let call = Call { options: &self.arguments.ssh_option, nice: self.arguments.nice, places: &places };
         // The server's protocol uses a separate connection.

@@ -7,23 +7,21 @@ use std::time::Instant;
 use block::backup::{Changed, Request, Summary};
 use block::tree::{Layout, layout_of, note_places, noted_places};
 use block::{Error, Generation, Repository, World};
+use hotcopy::{Before, HotCopy, HotFeed};
 use humanize::{date_time, text};
 use progress::{Progress, count};
 use repository::address;
 use repository::location::Location;
 use seal::Key;
 use serde_json::{Value, json};
+use snapshot::identity::Identity;
+use snapshot::server::{self, Login};
+use snapshot::{Mark, Opened, Snapshot, Source, Watched, server_lock};
 
 use super::{Arguments, Way, tell};
 use crate::commands;
 use crate::exit::Exit;
-use crate::hold;
-use crate::identity::Identity;
 use crate::report::{self, Report};
-use crate::volume::hot::{Before, HotCopy, HotFeed};
-use crate::volume::server::{self, Login};
-use crate::volume::snapshot::{Mark, Snapshot, Watched};
-use crate::volume::{Opened, Source};
 use host::{Call, Machine};
 
 /// The most pages that are told.
@@ -387,7 +385,7 @@ impl Run<'_> {
                     format!("the server stood still for {still:.3} s, to clone {}", count(files, "file"));
                 self.report.note(&format!("{}: {line}", self.source.name()));
             }
-            if let Some(text) = hold::shown(position) {
+            if let Some(text) = server_lock::shown(position) {
                 self.report.note(&format!("{}: {text}", self.source.name()));
             }
         } else if self.arguments.lock.is_some() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use disk::{RealDisk, Tree};
+use hotcopy::HotCopy;
 use humanize::{date_time, text};
 use instance::server_folders::server_folders;
 use repository::location::Location;
@@ -15,6 +16,8 @@ use repository::{Named, address};
 use sandbox::{Family, Product};
 use server::duty::{self, Duty};
 use server::{Flavour, Grants, Session, Target};
+use snapshot::Source;
+use snapshot::server::{Login, has_snapshots};
 
 use super::Arguments;
 use super::facts::{Archive, Encryption, Facts, Newest, Proof, Repository, Rights, Server, Tables};
@@ -23,9 +26,6 @@ use crate::commands;
 use crate::commands::backup::server_of;
 use crate::commands::list::Known;
 use crate::report::Report;
-use crate::volume::Source;
-use crate::volume::hot::HotCopy;
-use crate::volume::server::{Login, has_snapshots};
 use host::{Call, Machine};
 
 /// Tables of a kind that are named.

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use block::Listing;
 use disk::{Output, RealDisk};
+use snapshot::identity;
 
 use super::Known;
-use crate::identity;
 
 /// All metrics: the name and what it means. All are gauges.
 const NEWEST: (&str, &str) = ("remora_backup_newest_timestamp_seconds", "When the newest backup was made.");

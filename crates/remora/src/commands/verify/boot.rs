@@ -16,11 +16,12 @@ use progress::{Progress, count};
 use repository::Named;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
+use snapshot::identity;
 
 use super::Arguments;
+use crate::commands;
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::{commands, identity};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let text = arguments.repository.to_string_lossy();

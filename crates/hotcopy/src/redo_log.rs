@@ -1,0 +1,123 @@
+//! Follows the redo log in a thread of its own, while pages are read.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use physical::Position;
+use physical::follow::{Follow, HEAD_BYTES, Spooled};
+use server::Session;
+
+use crate::backup_stage::IDLE_S;
+use crate::spool::Spool;
+use host::Machine;
+
+/// How often the log is read.
+const STEP: Duration = Duration::from_millis(50);
+/// How many checkpoints a copy tries to begin with, one after the other, before anything else is read.
+const TRIES: usize = 10;
+/// The share of the log that may be unread before pages wait for it.
+const BEHIND_MAX: f64 = 0.7;
+
+/// A log that is followed.
+pub struct LogReader {
+    /// The LSN at which it begins.
+    pub checkpoint: u64,
+    /// The LSN up to which it was read before it was followed.
+    began: u64,
+    thread: JoinHandle<io::Result<(Follow, Session)>>,
+    /// Dropped when the thread shall end.
+    stop: Sender<()>,
+    /// Whether pages should wait, because much of the log is unread.
+    late: Arc<AtomicBool>,
+}
+
+impl LogReader {
+    /// Takes the last checkpoint, reads the log from there to its end, and follows it.
+    pub fn begin(
+        machine: &Machine,
+        path: &Path,
+        spool: &Spool,
+        mut session: Session,
+    ) -> io::Result<LogReader> {
+        // Nothing is asked while commits are stopped.
+        session.execute(&format!("SET SESSION wait_timeout = {IDLE_S}")).map_err(io::Error::other)?;
+        let mut tries = 1..TRIES;
+        let mut follow = loop {
+            match caught_up(machine, path, spool, &mut session) {
+                // The server has made a checkpoint and written over the one before.
+                Err(physical::Error::Log { .. }) if tries.next().is_some() => {}
+                follow => break follow.map_err(io::Error::other)?,
+            }
+        };
+        let (checkpoint, began) = (follow.checkpoint(), follow.proven());
+        let (stop, stopped) = bounded::<()>(1);
+        let late = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&late);
+        let thread = std::thread::Builder::new().name("redo".to_owned()).spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(STEP) {
+                let now = Position::read(&mut session).map_err(io::Error::other)?;
+                tells.store(follow.behind(now.current) > BEHIND_MAX, Ordering::Release);
+                let mut current = || Ok(Position::read(&mut session)?.current);
+                follow.step(now.flushed, &mut current).map_err(io::Error::other)?;
+            }
+            Ok((follow, session))
+        })?;
+        Ok(LogReader { checkpoint, began, thread, stop, late })
+    }
+
+    /// Whether it can't be followed any more; [`LogReader::stop`] says why.
+    pub fn has_failed(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Whether so much of the log is unread that pages should wait.
+    pub fn is_late(&self) -> bool {
+        self.late.load(Ordering::Acquire)
+    }
+
+    /// Ends the thread. Nothing of the log is read then until [`Stopped::finish`].
+    pub fn stop(self) -> io::Result<Stopped> {
+        drop(self.stop);
+        let (follow, session) =
+            self.thread.join().map_err(|_| io::Error::other("a thread ended early"))??;
+        Ok(Stopped { follow, session, began: self.began })
+    }
+}
+
+/// Takes the last checkpoint, and reads the log from there to its end. A busy server's checkpoint may be so
+/// far back that little is missing until it is written over.
+fn caught_up(
+    machine: &Machine,
+    path: &Path,
+    spool: &Spool,
+    session: &mut Session,
+) -> Result<Follow, physical::Error> {
+    let spooled = spool.writer(HEAD_BYTES).map_err(physical::Error::Output)?;
+    let mut follow = Follow::begin(machine.disk(), path.to_owned(), Box::new(spooled))?;
+    let flushed = Position::read(session)?.flushed;
+    follow.step(flushed, &mut || Ok(Position::read(session)?.current))?;
+    Ok(follow)
+}
+
+/// A log that is read as far as some LSN.
+pub struct Stopped {
+    follow: Follow,
+    session: Session,
+    /// The LSN before which the first page was read.
+    pub began: u64,
+}
+
+impl Stopped {
+    /// Reads up to the LSN `end`, and proves that the log is whole.
+    pub fn finish(mut self, end: u64) -> io::Result<Spooled> {
+        let Stopped { follow, session, .. } = &mut self;
+        let mut current = || Ok(Position::read(session)?.current);
+        follow.step(end, &mut current).map_err(io::Error::other)?;
+        self.follow.finish(end).map_err(io::Error::other)
+    }
+}
