@@ -22,7 +22,7 @@ use server::Session;
 
 use crate::early::Early;
 use crate::file;
-use crate::{HotFeed, refuse};
+use crate::{HotFeed, preflight};
 
 /// The share of the log that may have been written since: before it is read, the server goes on writing.
 const REACH: f64 = 0.9;

@@ -96,7 +96,7 @@ impl Names {
         let temporary = setting(session, TEMPORARY)?.unwrap_or_default();
         paths.extend(temporary.split(';').filter_map(|file| Some(data.join(file.split(':').next()?))));
         paths.push(data.join(setting(session, REDO_FOLDER)?.unwrap_or_default()).join(REDO));
-        let resolved = belongs::resolve(machine, &paths)?;
+        let resolved = server_files::resolve(machine, &paths)?;
         let mut found = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
         let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());
         let index = found.next().flatten();

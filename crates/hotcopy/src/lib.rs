@@ -86,7 +86,7 @@ impl<'a> HotCopy<'a> {
         let folders: Vec<&Path> =
             outside.iter().map(PathBuf::as_path).chain([&*places.data, log_folder]).collect();
         let reach = Reach::Folders(&folders);
-        let mut lacks = belongs::check_settings(&mut session, machine, &places.data, &reach)?;
+        let mut lacks = server_files::check_settings(&mut session, machine, &places.data, &reach)?;
         if let Some(keys) = preflight::keys(&mut session)? {
             let file = keys["file"].as_str().unwrap_or_default();
             lacks.push(format!("tablespaces are encrypted: the keys are not in the backup; keep {file}"));

@@ -29,7 +29,6 @@ use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
 use self::requirements::{Requirements, leads_inside};
-use crate::plugins;
 use crate::server_folders::server_folders;
 use crate::settings::ELSEWHERE;
 use progress::Shared;

@@ -58,7 +58,7 @@ fn time(ns: i128) -> SystemTime {
 fn nanoseconds(time: TimeOrNow) -> i128 {
     let time = match time {
         TimeOrNow::SpecificTime(time) => time,
-        TimeOrNow::Current => return crate::overlay::now_ns(),
+        TimeOrNow::Now => return crate::overlay::now_ns(),
     };
     let whole = |part: Duration| i128::from(part.as_secs()) * NS + i128::from(part.subsec_nanos());
     time.duration_since(UNIX_EPOCH).map_or_else(|before| -whole(before.duration()), whole)

@@ -11,7 +11,7 @@ use seal::Key;
 
 use crate::address::Address;
 use crate::location::Location;
-use crate::{address, exit};
+use crate::address;
 
 /// The backups of one name.
 pub struct Named {

@@ -11,6 +11,8 @@ mod source;
 pub mod start_options;
 pub mod trial_start;
 
+pub use source::{Opened, Place, Source, in_messages, is_name};
+
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;

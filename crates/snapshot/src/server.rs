@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use failure::Failure;
 use instance::settings;
 use progress::{Progress, Shared};
 use serde_json::Value;
@@ -28,7 +29,7 @@ use host::Machine;
 const LINKED: &str = "links in its data folder would lead a second server to files of the original";
 
 /// An account on a server, and the ways to it.
-pub trait Connect {
+pub trait Connect: Sync {
     /// What to connect to; `through` a local socket that leads to it, if there is one.
     ///
     /// # Errors

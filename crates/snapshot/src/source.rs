@@ -167,7 +167,7 @@ impl Source {
     /// What tells it from all other sources of its machine: where it is, and what a server calls itself.
     pub fn own(&self, machine: &Machine, login: &Login<'_>) -> Result<(String, String), block::Error> {
         if self.kind == Kind::Mysql {
-            let own = server::own_name(machine, login).map_err(|error| self.failed(error))?;
+            let own = crate::server::own_name(machine, login).map_err(|error| self.failed(error))?;
             return Ok((format!("mysql:{}", own.data), own.uuid));
         }
         if !self.is_held_still() {
@@ -297,7 +297,7 @@ impl Source {
 }
 
 /// A source in messages, where a colon follows it: the usual server is written mysql: with nothing after it.
-fn in_messages(source: &str) -> &str {
+pub fn in_messages(source: &str) -> &str {
     source.trim_end_matches(':')
 }
 
