@@ -98,6 +98,8 @@ pub trait Progress: Sync {
     fn step(&self, _done: usize, _total: usize, _noun: &str) {}
     /// How far a part of the phase is. It is begun when it is told of first.
     fn part(&self, _: &Part<'_>) {}
+    /// The last phase has ended: what follows is final.
+    fn end(&self) {}
     /// Something the user should know, one line.
     fn note(&self, text: &str);
     /// Something the user should worry about, one line.
@@ -126,6 +128,10 @@ impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
 
     fn part(&self, part: &Part<'_>) {
         (**self).part(part);
+    }
+
+    fn end(&self) {
+        (**self).end();
     }
 
     fn note(&self, text: &str) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use snapshot::server::Connect;
 use clap::Args;
 use server::{Environment, Overrides, SslMode, Target};
 
@@ -131,6 +132,23 @@ impl ServerArgs {
             connect_timeout: this.connect_timeout.map(Duration::from_secs),
         };
         Target::resolve(&overrides, &environment())
+    }
+}
+
+/// A server and the password for it, which was hidden from the list of processes.
+pub(crate) struct Account<'a> {
+    pub(crate) server: &'a ServerArgs,
+    pub(crate) password: Option<String>,
+}
+
+impl Connect for Account<'_> {
+    fn target(&self, through: Option<&Path>) -> Result<Target, server::Error> {
+        let password = self.password.clone();
+        through.map_or_else(|| self.server.clone(), |socket| self.server.through(socket)).target(password)
+    }
+
+    fn places(&self) -> Vec<String> {
+        self.server.places()
     }
 }
 

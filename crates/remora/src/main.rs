@@ -11,7 +11,6 @@ mod keys;
 mod log_request;
 mod loss;
 mod password;
-mod past;
 mod report;
 mod retain;
 mod stdin;

@@ -155,12 +155,6 @@ impl Report {
         });
     }
 
-    /// Removes the moving line: what follows is final.
-    pub(crate) fn end(&self) {
-        self.0.ended.store(true, Ordering::Relaxed);
-        self.0.bar.finish_and_clear();
-    }
-
     /// Prints the last message of a command that failed.
     pub(crate) fn error(&self, error: &anyhow::Error, exit: Exit) {
         self.end();
@@ -307,6 +301,12 @@ impl Progress for Report {
             }
             _ => {}
         }
+    }
+
+    /// Removes the moving line.
+    fn end(&self) {
+        self.0.ended.store(true, Ordering::Relaxed);
+        self.0.bar.finish_and_clear();
     }
 
     fn note(&self, text: &str) {

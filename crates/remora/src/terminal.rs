@@ -124,7 +124,7 @@ fn named(sequence: &[u8]) -> Option<KeyCode> {
         [.., b'B'] => Some(KeyCode::Down),
         [.., b'C'] => Some(KeyCode::Right),
         [.., b'D'] => Some(KeyCode::Left),
-        [.., b'H'] | b"1~" | b"7~" => Some(KeyCode::Location),
+        [.., b'H'] | b"1~" | b"7~" => Some(KeyCode::Home),
         [.., b'Z'] => Some(KeyCode::BackTab),
         b"5~" => Some(KeyCode::PageUp),
         b"6~" => Some(KeyCode::PageDown),

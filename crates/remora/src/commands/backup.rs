@@ -20,7 +20,7 @@ use snapshot::identity::Identity;
 use snapshot::server::Login;
 use snapshot::{Source, is_name};
 
-use crate::args::ServerArgs;
+use crate::args::{Account, ServerArgs};
 use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
@@ -222,12 +222,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let (mut failures, mut worst) = (Vec::new(), Exit::Done);
     for ((source, name), server) in arguments.sources.iter().zip(&names).zip(&servers) {
         let login = Login {
-            server,
-            password: password.clone(),
+            server: &Account { server, password: password.clone() },
             wait,
             still,
             stop: Arc::clone(&stop),
-            report: report.clone(),
+            report: report.shared(),
         };
         match (Run { source, name, arguments, login: &login, key: key.as_ref(), world, report }).go() {
             // Unsound data are worse than missing files.
@@ -270,7 +269,7 @@ pub(crate) fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<
         return Ok(server.through(said));
     }
     let name = said.to_string_lossy();
-    let listed = commands::sandbox::find(&name, &places()?).map_err(|error| {
+    let listed = commands::sandbox::find(&name, &server_folders()?).map_err(|error| {
         failure::usage(format!("{error}; for a server of another machine write mysql:ssh://user@{name}"))
     })?;
     if listed.pid.is_none() {

@@ -77,7 +77,7 @@ pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
             ));
         }
         Action::Put(arguments) => {
-            let Key::Full(full) = keys::read(&arguments.full)? else {
+            let Key::Full(full) = repository::key_file::read(&arguments.full)? else {
                 let text =
                     format!("{} is a put key; put keys are made from a full key", arguments.full.display());
                 return Err(usage(text));
@@ -110,7 +110,7 @@ fn write(path: &Path, key: &Key) -> Result<()> {
 }
 
 fn list(file: &Path, report: &Report) -> Result<()> {
-    let key = keys::read(file)?;
+    let key = repository::key_file::read(file)?;
     let (kind, what) = match &key {
         Key::Full(_) => ("full", "reads everything"),
         Key::Put(_) => ("put", "adds backups, reads none"),

@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     // What is asked for is not known of these.
     if is_watched || arguments.textfile.is_some() || found.locked.iter().any(Locked::is_damaged) {
-        exit = found.warn_of_locked(exit, report);
+        exit = exit.after(found.warn_of_locked(report));
     }
     let is_empty = found.backups.is_empty() && found.locked.is_empty();
     if is_empty && (arguments.older_than.is_some() || !has_log) {

@@ -122,8 +122,5 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     lines.show.end(&found.files, report)?;
     report.end();
-    Ok(match walked {
-        Exit::Done => exit,
-        worse => worse,
-    })
+    Ok(exit.after(walked))
 }

@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
                 worse => exit = worse,
             }
         }
-        exit = found.warn_of_locked(exit, report);
+        exit = exit.after(found.warn_of_locked(report));
     }
     report.end();
     Ok(exit)

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     report.end();
-    Ok(found.warn_of_locked(exit, report))
+    Ok(exit.after(found.warn_of_locked(report)))
 }
 
 /// Forgets what the policy does not keep of a name.

@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    let old = keys::read(&arguments.key)?;
-    let Key::Full(new) = keys::read(&arguments.to)? else {
+    let old = repository::key_file::read(&arguments.key)?;
+    let Key::Full(new) = repository::key_file::read(&arguments.to)? else {
         return Err(usage(format!("{} is a put key; --to needs a full key", arguments.to.display())));
     };
     let id = Key::Full(new.clone()).id();

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
+use pitr::must_replay_all;
 use anyhow::{Context, Result};
 use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
@@ -28,7 +29,6 @@ use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::loss;
-use crate::past::must_replay_all;
 use crate::report::{self, Report};
 use host::{Call, Machine};
 

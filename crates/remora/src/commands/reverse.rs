@@ -1,15 +1,5 @@
 //! `remora reverse`
 
-mod children;
-mod definitions;
-mod form;
-mod literal;
-mod mention;
-mod record;
-mod script;
-mod spool;
-mod statement;
-mod undo;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,23 +7,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::log_request::Request;
+use pitr::Log;
+use flashback::{Cascades, FromBackups, Origin, Records, Spool, Sums, Undo, script};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use disk::{Output, RealDisk, Tree};
-use failure::usage;
+use failure::{Completeness, usage};
 use humanize::text;
 use progress::{Progress, count};
 use serde_json::json;
 use transactions::{Definitions, Found, Known, Walk};
 
-use self::children::{Children, Origin};
-use self::definitions::FromBackups;
-use self::record::Records;
-use self::spool::Spool;
-use self::undo::{Sums, Undo};
 use crate::commands;
 use crate::exit::{self, Exit};
-use crate::past::Log;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -107,24 +93,24 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = if arguments.children { commands::stop_flag(report)? } else { Arc::default() };
     let mut undo = Undo::new(&found.files, &filter, &known, spool);
     undo.despite_ddl = arguments.despite_ddl;
-    undo.sums.has_children = arguments.children;
+    undo.sums.has_cascades = arguments.children;
     if let Some(origin) = origin.filter(|_| arguments.children) {
-        undo.children = Children::start(origin, (&filter, &known), &folder, (&stop, report))?;
+        undo.cascades = Cascades::start(origin, (&filter, &known), &folder, (&stop, &report.shared()))?;
     }
     report.phase("reading", Some(found.bytes()?));
     let mut walk = Walk::new(&found.files, &filter, &known, &mut undo, report);
     let walked = walk.all();
     let (is_nameless, missing) = (walk.is_nameless(), walk.missing());
-    let walked = match undo.children.take() {
-        Some(children) => {
-            undo.sums.by_statement = children.by_statement();
-            children.judge(walked)
+    let walked = match undo.cascades.take() {
+        Some(cascades) => {
+            undo.sums.by_statement = cascades.by_statement();
+            cascades.judge(walked)
         }
         None => walked,
     };
     match walked? {
-        Exit::Done => {}
-        Exit::Damaged => return Err(failure::damage("the log can't be read whole, so nothing is written")),
+        Completeness::Complete => {}
+        Completeness::Damaged => return Err(failure::damage("the log can't be read whole, so nothing is written")),
         _ => return Err(anyhow!("the log can't be read whole, so nothing is written")),
     }
     if !missing.is_empty() {
@@ -160,7 +146,7 @@ fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)
             return Err(usage("@N is for --children: the log is that of all generations; write REPO/NAME"));
         }
         arguments.request.must_be_possible()?;
-        let log = Log::find(&named, line, report)?;
+        let log = Log::find(&named, line, &report.shared())?;
         let files = log.files.clone();
         return Ok((Some(Origin { named, generation, log }), Found { files, ..Found::default() }));
     }

@@ -111,7 +111,7 @@ pub(crate) struct Shell {
 }
 
 pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
-    let places = places()?;
+    let places = server_folders()?;
     match action {
         Action::Start(start) => self::start(start, &places, report)?,
         Action::Stop(stop) => self::stop(&stop, &places, report)?,

@@ -10,6 +10,7 @@ mod side;
 mod snapshot;
 mod trial;
 
+use progress::Progress;
 use clap::{Args, Subcommand};
 use failure::usage;
 use status::variable::compare;

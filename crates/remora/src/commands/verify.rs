@@ -19,6 +19,7 @@ use repository::unlock;
 use serde_json::json;
 use snapshot::identity;
 
+use crate::loss;
 use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
@@ -138,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     report.end();
-    Ok(found.warn_of_locked(exit, report))
+    Ok(exit.after(found.warn_of_locked(report)))
 }
 
 /// How many parts a share makes: `5%` or `1/20`.

@@ -17,11 +17,11 @@ use sandbox::{Family, Product};
 use server::duty::{self, Duty};
 use server::{Flavour, Grants, Session, Target};
 use snapshot::Source;
-use snapshot::server::{Login, has_snapshots};
+use snapshot::server::{Connect, Login, has_snapshots};
 
 use super::Arguments;
 use super::facts::{Archive, Encryption, Facts, Newest, Proof, Repository, Rights, Server, Tables};
-use crate::args::ServerArgs;
+use crate::args::{Account, ServerArgs};
 use crate::commands;
 use crate::commands::backup::server_of;
 use crate::commands::list::Known;
@@ -56,12 +56,12 @@ pub(super) fn facts(arguments: &Arguments, password: Option<String>, report: &Re
     };
     let stop = commands::stop_flag(report)?;
     let (wait, still) = (Duration::from_secs(1), Duration::ZERO);
-    let login =
-        Login { server: &server, password, wait, still, stop: Arc::clone(&stop), report: report.clone() };
+    let account = Account { server: &server, password };
+    let login = Login { server: &account, wait, still, stop: Arc::clone(&stop), report: report.shared() };
     let machine = arguments.source.as_ref().map(|source| reach(source, &server, arguments)).transpose()?;
     let mut session = match (&arguments.source, &machine) {
         (Some(source), Some(machine)) => login.connect(machine).map_err(|error| source.failed(error))?.1,
-        _ => Target::connect(&server.target(login.password.clone())?)?,
+        _ => Target::connect(&account.target(None)?)?,
     };
     let mut facts = Facts {
         server: of_server(&mut session)?,
@@ -122,7 +122,7 @@ fn of_server(session: &mut Session) -> Result<Server> {
 
 /// Why no server of a version can be started here.
 fn private(family: Family, series: (u16, u16)) -> Option<(String, Option<String>)> {
-    let places = match places() {
+    let places = match server_folders() {
         Ok(places) => places,
         Err(error) => return Some((error.to_string(), None)),
     };

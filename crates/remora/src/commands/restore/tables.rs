@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use pitr::{RecoveryTarget, Recovery, Reached};
 use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
@@ -23,7 +24,6 @@ use super::Arguments;
 use super::until;
 use crate::commands;
 use crate::exit::Exit;
-use crate::past::{Goal, Past, Reached};
 use crate::report::{self, Report};
 
 /// How long to wait for a lock that only our own sessions can hold.
@@ -99,7 +99,7 @@ impl Drop for Work {
 }
 
 /// Dumps the tables as they were in the generation, or at the moment of `goal`.
-pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -> Result<Exit> {
+pub(super) fn run(goal: Option<&RecoveryTarget>, arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     if let Some(to) = &arguments.to {
@@ -111,7 +111,7 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
         }
     }
     let stop = commands::stop_flag(report)?;
-    let find = |goal| Past::find((&named, generation), goal, arguments.until.line, report);
+    let find = |goal| Recovery::find((&named, generation), goal, arguments.until.line, &report.shared());
     let past = goal.map(find).transpose()?;
     if let (Some(past), true) = (&past, arguments.until.plan) {
         return until::plan(&named, past, report);
@@ -127,21 +127,21 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
     // What a replay alters outside of its data folder is moved there, which a mount can't do.
     let is_lazy = past.is_none() || !needs.has_outside();
     let (generation, files) =
-        instance::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, report)?;
+        instance::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, &report.shared())?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
     let dumped = dump_from(arguments, (&files, past), (&work.folder, &needs, options), &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
         // A server may go on after an error that it was given.
-        Files::Lazy(lazy) if lazy.shelf.is_damaged() => {
+        Files::Lazy(lazy) if lazy.inodes.is_damaged() => {
             let text = format!("what the server needs of {name}@{generation} is damaged; no dump was made");
             return Err(dumped.err().map_or_else(
                 || failure::damage(&text),
                 |error| failure::damage(format!("{text}: {error:#}")),
             ));
         }
-        Files::Lazy(lazy) => Some(lazy.shelf.fetched()),
+        Files::Lazy(lazy) => Some(lazy.inodes.fetched()),
         _ => None,
     };
     let Dumped { summary, prepared, reached } = dumped?;
@@ -178,7 +178,7 @@ struct Dumped {
 /// Brings the files to the moment, starts a server on them, and dumps from it.
 fn dump_from(
     arguments: &Arguments,
-    (files, past): (&Files, Option<Past<'_>>),
+    (files, past): (&Files, Option<Recovery<'_>>),
     (work, needs, options): (&Path, &Requirements, Vec<String>),
     stop: &Arc<AtomicBool>,
     report: &Report,
@@ -197,7 +197,7 @@ fn dump_from(
     let data = instance::data(files, wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let go = |past: Past<'_>| past.replay((&data, work), (&selection, wanted), stop, report);
+    let go = |past: Recovery<'_>| past.replay((&data, work), (&selection, wanted), stop, &report.shared());
     let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data, needs.log())?;
     let options: Vec<String> =

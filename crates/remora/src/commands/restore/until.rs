@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use pitr::{Found, RecoveryTarget, Recovery, Reached, Start, ReplayPlan, single};
 use anyhow::{Context, Result};
 use block::World;
 use block::restore::Request;
@@ -23,7 +24,6 @@ use transactions::{Range, Wording, names};
 
 use crate::commands;
 use crate::exit::Exit;
-use crate::past::{Found, Goal, Past, Reached, Start, Way, single};
 use crate::report::{self, Report};
 
 /// Over the options that only mean something with a moment.
@@ -36,7 +36,7 @@ pub(super) struct Moment {
     /// FILE:POSITION, or 'end'. Transactions that ended at TIME or before are in
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true, help_heading = HEADING,
         conflicts_with_all = ["before", "before_statement"])]
-    until: Option<Goal>,
+    until: Option<RecoveryTarget>,
 
     /// Replay it until just before this transaction
     #[arg(long, value_name = "GTID", help_heading = HEADING, value_parser = single, conflicts_with = "before_statement")]
@@ -67,9 +67,9 @@ pub(super) struct Moment {
 
 impl Moment {
     /// The moment, if one is given.
-    pub(super) fn goal(&self) -> Option<Goal> {
-        let before = self.before.clone().map(Goal::Before);
-        let statement = || self.before_statement.as_deref().map(|it| Goal::BeforeStatement(Wording::new(it)));
+    pub(super) fn goal(&self) -> Option<RecoveryTarget> {
+        let before = self.before.clone().map(RecoveryTarget::Before);
+        let statement = || self.before_statement.as_deref().map(|it| RecoveryTarget::BeforeStatement(Wording::new(it)));
         self.until.clone().or(before).or_else(statement)
     }
 
@@ -87,7 +87,7 @@ impl Moment {
     }
 }
 
-pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) -> Result<Exit> {
+pub(super) fn run(goal: &RecoveryTarget, arguments: &super::Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let own = &arguments.until;
     let (named, wanted) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
@@ -108,7 +108,7 @@ pub(super) fn run(goal: &Goal, arguments: &super::Arguments, report: &Report) ->
         }
     }
     let stop = commands::stop_flag(report)?;
-    let past = Past::find((&named, wanted), goal, own.line, report)?;
+    let past = Recovery::find((&named, wanted), goal, own.line, &report.shared())?;
     if own.plan {
         return plan(&named, &past, report);
     }
@@ -128,7 +128,7 @@ pub(super) fn exit(found: &Found) -> Exit {
 }
 
 /// Says what would be done.
-pub(super) fn plan(named: &Named, past: &Past<'_>, report: &Report) -> Result<Exit> {
+pub(super) fn plan(named: &Named, past: &Recovery<'_>, report: &Report) -> Result<Exit> {
     let reached = past.plan()?;
     Told::new(named, past).tell("would be restored", reached, report)?;
     tell_prepared(&reached.found.way, report);
@@ -139,7 +139,7 @@ pub(super) fn plan(named: &Named, past: &Past<'_>, report: &Report) -> Result<Ex
 /// there are.
 fn whole(
     named: &Named,
-    past: Past<'_>,
+    past: Recovery<'_>,
     arguments: &super::Arguments,
     stop: &AtomicBool,
     report: &Report,
@@ -165,12 +165,12 @@ fn whole(
     if named.is_tree(request)? {
         instance::files(named, work.path(), request, World { stop, progress: report })?;
     } else {
-        instance::out_of_volume(named, past.generation, (work.path(), jobs), stop, report)?;
+        instance::out_of_volume(named, past.generation, (work.path(), jobs), stop, &report.shared())?;
     }
     let data = instance::data(&Files::Folder(tree.clone()), wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let replayed = past.replay((&data, work.path()), (&Selection::default(), wanted), stop, report)?;
+    let replayed = past.replay((&data, work.path()), (&Selection::default(), wanted), stop, &report.shared())?;
     finish(&tree, &data, target)?;
     Ok(replayed)
 }
@@ -214,7 +214,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn new(named: &Named, past: &Past<'_>) -> Told {
+    pub(super) fn new(named: &Named, past: &Recovery<'_>) -> Told {
         let (name, line) = (named.name.clone(), past.log.line.clone());
         Told { name, generation: past.generation, line, tables: None, seconds: None }
     }
@@ -309,7 +309,7 @@ fn tell_other(Start { own, here, line: own_line, lacks }: &Start, line: &str, re
 }
 
 /// Says what the transactions in XA PREPARE need: because of their locks nobody can change their rows.
-fn tell_prepared(way: &Way, report: &Report) {
+fn tell_prepared(way: &ReplayPlan, report: &Report) {
     if way.prepared.is_empty() {
         return;
     }
@@ -323,6 +323,6 @@ fn tell_prepared(way: &Way, report: &Report) {
 }
 
 /// The last transaction of each domain.
-fn last(way: &Way) -> String {
+fn last(way: &ReplayPlan) -> String {
     way.last.values().map(String::as_str).collect::<Vec<&str>>().join(",")
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         _ if arguments.no_start => unproven = Some("--no-start was given".to_owned()),
         Ok(installation) => {
             report.phase("starting a server with it", None);
-            proof = Some(prove(&installation, &places()?, &snapshot, &lines, &mut checked)?);
+            proof = Some(prove(&installation, &server_folders()?, &snapshot, &lines, &mut checked)?);
             by = By::Server;
         }
         Err(why) => unproven = Some(why),
@@ -128,7 +128,7 @@ fn installation(snapshot: &Snapshot) -> Result<Installation, String> {
         .series()
         .parse()
         .map_err(|_| format!("remora has no private server of {}", snapshot.series()))?;
-    let places = places().map_err(|error| error.to_string())?;
+    let places = server_folders().map_err(|error| error.to_string())?;
     sandbox::find(&places, product).map_err(|error| error.to_string())
 }
 

@@ -22,7 +22,7 @@ fn name(option: &str) -> Option<String> {
 /// With `probe` it also tries options that the program does not list, which takes half a minute.
 pub(super) fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
     let product: Product = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
-    let places = places()?;
+    let places = server_folders()?;
     let installation = sandbox::find(&places, product)?;
     let mut listed = program::help(installation.command(), &[])?;
     let server = Sandbox::start(&installation, &places, &Settings::default())?;

@@ -86,7 +86,7 @@ pub(crate) fn boot(
         Err(error) => found.checked.damages = why_not(error)?,
     }
     report.end();
-    let is_damaged = matches!(&files, Files::Lazy(lazy) if lazy.shelf.is_damaged());
+    let is_damaged = matches!(&files, Files::Lazy(lazy) if lazy.inodes.is_damaged());
     drop(files);
     if is_damaged {
         // That is told, and says nothing about the copy.

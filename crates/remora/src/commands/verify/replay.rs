@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use pitr::{RecoveryTarget, Recovery, must_replay_all};
 use anyhow::{Context, Result, bail, ensure};
 use block::Generation;
 use disk::{Disk, RealDisk};
@@ -22,7 +23,6 @@ use serde_json::json;
 use super::Arguments;
 use crate::commands;
 use crate::exit::Exit;
-use crate::past::{Goal, Past, must_replay_all};
 use crate::report::{self, Report};
 
 /// How a difference of the counter alone ends: what was rolled back counts too, and is in no log.
@@ -110,8 +110,8 @@ struct Served {
 impl Proof<'_> {
     fn compare(&self, before: &Generation, after: &Generation) -> Result<Difference> {
         let Some((file, at)) = repository::position(after) else { bail!("it has no position") };
-        let goal = Goal::Position(file, at);
-        let past = Past::find((self.named, Some(before.number)), &goal, None, self.report)?;
+        let goal = RecoveryTarget::Position(file, at);
+        let past = Recovery::find((self.named, Some(before.number)), &goal, None, &self.report.shared())?;
         let wanted = Wanted {
             data_folder: None,
             product: self.arguments.server,
@@ -150,7 +150,7 @@ impl Proof<'_> {
         };
         let compared = dump::diff(&world, (&side(&replayed)?, &side(&real)?), &selection, commands::cores());
         for served in [&replayed, &real] {
-            if matches!(&served._files, Files::Lazy(lazy) if lazy.shelf.is_damaged()) {
+            if matches!(&served._files, Files::Lazy(lazy) if lazy.inodes.is_damaged()) {
                 return Err(failure::damage(format!("what a server needs of {} is damaged", served.name)));
             }
         }
@@ -170,7 +170,7 @@ impl Proof<'_> {
     fn serve(
         &self,
         of: &Generation,
-        past: Option<Past<'_>>,
+        past: Option<Recovery<'_>>,
         work: &Path,
         wanted: Wanted<'_>,
     ) -> Result<Served> {
@@ -183,12 +183,12 @@ impl Proof<'_> {
         let is_lazy = past.is_none() || !needs.has_outside();
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
         let (_, files) =
-            instance::readable(self.named, Some(of.number), (work, jobs, is_lazy), stop, report)?;
+            instance::readable(self.named, Some(of.number), (work, jobs, is_lazy), stop, &report.shared())?;
         let data = instance::data(&files, wanted)?;
         report.phase("recovering", None);
         instance::refuse_outside(&data)?;
         if let Some(past) = past {
-            past.replay((&data, work), (&Selection::default(), wanted), stop, report)?;
+            past.replay((&data, work), (&Selection::default(), wanted), stop, &report.shared())?;
         }
         let log = BinaryLog::find(&data, needs.log())?;
         let server = instance::start(&data, log.as_ref(), wanted)?;

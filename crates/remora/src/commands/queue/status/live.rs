@@ -80,7 +80,7 @@ impl Screen<'_> {
             KeyCode::Up => self.above = self.above.saturating_sub(1),
             KeyCode::PageDown => self.above += 10,
             KeyCode::PageUp => self.above = self.above.saturating_sub(10),
-            KeyCode::Location => self.above = 0,
+            KeyCode::Home => self.above = 0,
             _ => {}
         }
         false

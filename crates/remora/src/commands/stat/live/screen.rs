@@ -210,7 +210,7 @@ impl Screen {
             KeyCode::Up => self.from = self.from.saturating_sub(1),
             KeyCode::PageDown => self.from += 10,
             KeyCode::PageUp => self.from = self.from.saturating_sub(10),
-            KeyCode::Location => self.from = 0,
+            KeyCode::Home => self.from = 0,
             _ => {}
         }
         Step::Go

@@ -1,0 +1,276 @@
+//! A private server applies an archived log to restored data, with its own SQL thread: that is several times
+//! as fast as statements through a client, and the events are applied as they were written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use progress::{Progress, Shared, count};
+use anyhow::{Context, Result, bail, ensure};
+use disk::{Output, RealDisk};
+use dump::Selection;
+use instance::{Account, Wanted, settings, table_check};
+use sandbox::Sandbox;
+use server::catalogue::Wanted as _;
+use server::{Session, TableName};
+use transactions::LogFile;
+
+use crate::storage_engine;
+use crate::scheduled_events::States;
+use crate::replay_plan::ReplayPlan;
+
+/// Bytes that are copied at once.
+const PIECE_BYTES: usize = 1 << 20;
+/// How long to wait before looking again how far it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often in a row the server may say that it has read everything, before that is believed.
+const IDLE_MAX: u32 = 20;
+
+/// What is replayed.
+pub struct Replay {
+    /// A folder for the relay logs and what belongs to them.
+    pub work: PathBuf,
+    /// The archived files, from the one where the data are.
+    pub files: Vec<LogFile>,
+    /// The offset in the first one.
+    pub from: u64,
+    /// The numbers of servers in the log.
+    pub servers: BTreeSet<u32>,
+}
+
+impl Replay {
+    /// Applies the log to data that no server uses, checks the tables `only`, and proves what can be proven.
+    /// Returns how many tables were checked.
+    ///
+    /// # Errors
+    /// What the server says; [`block::Error::Stopped`]. The data are of no use then.
+    pub fn run(
+        &self,
+        (data, wanted): (&Path, Wanted<'_>),
+        (way, only): (&ReplayPlan, &Selection),
+        stop: &AtomicBool,
+        report: &Shared,
+    ) -> Result<usize> {
+        let (mut server, account) = self.start((data, wanted), way)?;
+        let mut session = account.connect(&server)?;
+        if way.transactions > 0 {
+            settings::apply(&mut session, wanted.needs.server(), report)?;
+            if way.by_statement > 0 {
+                settings::tell_zone(&mut session, wanted.needs.server(), report)?;
+            }
+            let events = States::read(&mut session)?;
+            self.aim(&mut session)?;
+            self.go(&mut session, way, stop, report)?;
+            events.put_back(&mut session, &way.events)?;
+        }
+        let mut tables = table_check::tables(&mut session, false)?;
+        tables.retain(|table| only.table(&table.schema, &table.table));
+        let tables = check((&mut session, &server), &tables, stop, report)?;
+        account.remove(&mut session)?;
+        drop(session);
+        server.stop()?;
+        Ok(tables)
+    }
+
+    /// Starts a server that can replay, with an account for its sessions.
+    pub fn start(&self, (data, wanted): (&Path, Wanted<'_>), way: &ReplayPlan) -> Result<(Sandbox, Account)> {
+        let options = self.options()?.into_iter().chain(storage_engine::option(&way.engines));
+        let options: Vec<String> = options.chain(wanted.options.iter().cloned()).collect();
+        self.link()?;
+        let account = Account::new(&self.work)?;
+        let wanted = Wanted { options: &options, account: Some(&account), ..wanted };
+        Ok((instance::start(data, None, wanted)?, account))
+    }
+
+    /// A server skips events with its own number without a word. So it gets one that is in none.
+    fn options(&self) -> Result<Vec<String>> {
+        let own = (1..=u32::MAX).rev().find(|number| !self.servers.contains(number));
+        let work = self.work.to_str().context("the folder's name is not UTF-8")?;
+        Ok(vec![
+            format!("--server-id={}", own.unwrap_or(u32::MAX)),
+            format!("--relay-log={work}/relay"),
+            format!("--relay-log-index={work}/relay.index"),
+            format!("--relay-log-info-file={work}/relay-log.info"),
+            format!("--master-info-file={work}/master.info"),
+            format!("--slave-load-tmpdir={work}"),
+            "--relay-log-purge=0".to_owned(),
+            "--slave-parallel-threads=0".to_owned(),
+            "--slave-ddl-exec-mode=STRICT".to_owned(),
+            // A session may have had it, and the log does not say it.
+            "--system-versioning-alter-history=KEEP".to_owned(),
+            "--max-allowed-packet=1G".to_owned(),
+            "--slave-max-allowed-packet=1G".to_owned(),
+            // A replay that is killed begins anew.
+            "--innodb-flush-log-at-trx-commit=0".to_owned(),
+        ])
+    }
+
+    /// The archived files as relay logs, which a server only reads. What is in pieces is put together for it.
+    fn link(&self) -> Result<()> {
+        let mut index = Output::create(&RealDisk, &self.work.join("relay.index"))?;
+        for (number, file) in self.files.iter().enumerate() {
+            let name = relay(number);
+            match file.on_disk() {
+                Some(path) => std::os::unix::fs::symlink(path.canonicalize()?, self.work.join(&name))?,
+                None => copy(file, &self.work.join(&name)).with_context(|| file.display().to_string())?,
+            }
+            writeln!(index, "./{name}")?;
+        }
+        index.finish()?;
+        Ok(())
+    }
+
+    /// Says where the replay begins.
+    pub fn aim(&self, session: &mut Session) -> Result<()> {
+        let own: u32 = session.value("SELECT @@server_id")?.unwrap_or_default().parse()?;
+        ensure!(
+            !self.servers.contains(&own),
+            "the private server has the number {own}, which is in the log: it would skip those events"
+        );
+        let first = self.files.first().map(|file| transactions::names::file(file)).unwrap_or_default();
+        let (first, from) = (session.quote(&first), self.from);
+        session.execute(&format!(
+            "CHANGE MASTER TO MASTER_HOST='none', MASTER_USER='none', RELAY_LOG_FILE='{}', RELAY_LOG_POS={from}, \
+             MASTER_LOG_FILE={first}, MASTER_LOG_POS={from}, MASTER_USE_GTID=no",
+            relay(0)
+        ))?;
+        Ok(())
+    }
+
+    /// Applies the log to the end of a way, which begins where the replay does.
+    pub fn go(
+        &self,
+        session: &mut Session,
+        way: &ReplayPlan,
+        stop: &AtomicBool,
+        report: &Shared,
+    ) -> Result<()> {
+        let Some(end) = way.end else { return Ok(()) };
+        storage_engine::tell_missing(session, &way.engines, report)?;
+        report.phase("replaying", Some(way.bytes));
+        let (file, at) = (relay(end.file), end.at);
+        session
+            .execute(&format!("START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}"))?;
+        let status = self.wait((session, way), stop, report)?;
+        self.prove((session, way), &status, (&file, at))
+    }
+
+    /// Waits until the SQL thread has ended, and returns what it says.
+    fn wait(
+        &self,
+        (session, way): (&mut Session, &ReplayPlan),
+        stop: &AtomicBool,
+        report: &Shared,
+    ) -> Result<BTreeMap<String, String>> {
+        let mut lens = Vec::new();
+        for file in &self.files {
+            lens.push(file.bytes()?);
+        }
+        let (mut told, mut idle) = (0, 0);
+        loop {
+            let status: BTreeMap<String, String> =
+                session.named_row("SHOW SLAVE STATUS")?.into_iter().collect();
+            let text = |name: &str| status.get(name).map_or("", String::as_str);
+            let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
+            let before: u64 = lens.iter().take(number.unwrap_or(1).saturating_sub(1)).sum();
+            let at = before + text("Relay_Log_Pos").parse::<u64>().unwrap_or(0);
+            let done = at.saturating_sub(self.from).min(way.bytes);
+            report.done(0, done.saturating_sub(told));
+            told = told.max(done);
+            if text("Slave_SQL_Running") != "Yes" {
+                return Ok(status);
+            }
+            idle = if text("Slave_SQL_Running_State").contains("read all relay log") { idle + 1 } else { 0 };
+            if idle > IDLE_MAX {
+                session.execute("STOP SLAVE SQL_THREAD")?;
+            }
+            if !progress::pause(LOOK_AGAIN, stop) {
+                return Err(block::Error::Stopped.into());
+            }
+        }
+    }
+
+    /// Everything was applied, and nothing else.
+    fn prove(
+        &self,
+        (session, way): (&mut Session, &ReplayPlan),
+        status: &BTreeMap<String, String>,
+        (file, at): (&str, u64),
+    ) -> Result<()> {
+        let text = |name: &str| status.get(name).map_or("", String::as_str);
+        let here = format!("{}:{}", text("Relay_Log_File"), text("Relay_Log_Pos"));
+        if text("Last_SQL_Errno") != "0" {
+            let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
+            let path = number.and_then(|number| self.files.get(number.checked_sub(1)?));
+            let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+            let (at, said) = (text("Relay_Log_Pos"), text("Last_SQL_Error"));
+            bail!("the server can't apply the event at {path}:{at}: {said}");
+        }
+        // Parallel threads look for more behind the last file: in one that the server has begun, of its own.
+        let is_behind = text("Relay_Log_File") == relay(self.files.len());
+        ensure!(
+            is_behind || here == format!("{file}:{at}"),
+            "the replay ended at {here} and not at {file}:{at}"
+        );
+        let groups =
+            ["Slave_DDL_Groups", "Slave_Non_Transactional_Groups", "Slave_Transactional_Groups"].map(text);
+        let applied: u64 = groups.iter().filter_map(|number| number.parse::<u64>().ok()).sum();
+        ensure!(
+            applied == way.transactions,
+            "the server has applied {applied} of {}",
+            count(way.transactions, "transaction")
+        );
+        let state = session.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();
+        let reached: Vec<&str> = state.split(',').collect();
+        let lost = way.last.values().find(|name| !reached.contains(&name.as_str()));
+        ensure!(lost.is_none(), "the replay should have ended with {lost:?}, and it ended with {state}");
+        Ok(())
+    }
+}
+
+/// Copies a file that is archived in pieces.
+fn copy(file: &LogFile, to: &Path) -> Result<()> {
+    let mut output = Output::create(&RealDisk, to)?;
+    let mut source = std::io::BufReader::with_capacity(PIECE_BYTES, file.open()?);
+    std::io::copy(&mut source, &mut output)?;
+    Ok(output.finish()?)
+}
+
+/// Whether an error of a server only says that it lacks a plugin or a function of the original.
+fn is_of_plugin(said: &str) -> bool {
+    ["shared library", "load plugin", "Can't find symbol", "Plugin '", "Function '"]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
+/// The relay log that an archived file is to the server.
+fn relay(number: usize) -> String {
+    format!("relay.{:06}", number + 1)
+}
+
+/// Checks tables and what the server has said. Returns how many tables there are.
+pub fn check(
+    (session, server): (&mut Session, &Sandbox),
+    tables: &[TableName],
+    stop: &AtomicBool,
+    report: &Shared,
+) -> Result<usize> {
+    let mut checked = table_check::check(session, tables, None, stop, report)?;
+    let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
+    let (plugins, errors): (Vec<String>, Vec<String>) =
+        table_check::errors(&String::from_utf8_lossy(&said)).into_iter().partition(|said| is_of_plugin(said));
+    plugins.iter().for_each(|said| {
+        report.warn(&format!("{said}; the original server had it, and what needs it could not be replayed"));
+    });
+    checked.damages.extend(errors);
+    if checked.damages.is_empty() {
+        return Ok(checked.tables);
+    }
+    for damage in &checked.damages {
+        report.warn(damage);
+    }
+    bail!("the replayed data are not sound: {}", count(checked.damages.len(), "problem"))
+}
