@@ -1,6 +1,5 @@
 //! Where to begin: which line, and where in it.
 
-use progress::Progress;
 use anyhow::{Context, Result, bail};
 use binlog::archive::{About, State, Tail, Why, missing, state};
 use binlog::event::format::Format;
@@ -21,7 +20,7 @@ const PATIENCE: u32 = 30;
 const IN_INNODB: &str = ".ibb";
 
 /// A line to write, and where to go on.
-pub struct Beginning<'a> {
+pub(crate) struct Beginning<'a> {
     pub line: Written<'a>,
     /// What is archived, and is to be compared. `None`: all that is archived is whole.
     pub tail: Option<Tail>,
@@ -32,7 +31,7 @@ pub struct Beginning<'a> {
 }
 
 /// Finds out where to go on. A new line begins if the server has purged what comes next.
-pub fn begin<'a>(
+pub(crate) fn begin<'a>(
     run: &'a Run<'_>,
     session: &mut Session,
     is_broken: &mut bool,
@@ -75,7 +74,7 @@ pub fn begin<'a>(
 }
 
 /// Begins a line because the server's history is another than the one archived.
-pub fn fork(run: &Run<'_>, what: &str) -> Result<()> {
+pub(crate) fn fork(run: &Run<'_>, what: &str) -> Result<()> {
     let tail = run.kept.newest()?.map_or(Ok(None), |line| line.tail())?;
     let mut session = run.target.connect()?;
     let (oldest, _) =

@@ -12,7 +12,7 @@ use humanize::text;
 const FIRST: u64 = 4;
 
 /// A part of an archived file that the server must have too.
-pub enum Compare {
+pub(crate) enum Compare {
     /// Everything in a file up to there.
     Bytes(Box<Same<Box<dyn Source>>>, u64),
     /// What a piece says of it.
@@ -21,13 +21,13 @@ pub enum Compare {
 
 impl Compare {
     /// Everything in a file up to there.
-    pub fn open(path: &Path, end: u64) -> Result<Compare> {
+    pub(crate) fn open(path: &Path, end: u64) -> Result<Compare> {
         let file = RealDisk.open(path).with_context(|| text::path(path))?;
         Ok(Compare::Bytes(Box::new(Same::new(file)), end))
     }
 
     /// Where what is archived ends.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         match self {
             Compare::Bytes(_, end) => *end,
             Compare::Sums(sums) => sums.end(),
@@ -35,7 +35,7 @@ impl Compare {
     }
 
     /// Whether this can be the first event of the file.
-    pub fn has_head(&mut self, event: &[u8]) -> Result<bool> {
+    pub(crate) fn has_head(&mut self, event: &[u8]) -> Result<bool> {
         match self {
             Compare::Bytes(file, end) => has(file, *end, event, FIRST),
             Compare::Sums(sums) => Ok(sums.has_head(event)),
@@ -44,7 +44,7 @@ impl Compare {
 
     /// Whether an event is archived with the same bytes. That a file is in use is no difference. Events come
     /// in order, and with the last one before the end it is certain.
-    pub fn has(&mut self, event: &[u8], at: u64) -> Result<bool> {
+    pub(crate) fn has(&mut self, event: &[u8], at: u64) -> Result<bool> {
         match self {
             Compare::Bytes(file, end) => has(file, *end, event, at),
             Compare::Sums(sums) => Ok(sums.take(event, at)),
@@ -52,7 +52,7 @@ impl Compare {
     }
 
     /// Whether bytes that are no event can be archived there.
-    pub fn has_damaged(&mut self, event: &[u8], at: u64) -> Result<bool> {
+    pub(crate) fn has_damaged(&mut self, event: &[u8], at: u64) -> Result<bool> {
         match self {
             Compare::Bytes(file, end) => has(file, *end, event, at),
             // What is archived was proven when it came.

@@ -7,19 +7,19 @@ mod place;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use progress::{Progress, size};
 use anyhow::{Result, bail};
 use binlog::Corrupt;
 use binlog::archive::Tail;
 use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Body, Event, Kind};
 use binlog::group::Name;
+use progress::size;
 use server::Error;
 use server::dump::{Dump, From, Packet};
 use transactions::names;
 
 use self::name::is_log;
-pub use self::name::number;
+pub(crate) use self::name::number;
 use self::place::reached;
 use crate::compare::Compare;
 use crate::output::{Output, Written};
@@ -28,7 +28,7 @@ use crate::{NO_SUCH_PLACE, Run};
 /// The beginning of the first event of a file.
 const FIRST: u64 = 4;
 /// How often an idle server says that there is nothing.
-pub const HEARTBEAT: Duration = Duration::from_secs(1);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A server that says nothing for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long a silent connection is trusted. After RESET MASTER a server goes on to say that there is nothing,
@@ -40,7 +40,7 @@ const HEELS_S: i64 = 1;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Why a connection was left.
-pub enum Left {
+pub(crate) enum Left {
     /// Everything is archived.
     End,
     /// A signal came.
@@ -60,7 +60,7 @@ enum Took {
 }
 
 /// A connection.
-pub struct Follow<'r, 'a> {
+pub(crate) struct Follow<'r, 'a> {
     run: &'r Run<'a>,
     writer: Output<'r>,
     line: &'r Written<'r>,
@@ -116,7 +116,7 @@ fn go_on<'r>(
 }
 
 impl<'r, 'a> Follow<'r, 'a> {
-    pub fn new(
+    pub(crate) fn new(
         run: &'r Run<'a>,
         line: &'r Written<'r>,
         tail: Option<Tail>,
@@ -151,7 +151,7 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Goes on until there is nothing more to do.
-    pub fn all(mut self) -> Result<Left> {
+    pub(crate) fn all(mut self) -> Result<Left> {
         let mut from = FIRST;
         if let Some(tail) = &self.tail {
             // Positions in requests have 32 bits.

@@ -287,7 +287,10 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 }
 
 /// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
-fn open(options: &Options<'_>, world: (&AtomicBool, &dyn Progress)) -> Result<(ArchiveOutput, Option<Sealed>)> {
+fn open(
+    options: &Options<'_>,
+    world: (&AtomicBool, &dyn Progress),
+) -> Result<(ArchiveOutput, Option<Sealed>)> {
     let home = options.location.clone();
     let busy = |shown: String| failure::busy(format!("{shown}: another run archives into it"));
     let key = &options.key;

@@ -11,20 +11,20 @@ use binlog::event::Event;
 use crate::compare::Compare;
 
 /// An archive that is written.
-pub enum ArchiveOutput {
+pub(crate) enum ArchiveOutput {
     Files(Archive<'static>),
     Pieces(Box<RefCell<Keeper>>),
 }
 
 /// A line that is written.
-pub enum Written<'a> {
+pub(crate) enum Written<'a> {
     Files(Line<'static>),
     Pieces(Box<Newest>, &'a RefCell<Keeper>),
 }
 
 impl ArchiveOutput {
     /// The newest line.
-    pub fn newest(&self) -> Result<Option<Written<'_>>> {
+    pub(crate) fn newest(&self) -> Result<Option<Written<'_>>> {
         Ok(match self {
             ArchiveOutput::Files(archive) => archive.newest()?.map(Written::Files),
             ArchiveOutput::Pieces(keeper) => {
@@ -34,7 +34,7 @@ impl ArchiveOutput {
     }
 
     /// Begins the next line.
-    pub fn begin(&self, about: About) -> Result<Written<'_>> {
+    pub(crate) fn begin(&self, about: About) -> Result<Written<'_>> {
         Ok(match self {
             ArchiveOutput::Files(archive) => Written::Files(archive.begin(about)?),
             ArchiveOutput::Pieces(keeper) => {
@@ -45,7 +45,7 @@ impl ArchiveOutput {
     }
 
     /// Notes that the archive had everything at this time.
-    pub fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
+    pub(crate) fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
         match self {
             ArchiveOutput::Files(archive) => archive.note_caught_up(now_s),
             ArchiveOutput::Pieces(keeper) => keeper.borrow().note_caught_up(now_s),
@@ -53,7 +53,7 @@ impl ArchiveOutput {
     }
 
     /// Keeps from being removed what is needed by what is written.
-    pub fn retain(&self) -> Result<()> {
+    pub(crate) fn retain(&self) -> Result<()> {
         match self {
             ArchiveOutput::Files(_) => Ok(()),
             ArchiveOutput::Pieces(keeper) => Ok(keeper.borrow().retain()?),
@@ -61,7 +61,7 @@ impl ArchiveOutput {
     }
 
     /// Finds out again how far it is, after an error.
-    pub fn look(&self) -> Result<()> {
+    pub(crate) fn look(&self) -> Result<()> {
         match self {
             ArchiveOutput::Files(_) => Ok(()),
             ArchiveOutput::Pieces(keeper) => Ok(keeper.borrow_mut().look()?),
@@ -69,16 +69,18 @@ impl ArchiveOutput {
     }
 
     /// What was found to be wrong with it.
-    pub fn damages(&self) -> Vec<String> {
+    pub(crate) fn damages(&self) -> Vec<String> {
         match self {
             ArchiveOutput::Files(_) => Vec::new(),
-            ArchiveOutput::Pieces(keeper) => keeper.borrow_mut().damages().iter().map(ToString::to_string).collect(),
+            ArchiveOutput::Pieces(keeper) => {
+                keeper.borrow_mut().damages().iter().map(ToString::to_string).collect()
+            }
         }
     }
 }
 
 impl<'a> Written<'a> {
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         match self {
             Written::Files(line) => line.number,
             Written::Pieces(newest, _) => newest.line,
@@ -86,7 +88,7 @@ impl<'a> Written<'a> {
     }
 
     /// The file that it was to begin with.
-    pub fn first(&self) -> &str {
+    pub(crate) fn first(&self) -> &str {
         match self {
             Written::Files(line) => &line.about.first,
             Written::Pieces(newest, _) => &newest.about.first,
@@ -94,7 +96,7 @@ impl<'a> Written<'a> {
     }
 
     /// How far it is. `None` if it has no file yet.
-    pub fn tail(&self) -> Result<Option<Tail>> {
+    pub(crate) fn tail(&self) -> Result<Option<Tail>> {
         match self {
             Written::Files(line) => Ok(line.tail()?),
             Written::Pieces(newest, _) => Ok(newest.tail.clone()),
@@ -102,7 +104,7 @@ impl<'a> Written<'a> {
     }
 
     /// What the server must have too.
-    pub fn compare(&self, tail: &Tail) -> Result<Compare> {
+    pub(crate) fn compare(&self, tail: &Tail) -> Result<Compare> {
         match self {
             Written::Files(line) => Compare::open(&line.folder().join(&tail.file), tail.end),
             Written::Pieces(newest, _) => {
@@ -112,7 +114,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    pub fn writer(&self) -> Result<Output<'a>> {
+    pub(crate) fn writer(&self) -> Result<Output<'a>> {
         Ok(match self {
             Written::Files(line) => {
                 Output::to(To::Files(line.writer()?, line.folder().display().to_string()))
@@ -125,7 +127,7 @@ impl<'a> Written<'a> {
     }
 
     /// Goes on behind a tail, once all that is archived was compared.
-    pub fn resume(&self, writer: &mut Output<'a>, tail: &Tail) -> Result<()> {
+    pub(crate) fn resume(&self, writer: &mut Output<'a>, tail: &Tail) -> Result<()> {
         if let (Written::Files(line), To::Files(files, _)) = (self, &mut writer.to) {
             *files = line.resume(tail)?;
         }
@@ -134,7 +136,7 @@ impl<'a> Written<'a> {
 }
 
 /// Where events go.
-pub struct Output<'a> {
+pub(crate) struct Output<'a> {
     to: To<'a>,
     /// Something could not be written. What is durable is unknown then.
     is_broken: bool,
@@ -151,7 +153,7 @@ impl<'a> Output<'a> {
     }
 
     /// Whether something could not be written, so that nothing more may be.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
     }
 
@@ -161,7 +163,7 @@ impl<'a> Output<'a> {
     }
 
     /// The file that is written, if one was begun.
-    pub fn file(&self) -> Option<String> {
+    pub(crate) fn file(&self) -> Option<String> {
         match &self.to {
             To::Files(writer, _) => writer.file().map(ToOwned::to_owned),
             To::Pieces(keeper) => keeper.borrow().file().map(ToOwned::to_owned),
@@ -169,7 +171,7 @@ impl<'a> Output<'a> {
     }
 
     /// Ends the file before it, and begins the next one.
-    pub fn begin(&mut self, file: &str) -> Result<()> {
+    pub(crate) fn begin(&mut self, file: &str) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.begin(file).with_context(|| format!("{folder}/{file}")),
             To::Pieces(keeper) => keeper.borrow_mut().begin(file).map_err(Into::into),
@@ -178,14 +180,14 @@ impl<'a> Output<'a> {
     }
 
     /// Takes an event that is archived already.
-    pub fn again(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn again(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
         match &self.to {
             To::Files(..) => Ok(()),
             To::Pieces(keeper) => Ok(keeper.borrow_mut().again(event, bytes)?),
         }
     }
 
-    pub fn append(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn append(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.append(bytes).with_context(|| folder.clone()),
             To::Pieces(keeper) => keeper.borrow_mut().append(event, bytes).map_err(Into::into),
@@ -195,7 +197,7 @@ impl<'a> Output<'a> {
 
     /// Notes that everything was there at this time that was appended so far. `all`: and the server had
     /// nothing more.
-    pub fn came(&mut self, time_s: i64, all: bool) -> Result<()> {
+    pub(crate) fn came(&mut self, time_s: i64, all: bool) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.came(time_s, all).with_context(|| folder.clone()),
             To::Pieces(keeper) => {
@@ -207,7 +209,7 @@ impl<'a> Output<'a> {
     }
 
     /// Makes everything that was appended survive a crash.
-    pub fn sync(&mut self) -> Result<()> {
+    pub(crate) fn sync(&mut self) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.sync().with_context(|| folder.clone()),
             To::Pieces(keeper) => keeper.borrow_mut().sync().map_err(Into::into),

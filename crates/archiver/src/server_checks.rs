@@ -3,16 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use progress::{Progress, count};
 use anyhow::Result;
+use progress::{Progress, count};
 use server::{Flavour, Session, Target};
-
 
 /// How often it is asked whether commits went on without us.
 const ASK: Duration = Duration::from_secs(10);
 
 /// Tells what the server's log does not have: no archive of it has that either.
-pub fn tell(session: &mut Session, report: &dyn Progress) -> Result<()> {
+pub(crate) fn tell(session: &mut Session, report: &dyn Progress) -> Result<()> {
     let state = session.strings("SHOW MASTER STATUS")?.into_iter().next().unwrap_or_default();
     let settings = ["binlog_do_db", "binlog_ignore_db"].iter().zip(state.into_iter().skip(2));
     let filters: Vec<String> = settings
@@ -72,7 +71,7 @@ fn tell_of_rows(session: &mut Session, report: &dyn Progress) -> Result<()> {
 
 /// Counts the commits that the server did not let wait for us.
 #[derive(Default)]
-pub struct Unwaited {
+pub(crate) struct Unwaited {
     session: RefCell<Option<Session>>,
     /// How many there were, since the server was started.
     known: Cell<Option<u64>>,
@@ -81,7 +80,7 @@ pub struct Unwaited {
 
 impl Unwaited {
     /// Looks now and then, and tells new ones. A server that does not answer is told of elsewhere.
-    pub fn look(&self, target: &Target, report: &dyn Progress) {
+    pub(crate) fn look(&self, target: &Target, report: &dyn Progress) {
         if self.asked.get().is_some_and(|asked| asked.elapsed() < ASK) {
             return;
         }

@@ -6,7 +6,7 @@ use server::{Error, Session, Target};
 
 /// Ends the run if the server knows a replica by our number. An archiver does not count: it may be the
 /// connection of an earlier run that was killed.
-pub fn must_be_free(session: &mut Session, target: &Target, server_id: u32) -> Result<()> {
+pub(crate) fn must_be_free(session: &mut Session, target: &Target, server_id: u32) -> Result<()> {
     // That takes a privilege that an archive does not need.
     let Ok(rows) = session.strings("SHOW SLAVE HOSTS") else { return Ok(()) };
     let number = server_id.to_string();

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use pitr::Log;
 use anyhow::Result;
 use block::{Generation, tree};
 use innodb::table::Table;
 use physical::Source;
+use pitr::Log;
 use repository::location::Location;
 use seal::Key;
 use transactions::{Definitions, Place};

@@ -5,8 +5,8 @@
 
 mod apply;
 mod foreign_keys;
-mod tracking;
 mod own_log;
+mod tracking;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,8 +14,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use progress::{Progress, Shared, Silent};
-use pitr::{RecoveryTarget, Log, Recovery, Steps};
 use anyhow::{Context, Result, bail, ensure};
 use binlog::event::Change;
 use binlog::event::rows::Rows;
@@ -23,6 +21,8 @@ use binlog::event::table::Table;
 use binlog::row::Row;
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
+use pitr::{Log, Recovery, RecoveryTarget, Steps};
+use progress::{Progress, Shared, Silent};
 use repository::Named;
 use server::{TableName, quote_name};
 use tempfile::TempDir;
@@ -32,19 +32,22 @@ use transactions::{
 
 use self::apply::Apply;
 use self::foreign_keys::{ForeignKey, Graph};
-use self::tracking::{Cause, Notes};
 use self::own_log::OwnLog;
-use crate::table_form::{TableForm, Obstacle};
-use crate::table_references::{Effect, TableReferences};
+use self::tracking::{Cause, Notes};
 use crate::statement;
+use crate::table_form::{Obstacle, TableForm};
+use crate::table_references::{Effect, TableReferences};
 
 /// InnoDB tells again how much a transaction has changed when it was not asked for 0.1 s (`trx0i_s.cc`).
 const TOLD_ANEW: Duration = Duration::from_millis(150);
 
 /// Where a copy of the data comes from.
 pub struct Origin {
+    /// The backups.
     pub named: Named,
+    /// The generation to begin with; none: the newest that fits.
     pub generation: Option<u64>,
+    /// The log that is archived beside them.
     pub log: Log,
 }
 
@@ -137,7 +140,11 @@ impl<'a> Cascades<'a> {
         let (_, files) = instance::readable(
             &named,
             generation,
-            (work, std::thread::available_parallelism().map_or(1, std::num::NonZero::get), !needs.has_outside()),
+            (
+                work,
+                std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+                !needs.has_outside(),
+            ),
             stop,
             report,
         )?;
@@ -317,7 +324,8 @@ impl<'a> Cascades<'a> {
             if !forms.contains_key(name) {
                 let table =
                     Table { schema: name.schema.clone(), name: name.table.clone(), ..Table::clone(own) };
-                let form = TableForm::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, name))?;
+                let form =
+                    TableForm::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, name))?;
                 forms.insert(name, (Rc::new(table), form));
             }
             let Some((table, form)) = forms.get(name) else { return Ok(()) };

@@ -10,7 +10,7 @@ use binlog::row::Value;
 use innodb::table::collation::Collation;
 
 /// Why a value can't be written.
-pub type Fault = &'static str;
+pub(crate) type Fault = &'static str;
 
 /// Character sets in which bytes of ASCII are its letters.
 const LIKE_ASCII: [&str; 13] = [
@@ -44,7 +44,7 @@ impl Letters {
 }
 
 /// Whether the collation of a column takes different texts for equal.
-pub fn is_loose(column: &Column) -> bool {
+pub(crate) fn is_loose(column: &Column) -> bool {
     let is_text = matches!(
         column.kind,
         Type::Char(_) | Type::Varchar(_) | Type::PackedVarchar(_) | Type::Blob(_) | Type::PackedBlob(_)
@@ -53,7 +53,7 @@ pub fn is_loose(column: &Column) -> bool {
 }
 
 /// Appends a value that is to be compared with a column, or stored in it.
-pub fn write(value: &Value<'_>, letters: Letters, out: &mut String) -> Result<(), Fault> {
+pub(crate) fn write(value: &Value<'_>, letters: Letters, out: &mut String) -> Result<(), Fault> {
     match value {
         Value::Null => out.push_str("NULL"),
         Value::Int(number) => print(out, number),
@@ -79,7 +79,7 @@ pub fn write(value: &Value<'_>, letters: Letters, out: &mut String) -> Result<()
 }
 
 /// A name, to be compared with one.
-pub fn name(name: &str) -> String {
+pub(crate) fn name(name: &str) -> String {
     let mut out = String::new();
     match is_plain(name, Letters::Utf8) {
         true => quote(name, &mut out),
@@ -89,7 +89,7 @@ pub fn name(name: &str) -> String {
 }
 
 /// Whether a value is one that the server refuses to store in strict mode.
-pub fn is_no_member(value: &Value<'_>) -> bool {
+pub(crate) fn is_no_member(value: &Value<'_>) -> bool {
     matches!(value, Value::Enum(0, _))
 }
 

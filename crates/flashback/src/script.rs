@@ -6,12 +6,12 @@
 
 use std::io::Write;
 
-use progress::count;
 use anyhow::Result;
+use progress::count;
 
 use crate::literal;
-use crate::undo_record::{Records, STATEMENT_MAX};
 use crate::undo::Sums;
+use crate::undo_record::{Records, STATEMENT_MAX};
 
 /// Statements up to this length are taken by every server and every client, whatever their settings.
 const USUAL_MAX: u64 = 1 << 20;

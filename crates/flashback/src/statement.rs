@@ -3,13 +3,13 @@
 use binlog::event::table::Table;
 use binlog::row::{Cell, Image, Row, Value};
 
-use crate::table_form::{Column, TableForm, Obstacle};
 use crate::literal;
+use crate::table_form::{Column, Obstacle, TableForm};
 
 const USE_ROWS: &str = "look at it with remora log --rows, and write its statement yourself";
 
 /// What a change is taken back with.
-pub enum Statement {
+pub(crate) enum Statement {
     /// INSERT: the values of a row in parentheses.
     Insert(String),
     /// DELETE or UPDATE, which finds one row.
@@ -17,7 +17,7 @@ pub enum Statement {
 }
 
 /// The statement that takes back what happened to a row. `None` if only generated columns were changed.
-pub fn back(form: &TableForm, table: &Table, row: &Row<'_>) -> Result<Option<Statement>, Obstacle> {
+pub(crate) fn back(form: &TableForm, table: &Table, row: &Row<'_>) -> Result<Option<Statement>, Obstacle> {
     Ok(match (row.before, row.after) {
         (Some(before), None) => Some(Statement::Insert(tuple(form, table, &whole(form, &before)?)?)),
         (None, Some(after)) => {
@@ -31,7 +31,7 @@ pub fn back(form: &TableForm, table: &Table, row: &Row<'_>) -> Result<Option<Sta
 }
 
 /// The values of a row, in parentheses.
-pub fn values(form: &TableForm, table: &Table, image: &Image<'_>) -> Result<String, Obstacle> {
+pub(crate) fn values(form: &TableForm, table: &Table, image: &Image<'_>) -> Result<String, Obstacle> {
     tuple(form, table, &whole(form, image)?)
 }
 

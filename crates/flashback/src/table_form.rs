@@ -126,13 +126,13 @@ fn is_versioned(table: &Table, defined: Option<&innodb::table::Table>) -> bool {
 
 /// The forms of tables, each made once.
 #[derive(Default)]
-pub struct TableForms {
+pub(crate) struct TableForms {
     /// By number. A table that is described anew is another object.
     kept: BTreeMap<u64, (Rc<Table>, Rc<TableForm>)>,
 }
 
 impl TableForms {
-    pub fn of(&mut self, table: &Rc<Table>, known: &Known) -> Result<Rc<TableForm>, Obstacle> {
+    pub(crate) fn of(&mut self, table: &Rc<Table>, known: &Known) -> Result<Rc<TableForm>, Obstacle> {
         if let Some((kept, form)) = self.kept.get(&table.id)
             && Rc::ptr_eq(kept, table)
         {

@@ -13,20 +13,20 @@ use transactions::{
 };
 
 use crate::cascades::{Cascades, Found};
-use crate::table_form::{TableForm, TableForms, Obstacle};
-use crate::table_references::{Effect, TableReferences};
-use crate::undo_record::{Record, Records, STATEMENT_MAX};
 use crate::spool::Spool;
 use crate::statement::{self, Statement};
+use crate::table_form::{Obstacle, TableForm, TableForms};
+use crate::table_references::{Effect, TableReferences};
+use crate::undo_record::{Record, Records, STATEMENT_MAX};
 
 /// Transactions whose names are kept, for people.
 const NAMES_MAX: usize = 20;
 
 /// What is gathered.
 pub struct Undo<'a> {
-    pub files: &'a [LogFile],
-    pub filter: &'a Filter,
-    pub known: &'a Known,
+    pub(crate) files: &'a [LogFile],
+    pub(crate) filter: &'a Filter,
+    pub(crate) known: &'a Known,
     /// Whether changes of a table's definition are the user's business.
     pub despite_ddl: bool,
     /// Who knows what foreign keys took along.
@@ -34,6 +34,7 @@ pub struct Undo<'a> {
     again: Again<'a>,
     forms: TableForms,
     records: Records,
+    /// What was gathered so far.
     pub sums: Sums,
     /// Prepared transactions, and how messages call them: it is not known yet whether they are committed.
     prepared: BTreeMap<XaName, String>,
@@ -42,6 +43,7 @@ pub struct Undo<'a> {
 /// What was gathered.
 #[derive(Default)]
 pub struct Sums {
+    /// How many transactions are taken back.
     pub transactions: u64,
     /// The first ones, with their times.
     pub names: Vec<String>,
@@ -155,6 +157,7 @@ fn written(done: Result<Result<()>, Obstacle>, transaction: &str, asked: &AskedR
 }
 
 impl<'a> Undo<'a> {
+    /// Gathers what a filter lets through.
     pub fn new(files: &'a [LogFile], filter: &'a Filter, known: &'a Known, spool: Spool) -> Undo<'a> {
         Undo {
             files,

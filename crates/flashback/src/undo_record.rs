@@ -5,15 +5,15 @@ use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
 
-use crate::table_form::TableForm;
 use crate::spool::Spool;
+use crate::table_form::TableForm;
 
 /// Rows and bytes of an INSERT with several rows.
 const ROWS_MAX: u64 = 500;
 const BYTES_MAX: usize = 1 << 16;
 
 /// The longest statement that any server takes, in bytes.
-pub const STATEMENT_MAX: u64 = 1 << 30;
+pub(crate) const STATEMENT_MAX: u64 = 1 << 30;
 
 const NOTE: u8 = b'#';
 const STATEMENT: u8 = b'S';
@@ -36,7 +36,7 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn new(spool: Spool) -> Records {
+    pub(crate) fn new(spool: Spool) -> Records {
         Records { spool, heads: BTreeMap::new(), longest: 0 }
     }
 
@@ -45,7 +45,7 @@ impl Records {
         self.longest
     }
 
-    pub fn add(&mut self, record: &Record<'_>) -> Result<()> {
+    pub(crate) fn add(&mut self, record: &Record<'_>) -> Result<()> {
         let (kind, text) = match record {
             Record::Note(text) => (NOTE, text),
             Record::Statement(text) => (STATEMENT, text),

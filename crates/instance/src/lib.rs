@@ -118,13 +118,16 @@ impl Wanted<'_> {
 
 /// The restored files.
 pub enum Files {
+    /// A volume, mounted.
     Mounted(Mounted),
+    /// A folder with the files.
     Folder(PathBuf),
     /// Not restored, but read where somebody touches them.
     Lazy(Lazy),
 }
 
 impl Files {
+    /// The topmost folder.
     pub fn top(&self) -> &Path {
         match self {
             Files::Mounted(mounted) => &mounted.0,
@@ -140,6 +143,7 @@ pub struct Lazy {
     top: PathBuf,
     /// The file system in it, if it is a volume. Unmounted before what it is read from.
     inside: Option<Mounted>,
+    /// The mounted tree.
     pub inodes: Arc<InodeTable>,
     _mount: Mount,
 }
@@ -484,6 +488,7 @@ fn page_size(data: &Path) -> Result<u32> {
     Ok(if size == 0 { 16 << 10 } else { 512 << size })
 }
 
+/// Connects to such a server as its administrator.
 pub fn connect(server: &Sandbox) -> Result<Session> {
     Ok(target(server)?.connect()?)
 }

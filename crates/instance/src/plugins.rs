@@ -25,7 +25,9 @@ const PLUGINS: [Plugin; 2] = [
 
 /// What to load into a server, and notes for users who expected more.
 pub struct Libraries {
+    /// The libraries.
     pub found: Vec<PathBuf>,
+    /// What is missing, and why.
     pub notes: Vec<String>,
 }
 

@@ -109,6 +109,7 @@ impl Requirements {
 /// Where the keys are, which are in no backup.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
+    /// The file with the keys.
     pub file: &'a str,
     algorithm: &'a str,
     /// `FILE:` and the file with the key of that file; `given` if only the server's administrator has it;
@@ -153,7 +154,7 @@ pub fn leads_inside(said: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Requirements, leads_inside};
+    use super::{Requirements, leads_inside};
 
     #[test]
     fn a_link_file_leads_out_of_the_data_folder_or_not() {

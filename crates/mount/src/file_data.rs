@@ -12,10 +12,10 @@ use rustix::io::Errno;
 const BLOCK_U64: u64 = BLOCK as u64;
 
 /// What to do about a part of a backup that can't be read.
-pub type Tell<'a> = &'a dyn Fn(&block::Error);
+pub(crate) type Tell<'a> = &'a dyn Fn(&block::Error);
 
 /// A file.
-pub struct FileData {
+pub(crate) struct FileData {
     /// Its blocks in the volume of the backup.
     below: Vec<Range<u64>>,
     /// Its length in the backup.
@@ -62,16 +62,22 @@ fn failed(error: &std::io::Error) -> Errno {
 
 impl FileData {
     /// A file of the backup; without blocks, a new one.
-    pub fn new(below: Vec<Range<u64>>, len: u64) -> FileData {
+    pub(crate) fn new(below: Vec<Range<u64>>, len: u64) -> FileData {
         FileData { below, below_len: len, now: RwLock::new(Current { len, kept: len, written: None }) }
     }
 
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.now.read().unwrap_or_else(PoisonError::into_inner).len
     }
 
     /// Reads; fewer bytes only at the end.
-    pub fn read(&self, content: &Content, at: u64, len: usize, tell: Tell<'_>) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn read(
+        &self,
+        content: &Content,
+        at: u64,
+        len: usize,
+        tell: Tell<'_>,
+    ) -> Result<Vec<u8>, Errno> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         let count = index(now.len.saturating_sub(at)).min(len);
         let mut out = vec![0; count];
@@ -118,7 +124,7 @@ impl FileData {
     }
 
     /// Writes. A block that is written in part is completed with the bytes of the backup first.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         content: &Content,
         room: &WriteFolder,
@@ -150,7 +156,7 @@ impl FileData {
     }
 
     /// Sets the length. What is added is zeros.
-    pub fn set_len(&self, len: u64) -> Result<(), Errno> {
+    pub(crate) fn set_len(&self, len: u64) -> Result<(), Errno> {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         // What is cut off must not come back when the file grows again.
         if let Some(written) = now.written.as_ref().filter(|_| len < now.len) {
@@ -162,7 +168,7 @@ impl FileData {
     }
 
     /// Gives the room back: nobody can read the file any more.
-    pub fn drop_written(&self) {
+    pub(crate) fn drop_written(&self) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         *now = Current { len: 0, kept: 0, written: None };
     }
@@ -183,11 +189,12 @@ impl Current {
 pub struct WriteFolder(PathBuf);
 
 impl WriteFolder {
+    /// Writes go into unnamed files in this folder.
     pub fn new(folder: &Path) -> WriteFolder {
         WriteFolder(folder.to_owned())
     }
 
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.0
     }
 }

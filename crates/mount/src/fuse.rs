@@ -33,7 +33,7 @@ const PLAIN: i32 = 0;
 const NS: i128 = 1_000_000_000;
 
 /// What the kernel calls.
-pub struct FuseAdapter {
+pub(crate) struct FuseAdapter {
     pub shelf: Arc<InodeTable>,
     /// What was in each folder that is open, when it was opened.
     pub folders: Mutex<BTreeMap<u64, Arc<Vec<Item>>>>,
@@ -405,7 +405,7 @@ impl Filesystem for FuseAdapter {
 }
 
 /// Mounts nothing yet: the file system for a tree, and the flag that says that it is unmounted.
-pub fn new(shelf: Arc<InodeTable>) -> (FuseAdapter, Arc<AtomicBool>) {
+pub(crate) fn new(shelf: Arc<InodeTable>) -> (FuseAdapter, Arc<AtomicBool>) {
     let ended = Arc::new(AtomicBool::new(false));
     let kernel =
         FuseAdapter { shelf, folders: Mutex::default(), next: AtomicU64::new(1), ended: Arc::clone(&ended) };
@@ -413,7 +413,7 @@ pub fn new(shelf: Arc<InodeTable>) -> (FuseAdapter, Arc<AtomicBool>) {
 }
 
 /// Why a mount is not possible, in words.
-pub fn explain(error: &io::Error) -> &'static str {
+pub(crate) fn explain(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no /dev/fuse: load the kernel's module with 'modprobe fuse'",
         io::ErrorKind::PermissionDenied => {

@@ -17,7 +17,7 @@ use crate::file_data::WriteFolder;
 use crate::overlay::{Change, Metadata, NodeKind, Overlay, TOP};
 
 /// The number of the top.
-pub const ROOT: u64 = 1;
+pub(crate) const ROOT: u64 = 1;
 /// The number of the first name's folder.
 const FIRST_NAME: u64 = 2;
 /// Bits of the number of a node in its generation.
@@ -248,7 +248,7 @@ impl InodeTable {
         Inode { number, known }
     }
 
-    pub fn known(&self, number: u64) -> Reply<Inode> {
+    pub(crate) fn known(&self, number: u64) -> Reply<Inode> {
         match self.find(number)? {
             Target::Root => Ok(self.own(number)),
             Target::Name(name) if name < self.names.len() => Ok(self.own(number)),
@@ -257,7 +257,7 @@ impl InodeTable {
         }
     }
 
-    pub fn lookup(&self, folder: u64, name: &OsStr) -> Reply<Inode> {
+    pub(crate) fn lookup(&self, folder: u64, name: &OsStr) -> Reply<Inode> {
         match self.find(folder)? {
             Target::Root => {
                 let at = self.names.iter().position(|known| name == known.name.as_str());
@@ -316,37 +316,37 @@ impl InodeTable {
         }
     }
 
-    pub fn target(&self, number: u64) -> Reply<OsString> {
+    pub(crate) fn target(&self, number: u64) -> Reply<OsString> {
         let (_, branch, node) = self.node(number)?;
         branch.target(node)
     }
 
-    pub fn extended(&self, number: u64) -> Reply<disk::Extended> {
+    pub(crate) fn extended(&self, number: u64) -> Reply<disk::Extended> {
         match self.find(number)? {
             Target::Node(_, branch, node) => branch.extended(node),
             Target::Root | Target::Name(_) => Ok(disk::Extended::new()),
         }
     }
 
-    pub fn open(&self, number: u64) -> Reply<()> {
+    pub(crate) fn open(&self, number: u64) -> Reply<()> {
         let (_, branch, node) = self.node(number)?;
         branch.data(node)?;
         branch.opened(node);
         Ok(())
     }
 
-    pub fn release(&self, number: u64) {
+    pub(crate) fn release(&self, number: u64) {
         if let Ok((_, branch, node)) = self.node(number) {
             branch.released(node);
         }
     }
 
-    pub fn read(&self, number: u64, at: u64, len: usize) -> Reply<Vec<u8>> {
+    pub(crate) fn read(&self, number: u64, at: u64, len: usize) -> Reply<Vec<u8>> {
         let (place, branch, node) = self.node(number)?;
         branch.data(node)?.read(&branch.content, at, len, &|error| self.lost(place, &branch, node, error))
     }
 
-    pub fn write(&self, number: u64, at: u64, bytes: &[u8]) -> Reply<()> {
+    pub(crate) fn write(&self, number: u64, at: u64, bytes: &[u8]) -> Reply<()> {
         let (place, branch, node) = self.changed(number)?;
         let room = self.room.as_ref().ok_or(Errno::ROFS)?;
         branch.write(node, room, (at, bytes), &|error| self.lost(place, &branch, node, error))
@@ -359,12 +359,12 @@ impl InodeTable {
         self.damaged(&format!("{name}/{generation}/{}", text::path(&branch.path(node))), error);
     }
 
-    pub fn change(&self, number: u64, change: Change) -> Reply<Inode> {
+    pub(crate) fn change(&self, number: u64, change: Change) -> Reply<Inode> {
         let (place, branch, node) = self.changed(number)?;
         Ok(thing(place, branch.change(node, change)?))
     }
 
-    pub fn make(
+    pub(crate) fn make(
         &self,
         folder: u64,
         name: &OsStr,
@@ -375,7 +375,7 @@ impl InodeTable {
         Ok(thing(place, branch.make(node, name, what, rights)?))
     }
 
-    pub fn link(&self, number: u64, folder: u64, name: &OsStr) -> Reply<Inode> {
+    pub(crate) fn link(&self, number: u64, folder: u64, name: &OsStr) -> Reply<Inode> {
         let (place, branch, node) = self.changed(number)?;
         let (other, _, folder) = self.changed(folder)?;
         if other != place {
@@ -384,12 +384,12 @@ impl InodeTable {
         Ok(thing(place, branch.link(node, folder, name)?))
     }
 
-    pub fn remove(&self, folder: u64, name: &OsStr, is_folder: bool) -> Reply<()> {
+    pub(crate) fn remove(&self, folder: u64, name: &OsStr, is_folder: bool) -> Reply<()> {
         let (_, branch, node) = self.changed(folder)?;
         branch.remove(node, name, is_folder)
     }
 
-    pub fn rename(
+    pub(crate) fn rename(
         &self,
         (from, name): (u64, &OsStr),
         (to, new): (u64, &OsStr),

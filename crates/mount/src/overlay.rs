@@ -18,12 +18,12 @@ pub const VOLUME: &str = "volume.img";
 const OWN_FOLDER: u32 = 0o500;
 const OWN_FILE: u32 = 0o400;
 /// The number of the top.
-pub const TOP: usize = 0;
+pub(crate) const TOP: usize = 0;
 
 const NS: i128 = 1_000_000_000;
 
 /// A generation.
-pub struct Overlay {
+pub(crate) struct Overlay {
     pub content: Content,
     nodes: RwLock<Vec<Node>>,
 }
@@ -79,7 +79,7 @@ type Reply<Value> = Result<Value, Errno>;
 
 impl Overlay {
     /// The tree of a generation, or a folder with the file that is its volume.
-    pub fn open(content: Content, is_tree: bool) -> Result<Overlay, block::Error> {
+    pub(crate) fn open(content: Content, is_tree: bool) -> Result<Overlay, block::Error> {
         let nodes = if is_tree { of_tree(tree::nodes(&content)?) } else { of_volume(&content) };
         Ok(Overlay { content, nodes: RwLock::new(nodes) })
     }
@@ -92,36 +92,36 @@ impl Overlay {
         self.nodes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn known(&self, node: usize) -> Reply<Metadata> {
+    pub(crate) fn known(&self, node: usize) -> Reply<Metadata> {
         known(&self.read_nodes(), node)
     }
 
-    pub fn lookup(&self, folder: usize, name: &OsStr) -> Reply<Metadata> {
+    pub(crate) fn lookup(&self, folder: usize, name: &OsStr) -> Reply<Metadata> {
         let nodes = self.read_nodes();
         let found = *folder_of(&nodes, folder)?.get(name).ok_or(Errno::NOENT)?;
         known(&nodes, found)
     }
 
     /// The folder that a folder is in; of the top, itself.
-    pub fn above(&self, folder: usize) -> Reply<usize> {
+    pub(crate) fn above(&self, folder: usize) -> Reply<usize> {
         self.read_nodes().get(folder).map(|node| node.above).ok_or(Errno::NOENT)
     }
 
     /// What is in a folder, by name.
-    pub fn list(&self, folder: usize) -> Reply<Vec<(OsString, Metadata)>> {
+    pub(crate) fn list(&self, folder: usize) -> Reply<Vec<(OsString, Metadata)>> {
         let nodes = self.read_nodes();
         let entries = folder_of(&nodes, folder)?;
         entries.iter().map(|(name, node)| Ok((name.clone(), known(&nodes, *node)?))).collect()
     }
 
-    pub fn target(&self, node: usize) -> Reply<OsString> {
+    pub(crate) fn target(&self, node: usize) -> Reply<OsString> {
         match self.read_nodes().get(node).map(|node| &node.kind) {
             Some(NodeContent::Link(target)) => Ok(target.clone()),
             _ => Err(Errno::INVAL),
         }
     }
 
-    pub fn data(&self, node: usize) -> Reply<Arc<FileData>> {
+    pub(crate) fn data(&self, node: usize) -> Reply<Arc<FileData>> {
         match self.read_nodes().get(node).map(|node| &node.kind) {
             Some(NodeContent::File(data)) => Ok(Arc::clone(data)),
             Some(NodeContent::Folder(_)) => Err(Errno::ISDIR),
@@ -129,12 +129,12 @@ impl Overlay {
         }
     }
 
-    pub fn extended(&self, node: usize) -> Reply<Extended> {
+    pub(crate) fn extended(&self, node: usize) -> Reply<Extended> {
         self.read_nodes().get(node).map(|node| node.extended.clone()).ok_or(Errno::NOENT)
     }
 
     /// Its path from the top, for messages.
-    pub fn path(&self, node: usize) -> PathBuf {
+    pub(crate) fn path(&self, node: usize) -> PathBuf {
         let nodes = self.read_nodes();
         let (mut parts, mut at) = (Vec::new(), node);
         while at != TOP {
@@ -148,18 +148,18 @@ impl Overlay {
         parts.iter().rev().collect()
     }
 
-    pub fn opened(&self, node: usize) {
+    pub(crate) fn opened(&self, node: usize) {
         self.write_nodes().get_mut(node).into_iter().for_each(|node| node.open += 1);
     }
 
-    pub fn released(&self, node: usize) {
+    pub(crate) fn released(&self, node: usize) {
         if let Some(node) = self.write_nodes().get_mut(node) {
             node.open = node.open.saturating_sub(1);
             node.forget_if_gone();
         }
     }
 
-    pub fn change(&self, node: usize, change: Change) -> Reply<Metadata> {
+    pub(crate) fn change(&self, node: usize, change: Change) -> Reply<Metadata> {
         let mut nodes = self.write_nodes();
         let found = nodes.get_mut(node).ok_or(Errno::NOENT)?;
         if let Some(len) = change.len {
@@ -176,12 +176,12 @@ impl Overlay {
     }
 
     /// Says that the bytes of a file were changed.
-    pub fn touch(&self, node: usize) {
+    pub(crate) fn touch(&self, node: usize) {
         self.write_nodes().get_mut(node).into_iter().for_each(|node| node.attributes.modified_ns = now_ns());
     }
 
     /// Makes something: a file, a folder, or with a target a link.
-    pub fn make(
+    pub(crate) fn make(
         &self,
         folder: usize,
         name: &OsStr,
@@ -207,7 +207,7 @@ impl Overlay {
     }
 
     /// Gives a file another name.
-    pub fn link(&self, node: usize, folder: usize, name: &OsStr) -> Reply<Metadata> {
+    pub(crate) fn link(&self, node: usize, folder: usize, name: &OsStr) -> Reply<Metadata> {
         let mut nodes = self.write_nodes();
         match nodes.get(node).map(|node| &node.kind) {
             Some(NodeContent::Folder(_)) => return Err(Errno::PERM),
@@ -225,7 +225,7 @@ impl Overlay {
     }
 
     /// Removes a name: that of a folder, which must be empty, or of something else.
-    pub fn remove(&self, folder: usize, name: &OsStr, is_folder: bool) -> Reply<()> {
+    pub(crate) fn remove(&self, folder: usize, name: &OsStr, is_folder: bool) -> Reply<()> {
         let mut nodes = self.write_nodes();
         let node = *folder_of(&nodes, folder)?.get(name).ok_or(Errno::NOENT)?;
         may_go(&nodes, node, is_folder)?;
@@ -236,7 +236,7 @@ impl Overlay {
     }
 
     /// Moves something; what has the new name is replaced, if that is allowed.
-    pub fn rename(
+    pub(crate) fn rename(
         &self,
         (from, name): (usize, &OsStr),
         (to, new): (usize, &OsStr),
@@ -265,7 +265,7 @@ impl Overlay {
     }
 
     /// Writes to a file.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         node: usize,
         room: &WriteFolder,
@@ -334,7 +334,7 @@ fn unname(nodes: &mut [Node], node: usize) {
 }
 
 /// The time, nanoseconds since the epoch.
-pub fn now_ns() -> i128 {
+pub(crate) fn now_ns() -> i128 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     i128::from(now.tv_sec) * NS + i128::from(now.tv_nsec)
 }

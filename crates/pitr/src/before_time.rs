@@ -1,14 +1,14 @@
 //! Whether a generation is not later than a time, by the archived log before its place there. A hot copy is
 //! of the moment at which it ended, and the log has the server's clock, so the time of a backup is no proof.
 
-use failure::Completeness;
-use progress::Shared;
 use anyhow::Result;
+use failure::Completeness;
 use humanize::date_time;
+use progress::Shared;
 use transactions::{Asked, Known, LogFile, TOLERANCE_S, Take, Transaction, Walk, names};
 
-use crate::recovery_target::Unreachable;
 use crate::describe::{describe, everything};
+use crate::recovery_target::Unreachable;
 
 /// What the transactions of the generation say, so far.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ enum Says {
 }
 
 #[derive(Debug)]
-pub struct Before {
+pub(crate) struct Before {
     until: i64,
     /// When the copy began, by the clock of who made it.
     taken_s: i64,
@@ -34,16 +34,16 @@ pub struct Before {
 }
 
 impl Before {
-    pub fn new(until: i64, taken_s: i64) -> Before {
+    pub(crate) fn new(until: i64, taken_s: i64) -> Before {
         Before { until, taken_s, says: Says::Nothing }
     }
 
-    pub fn is_seen(&self) -> bool {
+    pub(crate) fn is_seen(&self) -> bool {
         !matches!(self.says, Says::Nothing)
     }
 
     /// One more transaction of the generation. They come in the order of their commits.
-    pub fn take(&mut self, whole: &Transaction, file: &str) {
+    pub(crate) fn take(&mut self, whole: &Transaction, file: &str) {
         let is_by = whole.ended.is_by(self.until);
         let is_well_by = whole.ended.latest().saturating_add(TOLERANCE_S) < self.until;
         self.says = match (std::mem::replace(&mut self.says, Says::Nothing), is_by) {
@@ -58,7 +58,7 @@ impl Before {
     }
 
     /// Looks into the files before that of the generation if there was no transaction in this one.
-    pub fn look_back(&mut self, earlier: &[LogFile], report: &Shared) -> Result<()> {
+    pub(crate) fn look_back(&mut self, earlier: &[LogFile], report: &Shared) -> Result<()> {
         for file in earlier.iter().rev() {
             if self.is_seen() {
                 break;
@@ -76,7 +76,7 @@ impl Before {
     }
 
     /// Refuses a generation that is not surely of the time or before.
-    pub fn prove(self) -> Result<(), Unreachable> {
+    pub(crate) fn prove(self) -> Result<(), Unreachable> {
         let why = match self.says {
             Says::InTime => return Ok(()),
             Says::Nothing | Says::Contradiction if self.taken_s <= self.until => return Ok(()),

@@ -8,18 +8,18 @@ use transactions::{Filter, Transaction, Wording, names};
 const SHOWN_CHARS: usize = 100;
 
 /// A filter that leaves nothing out, and looks for a text.
-pub fn everything(statement: Option<Wording>) -> Filter {
+pub(crate) fn everything(statement: Option<Wording>) -> Filter {
     let tables = Selection { include: Vec::new(), exclude: Vec::new(), no_accounts: false };
     Filter { since: None, until: None, gtid: Vec::new(), tables, conditions: Vec::new(), statement }
 }
 
 /// What a transaction in a file is called.
-pub fn name(whole: &Transaction, file: &str) -> String {
+pub(crate) fn name(whole: &Transaction, file: &str) -> String {
     names::gtid(whole.name).unwrap_or_else(|| format!("{file}:{}", whole.start.at))
 }
 
 /// A transaction in a file, for people.
-pub fn describe(whole: &Transaction, file: &str) -> String {
+pub(crate) fn describe(whole: &Transaction, file: &str) -> String {
     let name = name(whole, file);
     let statement = whole.statements.first().map(|statement| statement.sql.clone());
     let annotated = || whole.tables.iter().find_map(|changed| changed.statement.clone());

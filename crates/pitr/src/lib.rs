@@ -1,18 +1,18 @@
 //! Former moments of a server: a generation before one, the archived log from there, and a private server
 //! that replays it.
 
-mod linked_tables;
 mod before_time;
-mod storage_engine;
-mod scheduled_events;
-mod recovery_target;
-mod server_options;
-mod other_timeline;
-mod replay;
-mod same_log;
-mod replay_plan;
-mod steps;
 mod describe;
+mod linked_tables;
+mod other_timeline;
+mod recovery_target;
+mod replay;
+mod replay_plan;
+mod same_log;
+mod scheduled_events;
+mod server_options;
+mod steps;
+mod storage_engine;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,27 +21,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use repository::log_archive::{self, Archive};
-use repository::{KeyFile, Named};
-use failure::usage;
-use progress::{Progress, Shared};
 use anyhow::{Result, bail, ensure};
 use block::Generation;
 use disk::{Disk, RealDisk};
 use dump::Selection;
+use failure::usage;
 use instance::Wanted;
 use instance::binary_log::{self, BinaryLog, Position};
+use progress::{Progress, Shared};
+use repository::log_archive::{self, Archive};
+use repository::{KeyFile, Named};
 use sandbox::Sandbox;
 use transactions::{LogFile, Times, XaName, names};
 
 use self::linked_tables::LinkedTables;
-use self::recovery_target::Unreachable;
 use self::other_timeline::LoggedState;
+use self::recovery_target::Unreachable;
 use self::replay::Replay;
 
 pub use self::recovery_target::{RecoveryTarget, single};
-pub use self::server_options::must_replay_all;
 pub use self::replay_plan::{Found, ReplayPlan};
+pub use self::server_options::must_replay_all;
 pub use self::steps::Steps;
 
 /// The archived log of a name.
@@ -49,6 +49,7 @@ pub use self::steps::Steps;
 pub struct Log {
     /// The line's number.
     pub line: String,
+    /// Its files, in their order.
     pub files: Vec<LogFile>,
     /// Up to when it surely has everything, in seconds since 1970, if it is the newest.
     caught_up: Option<i64>,
@@ -125,9 +126,8 @@ impl Log {
                 if lines.last() == Some(chosen) {
                     caught_up = binlog::archive::caught_up(&RealDisk, &folder)?;
                 }
-                let read = |path| {
-                    transactions::files(std::slice::from_ref(path), &KeyFile::default(), Times::Noted)
-                };
+                let read =
+                    |path| transactions::files(std::slice::from_ref(path), &KeyFile::default(), Times::Noted);
                 found = read(chosen)?;
                 for other in lines.iter().rev().filter(|path| *path != chosen) {
                     add(number(other), read(other)?);
@@ -242,7 +242,9 @@ struct Recovered {
 pub struct Recovery<'a> {
     named: &'a Named,
     goal: &'a RecoveryTarget,
+    /// The log that is replayed.
     pub log: Log,
+    /// The generation that it begins with.
     pub generation: u64,
     /// When its copy began.
     taken_s: i64,
@@ -252,7 +254,9 @@ pub struct Recovery<'a> {
 
 /// The way that was gone, or would be.
 pub struct Reached {
+    /// Where the generation is in the log.
     pub start: Start,
+    /// What is replayed.
     pub found: Found,
 }
 
@@ -271,7 +275,9 @@ impl<'a> Recovery<'a> {
         let older: Vec<String> = log.others.iter().map(|log| log.line.clone()).collect();
         let newest = log.line.clone();
         match Recovery::find_in((named, wanted), goal, log, report) {
-            Err(error) if error.is::<Unreachable>() && line.is_none() && !matches!(goal, RecoveryTarget::End) => {
+            Err(error)
+                if error.is::<Unreachable>() && line.is_none() && !matches!(goal, RecoveryTarget::End) =>
+            {
                 for line in older.iter().filter_map(|line| line.parse().ok()) {
                     let log = Log::find(named, Some(line), report)?;
                     let Ok(past) = Recovery::find_in((named, wanted), goal, log, report) else { continue };

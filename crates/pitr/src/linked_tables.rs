@@ -10,7 +10,7 @@ use anyhow::Result;
 use disk::{Disk, RealDisk};
 
 /// Folders that were moved out of a data folder, and links to them in it.
-pub struct LinkedTables<'a> {
+pub(crate) struct LinkedTables<'a> {
     data: &'a Path,
     folder: &'a Path,
     names: Vec<OsString>,
@@ -19,7 +19,7 @@ pub struct LinkedTables<'a> {
 impl<'a> LinkedTables<'a> {
     /// Moves the folders whose names begin with a dot into `folder`, on the same file system. No database has
     /// such a folder.
-    pub fn new(data: &'a Path, folder: &'a Path) -> Result<LinkedTables<'a>> {
+    pub(crate) fn new(data: &'a Path, folder: &'a Path) -> Result<LinkedTables<'a>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(data)? {
             let entry = entry?;
@@ -35,7 +35,7 @@ impl<'a> LinkedTables<'a> {
     }
 
     /// Moves them back.
-    pub fn back(self) -> Result<()> {
+    pub(crate) fn back(self) -> Result<()> {
         for name in &self.names {
             RealDisk.remove(&self.data.join(name))?;
             RealDisk.rename(&self.folder.join(name), &self.data.join(name))?;

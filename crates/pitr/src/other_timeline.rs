@@ -175,13 +175,13 @@ fn newest(files: &[LogFile], is_wanted: &dyn Fn(Number) -> bool) -> Result<Optio
 }
 
 /// The transactions that a generation has, by the log of the server that it was made of.
-pub struct LoggedState {
+pub(crate) struct LoggedState {
     state: State,
     newest: Option<Print>,
 }
 
 /// A place in the log of another server.
-pub struct Found {
+pub(crate) struct Found {
     pub place: Position,
     /// The transactions that the generation's own server logged behind it and the other one did not.
     pub lacks: Vec<String>,
@@ -190,7 +190,7 @@ pub struct Found {
 impl LoggedState {
     /// Reads it in that log. `None` if the log has no such place between transactions, or if the generation
     /// says another `gtid` than the log.
-    pub fn read(log: &Log, (file, at): &Position, gtid: &str) -> Result<Option<LoggedState>> {
+    pub(crate) fn read(log: &Log, (file, at): &Position, gtid: &str) -> Result<Option<LoggedState>> {
         let files = log.from(file).unwrap_or_default();
         let Some(own) = files.first() else { return Ok(None) };
         let (mut found, mut print, mut is_first) = (None, None, true);
@@ -220,7 +220,7 @@ impl LoggedState {
     ///
     /// # Errors
     /// [`Unreachable`] if there is none, or if it is not proven that it is the same history.
-    pub fn place(&self, (own_file, own_at): &Position, own: &Log, log: &Log) -> Result<Found> {
+    pub(crate) fn place(&self, (own_file, own_at): &Position, own: &Log, log: &Log) -> Result<Found> {
         let no_way = |why: &str| {
             let (own, line) = (&own.line, &log.line);
             Unreachable(format!(
@@ -288,12 +288,12 @@ impl LoggedState {
     }
 
     /// Whether the generation has this one.
-    pub fn has(&self, Number { domain, server_id, sequence }: Number) -> bool {
+    pub(crate) fn has(&self, Number { domain, server_id, sequence }: Number) -> bool {
         self.state.get(&(domain, server_id)).is_some_and(|last| sequence <= *last)
     }
 
     /// The newest transaction that the generation has, if the log reaches back to it.
-    pub fn newest(&self) -> Option<Number> {
+    pub(crate) fn newest(&self) -> Option<Number> {
         self.newest.map(|print| print.number)
     }
 

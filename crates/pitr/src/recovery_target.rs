@@ -8,7 +8,7 @@ use transactions::{Range, Wording};
 
 /// The goal is not behind the generation.
 #[derive(Debug)]
-pub struct Unreachable(pub String);
+pub(crate) struct Unreachable(pub String);
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +85,9 @@ mod tests {
         assert!(matches!(parse("2026-11-22 19:05:17"), Ok(RecoveryTarget::Time(_))));
         assert!(matches!(parse("-10m"), Ok(RecoveryTarget::Time(_))));
         assert!(matches!(parse("0-1-42,1-1-7"), Ok(RecoveryTarget::After(names)) if names.len() == 2));
-        assert!(matches!(parse("bin.000002:1100"), Ok(RecoveryTarget::Position(file, 1100)) if file == "bin.000002"));
+        assert!(
+            matches!(parse("bin.000002:1100"), Ok(RecoveryTarget::Position(file, 1100)) if file == "bin.000002")
+        );
         assert!(single("2026-11-22").is_err());
         for wrong in [
             "2026-02-30",

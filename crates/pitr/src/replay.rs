@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use progress::{Progress, Shared, count};
 use anyhow::{Context, Result, bail, ensure};
 use disk::{Output, RealDisk};
 use dump::Selection;
 use instance::{Account, Wanted, settings, table_check};
+use progress::{Progress, Shared, count};
 use sandbox::Sandbox;
 use server::catalogue::Wanted as _;
 use server::{Session, TableName};
 use transactions::LogFile;
 
-use crate::storage_engine;
-use crate::scheduled_events::States;
 use crate::replay_plan::ReplayPlan;
+use crate::scheduled_events::States;
+use crate::storage_engine;
 
 /// Bytes that are copied at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -252,7 +252,7 @@ fn relay(number: usize) -> String {
 }
 
 /// Checks tables and what the server has said. Returns how many tables there are.
-pub fn check(
+pub(crate) fn check(
     (session, server): (&mut Session, &Sandbox),
     tables: &[TableName],
     stop: &AtomicBool,

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{error, fmt};
 
-use failure::{Completeness, usage};
-use progress::Shared;
 use anyhow::{Result, bail};
 use binlog::group::Name;
+use failure::{Completeness, usage};
 use innodb::table::sql::Token;
 use instance::binary_log::Position;
+use progress::Shared;
 use transactions::effective_statement::{acting, word};
 use transactions::{
     Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
 };
 
 use crate::before_time::Before;
-use crate::scheduled_events::{self, Change};
-use crate::recovery_target::{RecoveryTarget, Unreachable};
-use crate::other_timeline::LoggedState;
 use crate::describe::{describe, everything, name};
+use crate::other_timeline::LoggedState;
+use crate::recovery_target::{RecoveryTarget, Unreachable};
+use crate::scheduled_events::{self, Change};
 use crate::{Log, storage_engine};
 
 /// The way from where a generation is to the goal.
@@ -73,7 +73,8 @@ impl ReplayPlan {
                 self.ended.insert(xa.clone());
             }
         }
-        self.engines.extend(whole.statements.iter().filter_map(|statement| storage_engine::named(&statement.sql)));
+        self.engines
+            .extend(whole.statements.iter().filter_map(|statement| storage_engine::named(&statement.sql)));
         let by = (whole.server_id, whole.time);
         let done = whole.statements.iter().filter(|statement| statement.error == 0);
         self.events.extend(done.filter_map(|said| scheduled_events::change(&said.schema, &said.sql, by)));
@@ -123,6 +124,7 @@ fn is_of_several(tokens: &[Token]) -> bool {
 
 /// What a scan has found.
 pub struct Found {
+    /// What is replayed.
     pub way: ReplayPlan,
     /// All numbers of servers in the log.
     pub servers: BTreeSet<u32>,
@@ -174,7 +176,7 @@ struct Scan<'a> {
 ///
 /// # Errors
 /// [`Unreachable`] if the goal is not there; errors of files, and damage.
-pub fn scan(
+pub(crate) fn scan(
     goal: &RecoveryTarget,
     log: &Log,
     (position, taken_s): (&Position, i64),
@@ -192,7 +194,11 @@ pub fn scan(
         goal,
         files: files.iter().map(|path| names::file(path)).collect(),
         start: Place { file: 0, at: position.1 },
-        before: if let RecoveryTarget::Time(until) = goal { Some(Before::new(*until, taken_s)) } else { None },
+        before: if let RecoveryTarget::Time(until) = goal {
+            Some(Before::new(*until, taken_s))
+        } else {
+            None
+        },
         now: ReplayPlan::default(),
         chosen: None,
         doubt: None,
@@ -223,7 +229,9 @@ pub fn scan(
         return Err(undecided(doubt));
     }
     let is_open = match goal {
-        RecoveryTarget::Time(until) => scan.chosen.is_none() && log.caught_up.is_none_or(|when| when <= *until),
+        RecoveryTarget::Time(until) => {
+            scan.chosen.is_none() && log.caught_up.is_none_or(|when| when <= *until)
+        }
         _ => false,
     };
     let judged = std::mem::take(&mut scan.judged);
@@ -239,9 +247,11 @@ fn unseen<'a>(names: &'a [Range], log: &Log, position: &Position) -> Result<Vec<
         || has.newest().is_some_and(|newest| names.iter().any(|name| name.has(Name::MariaDb(newest))));
     if unseen.is_empty() && !is_here() {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        return Err(
-            Unreachable(format!("the generation has {} already, and later ones", names.join(" and "))).into()
-        );
+        return Err(Unreachable(format!(
+            "the generation has {} already, and later ones",
+            names.join(" and ")
+        ))
+        .into());
     }
     Ok(unseen)
 }
@@ -280,8 +290,12 @@ impl Scan<'_> {
                 let names: Vec<String> = self.unseen.iter().map(ToString::to_string).collect();
                 format!("there is no transaction {} in the log after the generation", names.join(" and no "))
             }
-            RecoveryTarget::Position(file, at) => format!("{file}:{at} is not in the log after the generation"),
-            RecoveryTarget::Before(name) => format!("there is no transaction {name} in the log after the generation"),
+            RecoveryTarget::Position(file, at) => {
+                format!("{file}:{at} is not in the log after the generation")
+            }
+            RecoveryTarget::Before(name) => {
+                format!("there is no transaction {name} in the log after the generation")
+            }
             RecoveryTarget::BeforeStatement(_) => {
                 "no statement in the log after the generation has this text".to_owned()
             }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Whether a private server, which has recovered the data, has the archived bytes in its log up to there, and
 /// in any case those that a file begins with. It is asked as by a replica, because an archive has a log as
 /// servers send it, and in the data it may be encrypted.
-pub fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dyn Source>) -> Result<bool> {
+pub(crate) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dyn Source>) -> Result<bool> {
     let from = From {
         file: file.clone(),
         at: FIRST,

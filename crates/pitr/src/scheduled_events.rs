@@ -42,7 +42,7 @@ pub struct State {
 }
 
 /// What a statement does to events, if it does anything. `by` is the server that ran it, and when.
-pub fn change(schema: &str, sql: &str, by: (u32, i64)) -> Option<Change> {
+pub(crate) fn change(schema: &str, sql: &str, by: (u32, i64)) -> Option<Change> {
     // Most statements have none of these words, and may be long.
     let has = |what: &[u8]| sql.as_bytes().windows(what.len()).any(|bytes| bytes.eq_ignore_ascii_case(what));
     (has(b"EVENT") || has(b"DATABASE") || has(b"SCHEMA")).then_some(())?;
@@ -136,11 +136,11 @@ impl State {
 
 /// The states of all events.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct States(BTreeMap<Key, State>);
+pub(crate) struct States(BTreeMap<Key, State>);
 
 impl States {
     /// Those that a server has.
-    pub fn read(session: &mut Session) -> Result<States> {
+    pub(crate) fn read(session: &mut Session) -> Result<States> {
         let mut all = BTreeMap::new();
         for row in session.strings("SELECT db, name, status, originator FROM mysql.event")? {
             let [Some(schema), Some(name), Some(status), Some(originator)] = &*row else { continue };
@@ -169,7 +169,7 @@ impl States {
 
     /// Gives the events of a server that has replayed the statements the state that they had in the original.
     /// `self` are the states before.
-    pub fn put_back(mut self, session: &mut Session, changes: &[Change]) -> Result<()> {
+    pub(crate) fn put_back(mut self, session: &mut Session, changes: &[Change]) -> Result<()> {
         if changes.is_empty() {
             return Ok(());
         }

@@ -1,8 +1,7 @@
 //! Options with which a private server would not replay what the log says.
 
-use failure::usage;
 use anyhow::Result;
-
+use failure::usage;
 
 /// Options of a server with which a replay is not what the log says, and those that it must have from us.
 const SKIPPING: [&str; 21] = [
@@ -58,7 +57,7 @@ pub fn must_replay_all(options: &[String]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::must_replay_all;
+    use super::must_replay_all;
 
     #[test]
     fn options_that_skip_are_refused_however_they_are_written() {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use progress::Shared;
 use anyhow::Result;
 use instance::{Account, Wanted, settings};
+use progress::Shared;
 use sandbox::Sandbox;
 use server::{Session, TableName};
 use transactions::{Place, Transaction};

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use progress::{Progress, Shared};
 use anyhow::Result;
 use innodb::table::sql::{Kind, Token};
 use instance::QUEUES;
+use progress::{Progress, Shared};
 use server::Session;
 use transactions::effective_statement::{acting, word};
-
 
 const WORD: &[u8] = b"ENGINE";
 
@@ -20,7 +19,7 @@ const ALIASES: [&str; 4] = ["INNOBASE", "HEAP", "MERGE", "MARIA"];
 const COLUMN: [&str; 8] = ["ADD", "COLUMN", "CHANGE", "MODIFY", "EXISTS", "DROP", "AFTER", "TO"];
 
 /// The engine that a statement names which makes or alters a table, in capitals.
-pub fn named(sql: &str) -> Option<String> {
+pub(crate) fn named(sql: &str) -> Option<String> {
     // Most statements have no such word, and may be long.
     sql.as_bytes().windows(WORD.len()).any(|bytes| bytes.eq_ignore_ascii_case(WORD)).then_some(())?;
     let tokens = acting(sql)?;
@@ -54,12 +53,12 @@ fn engine(tokens: &[Token], at: usize, is_column: bool) -> Option<String> {
 }
 
 /// The option with which a server has the engine of queues, if tables need it.
-pub fn option(engines: &BTreeSet<String>) -> Option<String> {
+pub(crate) fn option(engines: &BTreeSet<String>) -> Option<String> {
     engines.contains("QUEUE").then(|| QUEUES.to_owned())
 }
 
 /// Warns of engines that this server lacks: it takes another one, as the original did if it lacked them too.
-pub fn tell_missing(session: &mut Session, engines: &BTreeSet<String>, report: &Shared) -> Result<()> {
+pub(crate) fn tell_missing(session: &mut Session, engines: &BTreeSet<String>, report: &Shared) -> Result<()> {
     let query = "SELECT UPPER(engine) FROM information_schema.engines WHERE support IN ('YES', 'DEFAULT')";
     let there: BTreeSet<String> = session.strings(query)?.into_iter().flatten().flatten().collect();
     for name in engines.iter().filter(|name| !there.contains(*name) && !ALIASES.contains(&name.as_str())) {
@@ -73,7 +72,7 @@ pub fn tell_missing(session: &mut Session, engines: &BTreeSet<String>, report: &
 
 #[cfg(test)]
 mod tests {
-    use crate::named;
+    use super::named;
 
     #[test]
     fn the_engine_of_a_table_is_found() {

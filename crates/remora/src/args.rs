@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use snapshot::server::Connect;
 use clap::Args;
 use server::{Environment, Overrides, SslMode, Target};
+use snapshot::server::Connect;
 
 use host::{Address, Call, Machine};
 

@@ -14,7 +14,9 @@ const SCHEME: &str = "s3://";
 
 /// A repository.
 pub enum Address {
+    /// A folder.
     Folder(PathBuf),
+    /// A place in an object store.
     Bucket(Bucket),
 }
 

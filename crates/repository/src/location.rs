@@ -15,7 +15,9 @@ use crate::address::{self, Address};
 /// Where the files of a name are.
 #[derive(Clone)]
 pub enum Location {
+    /// A folder.
     Folder(PathBuf),
+    /// A place in an object store.
     Bucket(Bucket),
 }
 
@@ -49,6 +51,7 @@ impl Location {
         }
     }
 
+    /// Its files.
     pub fn store(&self) -> Box<dyn Store> {
         match self {
             Location::Folder(path) => Box::new(folder(path.clone())),

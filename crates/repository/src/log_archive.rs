@@ -26,11 +26,13 @@ const CLEAR: &[u8] = b"remolog\n";
 pub enum Archive {
     /// The folder with its lines.
     Files(PathBuf),
+    /// Pieces of the files, in an encrypted folder or a store.
     Pieces(Pieces),
 }
 
 /// Where the pieces of an archive are written.
 pub struct Place {
+    /// The files of the archive.
     pub store: Box<dyn Store>,
     /// The backups beside it, if they are encrypted.
     pub sealed: Option<Sealed>,

@@ -9,15 +9,17 @@ use block::{Error, Generation, Repository, Sealed};
 use bucket::Bucket;
 use seal::Key;
 
+use crate::address;
 use crate::address::Address;
 use crate::location::Location;
-use crate::address;
 
 /// The backups of one name.
 pub struct Named {
+    /// The name.
     pub name: String,
     /// Where they are.
     pub home: Location,
+    /// The backups.
     pub repository: Repository,
     /// What opens it, if it is encrypted.
     pub key: Option<Key>,

@@ -20,11 +20,13 @@ pub struct Unlocked {
     pub backups: Vec<Named>,
     /// Those that have only an archived log, if these were asked for.
     pub only_logs: Vec<Named>,
+    /// Those that the key does not open.
     pub locked: Vec<Locked>,
 }
 
 /// An encrypted name that can't be opened.
 pub struct Locked {
+    /// The name.
     pub name: String,
     home: Location,
     why: Error,

@@ -16,7 +16,7 @@ use crate::transaction::Place;
 const VERSION: Version = Version(110_806);
 
 /// A definition, or why it is not understood. `None`: there is none.
-pub type Definition = Option<Result<Rc<table::Table>, String>>;
+pub(crate) type Definition = Option<Result<Rc<table::Table>, String>>;
 
 /// Definitions that change while a log is read.
 pub trait Definitions {

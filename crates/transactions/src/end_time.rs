@@ -98,7 +98,7 @@ impl Judged {
 
 #[cfg(test)]
 mod tests {
-    use crate::EndTime::{self, Between, Then};
+    use super::EndTime::{self, Between, Then};
 
     #[test]
     fn what_a_transaction_says_is_believed_if_it_can_be() {

@@ -44,6 +44,7 @@ impl LogFile {
         &self.arrivals
     }
 
+    /// Opens it.
     pub fn open(&self) -> io::Result<Box<dyn Source>> {
         match &self.pieces {
             Some((pieces, file)) => Ok(Box::new(pieces.open_file(file))),

@@ -150,12 +150,15 @@ fn is_timestamp(column: &table::Column) -> bool {
 
 /// Which transactions and rows are shown.
 pub struct Filter {
+    /// Transactions that ended then or later, in seconds since 1970.
     pub since: Option<i64>,
+    /// Transactions that ended before that.
     pub until: Option<i64>,
     /// Those of any of these; none for all.
     pub gtid: Vec<Range>,
     /// The tables; none for all.
     pub tables: Selection,
+    /// What a row must have before or after the change.
     pub conditions: Vec<Condition>,
     /// What a statement must have.
     pub statement: Option<Wording>,
@@ -163,7 +166,7 @@ pub struct Filter {
 
 /// What a filter says of a table.
 #[derive(Clone, Debug)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// Its rows are not shown.
     Not,
     /// It may be shown, but has no column with the name that a condition gives.
@@ -251,19 +254,19 @@ impl Filter {
 }
 
 /// What a filter says of tables, found once for each.
-pub struct Choices<'a> {
+pub(crate) struct Choices<'a> {
     filter: &'a Filter,
     /// By number. A table that is described anew is another object.
     known: BTreeMap<u64, (Rc<Table>, Choice)>,
 }
 
 impl<'a> Choices<'a> {
-    pub fn new(filter: &'a Filter) -> Choices<'a> {
+    pub(crate) fn new(filter: &'a Filter) -> Choices<'a> {
         Choices { filter, known: BTreeMap::new() }
     }
 
     /// What is shown of a table.
-    pub fn of(&mut self, table: &Rc<Table>) -> Choice {
+    pub(crate) fn of(&mut self, table: &Rc<Table>) -> Choice {
         if let Some((known, choice)) = self.known.get(&table.id)
             && Rc::ptr_eq(known, table)
         {

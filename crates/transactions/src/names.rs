@@ -61,7 +61,7 @@ pub fn xa_of(text: &str) -> Option<XaName> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{xa, xa_of};
+    use super::{xa, xa_of};
 
     #[test]
     fn the_name_of_a_distributed_transaction_is_read_back() {

@@ -27,7 +27,9 @@ pub struct AskedRow<'a> {
 
 /// An event with rows, of which some may be asked for.
 pub struct RowsEvent<'a> {
+    /// The rows.
     pub rows: &'a Rows<'a>,
+    /// Their table.
     pub table: &'a Rc<Table>,
     /// The body of its TABLE_MAP.
     pub described: &'a [u8],
@@ -76,6 +78,7 @@ pub struct Again<'a> {
 }
 
 impl<'a> Again<'a> {
+    /// Reads from these files what a filter lets through.
     pub fn new(files: &'a [LogFile], filter: &'a Filter, known: &'a Known) -> Again<'a> {
         Again { files, filter, known, choices: Choices::new(filter), tables: Tables::default() }
     }

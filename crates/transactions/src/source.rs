@@ -12,7 +12,7 @@ use crate::file::LogFile;
 use crate::transaction::{Place, Transaction};
 
 /// Bytes that are read at once.
-pub const PIECE_BYTES: usize = 1 << 20;
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
 /// The least that is read at once.
 const LEAST_BYTES: usize = 1 << 10;
@@ -45,7 +45,7 @@ impl Read for FileSource {
 }
 
 /// Reads the events of a transaction again, in one file after the other.
-pub fn again(
+pub(crate) fn again(
     whole: &Transaction,
     files: &[LogFile],
     mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,

@@ -13,6 +13,7 @@ pub struct Wording {
 }
 
 impl Wording {
+    /// A text that is looked for.
     pub fn new(text: &str) -> Wording {
         let mut tokens = words(text);
         if tokens.last().is_some_and(|last| is_sign(last, ";")) {

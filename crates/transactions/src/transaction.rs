@@ -13,7 +13,9 @@ use crate::end_time::EndTime;
 /// Where something is: which file, and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
+    /// Index of the file among those that are read.
     pub file: usize,
+    /// Byte offset in it.
     pub at: u64,
 }
 
@@ -36,19 +38,25 @@ pub enum Xa {
 /// A transaction, or a statement that is none.
 #[derive(Debug)]
 pub struct Transaction {
+    /// Its GTID.
     pub name: Name,
     /// How its first file is written from its first event on.
     pub format: Rc<Format>,
+    /// Where its first event begins.
     pub start: Place,
+    /// Behind its last event.
     pub end: Place,
     /// The time of its end, as it says it, in seconds since 1970.
     pub time: i64,
     /// The same, as far as it can be proven, once it is whole.
     pub ended: EndTime,
+    /// The server that logged it first.
     pub server_id: u32,
+    /// The connection that executed it.
     pub thread_id: Option<u32>,
     /// The bytes of its events.
     pub bytes: u64,
+    /// The tables whose rows it changed.
     pub tables: Vec<Changed>,
     /// Statements that are logged as such.
     pub statements: Vec<Statement>,
@@ -60,6 +68,7 @@ pub struct Transaction {
     pub others: Vec<Rc<Table>>,
     /// Whether a statement has the text that is looked for.
     pub has_text: bool,
+    /// Whether it ends with ROLLBACK.
     pub is_rolled_back: bool,
     /// The statement that the next rows are of.
     annotated: Option<String>,
@@ -68,6 +77,7 @@ pub struct Transaction {
 /// A statement that is logged as such.
 #[derive(Debug)]
 pub struct Statement {
+    /// The database.
     pub schema: String,
     pub sql: String,
     /// The error that it ended with.
@@ -81,6 +91,7 @@ pub struct Statement {
 /// What was done to a table.
 #[derive(Debug)]
 pub struct Changed {
+    /// The database.
     pub schema: String,
     pub name: String,
     /// Rows inserted, updated, deleted.
@@ -114,7 +125,8 @@ pub fn slot(change: Change) -> usize {
 }
 
 impl Transaction {
-    pub fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
+    /// One that begins.
+    pub(crate) fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
         Transaction {
             name,
             format,

@@ -86,6 +86,7 @@ pub struct Walk<'a, T> {
 }
 
 impl<'a, T: Take> Walk<'a, T> {
+    /// A walk over these files.
     pub fn new(
         files: &'a [LogFile],
         filter: &'a Filter,

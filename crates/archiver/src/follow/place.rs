@@ -4,7 +4,7 @@ use binlog::archive::Tail;
 
 /// How far the archive is: where the server is in what it sends, or, if that does not say it, its tail. A
 /// connection that was just made has not said which file it sends.
-pub fn reached<'t>(sent: (&'t str, u64), tail: Option<&'t Tail>) -> Option<(&'t str, u64)> {
+pub(crate) fn reached<'t>(sent: (&'t str, u64), tail: Option<&'t Tail>) -> Option<(&'t str, u64)> {
     let sent = Some(sent).filter(|(file, _)| !file.is_empty());
     tail.map(|tail| (&*tail.file, tail.end)).or(sent)
 }

@@ -8,13 +8,13 @@ use binlog::statement;
 use server::Session;
 
 /// The session.
-pub struct Apply {
+pub(crate) struct Apply {
     session: Session,
 }
 
 impl Apply {
     /// Prepares a session. `format` is the body of the first event of a log of that server.
-    pub fn new(mut session: Session, format: &[u8]) -> Result<Apply> {
+    pub(crate) fn new(mut session: Session, format: &[u8]) -> Result<Apply> {
         session.execute("SET SESSION sql_log_bin = 0")?;
         let mut apply = Apply { session };
         apply.run(&statement::format(format)).context("the private server takes no events")?;
@@ -26,24 +26,24 @@ impl Apply {
         Ok(())
     }
 
-    pub fn begin(&mut self) -> Result<()> {
+    pub(crate) fn begin(&mut self) -> Result<()> {
         self.session.execute("BEGIN")?;
         Ok(())
     }
 
     /// Applies rows of a table, and what foreign keys do along.
-    pub fn rows(&mut self, described: &[u8], rows: &Rows<'_>) -> Result<()> {
+    pub(crate) fn rows(&mut self, described: &[u8], rows: &Rows<'_>) -> Result<()> {
         self.run(&statement::rows(described, rows))
     }
 
     /// Takes everything back.
-    pub fn end(&mut self) -> Result<()> {
+    pub(crate) fn end(&mut self) -> Result<()> {
         self.session.execute("ROLLBACK")?;
         Ok(())
     }
 
     /// The server's number for the session.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.session.connection_id()
     }
 }

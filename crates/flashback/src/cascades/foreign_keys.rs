@@ -13,7 +13,7 @@ const NULLS_ON_UPDATE: u32 = 8;
 
 /// A foreign key.
 #[derive(Clone, Debug)]
-pub struct ForeignKey {
+pub(crate) struct ForeignKey {
     /// The table that has it.
     pub child: TableName,
     /// The table that it refers to.
@@ -25,33 +25,33 @@ pub struct ForeignKey {
 
 impl ForeignKey {
     /// Whether it changes rows by itself.
-    pub fn acts(&self) -> bool {
+    pub(crate) fn acts(&self) -> bool {
         self.actions & (DELETES | NULLS_ON_DELETE | UPDATES | NULLS_ON_UPDATE) != 0
     }
 
     /// Whether it deletes rows when those that they refer to are deleted.
-    pub fn deletes(&self) -> bool {
+    pub(crate) fn deletes(&self) -> bool {
         self.actions & DELETES != 0
     }
 
     /// Whether it changes or deletes rows when those that they refer to are deleted.
-    pub fn acts_on_delete(&self) -> bool {
+    pub(crate) fn acts_on_delete(&self) -> bool {
         self.actions & (DELETES | NULLS_ON_DELETE) != 0
     }
 
     /// Whether it changes rows when those that they refer to get another key.
-    pub fn acts_on_update(&self) -> bool {
+    pub(crate) fn acts_on_update(&self) -> bool {
         self.actions & (UPDATES | NULLS_ON_UPDATE) != 0
     }
 }
 
 /// The foreign keys of a server.
 #[derive(Default)]
-pub struct Graph(Vec<ForeignKey>);
+pub(crate) struct Graph(Vec<ForeignKey>);
 
 impl Graph {
     /// Asks for them.
-    pub fn read(session: &mut Session) -> Result<Graph> {
+    pub(crate) fn read(session: &mut Session) -> Result<Graph> {
         let rows = session.strings(
             "SELECT f.ID, f.FOR_NAME, f.REF_NAME, f.TYPE, c.FOR_COL_NAME, c.REF_COL_NAME \
              FROM information_schema.INNODB_SYS_FOREIGN f \
@@ -74,17 +74,17 @@ impl Graph {
     }
 
     /// Those that refer to a table.
-    pub fn to<'a>(&'a self, table: &'a TableName) -> impl Iterator<Item = &'a ForeignKey> {
+    pub(crate) fn to<'a>(&'a self, table: &'a TableName) -> impl Iterator<Item = &'a ForeignKey> {
         self.0.iter().filter(move |key| key.parent == *table)
     }
 
     /// Those of a table.
-    pub fn of<'a>(&'a self, table: &'a TableName) -> impl Iterator<Item = &'a ForeignKey> {
+    pub(crate) fn of<'a>(&'a self, table: &'a TableName) -> impl Iterator<Item = &'a ForeignKey> {
         self.0.iter().filter(move |key| key.child == *table)
     }
 
     /// The tables whose rows may be changed along with rows of these.
-    pub fn below(&self, tables: &BTreeSet<TableName>) -> BTreeSet<TableName> {
+    pub(crate) fn below(&self, tables: &BTreeSet<TableName>) -> BTreeSet<TableName> {
         let mut found = BTreeSet::new();
         let mut open: Vec<&TableName> = tables.iter().collect();
         while let Some(table) = open.pop() {

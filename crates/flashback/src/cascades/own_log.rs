@@ -16,7 +16,7 @@ use transactions::{FileSource, LogFile};
 const NAME: &str = "own";
 
 /// A log that is read as it grows.
-pub struct OwnLog {
+pub(crate) struct OwnLog {
     folder: PathBuf,
     number: u32,
     at: u64,
@@ -27,7 +27,7 @@ pub struct OwnLog {
 }
 
 /// The options with which a server writes such a log in a folder.
-pub fn options(folder: &Path) -> Result<Vec<String>> {
+pub(crate) fn options(folder: &Path) -> Result<Vec<String>> {
     let folder = folder.to_str().context("the folder's name is not UTF-8")?;
     Ok(vec![
         format!("--log-bin={folder}/{NAME}"),
@@ -45,7 +45,7 @@ pub fn options(folder: &Path) -> Result<Vec<String>> {
 
 impl OwnLog {
     /// Opens the log in a folder, which a server has begun. What is in it already is not read.
-    pub fn open(folder: &Path) -> Result<OwnLog> {
+    pub(crate) fn open(folder: &Path) -> Result<OwnLog> {
         let mut log = OwnLog {
             folder: folder.to_owned(),
             number: 1,
@@ -68,7 +68,7 @@ impl OwnLog {
     }
 
     /// The rows that were written since it was read last.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         mut take: impl FnMut(&Rc<Table>, Change, Row<'_>) -> Result<()>,
     ) -> Result<()> {

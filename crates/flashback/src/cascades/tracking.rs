@@ -11,7 +11,7 @@ use innodb::table::{Generated, KeyKind, Table};
 use server::{Session, TableName, quote_name};
 use transactions::logged;
 
-use self::tracked::{ASKED, BEFORE, GONE, LEVEL, Tracked, OUT, SCHEMA, columns_refer, later, own, step};
+use self::tracked::{ASKED, BEFORE, GONE, LEVEL, OUT, SCHEMA, Tracked, columns_refer, later, own, step};
 use super::foreign_keys::{ForeignKey, Graph};
 
 /// How far. InnoDB refuses to delete along more than 15 steps (FK_MAX_CASCADE_DEL); what is much further goes
@@ -20,7 +20,7 @@ const LEVELS_MAX: u32 = 200;
 
 /// What happened to the rows of the log from which foreign keys are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub(crate) enum Cause {
     /// They were deleted.
     Delete,
     /// They got another key.
@@ -28,7 +28,7 @@ pub enum Cause {
 }
 
 /// The notes, for one transaction.
-pub struct Notes {
+pub(crate) struct Notes {
     session: Session,
     graph: Graph,
     tables: Vec<Tracked>,
@@ -40,7 +40,7 @@ pub struct Notes {
 
 impl Notes {
     /// Prepares a session.
-    pub fn new(mut session: Session) -> Result<Notes> {
+    pub(crate) fn new(mut session: Session) -> Result<Notes> {
         session.execute(
             "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+00:00', sql_log_bin = 0, \
              check_constraint_checks = 0, innodb_strict_mode = 0",
@@ -54,21 +54,21 @@ impl Notes {
     }
 
     /// The foreign keys as they are now.
-    pub fn look(&mut self) -> Result<&Graph> {
+    pub(crate) fn look(&mut self) -> Result<&Graph> {
         self.graph = Graph::read(&mut self.session)?;
         Ok(&self.graph)
     }
 
-    pub fn graph(&self) -> &Graph {
+    pub(crate) fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    pub fn session(&mut self) -> &mut Session {
+    pub(crate) fn session(&mut self) -> &mut Session {
         &mut self.session
     }
 
     /// Takes up the tables of the server that may be concerned.
-    pub fn begin(&mut self, tables: &BTreeMap<TableName, Rc<Table>>) -> Result<()> {
+    pub(crate) fn begin(&mut self, tables: &BTreeMap<TableName, Rc<Table>>) -> Result<()> {
         for (at, (name, table)) in tables.iter().enumerate() {
             if table.columns().iter().any(|column| column.generated == Generated::RowEnd) {
                 bail!(
@@ -100,7 +100,7 @@ impl Notes {
     }
 
     /// Removes them.
-    pub fn end(&mut self) -> Result<()> {
+    pub(crate) fn end(&mut self) -> Result<()> {
         let made = std::mem::take(&mut self.made);
         for table in std::mem::take(&mut self.tables).iter().filter(|table| made.contains(&table.at)) {
             for own in table.own() {
@@ -111,7 +111,7 @@ impl Notes {
     }
 
     /// The table of the server that a table with what was done is about.
-    pub fn original(&self, schema: &str, name: &str) -> Option<&TableName> {
+    pub(crate) fn original(&self, schema: &str, name: &str) -> Option<&TableName> {
         let at: usize = name.strip_prefix(OUT).filter(|_| schema == SCHEMA)?.parse().ok()?;
         self.tables.get(at).map(|table| &table.name)
     }
@@ -121,7 +121,7 @@ impl Notes {
     }
 
     /// Notes rows of the log: their columns, and tuples of values for them.
-    pub fn seed(
+    pub(crate) fn seed(
         &mut self,
         (name, columns): (&TableName, &str),
         tuples: &[(String, bool)],
@@ -145,7 +145,7 @@ impl Notes {
 
     /// Follows the foreign keys from the rows that are noted, to all rows that may be changed along. Returns
     /// how far that is.
-    pub fn follow(&mut self, cause: Cause) -> Result<u32> {
+    pub(crate) fn follow(&mut self, cause: Cause) -> Result<u32> {
         let mut parents = self.reached.clone();
         for level in 1..LEVELS_MAX {
             let edges = self.edges(&parents);
@@ -277,7 +277,7 @@ impl Notes {
 
     /// Notes how the rows are after the event, and writes what foreign keys did to those that are asked for
     /// where it is logged: the furthest first. Returns the most changes that InnoDB may have made of it.
-    pub fn observe(&mut self, levels: u32, cause: Cause) -> Result<u64> {
+    pub(crate) fn observe(&mut self, levels: u32, cause: Cause) -> Result<u64> {
         let mut changes = 0;
         for at in self.reached.clone() {
             changes += self.compare(at, cause)?;

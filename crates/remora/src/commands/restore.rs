@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-use pitr::must_replay_all;
 use anyhow::{Context, Result};
 use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
@@ -19,6 +18,7 @@ use disk::Disk;
 use failure::Failure;
 use humanize::text;
 use instance::requirements::{KEY_PLUGIN, Requirements};
+use pitr::must_replay_all;
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};

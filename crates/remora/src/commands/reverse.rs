@@ -1,19 +1,18 @@
 //! `remora reverse`
 
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::log_request::Request;
-use pitr::Log;
-use flashback::{Cascades, FromBackups, Origin, Records, Spool, Sums, Undo, script};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use disk::{Output, RealDisk, Tree};
 use failure::{Completeness, usage};
+use flashback::{Cascades, FromBackups, Origin, Records, Spool, Sums, Undo, script};
 use humanize::text;
+use pitr::Log;
 use progress::{Progress, count};
 use serde_json::json;
 use transactions::{Definitions, Found, Known, Walk};
@@ -91,11 +90,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let spool = Spool::new(&folder).with_context(|| text::path(&folder))?;
     // Without a server there is nothing that must be ended.
     let stop = if arguments.children { commands::stop_flag(report)? } else { Arc::default() };
+    let shared = report.shared();
     let mut undo = Undo::new(&found.files, &filter, &known, spool);
     undo.despite_ddl = arguments.despite_ddl;
     undo.sums.has_cascades = arguments.children;
     if let Some(origin) = origin.filter(|_| arguments.children) {
-        undo.cascades = Cascades::start(origin, (&filter, &known), &folder, (&stop, &report.shared()))?;
+        undo.cascades = Cascades::start(origin, (&filter, &known), &folder, (&stop, &shared))?;
     }
     report.phase("reading", Some(found.bytes()?));
     let mut walk = Walk::new(&found.files, &filter, &known, &mut undo, report);
@@ -110,7 +110,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     match walked? {
         Completeness::Complete => {}
-        Completeness::Damaged => return Err(failure::damage("the log can't be read whole, so nothing is written")),
+        Completeness::Damaged => {
+            return Err(failure::damage("the log can't be read whole, so nothing is written"));
+        }
         _ => return Err(anyhow!("the log can't be read whole, so nothing is written")),
     }
     if !missing.is_empty() {

@@ -10,9 +10,9 @@ mod side;
 mod snapshot;
 mod trial;
 
-use progress::Progress;
 use clap::{Args, Subcommand};
 use failure::usage;
+use progress::Progress;
 use status::variable::compare;
 
 use crate::args::ServerArgs;

@@ -19,10 +19,10 @@ use repository::unlock;
 use serde_json::json;
 use snapshot::identity;
 
-use crate::loss;
 use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
+use crate::loss;
 use crate::report::{self, Report};
 
 /// The most losses that are shown for one damaged place; --json has more.

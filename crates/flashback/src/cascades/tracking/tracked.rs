@@ -5,18 +5,18 @@ use server::{TableName, quote_name};
 use super::super::foreign_keys::ForeignKey;
 
 /// Their database.
-pub const SCHEMA: &str = "remora_children";
+pub(crate) const SCHEMA: &str = "remora_children";
 /// Columns that the notes have besides: how far from the rows of the log, whether the row is deleted, and
 /// whether it is asked for.
-pub const LEVEL: &str = "remora_level";
-pub const GONE: &str = "remora_gone";
-pub const ASKED: &str = "remora_asked";
+pub(crate) const LEVEL: &str = "remora_level";
+pub(crate) const GONE: &str = "remora_gone";
+pub(crate) const ASKED: &str = "remora_asked";
 /// The beginnings of the names of tables with how rows were, and with what was done.
-pub const BEFORE: &str = "before";
-pub const OUT: &str = "out";
+pub(crate) const BEFORE: &str = "before";
+pub(crate) const OUT: &str = "out";
 
 /// A table of the notes.
-pub struct Tracked {
+pub(crate) struct Tracked {
     pub name: TableName,
     pub at: usize,
     /// All columns but generated ones, quoted.
@@ -27,16 +27,16 @@ pub struct Tracked {
 
 impl Tracked {
     /// The notes of it: how rows were, how they are then, and what was done.
-    pub fn own(&self) -> [String; 3] {
+    pub(crate) fn own(&self) -> [String; 3] {
         [BEFORE, "after", OUT].map(|kind| own(kind, self.at))
     }
 
-    pub fn before(&self) -> String {
+    pub(crate) fn before(&self) -> String {
         own(BEFORE, self.at)
     }
 
     /// All columns, of this alias.
-    pub fn of(&self, alias: &str) -> String {
+    pub(crate) fn of(&self, alias: &str) -> String {
         let columns = self.columns.iter().map(|column| format!("{alias}.{column}"));
         columns.collect::<Vec<_>>().join(", ")
     }
@@ -49,18 +49,18 @@ impl Tracked {
     }
 
     /// The condition that two rows have the same primary key.
-    pub fn same(&self, one: &str, other: &str) -> String {
+    pub(crate) fn same(&self, one: &str, other: &str) -> String {
         let parts = self.key.iter().map(|column| format!("{one}.{column} = {other}.{column}"));
         parts.collect::<Vec<_>>().join(" AND ")
     }
 }
 
-pub fn own(kind: &str, at: usize) -> String {
+pub(crate) fn own(kind: &str, at: usize) -> String {
     format!("{SCHEMA}.{kind}{at}")
 }
 
 /// The condition that a row `c` refers to a row `p`.
-pub fn columns_refer(key: &ForeignKey) -> String {
+pub(crate) fn columns_refer(key: &ForeignKey) -> String {
     let columns = key.columns.iter();
     let parts = columns.map(|(own, other)| format!("c.{} = p.{}", quote_name(own), quote_name(other)));
     parts.collect::<Vec<_>>().join(" AND ")
@@ -78,7 +78,12 @@ fn refers(key: &ForeignKey, (parent, child): (&Tracked, &Tracked)) -> String {
 
 /// Notes the rows that a key changes along with those of the level before. `is_gone`: with those that are
 /// deleted.
-pub fn step(key: &ForeignKey, (parent, child): (&Tracked, &Tracked), level: u32, is_gone: bool) -> String {
+pub(crate) fn step(
+    key: &ForeignKey,
+    (parent, child): (&Tracked, &Tracked),
+    level: u32,
+    is_gone: bool,
+) -> String {
     let (before, above) = (child.before(), parent.before());
     format!(
         "INSERT INTO {before} ({}, {LEVEL}, {GONE}, {ASKED}) SELECT {}, {level}, {}, p.{ASKED} \
@@ -96,7 +101,7 @@ pub fn step(key: &ForeignKey, (parent, child): (&Tracked, &Tracked), level: u32,
 }
 
 /// Rows come back behind all that they refer to.
-pub fn later(key: &ForeignKey, (parent, child): (&Tracked, &Tracked), level: u32) -> String {
+pub(crate) fn later(key: &ForeignKey, (parent, child): (&Tracked, &Tracked), level: u32) -> String {
     format!(
         "UPDATE {} c JOIN {} p ON {} SET c.{LEVEL} = {level}, {} \
          WHERE p.{LEVEL} = {level} - 1 AND p.{GONE} = 1 AND c.{LEVEL} BETWEEN 1 AND {level} - 1",

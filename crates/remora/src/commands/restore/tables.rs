@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use pitr::{RecoveryTarget, Recovery, Reached};
 use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
@@ -17,6 +16,7 @@ use humanize::text;
 use instance::binary_log::BinaryLog;
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
+use pitr::{Reached, Recovery, RecoveryTarget};
 use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 

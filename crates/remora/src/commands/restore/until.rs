@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use pitr::{Found, RecoveryTarget, Recovery, Reached, Start, ReplayPlan, single};
 use anyhow::{Context, Result};
 use block::World;
 use block::restore::Request;
@@ -17,6 +16,7 @@ use failure::usage;
 use humanize::{date_time, text};
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
+use pitr::{Found, Reached, Recovery, RecoveryTarget, ReplayPlan, Start, single};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
@@ -69,7 +69,8 @@ impl Moment {
     /// The moment, if one is given.
     pub(super) fn goal(&self) -> Option<RecoveryTarget> {
         let before = self.before.clone().map(RecoveryTarget::Before);
-        let statement = || self.before_statement.as_deref().map(|it| RecoveryTarget::BeforeStatement(Wording::new(it)));
+        let statement =
+            || self.before_statement.as_deref().map(|it| RecoveryTarget::BeforeStatement(Wording::new(it)));
         self.until.clone().or(before).or_else(statement)
     }
 
@@ -170,7 +171,8 @@ fn whole(
     let data = instance::data(&Files::Folder(tree.clone()), wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let replayed = past.replay((&data, work.path()), (&Selection::default(), wanted), stop, &report.shared())?;
+    let replayed =
+        past.replay((&data, work.path()), (&Selection::default(), wanted), stop, &report.shared())?;
     finish(&tree, &data, target)?;
     Ok(replayed)
 }

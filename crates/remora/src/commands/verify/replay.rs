@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use pitr::{RecoveryTarget, Recovery, must_replay_all};
 use anyhow::{Context, Result, bail, ensure};
 use block::Generation;
 use disk::{Disk, RealDisk};
@@ -15,6 +14,7 @@ use failure::usage;
 use instance::binary_log::BinaryLog;
 use instance::requirements::{NOTHING, Requirements};
 use instance::{Files, Wanted};
+use pitr::{Recovery, RecoveryTarget, must_replay_all};
 use progress::{Progress, count};
 use repository::Named;
 use sandbox::Sandbox;
