@@ -1,4 +1,4 @@
-//! Archives of binary logs, wherever they are: the server's files in a folder, or pieces of them in an
+//! Archives of binary logs, wherever they are: the server's files in a folder, or segments of them in an
 //! encrypted folder or in a store.
 
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use binlog::archive::{self, pieces};
+use binlog::archive::{self, segments};
 use block::{Sealed, Store};
-use pieces::Pieces;
 use seal::Key;
+use segments::Segments;
 
 use crate::exit::{Held, usage};
 use crate::home::Home;
@@ -20,17 +20,17 @@ use crate::stop;
 /// How often it is tried to read while files are being removed, and the time between.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(250);
-/// What a piece begins with that is not encrypted.
+/// What a segment begins with that is not encrypted.
 const CLEAR: &[u8] = b"remolog\n";
 
 /// An archive.
 pub(crate) enum Archive {
-    /// The folder with its lines.
+    /// The folder with its timelines.
     Files(PathBuf),
-    Pieces(Pieces),
+    Segments(Segments),
 }
 
-/// Where the pieces of an archive are written.
+/// Where the segments of an archive are written.
 pub(crate) struct Place {
     pub(crate) store: Box<dyn Store>,
     /// The backups beside it, if they are encrypted.
@@ -40,24 +40,26 @@ pub(crate) struct Place {
 /// Whether the archive of a name is the server's files.
 pub(crate) fn has_files(home: &Home) -> bool {
     let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
-    folder.is_some_and(|folder| archive::lines(&disk::RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()))
+    folder.is_some_and(|folder| {
+        archive::timelines(&disk::RealDisk, &folder).is_ok_and(|timelines| !timelines.is_empty())
+    })
 }
 
-/// Whether a name has an archive in pieces.
-pub(crate) fn has_pieces(home: &Home) -> Result<bool> {
+/// Whether a name has an archive in segments.
+pub(crate) fn has_segments(home: &Home) -> Result<bool> {
     let store = home.log().store();
     if home.folder().is_some_and(|folder| !folder.join(archive::FOLDER).is_dir()) {
         return Ok(false);
     }
-    pieces::is_there(&*store).with_context(|| home.shown())
+    segments::is_there(&*store).with_context(|| home.shown())
 }
 
 /// Whether a name has an archive.
 pub(crate) fn is_there(home: &Home) -> Result<bool> {
-    Ok(has_files(home) || has_pieces(home)?)
+    Ok(has_files(home) || has_segments(home)?)
 }
 
-/// The place for the pieces of a name, with the key that opens it.
+/// The place for the segments of a name, with the key that opens it.
 pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
     let (own, log) = (home.store(), home.log().store());
     let Some(key) = key else {
@@ -80,11 +82,11 @@ pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
     Ok(Place { store: Box::new(sealed.beside(log)?), sealed: Some(sealed) })
 }
 
-/// Whether there are pieces, and none of them is encrypted. Somebody may have put some in clear beside those
-/// that are.
+/// Whether there are segments, and none of them is encrypted. Somebody may have put some in clear beside
+/// those that are.
 fn is_clear(log: &dyn Store) -> Result<bool> {
     let mut names = log.list().with_context(|| log.shown(""))?;
-    names.retain(|name| archive::piece::numbers(name).is_some());
+    names.retain(|name| archive::segment::numbers(name).is_some());
     // The newest first, which is never folded away meanwhile.
     names.sort_unstable();
     for name in names.iter().rev() {
@@ -100,14 +102,14 @@ fn is_clear(log: &dyn Store) -> Result<bool> {
 
 /// The archive of a name, for who reads it or removes from it. None if it has none.
 pub(crate) fn find(home: &Home, key: Option<&Key>) -> Result<Option<Archive>> {
-    if has_pieces(home)? {
-        return Ok(Some(Archive::Pieces(open(home, own(home, key))?)));
+    if has_segments(home)? {
+        return Ok(Some(Archive::Segments(open(home, own(home, key))?)));
     }
     let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
     Ok(folder.filter(|_| has_files(home)).map(Archive::Files))
 }
 
-/// The place of the pieces of a name, for who removes some.
+/// The place of the segments of a name, for who removes some.
 pub(crate) fn keyed(home: &Home, key: Option<&Key>) -> Result<Box<dyn Store>> {
     Ok(place(home, own(home, key))?.store)
 }
@@ -117,13 +119,13 @@ fn own<'k>(home: &Home, key: Option<&'k Key>) -> Option<&'k Key> {
     key.filter(|_| block::is_sealed(&*home.store()).unwrap_or(true))
 }
 
-/// The pieces of a name.
-pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Pieces> {
+/// The segments of a name.
+pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Segments> {
     let goes_on = AtomicBool::new(false);
     for _ in 0..TRIES {
         let store = place(home, key)?.store;
-        if let Some(pieces) = Pieces::open(store).with_context(|| home.log().shown())? {
-            return Ok(pieces);
+        if let Some(segments) = Segments::open(store).with_context(|| home.log().shown())? {
+            return Ok(segments);
         }
         stop::pause(PAUSE, &goes_on);
     }
@@ -132,14 +134,14 @@ pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Pieces> {
 }
 
 /// The same, for who wants to know what the log says.
-pub(crate) fn open_to_read(home: &Home, key: &KeyArguments) -> Result<Pieces> {
+pub(crate) fn open_to_read(home: &Home, key: &KeyArguments) -> Result<Segments> {
     let is_sealed = block::is_sealed(&*home.store())?;
     let key = if is_sealed { key.read_full()? } else { None };
     open(home, key.as_ref())
 }
 
-/// The name, and the number of a line, in `REPO/NAME/log/000001`.
-pub(crate) fn line(path: &Path) -> Option<(&Path, u32)> {
+/// The name, and the number of a timeline, in `REPO/NAME/log/000001`.
+pub(crate) fn timeline(path: &Path) -> Option<(&Path, u32)> {
     let number = path.file_name()?.to_str()?.parse().ok()?;
     let log = path.parent().filter(|log| log.file_name().is_some_and(|name| name == archive::FOLDER))?;
     Some((log.parent()?, number))

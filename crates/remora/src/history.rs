@@ -24,7 +24,7 @@ pub(crate) use ended::{Ended, Judged, TOLERANCE_S};
 pub(crate) use feed::Feed;
 pub(crate) use file::LogFile;
 pub(crate) use filter::{Filter, Range};
-pub(crate) use find::{Found, Times, files, of_pieces};
+pub(crate) use find::{Found, Times, files, of_segments};
 pub(crate) use known::{Definitions, Known, logged};
 pub(crate) use request::Request;
 pub(crate) use transaction::{Changed, Place, Transaction, Xa, XaName, slot};

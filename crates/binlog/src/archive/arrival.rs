@@ -75,12 +75,12 @@ fn read(disk: &dyn Disk, path: &Path, until: u64) -> io::Result<(Vec<Arrival>, u
     Ok((all, len))
 }
 
-/// What is noted of a file of a line.
+/// What is noted of a file of a timeline.
 ///
 /// # Errors
 /// Errors of the operating system.
-pub fn arrivals(disk: &dyn Disk, line: &Path, file: &str) -> io::Result<Vec<Arrival>> {
-    Ok(read(disk, &path(line, file), u64::MAX)?.0)
+pub fn arrivals(disk: &dyn Disk, timeline: &Path, file: &str) -> io::Result<Vec<Arrival>> {
+    Ok(read(disk, &path(timeline, file), u64::MAX)?.0)
 }
 
 /// Writes the notes of the file that is written. They are not made durable before the file is whole: what a

@@ -6,8 +6,8 @@ use std::path::Path;
 use disk::Disk;
 
 use super::arrival;
-use super::line::{self, Line};
 use super::numbers;
+use super::timeline::{self, Timeline};
 use crate::Error;
 
 /// What is no longer in an archive.
@@ -35,67 +35,67 @@ impl Forgotten {
 /// is, as the server called it. Returns none, and removes nothing, if no file of the archive is among them.
 /// With `is_tried` everything stays.
 ///
-/// Only the oldest line that has one of the files is cut, and what is older than it goes. A later one may be
-/// of the server that everybody went on with when the first was gone: the place of a backup in it is known by
-/// GTIDs alone, and its files may have the same names. Or it is of the server after RESET MASTER, which uses
-/// names again, and any of them may be the history of the backup.
+/// Only the oldest timeline that has one of the files is cut, and what is older than it goes. A later one may
+/// be of the server that everybody went on with when the first was gone: the place of a backup in it is known
+/// by GTIDs alone, and its files may have the same names. Or it is of the server after RESET MASTER, which
+/// uses names again, and any of them may be the history of the backup.
 ///
-/// An archiver may be at work: it writes to the last file of the newest line, and that one always stays. A
-/// run that is killed leaves a whole archive; the next one removes the rest.
+/// An archiver may be at work: it writes to the last file of the newest timeline, and that one always stays.
+/// A run that is killed leaves a whole archive; the next one removes the rest.
 ///
 /// # Errors
-/// Errors of the operating system; [`Error::Corrupt`] if the description of a line is not one.
+/// Errors of the operating system; [`Error::Corrupt`] if the description of a timeline is not one.
 pub fn forget(
     disk: &dyn Disk,
     archive: &Path,
     needed: &[String],
     is_tried: bool,
 ) -> Result<Option<Forgotten>, Error> {
-    let mut lines = Vec::new();
+    let mut timelines = Vec::new();
     for number in numbers(disk, archive)? {
-        let line = Line::open(disk, archive, number)?;
-        let files = line.files()?;
+        let timeline = Timeline::open(disk, archive, number)?;
+        let files = timeline.files()?;
         let from = needed.iter().filter_map(|file| files.iter().position(|own| own == file)).min();
-        lines.push((line, files, from));
+        timelines.push((timeline, files, from));
     }
-    let Some(first) = lines.iter().position(|(_, _, from)| from.is_some()) else { return Ok(None) };
+    let Some(first) = timelines.iter().position(|(_, _, from)| from.is_some()) else { return Ok(None) };
     let mut done = Forgotten::default();
-    let mut count = |line: &Line<'_>, name: &str| -> io::Result<()> {
+    let mut count = |timeline: &Timeline<'_>, name: &str| -> io::Result<()> {
         done.files += u64::from(!name.ends_with(arrival::END));
-        done.bytes += disk.stat(&line.folder().join(name))?.len;
+        done.bytes += disk.stat(&timeline.folder().join(name))?.len;
         Ok(())
     };
-    for (line, files, _) in lines.iter().take(first) {
-        files.iter().try_for_each(|name| count(line, name))?;
+    for (timeline, files, _) in timelines.iter().take(first) {
+        files.iter().try_for_each(|name| count(timeline, name))?;
         if !is_tried {
-            // Without its description it is no line.
-            disk.remove(&line::description(archive, line.number))?;
-            disk.sync_folder(line.folder())?;
+            // Without its description it is no timeline.
+            disk.remove(&timeline::description(archive, timeline.number))?;
+            disk.sync_folder(timeline.folder())?;
         }
     }
-    for (line, files, from) in lines.iter().skip(first).take(1) {
+    for (timeline, files, from) in timelines.iter().skip(first).take(1) {
         let Some(keep) = from.and_then(|from| files.get(from)) else { continue };
-        let older = line.older(keep)?;
-        older.iter().try_for_each(|name| count(line, name))?;
+        let older = timeline.older(keep)?;
+        older.iter().try_for_each(|name| count(timeline, name))?;
         if !is_tried && !older.is_empty() {
-            line.begin_at(keep)?;
-            older.iter().try_for_each(|name| disk.remove(&line.folder().join(name)))?;
+            timeline.begin_at(keep)?;
+            older.iter().try_for_each(|name| disk.remove(&timeline.folder().join(name)))?;
         }
     }
     if !is_tried {
-        let newest = lines.last().map_or(0, |(line, ..)| line.number);
+        let newest = timelines.last().map_or(0, |(timeline, ..)| timeline.number);
         remove_rest(disk, archive, newest)?;
     }
     Ok(Some(done))
 }
 
-/// Removes the folders of former lines. One that is only begun has the highest number.
+/// Removes the folders of former timelines. One that is only begun has the highest number.
 fn remove_rest(disk: &dyn Disk, archive: &Path, newest: u32) -> io::Result<()> {
     for name in disk.list(archive)? {
         let number: Option<u32> = name.to_str().and_then(|name| name.parse().ok());
         let Some(number) = number.filter(|number| *number < newest) else { continue };
-        let folder = line::folder(archive, number);
-        if disk.stat(&line::description(archive, number)).is_ok() {
+        let folder = timeline::folder(archive, number);
+        if disk.stat(&timeline::description(archive, number)).is_ok() {
             continue;
         }
         for name in disk.list(&folder)? {

@@ -5,9 +5,9 @@ use std::io::{self, BufReader, Read, Seek};
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
 /// Bytes that are read at once.
-const PIECE_BYTES: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 
-/// A file of an archive that events are compared with. They are small, so it is read in pieces.
+/// A file of an archive that events are compared with. They are small, so it is read in segments.
 pub struct Same<F> {
     file: BufReader<F>,
     at: u64,
@@ -18,7 +18,7 @@ impl<F: Read + Seek> Same<F> {
     /// Compares with a file that was not read yet.
     #[must_use]
     pub fn new(file: F) -> Same<F> {
-        Same { file: BufReader::with_capacity(PIECE_BYTES, file), at: 0, own: Vec::new() }
+        Same { file: BufReader::with_capacity(READ_BYTES, file), at: 0, own: Vec::new() }
     }
 
     /// Whether the file has an event with these bytes there. That one of the two files is in use is no

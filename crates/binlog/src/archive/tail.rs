@@ -13,7 +13,7 @@ use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
 /// Bytes that are read at once.
-const PIECE_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 
 /// The end of the last file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Tail {
         if source.stat()?.len <= first {
             return Ok(tail);
         }
-        let mut reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, source))?;
+        let mut reader = Reader::open(BufReader::with_capacity(READ_BYTES, source))?;
         match tail.scan(&mut reader) {
             Err(Error::Corrupt(corrupt)) => tail.damage = Some(corrupt),
             scanned => scanned?,

@@ -1,4 +1,4 @@
-//! Writes the files of a line.
+//! Writes the files of a timeline.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use super::arrival::{Arrival, Notes};
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
 /// Bytes that are written at once.
-const PIECE_BYTES: usize = 1 << 20;
+const WRITE_BYTES: usize = 1 << 20;
 
-/// Writes to the last file of a line. What was appended survives a crash after [`Writer::sync`].
+/// Writes to the last file of a timeline. What was appended survives a crash after [`Writer::sync`].
 pub struct Writer<'d> {
     disk: &'d dyn Disk,
     folder: PathBuf,
@@ -101,7 +101,7 @@ impl<'d> Writer<'d> {
             *flags |= IN_USE.to_le_bytes()[0];
         }
         self.at += event.len() as u64;
-        if self.pending.len() >= PIECE_BYTES { self.write() } else { Ok(()) }
+        if self.pending.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
     }
 
     /// Notes that at this time, in seconds since 1970 by the server's clock, everything was there that was

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use binlog::archive::pieces::Keeper;
-use binlog::archive::{About, Archive, Arrival, Arrivals, Line, Why, arrivals, files, forget};
+use binlog::archive::segments::Keeper;
+use binlog::archive::{
+    Archive, Arrival, Arrivals, BeginReason, Timeline, TimelineInfo, arrivals, files, forget,
+};
 use disk::Disk;
 use disk::faults::FaultDisk;
 
-use crate::pieces::{Sender, about, events, keys, pieces, store, stored};
+use crate::segments::{Sender, events, info, keys, segments, store, stored};
 
 const LOG: &[u8] = include_bytes!("../cases/mariadb-10.11.binlog");
 const FOLDER: &str = "/repo/db/log";
@@ -16,9 +18,9 @@ fn came(end: u64, time_s: i64, all: bool) -> Arrival {
     Arrival { end, time_s, all }
 }
 
-fn begin(disk: &FaultDisk) -> Line<'_> {
-    let about = About::new(Why::First, 1, 7, "10.11".to_owned(), "bin.000001".to_owned());
-    Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap().begin(about).unwrap()
+fn begin(disk: &FaultDisk) -> Timeline<'_> {
+    let info = TimelineInfo::new(BeginReason::First, 1, 7, "10.11".to_owned(), "bin.000001".to_owned());
+    Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap().begin(info).unwrap()
 }
 
 fn noted(disk: &FaultDisk, file: &str) -> Vec<Arrival> {
@@ -28,8 +30,8 @@ fn noted(disk: &FaultDisk, file: &str) -> Vec<Arrival> {
 #[test]
 fn a_file_has_its_notes_beside_it() {
     let disk = FaultDisk::default();
-    let line = begin(&disk);
-    let mut writer = line.writer().unwrap();
+    let timeline = begin(&disk);
+    let mut writer = timeline.writer().unwrap();
     writer.came(99, false).unwrap();
     writer.begin("bin.000001").unwrap();
     let first = usize::from(u16::from_le_bytes([LOG[13], LOG[14]]));
@@ -50,22 +52,22 @@ fn a_file_has_its_notes_beside_it() {
     // It goes with the file.
     let needed = ["bin.000002".to_owned()];
     assert_eq!(forget(&disk, Path::new(FOLDER), &needed, false).unwrap().unwrap().files, 1);
-    let names = disk.list(line.folder()).unwrap();
+    let names = disk.list(timeline.folder()).unwrap();
     assert!(!names.iter().any(|name| name.to_str().unwrap().starts_with("bin.000001")), "{names:?}");
-    assert_eq!(files(&disk, line.folder()).unwrap(), needed);
+    assert_eq!(files(&disk, timeline.folder()).unwrap(), needed);
 }
 
 /// After a crash notes may be about bytes that are not there, end anywhere, or with zeros.
 #[test]
 fn notes_that_are_cut_or_of_lost_bytes_are_not_believed() {
     let disk = FaultDisk::default();
-    let line = begin(&disk);
-    let mut writer = line.writer().unwrap();
+    let timeline = begin(&disk);
+    let mut writer = timeline.writer().unwrap();
     writer.begin("bin.000001").unwrap();
     writer.append(&LOG[4..]).unwrap();
     writer.sync().unwrap();
     let end = LOG.len() as u64;
-    let path = line.folder().join("bin.000001.arrived");
+    let path = timeline.folder().join("bin.000001.arrived");
     let whole = format!("250 100\n300 101 all\n{end} 170000\n");
     for len in 0..=whole.len() {
         let known = whole[..len].matches('\n').count();
@@ -76,7 +78,7 @@ fn notes_that_are_cut_or_of_lost_bytes_are_not_believed() {
             disk.put(&path, &bytes);
             let found = noted(&disk, "bin.000001");
             assert_eq!(found.len(), known, "{len}: {found:?}");
-            let mut writer = line.resume(&line.tail().unwrap().unwrap()).unwrap();
+            let mut writer = timeline.resume(&timeline.tail().unwrap().unwrap()).unwrap();
             writer.came(200_000, true).unwrap();
             let again = noted(&disk, "bin.000001");
             assert_eq!(again.last(), Some(&came(end, 200_000, true)), "{len}");
@@ -85,7 +87,7 @@ fn notes_that_are_cut_or_of_lost_bytes_are_not_believed() {
     }
     // What the archive does not have came later.
     disk.put(&path, format!("250 100\n{} 101\n", end + 1).as_bytes());
-    let mut writer = line.resume(&line.tail().unwrap().unwrap()).unwrap();
+    let mut writer = timeline.resume(&timeline.tail().unwrap().unwrap()).unwrap();
     writer.came(200, false).unwrap();
     assert_eq!(noted(&disk, "bin.000001"), [came(250, 100, false), came(end, 200, false)]);
     // They can't go back.
@@ -114,11 +116,11 @@ fn what_is_before_and_behind_is_the_nearest_that_is_known() {
 }
 
 #[test]
-fn pieces_say_when_they_came_also_when_they_are_folded() {
+fn segments_say_when_they_came_also_when_they_are_folded() {
     for key in [None, Some(keys().1)] {
         let disk = FaultDisk::default();
         let mut keeper = Keeper::open(store(&disk, key.as_ref()).unwrap()).unwrap().unwrap();
-        keeper.begin_line(about()).unwrap();
+        keeper.begin_timeline(info()).unwrap();
         keeper.begin("binlog.000001").unwrap();
         let mut sender = Sender::new();
         let mut time = 1000;
@@ -132,8 +134,8 @@ fn pieces_say_when_they_came_also_when_they_are_folded() {
             keeper.sync().unwrap();
         }
         let read = |disk: &FaultDisk| {
-            let pieces = pieces(disk, key.as_ref());
-            pieces.arrivals(&pieces.lines()[0].files[0])
+            let segments = segments(disk, key.as_ref());
+            segments.arrivals(&segments.timelines()[0].files[0])
         };
         assert_eq!(read(&disk), expected);
         let before = stored(&disk).len();

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use binlog::Error;
-use binlog::archive::{About, Archive, Forgotten, Line, Why, caught_up, files, forget, lines};
+use binlog::archive::{
+    Archive, BeginReason, Forgotten, Timeline, TimelineInfo, caught_up, files, forget, timelines,
+};
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 
 const FOLDER: &str = "/repo/db/log";
 
-/// Three lines: a history, another one of a server that began anew, and a third with names of its own.
-const LINES: [&[&str]; 3] = [
+/// Three timelines: a history, another one of a server that began anew, and a third with names of its own.
+const TIMELINES: [&[&str]; 3] = [
     &["bin.000001", "bin.000002", "bin.000003", "bin.000004"],
     &["bin.000001", "bin.000002"],
     &["other.000009", "other.000010", "other.000011"],
@@ -18,10 +20,10 @@ const LINES: [&[&str]; 3] = [
 
 fn fill(disk: &FaultDisk) {
     let archive = Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap();
-    for names in LINES {
-        let about = About::new(Why::First, 1, 7, "10.11".to_owned(), names[0].to_owned());
-        let line = archive.begin(about).unwrap();
-        let mut writer = line.writer().unwrap();
+    for names in TIMELINES {
+        let info = TimelineInfo::new(BeginReason::First, 1, 7, "10.11".to_owned(), names[0].to_owned());
+        let timeline = archive.begin(info).unwrap();
+        let mut writer = timeline.writer().unwrap();
         for name in names {
             writer.begin(name).unwrap();
             writer.append(&[0; 60]).unwrap();
@@ -32,7 +34,7 @@ fn fill(disk: &FaultDisk) {
 
 fn archive(disk: &FaultDisk) -> Vec<(PathBuf, Vec<String>)> {
     let of = |folder: PathBuf| (folder.clone(), files(disk, &folder).unwrap());
-    lines(disk, Path::new(FOLDER)).unwrap().into_iter().map(of).collect()
+    timelines(disk, Path::new(FOLDER)).unwrap().into_iter().map(of).collect()
 }
 
 fn run(disk: &FaultDisk, needed: &[&str]) -> Result<Option<Forgotten>, Error> {
@@ -40,7 +42,7 @@ fn run(disk: &FaultDisk, needed: &[&str]) -> Result<Option<Forgotten>, Error> {
     forget(disk, Path::new(FOLDER), &needed, false)
 }
 
-/// The lines and files that are left, and that nothing else is.
+/// The timelines and files that are left, and that nothing else is.
 fn left(needed: &[&str]) -> (Option<Forgotten>, Vec<Vec<String>>) {
     let disk = FaultDisk::default();
     fill(&disk);
@@ -69,14 +71,14 @@ fn forgotten(files: u64) -> Option<Forgotten> {
 
 #[test]
 fn what_is_older_than_all_backups_goes() {
-    let whole = LINES.map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let whole = TIMELINES.map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
     let [one, two, three] = whole.clone();
-    // A name in two lines: any of them may be the backup's history. If it is the first one, and the second is
-    // that of a replica which took over, the backup's place in that may be in any of its files.
+    // A name in two timelines: any of them may be the backup's history. If it is the first one, and the
+    // second is that of a replica which took over, the backup's place in that may be in any of its files.
     for needed in [&["bin.000002", "bin.000004"][..], &["bin.000002", "other.000011"]] {
         assert_eq!(left(needed), (forgotten(1), vec![one[1..].to_vec(), two.clone(), three.clone()]));
     }
-    // The younger lines have none of the names.
+    // The younger timelines have none of the names.
     assert_eq!(left(&["bin.000003"]), (forgotten(2), vec![one[2..].to_vec(), two, three.clone()]));
     assert_eq!(left(&["other.000010"]), (forgotten(7), vec![three[1..].to_vec()]));
     assert_eq!(left(&["bin.000001"]), (forgotten(0), whole.to_vec()));
@@ -91,23 +93,23 @@ fn what_is_older_than_all_backups_goes() {
 fn what_the_index_has_before_a_file_is_older_whatever_its_name() {
     let disk = FaultDisk::default();
     let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-    let about = About::new(Why::First, 1, 7, "10.11".to_owned(), "old.000009".to_owned());
-    let line = archive.begin(about).unwrap();
-    let mut writer = line.writer().unwrap();
+    let info = TimelineInfo::new(BeginReason::First, 1, 7, "10.11".to_owned(), "old.000009".to_owned());
+    let timeline = archive.begin(info).unwrap();
+    let mut writer = timeline.writer().unwrap();
     for name in ["old.000009", "bin.000001", "bin.000002", "bin.000003"] {
         writer.begin(name).unwrap();
     }
     assert_eq!(run(&disk, &["bin.000002"]).unwrap().unwrap().files, 2);
-    assert_eq!(files(&disk, line.folder()).unwrap(), ["bin.000002", "bin.000003"]);
+    assert_eq!(files(&disk, timeline.folder()).unwrap(), ["bin.000002", "bin.000003"]);
     is_tidy(&disk);
     // What a run has left that was killed: it is older by its name.
-    let put = |name: &str| disk.put(&line.folder().join(name), &[0; 64]);
+    let put = |name: &str| disk.put(&timeline.folder().join(name), &[0; 64]);
     ["bin.000000", "bin.00000x", "old.000001"].into_iter().for_each(put);
     assert_eq!(run(&disk, &["bin.000003"]).unwrap().unwrap().files, 2);
-    let left = disk.list(line.folder()).unwrap().into_iter().map(|name| name.into_string().unwrap());
+    let left = disk.list(timeline.folder()).unwrap().into_iter().map(|name| name.into_string().unwrap());
     let left: Vec<String> = left.filter(|name| name.contains(".0000")).collect();
     assert_eq!(left, ["bin.000003", "bin.000003.arrived", "bin.00000x", "old.000001"]);
-    // A line that is only begun has no description yet.
+    // A timeline that is only begun has no description yet.
     let begun = Path::new(FOLDER).join("000002");
     disk.create_folder(&begun).unwrap();
     run(&disk, &["bin.000003"]).unwrap();
@@ -130,19 +132,19 @@ fn an_archiver_at_work_goes_on() {
     let disk = FaultDisk::default();
     let path = Path::new(FOLDER);
     let archive = Archive::open(&disk, path).unwrap().unwrap();
-    let about = About::new(Why::First, 1, 7, "10.11".to_owned(), "bin.000001".to_owned());
-    let line = archive.begin(about).unwrap();
-    let mut writer = line.writer().unwrap();
+    let info = TimelineInfo::new(BeginReason::First, 1, 7, "10.11".to_owned(), "bin.000001".to_owned());
+    let timeline = archive.begin(info).unwrap();
+    let mut writer = timeline.writer().unwrap();
     writer.begin("bin.000001").unwrap();
     writer.begin("bin.000002").unwrap();
     assert_eq!(run(&disk, &["bin.000002"]).unwrap().unwrap().files, 1);
     // It writes its list anew, and knows nothing of what was removed.
     writer.begin("bin.000003").unwrap();
     writer.close().unwrap();
-    assert_eq!(files(&disk, line.folder()).unwrap(), ["bin.000002", "bin.000003"]);
+    assert_eq!(files(&disk, timeline.folder()).unwrap(), ["bin.000002", "bin.000003"]);
     is_tidy(&disk);
     // The last one has no event yet.
-    assert_eq!(Line::read(&disk, line.folder()).unwrap().tail().unwrap().unwrap().file, "bin.000002");
+    assert_eq!(Timeline::read(&disk, timeline.folder()).unwrap().tail().unwrap().unwrap().file, "bin.000002");
 }
 
 #[test]

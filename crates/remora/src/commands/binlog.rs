@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use binlog::archive::pieces::Keeper;
+use binlog::archive::segments::Keeper;
 use binlog::archive::{Archive, FOLDER};
 use block::{Sealed, Store};
 use clap::Args;
@@ -65,7 +65,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora binlog /backup/db1 -h db1 --key db1.put
       encrypted: with a put key this host can add to the archive, and read nothing of it
   remora binlog s3://company-backups/db1 -h db1
-      into an object store, in pieces of a second each
+      into an object store, in segments of a second each
   remora binlog s3://company-backups/db1 -h db1 --retain 30d
       which nobody can remove for 30 days
   remora log /backup/db1 --since -1h --table shop.orders
@@ -76,10 +76,10 @@ const EXAMPLES: &str = "EXAMPLES
 /// Archive a server's binary log as it is written
 ///
 /// remora connects as a replica does, and keeps the server's files byte for byte in REPO/NAME/log. In an
-/// encrypted name and in a store it keeps them in pieces, from which the other commands read. A run that was
-/// stopped or killed goes on where it was, after it has compared what the server has there with what is
+/// encrypted name and in a store it keeps them in segments, from which the other commands read. A run that
+/// was stopped or killed goes on where it was, after it has compared what the server has there with what is
 /// archived. If the server has another history (RESET MASTER, an older state put back), or has purged files
-/// that were not archived yet, a new line begins beside the former one: nothing is overwritten, and what
+/// that were not archived yet, a new timeline begins beside the former one: nothing is overwritten, and what
 /// happened is told (exit code 12 with --once).
 ///
 /// When the connection breaks it is made again.
@@ -201,7 +201,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Keeps from being removed what the pieces that are written need, and the keys. It is done before the
+    /// Keeps from being removed what the segments that are written need, and the keys. It is done before the
     /// first one is written.
     fn retain(&self) -> Result<()> {
         let Some(renew) = self.renew else { return Ok(()) };
@@ -316,12 +316,12 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     }
     run.compare_clocks(&mut session)?;
     run.retain()?;
-    let Beginning { line, tail, first, end } = begin::begin(run, &mut session, is_broken)?;
+    let Beginning { timeline, tail, first, end } = begin::begin(run, &mut session, is_broken)?;
     *has_connected = true;
-    Follow::new(run, &line, tail, (first, end))?.all()
+    Follow::new(run, &timeline, tail, (first, end))?.all()
 }
 
-/// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
+/// Opens what is written: files of the server in a folder that is not encrypted, or else segments.
 fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, Option<Sealed>)> {
     let home = arguments.retain.renewing().on(Home::of(&arguments.to)?)?;
     let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
@@ -330,7 +330,7 @@ fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, O
     if let Some(folder) = home.folder()
         && key.is_none()
         && !block::is_sealed(&*home.store())?
-        && !archived::has_pieces(&home)?
+        && !archived::has_segments(&home)?
     {
         let folder = folder.join(FOLDER);
         let archive = Archive::open(&RealDisk, &folder).with_context(|| shown::path(&folder))?;
@@ -351,7 +351,7 @@ fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, O
         let Place { store, sealed } = archived::place(&home, key.as_ref())?;
         let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
         if let Some(keeper) = keeper {
-            return Ok((Kept::Pieces(Box::new(RefCell::new(keeper))), sealed));
+            return Ok((Kept::Segments(Box::new(RefCell::new(keeper))), sealed));
         }
         if Instant::now() >= until {
             return Err(busy(home.log().shown()));
@@ -378,7 +378,7 @@ fn is_passing(error: &anyhow::Error) -> bool {
     server.is_some_and(|error| error.is_passing() || error.code() == Some(NO_SUCH_PLACE))
 }
 
-/// Whether a store did not answer, or has a piece that an earlier request has written behind our back.
+/// Whether a store did not answer, or has a segment that an earlier request has written behind our back.
 fn is_away(error: &(dyn std::error::Error + 'static)) -> bool {
     let kind = match (error.downcast_ref::<io::Error>(), error.downcast_ref::<binlog::Error>()) {
         (Some(error), _) | (_, Some(binlog::Error::Io(error))) => error.kind(),

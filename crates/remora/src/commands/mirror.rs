@@ -44,8 +44,8 @@ ENVIRONMENT
 /// An object store must keep the condition If-None-Match, so that no file can be written twice. This is
 /// proven at the beginning of each run, and a store that ignores it is refused.
 ///
-/// The archive of a binary log is copied if it is in pieces, as in encrypted names and in stores. One that is
-/// the server's files is not copied; exit code 3 says that there is one.
+/// The archive of a binary log is copied if it is in segments, as in encrypted names and in stores. One that
+/// is the server's files is not copied; exit code 3 says that there is one.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
 /// The places of all names, and names with an archive of a log that is not copied.
 #[derive(Default)]
 struct Names {
-    /// By the name, and whether it is that of the archive in pieces. The backups' keys come first.
+    /// By the name, and whether it is that of the archive in segments. The backups' keys come first.
     places: BTreeMap<(String, bool), Box<dyn Place>>,
     /// Those with backups.
     backups: Vec<String>,
@@ -150,7 +150,7 @@ fn names(address: &Address) -> Result<Names> {
     }
     // Also of names that have no backup.
     for (name, home) in all {
-        if archived::has_pieces(&home)? {
+        if archived::has_segments(&home)? {
             // An encrypted one is of no use without the keys beside it.
             if block::is_sealed(&*home.store())? {
                 names.places.entry((name.clone(), false)).or_insert_with(|| home.place());

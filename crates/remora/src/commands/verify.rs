@@ -33,9 +33,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Prove that every byte of the backups is as it was written
 ///
 /// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed,
-/// each chain is followed to its end. So is the archive of a binary log that is in pieces, event by event;
-/// with a put key its pieces are proven as they are stored. What is damaged is named with its file, byte and
-/// block, and the exit code is 4.
+/// each chain is followed to its end. So is the archive of a binary log that is in segments, event by event;
+/// with a put key its segments are proven as they are stored. What is damaged is named with its file, byte
+/// and block, and the exit code is 4.
 ///
 /// With --boot a generation is restored into a file and mounted, a private server on this machine recovers
 /// the data, and every table is checked. That needs root, and room for what the volume holds. Nothing of it

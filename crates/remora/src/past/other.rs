@@ -222,11 +222,11 @@ impl Has {
     /// [`NoWay`] if there is none, or if it is not proven that it is the same history.
     pub(super) fn place(&self, (own_file, own_at): &Position, own: &Log, log: &Log) -> Result<Found> {
         let no_way = |why: &str| {
-            let (own, line) = (&own.line, &log.line);
+            let (own, timeline) = (&own.timeline, &log.timeline);
             NoWay(format!(
-                "the generation is in the log of another server, line {own} of the archive, and its place in line {line} is not \
-                 known: {why}. '--line {own}' replays line {own} to its end; a generation that was made since line {line} began needs \
-                 no place in another one"
+                "the generation is in the log of another server, timeline {own} of the archive, and its place in timeline {timeline} is \
+                 not known: {why}. '--timeline {own}' replays timeline {own} to its end; a generation that was made since \
+                 timeline {timeline} began needs no place in another one"
             ))
         };
         let mut chosen = None;
@@ -238,8 +238,8 @@ impl Has {
         }
         let Some((number, file)) = chosen else {
             return Err(no_way(&format!(
-                "line {} begins behind the generation, or with transactions that it lacks",
-                log.line
+                "timeline {} begins behind the generation, or with transactions that it lacks",
+                log.timeline
             ))
             .into());
         };

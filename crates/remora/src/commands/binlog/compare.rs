@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use binlog::archive::Same;
-use binlog::archive::pieces::Compared;
+use binlog::archive::segments::Compared;
 use disk::{Disk, RealDisk, Source};
 
 use crate::shown;
@@ -16,7 +16,7 @@ const FIRST: u64 = 4;
 pub(super) enum Compare {
     /// Everything in a file up to there.
     Bytes(Box<Same<Box<dyn Source>>>, u64),
-    /// What a piece says of it.
+    /// What a segment says of it.
     Sums(Box<Compared>),
 }
 

@@ -1,11 +1,11 @@
-//! What is written: the server's files in a folder, or pieces of them.
+//! What is written: the server's files in a folder, or segments of them.
 
 use std::cell::RefCell;
 use std::io;
 
 use anyhow::{Context, Result};
-use binlog::archive::pieces::{Compared, Keeper, Newest};
-use binlog::archive::{About, Archive, Line, Tail, Writer};
+use binlog::archive::segments::{Compared, Keeper, Newest};
+use binlog::archive::{Archive, Tail, Timeline, TimelineInfo, Writer};
 use binlog::event::Event;
 
 use super::compare::Compare;
@@ -13,33 +13,33 @@ use super::compare::Compare;
 /// An archive that is written.
 pub(super) enum Kept {
     Files(Archive<'static>),
-    Pieces(Box<RefCell<Keeper>>),
+    Segments(Box<RefCell<Keeper>>),
 }
 
-/// A line that is written.
+/// A timeline that is written.
 pub(super) enum Written<'a> {
-    Files(Line<'static>),
-    Pieces(Box<Newest>, &'a RefCell<Keeper>),
+    Files(Timeline<'static>),
+    Segments(Box<Newest>, &'a RefCell<Keeper>),
 }
 
 impl Kept {
-    /// The newest line.
+    /// The newest timeline.
     pub(super) fn newest(&self) -> Result<Option<Written<'_>>> {
         Ok(match self {
             Kept::Files(archive) => archive.newest()?.map(Written::Files),
-            Kept::Pieces(keeper) => {
-                keeper.borrow().newest().map(|newest| Written::Pieces(Box::new(newest), keeper))
+            Kept::Segments(keeper) => {
+                keeper.borrow().newest().map(|newest| Written::Segments(Box::new(newest), keeper))
             }
         })
     }
 
-    /// Begins the next line.
-    pub(super) fn begin(&self, about: About) -> Result<Written<'_>> {
+    /// Begins the next timeline.
+    pub(super) fn begin(&self, info: TimelineInfo) -> Result<Written<'_>> {
         Ok(match self {
-            Kept::Files(archive) => Written::Files(archive.begin(about)?),
-            Kept::Pieces(keeper) => {
-                let line = keeper.borrow_mut().begin_line(about.clone())?;
-                Written::Pieces(Box::new(Newest { line, about, tail: None, mark: None }), keeper)
+            Kept::Files(archive) => Written::Files(archive.begin(info)?),
+            Kept::Segments(keeper) => {
+                let timeline = keeper.borrow_mut().begin_timeline(info.clone())?;
+                Written::Segments(Box::new(Newest { timeline, info, tail: None, resume_point: None }), keeper)
             }
         })
     }
@@ -48,7 +48,7 @@ impl Kept {
     pub(super) fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
         match self {
             Kept::Files(archive) => archive.note_caught_up(now_s),
-            Kept::Pieces(keeper) => keeper.borrow().note_caught_up(now_s),
+            Kept::Segments(keeper) => keeper.borrow().note_caught_up(now_s),
         }
     }
 
@@ -56,7 +56,7 @@ impl Kept {
     pub(super) fn retain(&self) -> Result<()> {
         match self {
             Kept::Files(_) => Ok(()),
-            Kept::Pieces(keeper) => Ok(keeper.borrow().retain()?),
+            Kept::Segments(keeper) => Ok(keeper.borrow().retain()?),
         }
     }
 
@@ -64,7 +64,7 @@ impl Kept {
     pub(super) fn look(&self) -> Result<()> {
         match self {
             Kept::Files(_) => Ok(()),
-            Kept::Pieces(keeper) => Ok(keeper.borrow_mut().look()?),
+            Kept::Segments(keeper) => Ok(keeper.borrow_mut().look()?),
         }
     }
 
@@ -72,7 +72,7 @@ impl Kept {
     pub(super) fn damages(&self) -> Vec<String> {
         match self {
             Kept::Files(_) => Vec::new(),
-            Kept::Pieces(keeper) => keeper.borrow_mut().damages().iter().map(ToString::to_string).collect(),
+            Kept::Segments(keeper) => keeper.borrow_mut().damages().iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -80,54 +80,55 @@ impl Kept {
 impl<'a> Written<'a> {
     pub(super) fn number(&self) -> u32 {
         match self {
-            Written::Files(line) => line.number,
-            Written::Pieces(newest, _) => newest.line,
+            Written::Files(timeline) => timeline.number,
+            Written::Segments(newest, _) => newest.timeline,
         }
     }
 
     /// The file that it was to begin with.
     pub(super) fn first(&self) -> &str {
         match self {
-            Written::Files(line) => &line.about.first,
-            Written::Pieces(newest, _) => &newest.about.first,
+            Written::Files(timeline) => &timeline.info.first,
+            Written::Segments(newest, _) => &newest.info.first,
         }
     }
 
     /// How far it is. `None` if it has no file yet.
     pub(super) fn tail(&self) -> Result<Option<Tail>> {
         match self {
-            Written::Files(line) => Ok(line.tail()?),
-            Written::Pieces(newest, _) => Ok(newest.tail.clone()),
+            Written::Files(timeline) => Ok(timeline.tail()?),
+            Written::Segments(newest, _) => Ok(newest.tail.clone()),
         }
     }
 
     /// What the server must have too.
     pub(super) fn compare(&self, tail: &Tail) -> Result<Compare> {
         match self {
-            Written::Files(line) => Compare::open(&line.folder().join(&tail.file), tail.end),
-            Written::Pieces(newest, _) => {
-                let mark = newest.mark.clone().context("the newest piece has no mark")?;
-                Ok(Compare::Sums(Box::new(Compared::new(mark, tail.end))))
+            Written::Files(timeline) => Compare::open(&timeline.folder().join(&tail.file), tail.end),
+            Written::Segments(newest, _) => {
+                let resume_point =
+                    newest.resume_point.clone().context("the newest segment has no resume point")?;
+                Ok(Compare::Sums(Box::new(Compared::new(resume_point, tail.end))))
             }
         }
     }
 
     pub(super) fn writer(&self) -> Result<Output<'a>> {
         Ok(match self {
-            Written::Files(line) => {
-                Output::to(To::Files(line.writer()?, line.folder().display().to_string()))
+            Written::Files(timeline) => {
+                Output::to(To::Files(timeline.writer()?, timeline.folder().display().to_string()))
             }
-            Written::Pieces(_, keeper) => {
+            Written::Segments(_, keeper) => {
                 keeper.borrow_mut().resume();
-                Output::to(To::Pieces(keeper))
+                Output::to(To::Segments(keeper))
             }
         })
     }
 
     /// Goes on behind a tail, once all that is archived was compared.
     pub(super) fn resume(&self, writer: &mut Output<'a>, tail: &Tail) -> Result<()> {
-        if let (Written::Files(line), To::Files(files, _)) = (self, &mut writer.to) {
-            *files = line.resume(tail)?;
+        if let (Written::Files(timeline), To::Files(files, _)) = (self, &mut writer.to) {
+            *files = timeline.resume(tail)?;
         }
         Ok(())
     }
@@ -142,7 +143,7 @@ pub(super) struct Output<'a> {
 
 enum To<'a> {
     Files(Writer<'static>, String),
-    Pieces(&'a RefCell<Keeper>),
+    Segments(&'a RefCell<Keeper>),
 }
 
 impl<'a> Output<'a> {
@@ -164,7 +165,7 @@ impl<'a> Output<'a> {
     pub(super) fn file(&self) -> Option<String> {
         match &self.to {
             To::Files(writer, _) => writer.file().map(ToOwned::to_owned),
-            To::Pieces(keeper) => keeper.borrow().file().map(ToOwned::to_owned),
+            To::Segments(keeper) => keeper.borrow().file().map(ToOwned::to_owned),
         }
     }
 
@@ -172,7 +173,7 @@ impl<'a> Output<'a> {
     pub(super) fn begin(&mut self, file: &str) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.begin(file).with_context(|| format!("{folder}/{file}")),
-            To::Pieces(keeper) => keeper.borrow_mut().begin(file).map_err(Into::into),
+            To::Segments(keeper) => keeper.borrow_mut().begin(file).map_err(Into::into),
         };
         self.noted(done)
     }
@@ -181,14 +182,14 @@ impl<'a> Output<'a> {
     pub(super) fn again(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
         match &self.to {
             To::Files(..) => Ok(()),
-            To::Pieces(keeper) => Ok(keeper.borrow_mut().again(event, bytes)?),
+            To::Segments(keeper) => Ok(keeper.borrow_mut().again(event, bytes)?),
         }
     }
 
     pub(super) fn append(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.append(bytes).with_context(|| folder.clone()),
-            To::Pieces(keeper) => keeper.borrow_mut().append(event, bytes).map_err(Into::into),
+            To::Segments(keeper) => keeper.borrow_mut().append(event, bytes).map_err(Into::into),
         };
         self.noted(done)
     }
@@ -198,7 +199,7 @@ impl<'a> Output<'a> {
     pub(super) fn came(&mut self, time_s: i64, all: bool) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.came(time_s, all).with_context(|| folder.clone()),
-            To::Pieces(keeper) => {
+            To::Segments(keeper) => {
                 keeper.borrow_mut().came(time_s, all);
                 Ok(())
             }
@@ -210,7 +211,7 @@ impl<'a> Output<'a> {
     pub(super) fn sync(&mut self) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.sync().with_context(|| folder.clone()),
-            To::Pieces(keeper) => keeper.borrow_mut().sync().map_err(Into::into),
+            To::Segments(keeper) => keeper.borrow_mut().sync().map_err(Into::into),
         };
         self.noted(done)
     }

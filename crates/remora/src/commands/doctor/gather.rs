@@ -252,9 +252,9 @@ fn look_into(found: &mut Repository, (name, home): (String, Home), arguments: &A
     found.archive = match archived::find(&named.home, named.key.as_ref())? {
         None => Archive::None,
         Some(Archived::Files(folder)) => Archive::There(binlog::archive::caught_up(&RealDisk, &folder)?),
-        Some(Archived::Pieces(pieces)) => {
-            found.broken.extend(pieces.damages().iter().map(ToString::to_string));
-            Archive::There(pieces.caught_up())
+        Some(Archived::Segments(segments)) => {
+            found.broken.extend(segments.damages().iter().map(ToString::to_string));
+            Archive::There(segments.caught_up())
         }
     };
     Ok(())

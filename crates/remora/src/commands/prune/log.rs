@@ -22,9 +22,9 @@ pub(super) fn forget<'a>(
     report: &Report,
 ) -> Result<()> {
     let name = &named.name;
-    if !dry_run && archived::has_pieces(&named.home)? {
+    if !dry_run && archived::has_segments(&named.home)? {
         let store = archived::keyed(&named.home, named.key.as_ref())?;
-        let cleared = archive::pieces::clear(&*store).with_context(|| named.home.log().shown())?;
+        let cleared = archive::segments::clear(&*store).with_context(|| named.home.log().shown())?;
         if cleared != Forgotten::default() {
             tell(name, &cleared, dry_run, report)?;
         }
@@ -47,12 +47,12 @@ pub(super) fn forget<'a>(
         Archive::Files(folder) => {
             archive::forget(&RealDisk, &folder, &needed, dry_run).with_context(|| shown::path(&folder))?
         }
-        Archive::Pieces(pieces) => {
-            if let Some(damage) = pieces.damages().first() {
+        Archive::Segments(segments) => {
+            if let Some(damage) = segments.damages().first() {
                 stays(&damage.to_string());
                 return Ok(());
             }
-            match archive::pieces::forget(pieces, &needed, dry_run) {
+            match archive::segments::forget(segments, &needed, dry_run) {
                 Err(binlog::Error::Corrupt(damage)) => {
                     stays(&damage.to_string());
                     return Ok(());
@@ -79,7 +79,7 @@ fn tell(name: &str, done: &Forgotten, dry_run: bool, report: &Report) -> Result<
     if done.bytes > 0 {
         let would = if dry_run { "would be " } else { "" };
         let files = match done.files {
-            0 => "pieces that were folded".to_owned(),
+            0 => "segments that were folded".to_owned(),
             files => count(files, "file"),
         };
         report.note(&format!(

@@ -110,7 +110,7 @@ pub(super) fn run(goal: Option<&Goal>, arguments: &Arguments, report: &Report) -
         }
     }
     let stop = commands::stop_flag(report)?;
-    let find = |goal| Past::find((&named, generation), goal, arguments.until.line, report);
+    let find = |goal| Past::find((&named, generation), goal, arguments.until.timeline, report);
     let past = goal.map(find).transpose()?;
     if let (Some(past), true) = (&past, arguments.until.plan) {
         return until::plan(&named, past, report);

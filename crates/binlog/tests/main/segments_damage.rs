@@ -1,11 +1,13 @@
-//! Pieces that are damaged, swapped, missing, not durable or of another archive.
+//! Segments that are damaged, swapped, missing, not durable or of another archive.
 
-use binlog::archive::pieces::{Keeper, verify};
-use binlog::archive::{About, piece};
+use binlog::archive::segments::{Keeper, verify};
+use binlog::archive::{TimelineInfo, segment};
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Source};
 
-use crate::pieces::{FILES, LOG, Sender, about, archive, begun, keys, pieces, proven, read, store, stored};
+use crate::segments::{
+    FILES, LOG, Sender, archive, begun, info, keys, proven, read, segments, store, stored,
+};
 
 #[test]
 fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
@@ -38,7 +40,7 @@ fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
 
 /// What was swapped, taken away or put back does not read as if it were the log.
 #[test]
-fn swapped_missing_and_foreign_pieces_are_named() {
+fn swapped_missing_and_foreign_segments_are_named() {
     let (full, put) = keys();
     for key in [None, Some(&full)] {
         let disk = FaultDisk::default();
@@ -55,9 +57,9 @@ fn swapped_missing_and_foreign_pieces_are_named() {
         }
         for (path, bytes) in &all {
             disk.remove(path).unwrap();
-            let pieces = pieces(&disk, key);
-            assert!(!pieces.damages().is_empty(), "{} is missed", path.display());
-            drop(pieces);
+            let segments = segments(&disk, key);
+            assert!(!segments.damages().is_empty(), "{} is missed", path.display());
+            drop(segments);
             disk.put(path, bytes);
         }
         assert!(proven(&disk, key).damages.is_empty());
@@ -71,14 +73,14 @@ fn swapped_missing_and_foreign_pieces_are_named() {
     assert!(!proven(&one, Some(&full)).damages.is_empty());
 }
 
-/// A piece that was valid once under this name, put back by somebody who has an old copy.
+/// A segment that was valid once under this name, put back by somebody who has an old copy.
 #[test]
-fn a_piece_of_another_history_does_not_fit_between_its_neighbours() {
+fn a_segment_of_another_history_does_not_fit_between_its_neighbours() {
     let disk = FaultDisk::default();
     archive(&disk, None, 40).1.unwrap();
     let other = FaultDisk::default();
     let mut keeper = Keeper::open(store(&other, None).unwrap()).unwrap().unwrap();
-    keeper.begin_line(About { began_s: 5, ..about() }).unwrap();
+    keeper.begin_timeline(TimelineInfo { began_s: 5, ..info() }).unwrap();
     Sender::new().send(&mut keeper, 40, &mut [0; 3]).unwrap();
     let (path, foreign) = stored(&other).remove(2);
     let own = disk.bytes(&path).unwrap();
@@ -99,63 +101,65 @@ fn damage_at_the_end_is_fetched_again_and_a_number_is_not_used_twice() {
         if is_removed {
             disk.remove(&path).unwrap();
         } else {
-            // In what the piece says of itself.
+            // In what the segment says of itself.
             disk.corrupt(&path, 100, 4);
         }
-        assert!(!pieces(&disk, Some(&full)).damages().is_empty());
+        assert!(!segments(&disk, Some(&full)).damages().is_empty());
         let mut keeper = Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
         assert_eq!(keeper.damages().len(), 1);
         drop(keeper);
         archive(&disk, Some(&put), 40).1.unwrap();
-        let pieces = pieces(&disk, Some(&full));
-        let found = read(&pieces, FILES[2]).unwrap();
-        assert!(found[22..] == LOG[22..] && pieces.damages().is_empty(), "{:?}", pieces.damages());
+        let segments = segments(&disk, Some(&full));
+        let found = read(&segments, FILES[2]).unwrap();
+        assert!(found[22..] == LOG[22..] && segments.damages().is_empty(), "{:?}", segments.damages());
         assert!(is_removed != disk.bytes(&path).is_some());
     }
 }
 
-/// What a front says must be true of the piece that has it.
+/// What a header says must be true of the segment that has it.
 #[test]
-fn a_front_is_that_of_its_piece() {
-    let chunk = piece::Chunk { len: 7, stored: 67, sum: [3; 32] };
-    let piece = piece::Piece {
+fn a_front_is_that_of_its_segment() {
+    let chunk = segment::Chunk { len: 7, stored: 67, hash: [3; 32] };
+    let segment = segment::Segment {
         first: 5,
         last: 5,
         level: 0,
         before: Some("00".repeat(32)),
         root: None,
-        line: 2,
-        about: Some(about()),
+        timeline: 2,
+        info: Some(info()),
         file: FILES[0].to_owned(),
         start: 100,
         end: 107,
         whole: false,
-        mark: None,
+        resume_point: None,
         arrived: vec![binlog::archive::Arrival { end: 107, time_s: 1_700_000_000, all: true }],
     };
-    let front = piece::Front { piece, chunks: vec![chunk] };
-    let (bytes, root) = front.encode().unwrap();
+    let header = segment::SegmentHeader { segment, chunks: vec![chunk] };
+    let (bytes, root) = header.encode().unwrap();
     let len = bytes.len() as u64 + 67;
-    let decode = |bytes: &[u8], numbers, len| piece::Front::decode(bytes, numbers, len).map_err(|it| it.what);
-    assert_eq!(decode(&bytes, (5, 5), len), Ok((front.clone(), root)));
+    let decode = |bytes: &[u8], numbers, len| {
+        segment::SegmentHeader::decode(bytes, numbers, len).map_err(|it| it.what)
+    };
+    assert_eq!(decode(&bytes, (5, 5), len), Ok((header.clone(), root)));
     assert!(decode(&bytes, (4, 4), len).unwrap_err().contains("another number"));
     assert!(decode(&bytes, (5, 5), len + 1).unwrap_err().contains("as many bytes"));
-    let changed = |change: fn(&mut piece::Front)| {
-        let mut front = front.clone();
-        change(&mut front);
-        let (bytes, _) = front.encode().unwrap();
-        decode(&bytes, (front.piece.first, front.piece.last), bytes.len() as u64 + 67).map(|_| ())
+    let changed = |change: fn(&mut segment::SegmentHeader)| {
+        let mut header = header.clone();
+        change(&mut header);
+        let (bytes, _) = header.encode().unwrap();
+        decode(&bytes, (header.segment.first, header.segment.last), bytes.len() as u64 + 67).map(|_| ())
     };
-    assert_eq!(changed(|front| front.piece.whole = true), Ok(()));
-    assert!(changed(|front| front.piece.end = 108).unwrap_err().contains("as long as"));
-    assert!(changed(|front| front.piece.start = u64::MAX).unwrap_err().contains("as long as"));
-    assert!(changed(|front| front.piece.last = 6).unwrap_err().contains("of several"));
-    assert!(changed(|front| front.piece.root = Some(String::new())).unwrap_err().contains("of several"));
-    // A piece that nobody would read is not written.
+    assert_eq!(changed(|header| header.segment.whole = true), Ok(()));
+    assert!(changed(|header| header.segment.end = 108).unwrap_err().contains("as long as"));
+    assert!(changed(|header| header.segment.start = u64::MAX).unwrap_err().contains("as long as"));
+    assert!(changed(|header| header.segment.last = 6).unwrap_err().contains("of several"));
+    assert!(changed(|header| header.segment.root = Some(String::new())).unwrap_err().contains("of several"));
+    // A segment that nobody would read is not written.
     let long = |count| {
-        let mut front = front.clone();
-        front.piece.arrived = vec![front.piece.arrived[0]; count];
-        front.encode().map(drop).map_err(|error| error.to_string())
+        let mut header = header.clone();
+        header.segment.arrived = vec![header.segment.arrived[0]; count];
+        header.encode().map(drop).map_err(|error| error.to_string())
     };
     assert_eq!(long(300_000), Ok(()));
     assert!(long(500_000).unwrap_err().contains("can't be so long"));
@@ -167,13 +171,13 @@ fn a_front_is_that_of_its_piece() {
     }
 }
 
-/// A piece that can't be read is not folded away with its neighbours: they would be lost too.
+/// A segment that can't be read is not folded away with its neighbours: they would be lost too.
 #[test]
 fn what_is_damaged_is_not_folded_with_its_neighbours() {
     let disk = FaultDisk::default();
     archive(&disk, None, 20).1.unwrap();
-    let before = pieces(&disk, None);
-    let at = before.lines()[0].files[2].end;
+    let before = segments(&disk, None);
+    let at = before.timelines()[0].files[2].end;
     drop(before);
     let last: Vec<_> = stored(&disk).into_iter().rev().take(4).collect();
     assert!(last.iter().all(|(path, _)| !path.display().to_string().contains('-')));
@@ -182,8 +186,8 @@ fn what_is_damaged_is_not_folded_with_its_neighbours() {
     keeper.resume();
     keeper.begin("binlog.000004").unwrap();
     drop(keeper);
-    let after = pieces(&disk, None);
-    let file = &after.lines()[0].files[2];
+    let after = segments(&disk, None);
+    let file = &after.timelines()[0].files[2];
     assert!(file.missing.is_some() && file.end > 0 && file.end < at, "{file:?}");
     let mut bytes = vec![0; usize::try_from(file.end).unwrap()];
     assert_eq!(after.open_file(file).read_full_at(0, &mut bytes).unwrap(), bytes.len());
@@ -215,15 +219,15 @@ fn what_a_killed_run_has_named_is_durable_once_another_one_opens_it() {
         assert!(kept || !opens, "{fails}");
         lost += u32::from(!kept);
         if opens {
-            assert_eq!(pieces(&disk, Some(&full)).damages(), &[][..], "{fails}");
+            assert_eq!(segments(&disk, Some(&full)).damages(), &[][..], "{fails}");
         }
     }
     assert!(lost > 0, "nothing is lost without it");
 }
 
-/// What pieces say of when their bytes came may be too much for one: then they stay as they are.
+/// What segments say of when their bytes came may be too much for one: then they stay as they are.
 #[test]
-fn pieces_are_not_folded_into_one_that_nobody_reads() {
+fn segments_are_not_folded_into_one_that_nobody_reads() {
     let disk = FaultDisk::default();
     let (mut keeper, mut sender) = begun(&disk, None);
     let all = sender.events.clone();
@@ -238,11 +242,12 @@ fn pieces_are_not_folded_into_one_that_nobody_reads() {
     // It is whole, and everything small is folded.
     keeper.begin(FILES[1]).unwrap();
     keeper.tidy().unwrap();
-    let fronts: usize = stored(&disk).iter().map(|(_, bytes)| bytes.len() - LOG.len().min(bytes.len())).sum();
-    assert!(fronts > 16 << 20, "{fronts}");
-    let pieces = pieces(&disk, None);
-    assert_eq!(pieces.damages(), &[]);
-    let mut found = read(&pieces, FILES[0]).unwrap();
+    let headers: usize =
+        stored(&disk).iter().map(|(_, bytes)| bytes.len() - LOG.len().min(bytes.len())).sum();
+    assert!(headers > 16 << 20, "{headers}");
+    let segments = segments(&disk, None);
+    assert_eq!(segments.damages(), &[]);
+    let mut found = read(&segments, FILES[0]).unwrap();
     found[21] = LOG[21];
     assert!(found == LOG);
 }

@@ -1,4 +1,4 @@
-//! Proves every byte of an archive in pieces.
+//! Proves every byte of an archive in segments.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use block::verify::Sample;
 use super::super::numbers::{State, missing};
 use super::super::sample::is_in;
 use super::super::tail::Track;
-use super::chain::Pieces;
+use super::chain::Segments;
 use super::chunk::{chunks, opened, stored};
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
@@ -16,8 +16,8 @@ use crate::{Corrupt, Error};
 /// What was proven, and what is wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
-    /// How many pieces there are.
-    pub pieces: u64,
+    /// How many segments there are.
+    pub segments: u64,
     /// Their bytes.
     pub bytes: u64,
     /// How many files of servers.
@@ -28,26 +28,26 @@ pub struct Verified {
     pub damages: Vec<Corrupt>,
 }
 
-/// Reads all pieces, or those of the files of a sample; `goes_on` is asked now and then, with the bytes that
-/// were read since, whether to go on.
+/// Reads all segments, or those of the files of a sample; `goes_on` is asked now and then, with the bytes
+/// that were read since, whether to go on.
 ///
 /// # Errors
 /// [`Error::Io`] if the store does not answer, and `Interrupted` if it is not to go on.
 pub fn verify(
-    pieces: &Arc<Pieces>,
+    segments: &Arc<Segments>,
     sample: Option<Sample>,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Verified, Error> {
     let mut found = Verified {
-        pieces: pieces.entries.len() as u64,
-        is_opened: pieces.reads(),
-        damages: pieces.damages().to_vec(),
+        segments: segments.entries.len() as u64,
+        is_opened: segments.reads(),
+        damages: segments.damages().to_vec(),
         ..Verified::default()
     };
-    let store = &*pieces.store;
-    for entry in &pieces.entries {
+    let store = &*segments.store;
+    for entry in &segments.entries {
         found.bytes += entry.bytes;
-        if !is_in(sample, entry.front.piece.line, &entry.front.piece.file) {
+        if !is_in(sample, entry.header.segment.timeline, &entry.header.segment.file) {
             continue;
         }
         let name = entry.name();
@@ -67,16 +67,16 @@ pub fn verify(
             return Err(io::Error::from(io::ErrorKind::Interrupted).into());
         }
     }
-    for line in pieces.lines() {
+    for timeline in segments.timelines() {
         // The transactions up to the end of the file before, if that was read.
         let mut known = None;
-        for file in &line.files {
+        for file in &timeline.files {
             found.files += 1;
             let before = known.take();
             let what = match &file.missing {
                 Some(what) => Some(what.clone()),
-                None if !found.is_opened || !is_in(sample, line.number, &file.name) => None,
-                None => match events(pieces, file, before.as_ref())? {
+                None if !found.is_opened || !is_in(sample, timeline.number, &file.name) => None,
+                None => match events(segments, file, before.as_ref())? {
                     Events::Whole { state, missing } => {
                         known = state;
                         missing
@@ -84,7 +84,7 @@ pub fn verify(
                     Events::Damaged(what) => what,
                 },
             };
-            let place = format!("line {}, {}", line.number, file.name);
+            let place = format!("timeline {}, {}", timeline.number, file.name);
             found.damages.extend(what.map(|what| Corrupt { what, place }));
         }
     }
@@ -100,11 +100,11 @@ enum Events {
 }
 
 /// Reads a file event by event. `known`: the transactions up to the end of the one before.
-fn events(pieces: &Arc<Pieces>, file: &super::LogFile, known: Option<&State>) -> Result<Events, Error> {
+fn events(segments: &Arc<Segments>, file: &super::LogFile, known: Option<&State>) -> Result<Events, Error> {
     let mut track = Track::default();
     let mut before = None;
     let mut read = || -> Result<Option<End>, Error> {
-        let mut reader = Reader::open(pieces.open_file(file))?;
+        let mut reader = Reader::open(segments.open_file(file))?;
         while let Some(event) = reader.next()? {
             track.take(&event)?;
             before = before.take().or_else(|| track.state.clone());
@@ -119,7 +119,7 @@ fn events(pieces: &Arc<Pieces>, file: &super::LogFile, known: Option<&State>) ->
         }
         Ok(Some(_)) => Events::Damaged(Some("it ends within an event".to_owned())),
         Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
-        // That of a piece was told already.
+        // That of a segment was told already.
         Err(Error::Io(_)) => Events::Damaged(None),
         Err(error) => Events::Damaged(Some(error.to_string())),
     })

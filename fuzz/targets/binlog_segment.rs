@@ -1,13 +1,13 @@
-//! Any bytes as a piece, and any change of an archive in pieces: what is read is a part of what was archived,
-//! or an error, and damage is told.
+//! Any bytes as a segment, and any change of an archive in segments: what is read is a part of what was
+//! archived, or an error, and damage is told.
 #![no_main]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use binlog::archive::pieces::{Keeper, Pieces, verify};
-use binlog::archive::{About, Why, piece};
+use binlog::archive::segments::{Keeper, Segments, verify};
+use binlog::archive::{BeginReason, TimelineInfo, segment};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
 use block::{Folder, Store};
@@ -23,14 +23,15 @@ fn store(disk: &FaultDisk) -> Box<dyn Store> {
     Box::new(Folder::new(disk, PathBuf::from(FOLDER)))
 }
 
-/// The files of an archive of some pieces.
+/// The files of an archive of some segments.
 fn archive() -> &'static Vec<(PathBuf, Vec<u8>)> {
     static FILES: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
         let disk = FaultDisk::default();
         let mut keeper = Keeper::open(store(&disk)).expect("opened").expect("alone");
-        let about = About::new(Why::First, 1, 7, "10.11".to_owned(), "binlog.000001".to_owned());
-        keeper.begin_line(about).expect("begun");
+        let info =
+            TimelineInfo::new(BeginReason::First, 1, 7, "10.11".to_owned(), "binlog.000001".to_owned());
+        keeper.begin_timeline(info).expect("begun");
         for file in ["binlog.000001", "binlog.000002"] {
             keeper.begin(file).expect("begun");
             let (mut format, mut at) = (Format::without_sums(), 4);
@@ -63,25 +64,25 @@ fn archive() -> &'static Vec<(PathBuf, Vec<u8>)> {
 
 /// Everything that can be read is what was archived.
 fn read(disk: &FaultDisk) -> bool {
-    let Ok(Some(pieces)) = Pieces::open(store(disk)) else { return true };
-    let pieces = Arc::new(pieces);
-    for file in pieces.lines().iter().flat_map(|line| &line.files) {
+    let Ok(Some(segments)) = Segments::open(store(disk)) else { return true };
+    let segments = Arc::new(segments);
+    for file in segments.timelines().iter().flat_map(|timeline| &timeline.files) {
         let mut bytes = Vec::new();
         // An error is an answer, and what came before it counts.
-        pieces.open_file(file).read_to_end(&mut bytes).ok();
+        segments.open_file(file).read_to_end(&mut bytes).ok();
         assert!(bytes.len() <= LOG.len());
         if bytes.len() > 22 {
             assert!(bytes[22..] == LOG[22..bytes.len()], "other bytes than those that were archived");
         }
     }
-    let found = verify(&pieces, None, &mut |_| true).expect("the store answers");
+    let found = verify(&segments, None, &mut |_| true).expect("the store answers");
     !found.damages.is_empty()
 }
 
 fuzz_target!(|input: (Vec<u8>, u64, usize, usize, u8, bool)| {
     let (bytes, len, file, at, mask, replaces) = input;
-    if let Ok((front, root)) = piece::Front::decode(&bytes, (1, 1), len) {
-        assert_eq!(front.encode().expect("it was read").1, root);
+    if let Ok((header, root)) = segment::SegmentHeader::decode(&bytes, (1, 1), len) {
+        assert_eq!(header.encode().expect("it was read").1, root);
     }
     let all = archive();
     let disk = FaultDisk::default();
@@ -89,7 +90,8 @@ fuzz_target!(|input: (Vec<u8>, u64, usize, usize, u8, bool)| {
     for (path, bytes) in all {
         disk.put(path, bytes);
     }
-    let logs: Vec<_> = all.iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "log")).collect();
+    let logs: Vec<_> =
+        all.iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "log")).collect();
     let (path, own) = logs[file % logs.len()];
     let mut changed = if replaces { bytes } else { own.clone() };
     if !replaces {

@@ -1,4 +1,4 @@
-//! Removes the pieces that no backup needs any more, and those that are in others.
+//! Removes the segments that no backup needs any more, and those that are in others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,38 +6,46 @@ use std::io;
 use block::{Freed, READER, Store, WRITER};
 use disk::Share;
 
-use super::chain::Pieces;
+use super::chain::Segments;
 use super::cover::choose;
 use super::{Entry, FIRST, put_note};
-use crate::archive::{Forgotten, piece};
+use crate::archive::{Forgotten, segment};
 use crate::{Corrupt, Error};
 
-/// Removes the pieces that are older than all backups: as [`forget`](crate::archive::forget()) does it with
+/// Removes the segments that are older than all backups: as [`forget`](crate::archive::forget()) does it with
 /// files, and with the same arguments. Returns none, and removes nothing, if no file of the archive is
 /// needed.
 ///
-/// Only what is before the first piece that is needed goes: what follows it in a line between stays.
+/// Only what is before the first segment that is needed goes: what follows it in a timeline between stays.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Corrupt`], and nothing is removed, if what is noted as the first piece is behind
+/// [`Error::Io`]; [`Error::Corrupt`], and nothing is removed, if what is noted as the first segment is behind
 /// one that is needed.
-pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Option<Forgotten>, Error> {
-    let rests = rests(&pieces, needed)?;
-    let keeps = pieces.lines().iter().flat_map(|line| &line.files).find(|file| needed.contains(&file.name));
+pub fn forget(segments: Segments, needed: &[String], is_tried: bool) -> Result<Option<Forgotten>, Error> {
+    let rests = rests(&segments, needed)?;
+    let keeps = segments
+        .timelines()
+        .iter()
+        .flat_map(|timeline| &timeline.files)
+        .find(|file| needed.contains(&file.name));
     let Some(from) = keeps.map(|file| file.entries.start) else { return Ok(None) };
-    let older = rests.iter().chain(pieces.entries.get(..from).unwrap_or_default());
+    let older = rests.iter().chain(segments.entries.get(..from).unwrap_or_default());
     let mut bytes: BTreeMap<_, u64> = older.map(|entry| (entry.name(), entry.bytes)).collect();
-    let names = pieces.lines().iter().flat_map(|line| &line.files).filter(|file| file.entries.end <= from);
+    let names = segments
+        .timelines()
+        .iter()
+        .flat_map(|timeline| &timeline.files)
+        .filter(|file| file.entries.end <= from);
     let mut done =
         Forgotten { files: names.count() as u64, bytes: bytes.values().sum(), ..Forgotten::default() };
-    let first = pieces.entries.get(from).map(|entry| entry.front.piece.first);
+    let first = segments.entries.get(from).map(|entry| entry.header.segment.first);
     let Some(first) = first.filter(|_| !is_tried && !bytes.is_empty()) else { return Ok(Some(done)) };
-    let store = pieces.into_store();
+    let store = segments.into_store();
     put_note(&*store, FIRST, &[first])?;
     // What is being read stays, and the next prune removes it.
     let Some(_alone) = store.lock(READER, Share::Exclusive)? else { return Ok(Some(done)) };
     for numbers in choose(&*store, first)?.rests {
-        let name = piece::name(numbers);
+        let name = segment::name(numbers);
         if let Freed::Kept { until_s } = store.free(&name)? {
             done.bytes -= bytes.remove(&name).unwrap_or(0);
             done.keep(store.shown(&name), until_s);
@@ -46,13 +54,13 @@ pub fn forget(pieces: Pieces, needed: &[String], is_tried: bool) -> Result<Optio
     Ok(Some(done))
 }
 
-/// What a prune has left that was killed: it is before the first piece that is kept. If a backup needs it,
-/// whoever noted that piece was wrong, or means harm.
-fn rests(pieces: &Pieces, needed: &[String]) -> Result<Vec<Entry>, Error> {
-    let store = &*pieces.store;
-    let read = |numbers: &piece::Numbers| Entry::read(store, *numbers);
-    let rests: Vec<Entry> = pieces.rests.iter().map(read).collect::<Result<_, _>>()?;
-    match rests.iter().find(|rest| needed.contains(&rest.front.piece.file)) {
+/// What a prune has left that was killed: it is before the first segment that is kept. If a backup needs it,
+/// whoever noted that segment was wrong, or means harm.
+fn rests(segments: &Segments, needed: &[String]) -> Result<Vec<Entry>, Error> {
+    let store = &*segments.store;
+    let read = |numbers: &segment::Numbers| Entry::read(store, *numbers);
+    let rests: Vec<Entry> = segments.rests.iter().map(read).collect::<Result<_, _>>()?;
+    match rests.iter().find(|rest| needed.contains(&rest.header.segment.file)) {
         None => Ok(rests),
         Some(rest) => {
             let what = format!("it leaves out {}, which a kept backup needs", rest.name());
@@ -61,7 +69,7 @@ fn rests(pieces: &Pieces, needed: &[String]) -> Result<Vec<Entry>, Error> {
     }
 }
 
-/// Removes the pieces that were proven to be in larger ones, and the locks of runs that are over: whoever
+/// Removes the segments that were proven to be in larger ones, and the locks of runs that are over: whoever
 /// archives may not be allowed to. Nothing is removed while somebody archives or reads.
 ///
 /// # Errors

@@ -101,7 +101,7 @@ impl Play {
         self.reads("verify NAME").exits(0).says(&["archived log", "event by event", "all sound"]);
     }
 
-    /// All files with pieces: their paths, or keys in the store.
+    /// All files with segments: their paths, or keys in the store.
     pub(crate) fn stored(&self) -> Vec<(String, Vec<u8>)> {
         let mut found: Vec<(String, Vec<u8>)> = Vec::new();
         if self.kind.name.starts_with("s3:") {
@@ -221,9 +221,9 @@ fn a_store_that_loses_answers_and_is_busy_for_a_while_is_tried_again() {
     assert!(names.is_sorted(), "{names:?}");
 }
 
-/// A COMMIT returns when its piece is in the store, and not before.
+/// A COMMIT returns when its segment is in the store, and not before.
 #[test]
-fn ack_waits_for_the_piece() {
+fn ack_waits_for_the_segment() {
     for kind in [SEALED, STORE] {
         let options = ["--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=1"];
         let mut play = Play::new(kind, &options);
@@ -306,19 +306,19 @@ fn two_archivers_do_not_fork_an_archive() {
 }
 
 #[test]
-fn other_histories_begin_a_line() {
+fn other_histories_begin_a_timeline() {
     for kind in ALL {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('a')"]);
         play.once().exits(0);
         // The same names, and as many bytes.
         play.does(&["DROP TABLE app.t", "RESET MASTER", TABLE, "INSERT INTO app.t (v) VALUES ('b')"]);
-        play.once().exits(12).says(&["binlog.000001", "line 2 begins with binlog.000001"]);
+        play.once().exits(12).says(&["binlog.000001", "timeline 2 begins with binlog.000001"]);
         play.is_archived();
         play.once().exits(0);
         let before = play.reads("log NAME/log/000001 --rows").exits(0).out;
         assert!(before.contains("'a'") && !before.contains("'b'"), "{before}");
-        play.reads("log NAME/log/000007").exits(2).says(&["has no line 7"]);
+        play.reads("log NAME/log/000007").exits(2).says(&["has no timeline 7"]);
         // Purged before it was archived.
         play.does(&["FLUSH BINARY LOGS", "INSERT INTO app.t (v) VALUES ('c')", "FLUSH BINARY LOGS"]);
         let last = play.session.strings("SHOW MASTER STATUS").unwrap()[0][0].clone().unwrap();
@@ -326,7 +326,7 @@ fn other_histories_begin_a_line() {
             play.does(&[&format!("PURGE BINARY LOGS TO '{last}'")]);
             play.session.strings("SHOW BINARY LOGS").unwrap().len() == 1
         });
-        play.once().exits(12).says(&["line 3 begins"]);
+        play.once().exits(12).says(&["timeline 3 begins"]);
         let listed = play.reads("list NAME").exits(0).out;
         assert!(listed.contains("log after a fork") && listed.contains("log after a gap"), "{listed}");
     }

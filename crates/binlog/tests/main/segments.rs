@@ -1,12 +1,12 @@
-//! An archive in pieces: killed at every sync, folded, damaged everywhere, and read with every kind of key.
+//! An archive in segments: killed at every sync, folded, damaged everywhere, and read with every kind of key.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use binlog::archive::pieces::{Compared, Keeper, Pieces, Verified, forget, is_there, verify};
-use binlog::archive::{About, Why, piece};
+use binlog::archive::segments::{Compared, Keeper, Segments, Verified, forget, is_there, verify};
+use binlog::archive::{BeginReason, TimelineInfo, segment};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event, Kind};
 use binlog::{Error, reader::Reader};
@@ -34,7 +34,7 @@ fn folder(disk: &FaultDisk, path: &str) -> Box<Folder> {
     Box::new(Folder::new(disk, PathBuf::from(path)))
 }
 
-/// The place of the pieces; without a key they are in clear.
+/// The place of the segments; without a key they are in clear.
 pub(crate) fn store(disk: &FaultDisk, key: Option<&Key>) -> Result<Box<dyn Store>, block::Error> {
     let log = folder(disk, "/repo/db/log");
     let Some(key) = key else { return Ok(log) };
@@ -82,7 +82,7 @@ impl Sender {
         let newest = match keeper.newest() {
             Some(newest) => newest,
             None => {
-                keeper.begin_line(about())?;
+                keeper.begin_timeline(info())?;
                 keeper.newest().unwrap()
             }
         };
@@ -94,8 +94,9 @@ impl Sender {
             if tail.is_none() {
                 keeper.begin(file)?;
             }
-            let mut compared =
-                tail.map(|tail| Compared::new(newest.mark.clone().unwrap(), tail.end)).unwrap_or(none());
+            let mut compared = tail
+                .map(|tail| Compared::new(newest.resume_point.clone().unwrap(), tail.end))
+                .unwrap_or(none());
             let last = tail.map_or(4, |tail| tail.last);
             for (count, place) in self.events.clone().into_iter().enumerate() {
                 if (place.0 as u64) < last {
@@ -121,12 +122,18 @@ impl Sender {
 }
 
 fn none() -> Compared {
-    let mark = piece::Mark { last: 4, head: String::new(), sum: String::new(), state: None, next: None };
-    Compared::new(mark, 0)
+    let resume_point = segment::ResumePoint {
+        last_start: 4,
+        first_event_hash: String::new(),
+        tail_hash: String::new(),
+        gtid_state: None,
+        next_file: None,
+    };
+    Compared::new(resume_point, 0)
 }
 
-pub(crate) fn about() -> About {
-    About::new(Why::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
+pub(crate) fn info() -> TimelineInfo {
+    TimelineInfo::new(BeginReason::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
 }
 
 /// Archives all files as somebody does who was killed at any time.
@@ -144,43 +151,43 @@ pub(crate) fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([us
 /// Somebody who has begun the first file, and who sends it.
 pub(crate) fn begun(disk: &FaultDisk, key: Option<&Key>) -> (Keeper, Sender) {
     let mut keeper = Keeper::open(store(disk, key).unwrap()).unwrap().unwrap();
-    keeper.begin_line(about()).unwrap();
+    keeper.begin_timeline(info()).unwrap();
     keeper.begin(FILES[0]).unwrap();
     (keeper, Sender::new())
 }
 
-pub(crate) fn pieces(disk: &FaultDisk, key: Option<&Key>) -> Arc<Pieces> {
-    Arc::new(Pieces::open(store(disk, key).unwrap()).unwrap().unwrap())
+pub(crate) fn segments(disk: &FaultDisk, key: Option<&Key>) -> Arc<Segments> {
+    Arc::new(Segments::open(store(disk, key).unwrap()).unwrap().unwrap())
 }
 
-/// A file of the newest line, as far as it can be read.
-pub(crate) fn read(pieces: &Arc<Pieces>, name: &str) -> Option<Vec<u8>> {
-    let file = pieces.lines().last()?.files.iter().find(|file| file.name == name)?;
+/// A file of the newest timeline, as far as it can be read.
+pub(crate) fn read(segments: &Arc<Segments>, name: &str) -> Option<Vec<u8>> {
+    let file = segments.timelines().last()?.files.iter().find(|file| file.name == name)?;
     let mut bytes = Vec::new();
-    pieces.open_file(file).read_to_end(&mut bytes).unwrap();
+    segments.open_file(file).read_to_end(&mut bytes).unwrap();
     Some(bytes)
 }
 
 pub(crate) fn proven(disk: &FaultDisk, key: Option<&Key>) -> Verified {
-    verify(&pieces(disk, key), None, &mut |_| true).unwrap()
+    verify(&segments(disk, key), None, &mut |_| true).unwrap()
 }
 
 /// All files have the log, and only the last one is in use.
 #[track_caller]
 fn is_whole(disk: &FaultDisk, key: Option<&Key>) {
-    let pieces = pieces(disk, key);
-    assert_eq!((pieces.lines().len(), pieces.damages()), (1, &[][..]));
+    let segments = segments(disk, key);
+    assert_eq!((segments.timelines().len(), segments.damages()), (1, &[][..]));
     for file in FILES {
-        let mut bytes = read(&pieces, file).unwrap();
+        let mut bytes = read(&segments, file).unwrap();
         assert_eq!(bytes[21] & 1, u8::from(file == FILES[2]), "{file}");
         bytes[21] = LOG[21];
         assert!(bytes == LOG, "{file}");
     }
-    let found = verify(&pieces, None, &mut |_| true).unwrap();
+    let found = verify(&segments, None, &mut |_| true).unwrap();
     assert_eq!((found.damages, found.is_opened), (Vec::new(), true));
 }
 
-/// The files with pieces, with their names.
+/// The files with segments, with their names.
 pub(crate) fn stored(disk: &FaultDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let names = disk.names().into_iter();
     let logs = names.filter(|path| {
@@ -203,8 +210,8 @@ fn used(disk: &FaultDisk, put: &Key, all: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
         // What was torn is no file.
         sealed.open(name).unwrap().read_to_end(&mut plain).unwrap();
         let numbers = |at: usize| u32::from_le_bytes(plain[at..at + 4].try_into().unwrap()) as usize;
-        let front = 20 + numbers(12) + 40 * numbers(16) + 32;
-        let mut at = front;
+        let header = 20 + numbers(12) + 40 * numbers(16) + 32;
+        let mut at = header;
         for chunk in 0..numbers(16) {
             let stored = numbers(20 + numbers(12) + 40 * chunk + 4);
             add(&plain[at..at + 44], &plain[at..at + stored]);
@@ -231,9 +238,9 @@ fn kill9_each_sync_loses_nothing_durable_and_no_nonce_comes_twice() {
             let mut numbers = BTreeMap::new();
             if disk.names().iter().any(|path| path.extension().is_some_and(|end| end == "keys")) {
                 used(&disk, &put, &mut numbers);
-                let pieces = pieces(&disk, Some(&full));
+                let segments = segments(&disk, Some(&full));
                 for (file, durable) in FILES.iter().zip(durable).filter(|(_, durable)| *durable > 0) {
-                    let found = read(&pieces, file).unwrap();
+                    let found = read(&segments, file).unwrap();
                     assert!(
                         found.len() >= durable && found[22..durable] == LOG[22..durable],
                         "{stop} {unsynced:?} {file}"
@@ -247,15 +254,15 @@ fn kill9_each_sync_loses_nothing_durable_and_no_nonce_comes_twice() {
     }
 }
 
-/// Each event is a piece, and a run is killed while it folds, too.
+/// Each event is a segment, and a run is killed while it folds, too.
 #[test]
-fn many_pieces_are_folded_and_a_fold_that_is_killed_is_harmless() {
+fn many_segments_are_folded_and_a_fold_that_is_killed_is_harmless() {
     let (full, put) = keys();
     let whole = FaultDisk::default();
     archive(&whole, Some(&put), 1).1.unwrap();
     is_whole(&whole, Some(&full));
     let count = stored(&whole).len();
-    assert!(events().len() > 64 && count < 64 + 3, "{count} pieces of {} events", 3 * events().len());
+    assert!(events().len() > 64 && count < 64 + 3, "{count} segments of {} events", 3 * events().len());
     let names: Vec<String> = stored(&whole).iter().map(|(path, _)| path.display().to_string()).collect();
     assert!(names.iter().any(|name| name.contains('-')), "{names:?}");
     for stop in (1..=whole.syncs()).step_by(7).chain(whole.syncs() - 80..whole.syncs()) {
@@ -265,17 +272,17 @@ fn many_pieces_are_folded_and_a_fold_that_is_killed_is_harmless() {
         if !is_there(&*folder(&disk, "/repo/db/log")).unwrap() {
             continue;
         }
-        let pieces = pieces(&disk, Some(&full));
+        let segments = segments(&disk, Some(&full));
         for (file, durable) in FILES.iter().zip(durable).filter(|(_, durable)| *durable > 0) {
-            assert!(read(&pieces, file).unwrap().len() >= durable, "{stop} {file}");
+            assert!(read(&segments, file).unwrap().len() >= durable, "{stop} {file}");
         }
-        drop(pieces);
+        drop(segments);
         archive(&disk, Some(&put), 1).1.unwrap();
         is_whole(&disk, Some(&full));
     }
 }
 
-/// Who reads keeps pieces from being removed; later they go.
+/// Who reads keeps segments from being removed; later they go.
 #[test]
 fn what_is_read_stays_until_it_was_read() {
     let (full, put) = keys();
@@ -287,7 +294,7 @@ fn what_is_read_stays_until_it_was_read() {
         keeper.append(&event, bytes).unwrap();
         keeper.sync().unwrap();
         if count == 61 {
-            let reading = pieces(&disk, Some(&full));
+            let reading = segments(&disk, Some(&full));
             let before = read(&reading, FILES[0]).unwrap();
             for place in &all[62..70] {
                 let (event, bytes) = sender.event(*place);
@@ -318,14 +325,14 @@ fn a_put_key_goes_on_and_reads_nothing_of_what_was_written() {
         sealed.open(name).unwrap().read_to_end(&mut opened).unwrap();
         for text in PLANTED {
             assert!(!holds(&bytes, text), "{name} shows {text:?} to everybody");
-            // The put key opens what a piece says of itself, which has the name of the server's file.
+            // The put key opens what a segment says of itself, which has the name of the server's file.
             assert!(text == PLANTED[1] || !holds(&opened, text), "{name} shows {text:?} to the put key");
         }
     }
-    let pieces = pieces(&disk, Some(&put));
-    assert!(!pieces.reads());
-    let file = &pieces.lines()[0].files[0];
-    let error = pieces.open_file(file).read_full_at(0, &mut [0; 64]).unwrap_err();
+    let segments = segments(&disk, Some(&put));
+    assert!(!segments.reads());
+    let file = &segments.timelines()[0].files[0];
+    let error = segments.open_file(file).read_full_at(0, &mut [0; 64]).unwrap_err();
     assert!(error.to_string().contains("full key"), "{error}");
     let found = proven(&disk, Some(&put));
     assert_eq!((found.damages, found.is_opened, found.files), (Vec::new(), false, 3));
@@ -344,11 +351,11 @@ fn one_archives_at_a_time_and_who_was_taken_for_dead_adds_nothing() {
     let unlocked =
         || Keeper::open(Box::new(Unlocked(store(&disk, None).unwrap(), Arc::default()))).unwrap().unwrap();
     let (mut slow, mut quick) = (unlocked(), unlocked());
-    quick.begin_line(about()).unwrap();
-    let error = slow.begin_line(About { began_s: 1, ..about() }).unwrap_err();
+    quick.begin_timeline(info()).unwrap();
+    let error = slow.begin_timeline(TimelineInfo { began_s: 1, ..info() }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
     slow.look().unwrap();
-    assert_eq!(slow.newest().unwrap().about, about());
+    assert_eq!(slow.newest().unwrap().info, info());
     let mut sender = Sender::new();
     let places = sender.events.clone();
     for keeper in [&mut slow, &mut quick] {
@@ -407,8 +414,8 @@ impl Store for Unlocked {
 fn what_counts_is_retained_however_old_it_is() {
     let disk = FaultDisk::default();
     archive(&disk, None, 4).1.unwrap();
-    let pieces = Pieces::open(store(&disk, None).unwrap()).unwrap().unwrap();
-    forget(pieces, &[FILES[1].to_owned()], false).unwrap();
+    let segments = Segments::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    forget(segments, &[FILES[1].to_owned()], false).unwrap();
     // One that is in another.
     disk.put(Path::new("/repo/db/log/0000000001.log"), b"an old one");
     let retained = Arc::default();
@@ -432,21 +439,21 @@ fn what_no_backup_needs_goes_and_numbers_stay() {
     let disk = FaultDisk::default();
     archive(&disk, Some(&put), 40).1.unwrap();
     let before = stored(&disk);
-    let open = || Pieces::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
+    let open = || Segments::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
     assert_eq!(forget(open(), &["other.000001".to_owned()], false).unwrap(), None);
     let tried = forget(open(), &[FILES[1].to_owned()], true).unwrap().unwrap();
     assert_eq!((tried.files, stored(&disk).len()), (1, before.len()));
     let done = forget(open(), &[FILES[2].to_owned(), FILES[1].to_owned()], false).unwrap().unwrap();
     assert_eq!(done, tried);
-    let left = pieces(&disk, Some(&full));
-    assert_eq!((left.damages(), left.lines()[0].files.len()), (&[][..], 2));
-    assert_eq!(left.lines()[0].about, about());
+    let left = segments(&disk, Some(&full));
+    assert_eq!((left.damages(), left.timelines()[0].files.len()), (&[][..], 2));
+    assert_eq!(left.timelines()[0].info, info());
     assert!(read(&left, FILES[1]).unwrap()[22..] == LOG[22..]);
     assert!(stored(&disk).len() < before.len());
     drop(left);
     // The first one that is left can't be taken away unnoticed.
     disk.remove(&stored(&disk)[0].0).unwrap();
-    assert!(!pieces(&disk, Some(&full)).damages().is_empty());
+    assert!(!segments(&disk, Some(&full)).damages().is_empty());
 }
 
 #[test]
@@ -455,10 +462,10 @@ fn the_first_event_and_the_last_transaction_must_be_the_same() {
     archive(&disk, None, 1).1.unwrap();
     let keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
     let newest = keeper.newest().unwrap();
-    let (tail, mark) = (newest.tail.unwrap(), newest.mark.unwrap());
+    let (tail, resume_point) = (newest.tail.unwrap(), newest.resume_point.unwrap());
     assert_eq!(tail.end, LOG.len() as u64);
     let compare = |flip: Option<usize>| {
-        let mut compared = Compared::new(mark.clone(), tail.end);
+        let mut compared = Compared::new(resume_point.clone(), tail.end);
         events().into_iter().filter(|(start, _)| *start as u64 >= tail.last).all(|(start, end)| {
             let mut bytes = LOG[start..end].to_vec();
             if let Some(at) = flip.filter(|at| (start..end).contains(at)) {
@@ -472,7 +479,7 @@ fn the_first_event_and_the_last_transaction_must_be_the_same() {
         assert!(!compare(Some(at)), "byte {at}");
     }
     let head = events()[0];
-    let has = |bytes: &[u8]| Compared::new(mark.clone(), tail.end).has_head(bytes);
+    let has = |bytes: &[u8]| Compared::new(resume_point.clone(), tail.end).has_head(bytes);
     assert!(has(&LOG[head.0..head.1]));
     for at in head.0..head.1 {
         let mut bytes = LOG[head.0..head.1].to_vec();

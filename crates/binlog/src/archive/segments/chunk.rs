@@ -1,4 +1,4 @@
-//! What is behind the front of a piece: its chunks.
+//! What is behind the header of a segment: its chunks.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use block::Store;
 use disk::Source;
 
 use super::Entry;
-use crate::archive::piece::Chunk;
+use crate::archive::segment::Chunk;
 
-/// A chunk of a piece, and where it is: in the server's file, and in the piece.
+/// A chunk of a segment, and where it is: in the server's file, and in the segment.
 pub(super) fn chunks(entry: &Entry) -> impl Iterator<Item = (u64, u64, &Chunk)> {
-    let (mut start, mut at) = (entry.front.piece.start, entry.at);
-    entry.front.chunks.iter().map(move |chunk| {
+    let (mut start, mut at) = (entry.header.segment.start, entry.at);
+    entry.header.chunks.iter().map(move |chunk| {
         let place = (start, at, chunk);
         start += u64::from(chunk.len);
         at += u64::from(chunk.stored);
@@ -28,7 +28,7 @@ pub(super) fn stored(
     let mut bytes = vec![0; chunk.stored as usize];
     let count = source.read_full_at(at, &mut bytes)?;
     bytes.truncate(count);
-    if *blake3::hash(&bytes).as_bytes() == chunk.sum {
+    if *blake3::hash(&bytes).as_bytes() == chunk.hash {
         return Ok(bytes);
     }
     let text = format!("{}: what is at {at} differs from its hash", store.shown(&entry.name()));
@@ -42,7 +42,7 @@ pub(super) fn opened(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chu
         |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", store.shown(name)));
     let bytes = vault.open(&stored).map_err(|error| invalid(error.to_string()))?;
     if bytes.len() != chunk.len as usize {
-        return Err(invalid("a chunk is not as long as its front says".to_owned()));
+        return Err(invalid("a chunk is not as long as its header says".to_owned()));
     }
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! Lines: unbroken histories.
+//! Timelines: unbroken histories.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,19 +11,21 @@ use super::tail::{self, Tail};
 use super::writer::Writer;
 use crate::{Corrupt, Error};
 
-/// The file that describes a line.
-const DESCRIPTION: &str = "line.json";
-/// The files of a line in their order, as a server's own index lists them.
+/// The file that describes a timeline.
+const DESCRIPTION: &str = "timeline.json";
+/// The name of that file before there were releases.
+const OLD_DESCRIPTION: &str = "line.json";
+/// The files of a timeline in their order, as a server's own index lists them.
 const INDEX: &str = "log.index";
-/// The name of the file that the line begins with since older ones were removed.
+/// The name of the file that the timeline begins with since older ones were removed.
 const FIRST: &str = "first";
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// Why a line begins.
+/// BeginReason a timeline begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Why {
+pub enum BeginReason {
     /// It is the first.
     First,
     /// The server has another history: its bytes differ from those archived.
@@ -32,14 +34,13 @@ pub enum Why {
     Gap,
 }
 
-/// What is known of a line.
+/// What is known of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct TimelineInfo {
     /// The version of this format.
-    #[serde(default = "version")]
     pub version: u32,
-    /// Why it begins.
-    pub why: Why,
+    /// BeginReason it begins.
+    pub reason: BeginReason,
     /// When, in seconds since 1970.
     pub began_s: i64,
     /// The server's number.
@@ -48,43 +49,54 @@ pub struct About {
     pub server: String,
     /// Its first file.
     pub first: String,
-    /// How far the line before it is: its last file, and the offset behind its last transaction.
+    /// How far the timeline before it is: its last file, and the offset behind its last transaction.
     pub before: Option<(String, u64)>,
-    /// For people: what was found.
-    pub what: String,
+    /// What was found, for people.
+    pub detail: String,
 }
 
-fn version() -> u32 {
-    VERSION
-}
-
-impl About {
-    /// A line that begins now.
+impl TimelineInfo {
+    /// A timeline that begins now.
     #[must_use]
-    pub fn new(why: Why, began_s: i64, server_id: u32, server: String, first: String) -> About {
-        About { version: VERSION, why, began_s, server_id, server, first, before: None, what: String::new() }
+    pub fn new(
+        reason: BeginReason,
+        began_s: i64,
+        server_id: u32,
+        server: String,
+        first: String,
+    ) -> TimelineInfo {
+        TimelineInfo {
+            version: VERSION,
+            reason,
+            began_s,
+            server_id,
+            server,
+            first,
+            before: None,
+            detail: String::new(),
+        }
     }
 }
 
-/// A line.
-pub struct Line<'d> {
+/// A timeline.
+pub struct Timeline<'d> {
     disk: &'d dyn Disk,
     folder: PathBuf,
     /// Its number, from 1 on.
     pub number: u32,
     /// What is known of it.
-    pub about: About,
+    pub info: TimelineInfo,
 }
 
 pub(super) fn folder(archive: &Path, number: u32) -> PathBuf {
     archive.join(format!("{number:06}"))
 }
 
-/// The number of the line after another one.
+/// The number of the timeline after another one.
 pub(super) fn after(number: u32) -> io::Result<u32> {
     let none = || {
         io::Error::other(format!(
-            "there is no line after {number}: remora made none of this number; remove it"
+            "there is no timeline after {number}: remora made none of this number; remove it"
         ))
     };
     number.checked_add(1).ok_or_else(none)
@@ -94,19 +106,39 @@ pub(super) fn description(archive: &Path, number: u32) -> PathBuf {
     folder(archive, number).join(DESCRIPTION)
 }
 
-/// Whether a line is in this folder.
+/// Whether a timeline was begun in the folder of this number.
+///
+/// # Errors
+/// `InvalidData` if it has the format from before the first release.
+pub(super) fn has_description(disk: &dyn Disk, archive: &Path, number: u32) -> io::Result<bool> {
+    if disk.stat(&description(archive, number)).is_ok() {
+        return Ok(true);
+    }
+    let folder = folder(archive, number);
+    if disk.stat(&folder.join(OLD_DESCRIPTION)).is_err() {
+        return Ok(false);
+    }
+    let text = format!(
+        "{}: this archive has the format from before the first release, which is no longer read; \
+         move it away, and archive anew",
+        folder.display()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// Whether a timeline is in this folder.
 #[must_use]
-pub fn is_line(disk: &dyn Disk, folder: &Path) -> bool {
+pub fn is_timeline(disk: &dyn Disk, folder: &Path) -> bool {
     disk.stat(&folder.join(DESCRIPTION)).is_ok()
 }
 
-/// The files of the line in this folder, in their order.
+/// The files of the timeline in this folder, in their order.
 ///
 /// # Errors
 /// Errors of the operating system.
-pub fn files(disk: &dyn Disk, line: &Path) -> io::Result<Vec<String>> {
-    let mut files = listed(disk, line)?;
-    if let Some(first) = read(disk, &line.join(FIRST))?
+pub fn files(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
+    let mut files = listed(disk, timeline)?;
+    if let Some(first) = read(disk, &timeline.join(FIRST))?
         && let Some(at) = files.iter().position(|file| file == first.trim_end())
     {
         files.drain(..at);
@@ -115,8 +147,8 @@ pub fn files(disk: &dyn Disk, line: &Path) -> io::Result<Vec<String>> {
 }
 
 /// All files that the index names, also those that were removed.
-fn listed(disk: &dyn Disk, line: &Path) -> io::Result<Vec<String>> {
-    let index = read(disk, &line.join(INDEX))?.unwrap_or_default();
+fn listed(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
+    let index = read(disk, &timeline.join(INDEX))?.unwrap_or_default();
     Ok(index.lines().map(|line| line.trim_start_matches("./").to_owned()).collect())
 }
 
@@ -137,46 +169,46 @@ pub(super) fn numbered(file: &str) -> Option<(&str, u64)> {
     Some((base, number.parse().ok()?))
 }
 
-impl<'d> Line<'d> {
+impl<'d> Timeline<'d> {
     pub(super) fn begin(
         disk: &'d dyn Disk,
         archive: &Path,
         number: u32,
-        about: About,
-    ) -> Result<Line<'d>, Error> {
+        info: TimelineInfo,
+    ) -> Result<Timeline<'d>, Error> {
         let folder = folder(archive, number);
         disk.make_folder(&folder)?;
-        // The description comes last: with it the line is there.
-        let text = serde_json::to_vec_pretty(&about).map_err(io::Error::other)?;
+        // The description comes last: with it the timeline is there.
+        let text = serde_json::to_vec_pretty(&info).map_err(io::Error::other)?;
         let mut output = Output::create(disk, &description(archive, number))?;
         output.write_all(&text)?;
         output.finish()?;
-        Ok(Line { disk, folder, number, about })
+        Ok(Timeline { disk, folder, number, info })
     }
 
-    pub(super) fn open(disk: &'d dyn Disk, archive: &Path, number: u32) -> Result<Line<'d>, Error> {
-        Line::read(disk, &folder(archive, number))
+    pub(super) fn open(disk: &'d dyn Disk, archive: &Path, number: u32) -> Result<Timeline<'d>, Error> {
+        Timeline::read(disk, &folder(archive, number))
     }
 
-    /// The line in a folder that is called by its number.
+    /// The timeline in a folder that is called by its number.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Corrupt`] if its description is not one.
-    pub fn read(disk: &'d dyn Disk, folder: &Path) -> Result<Line<'d>, Error> {
+    pub fn read(disk: &'d dyn Disk, folder: &Path) -> Result<Timeline<'d>, Error> {
         let number = folder.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
         let path = folder.join(DESCRIPTION);
         let mut text = String::new();
         disk.open(&path)?.read_to_string(&mut text)?;
         let corrupt = |what: String| Corrupt { what, place: path.display().to_string() };
-        let about: About = serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?;
-        if about.version != VERSION {
+        let info: TimelineInfo = serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?;
+        if info.version != VERSION {
             return Err(corrupt(format!(
                 "its version is {}, and this program knows {VERSION}",
-                about.version
+                info.version
             ))
             .into());
         }
-        Ok(Line { disk, folder: folder.to_owned(), number, about })
+        Ok(Timeline { disk, folder: folder.to_owned(), number, info })
     }
 
     /// The folder with its files.
@@ -211,7 +243,7 @@ impl<'d> Line<'d> {
         Ok(names.filter(is_older).collect())
     }
 
-    /// Lets the line begin with this file. The index still names older ones: only who archives writes it.
+    /// Lets the timeline begin with this file. The index still names older ones: only who archives writes it.
     pub(super) fn begin_at(&self, file: &str) -> io::Result<()> {
         let mut output = Output::create(self.disk, &self.folder.join(FIRST))?;
         writeln!(output, "{file}")?;

@@ -1,9 +1,9 @@
-//! An archive in pieces: files that are written once, in any store, encrypted or not.
+//! An archive in segments: files that are written once, in any store, encrypted or not.
 //!
-//! A piece has the next bytes of the server's log, and names the piece before it. Its number is taken by
+//! A segment has the next bytes of the server's log, and names the segment before it. Its number is taken by
 //! whoever writes it first, so two archivers can't go on from the same place. Nothing is ever appended to a
-//! file, so none has a torn end. Many small pieces are folded into one, which has their numbers in its name;
-//! where both are there, the larger one counts.
+//! file, so none has a torn end. Many small segments are folded into one, which has their numbers in its
+//! name; where both are there, the larger one counts.
 //!
 //! docs/decisions/0520-a-log-in-pieces.md gives the reasons.
 
@@ -20,28 +20,28 @@ use std::io::{self, Read, Write as _};
 
 use block::{NUMBER_MAX, Store};
 
-use super::piece::{self, Front, HEAD_BYTES, Numbers, Sum, front_bytes};
+use super::segment::{self, HashText, Numbers, PREFIX_BYTES, SegmentHeader, header_bytes};
 use crate::{Corrupt, Error};
 
-pub use chain::{LineFiles, LogFile, Pieces};
+pub use chain::{LogFile, Segments, TimelineFiles};
 pub use file::Stored;
 pub use forget::{clear, forget};
 pub use keep::{Compared, Keeper, Newest};
 pub use verify::{Verified, verify};
 
-/// The number of the first piece that is kept, as text.
+/// The number of the first segment that is kept, as text.
 const FIRST: &str = "first.note";
-/// When the archive last had everything, in seconds since 1970, and the newest piece then, as text.
+/// When the archive last had everything, in seconds since 1970, and the newest segment then, as text.
 const CAUGHT_UP: &str = "caught-up.note";
 /// More bytes than a note has.
 const NOTE_MAX: u64 = 64;
 
-/// A piece whose front was read.
+/// A segment whose header was read.
 #[derive(Clone, Debug)]
 struct Entry {
-    front: Front,
-    /// What the next piece names.
-    root: Sum,
+    header: SegmentHeader,
+    /// What the next segment names.
+    root: HashText,
     /// Where its chunks begin.
     at: u64,
     /// Bytes of the file.
@@ -50,16 +50,16 @@ struct Entry {
 
 impl Entry {
     fn numbers(&self) -> Numbers {
-        (self.front.piece.first, self.front.piece.last)
+        (self.header.segment.first, self.header.segment.last)
     }
 
     fn name(&self) -> String {
-        piece::name(self.numbers())
+        segment::name(self.numbers())
     }
 
-    /// Reads the front of a piece.
+    /// Reads the header of a segment.
     fn read(store: &dyn Store, numbers: Numbers) -> Result<Entry, Error> {
-        let name = piece::name(numbers);
+        let name = segment::name(numbers);
         let corrupt = |what: String| Error::Corrupt(Corrupt { what, place: store.shown(&name) });
         let damaged = |error: io::Error| match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => corrupt(error.to_string()),
@@ -67,26 +67,26 @@ impl Entry {
         };
         let source = store.open(&name).map_err(damaged)?;
         let bytes = source.stat()?.len;
-        let mut head = [0; HEAD_BYTES];
-        if source.read_full_at(0, &mut head).map_err(damaged)? < HEAD_BYTES {
-            return Err(corrupt("the front of a piece is cut".to_owned()));
+        let mut head = [0; PREFIX_BYTES];
+        if source.read_full_at(0, &mut head).map_err(damaged)? < PREFIX_BYTES {
+            return Err(corrupt("the header of a segment is cut".to_owned()));
         }
-        let len = front_bytes(&head).map_err(|flaw| corrupt(flaw.0.to_owned()))?;
+        let len = header_bytes(&head).map_err(|flaw| corrupt(flaw.0.to_owned()))?;
         if len as u64 > bytes {
-            return Err(corrupt("the front of a piece is cut".to_owned()));
+            return Err(corrupt("the header of a segment is cut".to_owned()));
         }
-        let mut front = vec![0; len];
-        let count = source.read_full_at(0, &mut front).map_err(damaged)?;
-        front.truncate(count);
-        let decoded = Front::decode(&front, numbers, bytes);
-        let (front, root) = decoded.map_err(|wrong| corrupt(wrong.what))?;
-        Ok(Entry { front, root, at: len as u64, bytes })
+        let mut header = vec![0; len];
+        let count = source.read_full_at(0, &mut header).map_err(damaged)?;
+        header.truncate(count);
+        let decoded = SegmentHeader::decode(&header, numbers, bytes);
+        let (header, root) = decoded.map_err(|wrong| corrupt(wrong.what))?;
+        Ok(Entry { header, root, at: len as u64, bytes })
     }
 }
 
-/// Whether a file with the name of a piece is none of ours: it is not sealed, and the archive is.
+/// Whether a file with the name of a segment is none of ours: it is not sealed, and the archive is.
 fn is_foreign(store: &dyn Store, numbers: Numbers) -> bool {
-    store.open(&piece::name(numbers)).is_err_and(|error| block::is_not_sealed(&error))
+    store.open(&segment::name(numbers)).is_err_and(|error| block::is_not_sealed(&error))
 }
 
 /// A note; none if there is none.
@@ -112,14 +112,14 @@ fn numbers(store: &dyn Store, name: &str) -> Result<Option<Vec<u64>>, Error> {
     Ok(Some(parsed.ok_or_else(wrong)?))
 }
 
-/// The number of the first piece that is kept.
+/// The number of the first segment that is kept.
 fn first(store: &dyn Store) -> Result<u64, Error> {
     let noted = numbers(store, FIRST)?.and_then(|all| all.first().copied());
     Ok(noted.unwrap_or(1).max(1))
 }
 
 /// When an archive last had everything that the server had, in seconds since 1970, and the number of its
-/// newest piece then.
+/// newest segment then.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Corrupt`] if the note is not one.
@@ -138,10 +138,10 @@ fn put_note(store: &dyn Store, name: &str, numbers: &[u64]) -> io::Result<()> {
     store.put(name, &text)
 }
 
-/// Whether an archive in pieces is in a store.
+/// Whether an archive in segments is in a store.
 ///
 /// # Errors
 /// Errors of the store.
 pub fn is_there(store: &dyn Store) -> io::Result<bool> {
-    Ok(store.list()?.iter().any(|name| piece::numbers(name).is_some()))
+    Ok(store.list()?.iter().any(|name| segment::numbers(name).is_some()))
 }

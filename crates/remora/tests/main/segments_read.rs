@@ -1,15 +1,15 @@
-//! What reads an archive in pieces.
+//! What reads an archive in segments.
 
 use crate::extract::{execute, session};
-use crate::pieces::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
+use crate::segments::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
 use crate::support::Ended;
 
 #[test]
-fn every_command_reads_an_archive_in_pieces() {
+fn every_command_reads_an_archive_in_segments() {
     for kind in ALL {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE, &format!("INSERT INTO app.t (v) VALUES ('{PLANTED}')"), "FLUSH BINARY LOGS"]);
-        play.once().exits(0).says(&["archived: line 1"]);
+        play.once().exits(0).says(&["archived: timeline 1"]);
         play.is_archived();
         play.does(&["UPDATE app.t SET v = 'other'"]);
         play.once().exits(0);
@@ -28,7 +28,7 @@ fn every_command_reads_an_archive_in_pieces() {
         assert!(undo.contains(PLANTED), "{undo}");
         let listed = play.reads("list NAME").exits(0).out;
         assert!(
-            listed.contains("db log, line 1") && listed.contains("binlog.000001 to binlog.000002"),
+            listed.contains("db log, timeline 1") && listed.contains("binlog.000001 to binlog.000002"),
             "{listed}"
         );
         assert!(listed.contains("caught up"), "{listed}");
@@ -75,11 +75,11 @@ fn damage_is_named_by_every_reader() {
             }
             play.put(name, Some(bytes.clone()));
         }
-        // The last pieces are taken away together: what was noted tells.
+        // The last segments are taken away together: what was noted tells.
         let (name, bytes) = stored.last().unwrap();
         play.put(name, None);
-        play.reads("log NAME").exits(4).says(&["newest pieces are gone"]);
-        play.reads("list NAME").exits(4).says(&["newest pieces are gone"]);
+        play.reads("log NAME").exits(4).says(&["newest segments are gone"]);
+        play.reads("list NAME").exits(4).says(&["newest segments are gone"]);
         play.put(name, Some(bytes.clone()));
         play.is_archived();
         // Two of them swapped.
@@ -92,7 +92,7 @@ fn damage_is_named_by_every_reader() {
 }
 
 #[test]
-fn every_moment_comes_back_from_pieces() {
+fn every_moment_comes_back_from_segments() {
     for kind in ALL {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('before')"]);
@@ -135,7 +135,7 @@ fn every_moment_comes_back_from_pieces() {
 }
 
 #[test]
-fn a_mirror_takes_the_pieces_along_and_a_new_key_opens_them() {
+fn a_mirror_takes_the_segments_along_and_a_new_key_opens_them() {
     let mut play = Play::new(SEALED, &[]);
     play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('a')"]);
     play.once().exits(0);
@@ -177,7 +177,7 @@ fn a_key_with_few_rights_is_enough() {
             play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{row}')")]);
             play.once().exits(0);
         }
-        // Its pieces are folded, and none goes.
+        // Its segments are folded, and none goes.
         let before = play.stored().len();
         play.does(&["FLUSH BINARY LOGS"]);
         play.once().exits(0);
@@ -215,7 +215,7 @@ fn a_key_with_few_rights_is_enough() {
     }
 }
 
-/// What a host leaves that may not remove: locks, and pieces that were folded.
+/// What a host leaves that may not remove: locks, and segments that were folded.
 #[test]
 fn a_prune_removes_what_the_archiver_may_not() {
     for kind in [STORE, SEALED_STORE] {
@@ -239,7 +239,7 @@ fn a_prune_removes_what_the_archiver_may_not() {
         play.store.set(|state| state.retains = false);
         play.run("prune s3://b/p --keep-last 1 --dry-run", kind.put).exits(0);
         assert_eq!((play.stored().len(), locks(&play)), (stored, before));
-        play.run("prune s3://b/p --keep-last 1", kind.put).exits(0).says(&["pieces that were folded"]);
+        play.run("prune s3://b/p --keep-last 1", kind.put).exits(0).says(&["segments that were folded"]);
         assert!(play.stored().len() < stored);
         assert_eq!(locks(&play), 2, "one of those that write, and one of those that read");
         play.is_archived();

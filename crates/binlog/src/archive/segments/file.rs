@@ -1,4 +1,4 @@
-//! A file of the server, read out of its pieces.
+//! A file of the server, read out of its segments.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use disk::{Source, Stat};
 
-use super::chain::{LogFile, Pieces};
+use super::chain::{LogFile, Segments};
 use super::chunk::{chunks, opened, stored};
 use crate::archive::arrival::Arrival;
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
@@ -16,7 +16,7 @@ const FLAGS: u64 = (MAGIC.len() + FLAGS_AT) as u64;
 
 /// A file that is read.
 pub struct Stored {
-    pieces: Arc<Pieces>,
+    segments: Arc<Segments>,
     file: LogFile,
     position: u64,
     recent: Mutex<Recent>,
@@ -25,19 +25,19 @@ pub struct Stored {
 /// What was read last: most reads follow one another.
 #[derive(Default)]
 struct Recent {
-    /// The piece that is open, by its place among all.
+    /// The segment that is open, by its place among all.
     open: Option<(usize, Box<dyn Source>)>,
     /// Where in the file these bytes begin.
     start: u64,
     bytes: Vec<u8>,
 }
 
-impl Pieces {
+impl Segments {
     /// When the bytes of a file came, as far as it is noted.
     #[must_use]
     pub fn arrivals(&self, file: &LogFile) -> Vec<Arrival> {
         let entries = self.entries.get(file.entries.clone()).unwrap_or_default();
-        entries.iter().flat_map(|entry| entry.front.piece.arrived.iter().copied()).collect()
+        entries.iter().flat_map(|entry| entry.header.segment.arrived.iter().copied()).collect()
     }
 
     /// A file as the server had it.
@@ -48,24 +48,24 @@ impl Pieces {
 }
 
 impl Stored {
-    fn new(pieces: Arc<Pieces>, file: LogFile) -> Stored {
-        Stored { pieces, file, position: 0, recent: Mutex::default() }
+    fn new(segments: Arc<Segments>, file: LogFile) -> Stored {
+        Stored { segments, file, position: 0, recent: Mutex::default() }
     }
 
     /// Makes the chunk recent that has this byte.
     fn fetch(&self, at: u64, recent: &mut Recent) -> io::Result<()> {
-        let gone = || io::Error::new(io::ErrorKind::InvalidData, "no piece has these bytes");
-        let entries = self.pieces.entries.get(self.file.entries.clone()).unwrap_or_default();
-        let number = entries.partition_point(|entry| entry.front.piece.end <= at);
+        let gone = || io::Error::new(io::ErrorKind::InvalidData, "no segment has these bytes");
+        let entries = self.segments.entries.get(self.file.entries.clone()).unwrap_or_default();
+        let number = entries.partition_point(|entry| entry.header.segment.end <= at);
         let entry = entries.get(number).ok_or_else(gone)?;
         let (start, place, chunk) =
             chunks(entry).find(|(start, _, chunk)| at < start + u64::from(chunk.len)).ok_or_else(gone)?;
         let source = match recent.open.take() {
             Some((open, source)) if open == number => source,
-            _ => self.pieces.store.open(&entry.name())?,
+            _ => self.segments.store.open(&entry.name())?,
         };
-        let bytes = stored(&*self.pieces.store, &*source, (entry, place, chunk))?;
-        recent.bytes = opened(&*self.pieces.store, &entry.name(), bytes, chunk)?;
+        let bytes = stored(&*self.segments.store, &*source, (entry, place, chunk))?;
+        recent.bytes = opened(&*self.segments.store, &entry.name(), bytes, chunk)?;
         (recent.start, recent.open) = (start, Some((number, source)));
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Source for Stored {
         if let (Some(to), Some(from)) = (buffer.get_mut(..count), part.get(..count)) {
             to.copy_from_slice(from);
         }
-        // It is set in all pieces, and a server's own file has it until it is whole.
+        // It is set in all segments, and a server's own file has it until it is whole.
         let flags = FLAGS
             .checked_sub(at)
             .and_then(|place| buffer.get_mut(..count)?.get_mut(usize::try_from(place).ok()?));

@@ -1,4 +1,4 @@
-//! Folds many small pieces into one, so that there are never many.
+//! Folds many small segments into one, so that there are never many.
 
 use std::io;
 use std::mem::take;
@@ -8,16 +8,16 @@ use disk::Share;
 
 use super::{Entry, Keeper};
 use crate::archive::arrival;
-use crate::archive::piece::{self, Front, Piece};
+use crate::archive::segment::{self, Segment, SegmentHeader};
 
-/// So many pieces that were folded as often as each other are folded into one.
+/// So many segments that were folded as often as each other are folded into one.
 pub(super) const FAN: usize = 64;
-/// A piece with so many bytes is not folded any more, and none becomes larger by much.
+/// A segment with so many bytes is not folded any more, and none becomes larger by much.
 const FULL_BYTES: u64 = 32 << 20;
-/// Nor are pieces folded whose fronts have so many bytes together: a front has a limit, and who reads one
-/// byte of a piece reads all of it.
-const FRONTS_BYTES: u64 = 8 << 20;
-/// Why pieces are not folded, which keeps nobody from going on.
+/// Nor are segments folded whose headers have so many bytes together: a header has a limit, and who reads one
+/// byte of a segment reads all of it.
+const HEADERS_BYTES: u64 = 8 << 20;
+/// BeginReason segments are not folded, which keeps nobody from going on.
 const PASSED: [io::ErrorKind; 3] =
     [io::ErrorKind::InvalidData, io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
 
@@ -43,19 +43,19 @@ impl Keeper {
         if has_folded { self.tidy() } else { Ok(()) }
     }
 
-    /// Where the newest pieces begin that are folded.
+    /// Where the newest segments begin that are folded.
     fn foldable(&self, whole: bool) -> Option<usize> {
         let newest = self.entries.last()?;
-        let level = newest.front.piece.level;
-        let (mut bytes, mut fronts, mut begin) = (0, 0, newest.front.piece.end);
+        let level = newest.header.segment.level;
+        let (mut bytes, mut headers, mut begin) = (0, 0, newest.header.segment.end);
         let fits = |entry: &&Entry| {
-            let piece = &entry.front.piece;
+            let segment = &entry.header.segment;
             // A damaged one between them would be missing.
-            let is_next = piece.end == std::mem::replace(&mut begin, piece.start);
+            let is_next = segment.end == std::mem::replace(&mut begin, segment.start);
             bytes += entry.bytes;
-            fronts += entry.at;
-            let is_small = entry.bytes < FULL_BYTES && bytes < 2 * FULL_BYTES && fronts < FRONTS_BYTES;
-            is_next && (whole || piece.level == level) && is_small
+            headers += entry.at;
+            let is_small = entry.bytes < FULL_BYTES && bytes < 2 * FULL_BYTES && headers < HEADERS_BYTES;
+            is_next && (whole || segment.level == level) && is_small
         };
         let count = self.entries.iter().rev().take_while(fits).count();
         let least = if whole { 2 } else { FAN };
@@ -65,43 +65,43 @@ impl Keeper {
     fn fold_from(&mut self, from: usize) -> io::Result<()> {
         let parts = self.entries.get(from..).unwrap_or_default();
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
-        let level = parts.iter().map(|part| part.front.piece.level).max().unwrap_or(0) + 1;
-        let (begin, end) = (&first.front.piece, &last.front.piece);
+        let level = parts.iter().map(|part| part.header.segment.level).max().unwrap_or(0) + 1;
+        let (begin, end) = (&first.header.segment, &last.header.segment);
         let mut arrived = Vec::new();
-        let all = parts.iter().flat_map(|part| &part.front.piece.arrived);
+        let all = parts.iter().flat_map(|part| &part.header.segment.arrived);
         all.for_each(|arrival| arrival::add(&mut arrived, *arrival));
-        let piece = Piece {
+        let segment = Segment {
             last: end.last,
             level,
             root: Some(last.root.clone()),
             end: end.end,
             whole: end.whole,
-            mark: end.mark.clone(),
+            resume_point: end.resume_point.clone(),
             arrived,
             ..begin.clone()
         };
-        let chunks = parts.iter().flat_map(|part| part.front.chunks.iter().copied()).collect();
-        let front = Front { piece, chunks };
-        let (mut bytes, root) = front.encode()?;
+        let chunks = parts.iter().flat_map(|part| part.header.chunks.iter().copied()).collect();
+        let header = SegmentHeader { segment, chunks };
+        let (mut bytes, root) = header.encode()?;
         let at = bytes.len() as u64;
         for part in parts {
             self.add(part, &mut bytes)?;
         }
-        let (name, len) = (piece::name((front.piece.first, front.piece.last)), bytes.len() as u64);
+        let (name, len) = (segment::name((header.segment.first, header.segment.last)), bytes.len() as u64);
         self.store.put(&name, &bytes)?;
         self.stale.extend(parts.iter().map(Entry::name));
-        let last = front.piece.last;
+        let last = header.segment.last;
         self.recent.retain(|(number, _)| *number > last);
         self.entries.truncate(from);
-        self.entries.push(Entry { front, root, at, bytes: len });
+        self.entries.push(Entry { header, root, at, bytes: len });
         Ok(())
     }
 
-    /// Adds what a piece has behind its front.
+    /// Adds what a segment has behind its header.
     fn add(&self, part: &Entry, to: &mut Vec<u8>) -> io::Result<()> {
-        let number = part.front.piece.last;
+        let number = part.header.segment.last;
         if let Some((_, bytes)) =
-            self.recent.iter().find(|(recent, _)| part.front.piece.level == 0 && *recent == number)
+            self.recent.iter().find(|(recent, _)| part.header.segment.level == 0 && *recent == number)
         {
             to.extend_from_slice(bytes);
             return Ok(());
@@ -113,9 +113,9 @@ impl Keeper {
         let count = source.read_full_at(part.at, room)?;
         let mut rest: &[u8] = room.get(..count).unwrap_or_default();
         // What is damaged must not be copied as if it were not.
-        for chunk in &part.front.chunks {
+        for chunk in &part.header.chunks {
             let bytes = rest.split_off(..chunk.stored as usize).unwrap_or_default();
-            if *blake3::hash(bytes).as_bytes() != chunk.sum {
+            if *blake3::hash(bytes).as_bytes() != chunk.hash {
                 let text = format!("{} is damaged", self.store.shown(&part.name()));
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
@@ -123,7 +123,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Removes pieces that are in larger ones, unless somebody reads.
+    /// Removes segments that are in larger ones, unless somebody reads.
     ///
     /// # Errors
     /// Errors of the store. Who may not remove files leaves them.

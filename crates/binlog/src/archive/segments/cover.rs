@@ -1,8 +1,8 @@
-//! Which pieces count where several have the same numbers, and which of the others can go.
+//! Which segments count where several have the same numbers, and which of the others can go.
 //!
-//! A name proves nothing. A piece stands for those that have its numbers only if its front is that of such a
-//! piece, and has as many bytes as it says: so much must be read anyway. Before one of them is removed all
-//! bytes of the larger piece are read, and it must have the same chunks in the same places.
+//! A name proves nothing. A segment stands for those that have its numbers only if its header is that of such
+//! a segment, and has as many bytes as it says: so much must be read anyway. Before one of them is removed
+//! all bytes of the larger segment are read, and it must have the same chunks in the same places.
 
 use std::cmp::Reverse;
 use std::io;
@@ -11,10 +11,10 @@ use block::Store;
 
 use super::Entry;
 use super::chunk::{chunks, stored};
-use crate::archive::piece::{self, Numbers};
+use crate::archive::segment::{self, Numbers};
 use crate::{Corrupt, Error};
 
-/// The pieces in a store.
+/// The segments in a store.
 #[derive(Default)]
 pub(super) struct Chosen {
     /// Those that count, in order.
@@ -27,21 +27,21 @@ pub(super) struct Chosen {
     pub(super) strange: Vec<Corrupt>,
 }
 
-/// Pieces with numbers that a larger one has, too.
+/// Segments with numbers that a larger one has, too.
 pub(super) struct Covered {
     by: Numbers,
     parts: Vec<Numbers>,
 }
 
-/// Finds out what a store has, where `first` is the number of the first piece that is kept.
+/// Finds out what a store has, where `first` is the number of the first segment that is kept.
 pub(super) fn choose(store: &dyn Store, first: u64) -> Result<Chosen, Error> {
     let mut chosen = Chosen::default();
     let mut all: Vec<Numbers> = Vec::new();
     for name in store.list()? {
-        match piece::numbers(&name) {
+        match segment::numbers(&name) {
             Some(numbers) if numbers.1 < first => chosen.rests.push(numbers),
             Some(numbers) => all.push(numbers),
-            None if name.ends_with(piece::END) => {
+            None if name.ends_with(segment::END) => {
                 let what = "this name is none of an archived log: the file does not belong here; remove it";
                 chosen.strange.push(Corrupt { what: what.to_owned(), place: store.shown(&name) });
             }
@@ -74,11 +74,11 @@ pub(super) fn choose(store: &dyn Store, first: u64) -> Result<Chosen, Error> {
 }
 
 impl Chosen {
-    /// Takes a piece some of whose numbers a newer one has, too.
+    /// Takes a segment some of whose numbers a newer one has, too.
     fn pass_over(&mut self, store: &dyn Store, numbers: Numbers, by: Numbers) {
         if numbers.0 < by.0 {
-            let what = format!("some of its numbers are those of {}, which counts", piece::name(by));
-            self.strange.push(Corrupt { what, place: store.shown(&piece::name(numbers)) });
+            let what = format!("some of its numbers are those of {}, which counts", segment::name(by));
+            self.strange.push(Corrupt { what, place: store.shown(&segment::name(numbers)) });
             return;
         }
         match self.covered.last_mut().filter(|covered| covered.by == by) {
@@ -89,7 +89,7 @@ impl Chosen {
 }
 
 impl Covered {
-    /// Those of the pieces that the larger one was proven to have all of. What can't be proven stays.
+    /// Those of the segments that the larger one was proven to have all of. What can't be proven stays.
     pub(super) fn proven(&self, store: &dyn Store) -> io::Result<Vec<Entry>> {
         let Some(by) = known(Entry::read(store, self.by))? else { return Ok(Vec::new()) };
         let all = || -> io::Result<()> {
@@ -120,12 +120,12 @@ fn known<T>(read: Result<T, Error>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether a piece has all of another one: the same chunks, in the same places of the same file. The end of a
-/// file may be a piece of no bytes; the beginning of a line is never in another one.
+/// Whether a segment has all of another one: the same chunks, in the same places of the same file. The end of
+/// a file may be a segment of no bytes; the beginning of a timeline is never in another one.
 fn has(by: &Entry, part: &Entry) -> bool {
-    let (whole, own) = (&by.front.piece, &part.front.piece);
+    let (whole, own) = (&by.header.segment, &part.header.segment);
     let mut all = chunks(by).skip_while(|(start, ..)| *start < own.start);
-    (whole.line, &whole.file) == (own.line, &own.file)
+    (whole.timeline, &whole.file) == (own.timeline, &own.file)
         && own.end > 0
         && whole.start <= own.start
         && own.end <= whole.end

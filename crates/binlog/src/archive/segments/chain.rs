@@ -1,4 +1,4 @@
-//! All pieces of an archive, and which file of which line they are.
+//! All segments of an archive, and which file of which timeline they are.
 
 use std::io;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use disk::{Guard, Share};
 
 use super::cover::{Chosen, choose};
 use super::{Entry, caught_up, first, is_foreign};
-use crate::archive::line::{About, Why};
-use crate::archive::piece::Numbers;
+use crate::archive::segment::Numbers;
+use crate::archive::timeline::{BeginReason, TimelineInfo};
 use crate::{Corrupt, Error};
 
-/// The pieces of an archive, as they are now. As long as this is there, none is removed.
-pub struct Pieces {
+/// The segments of an archive, as they are now. As long as this is there, none is removed.
+pub struct Segments {
     pub(super) store: Box<dyn Store>,
     _held: Option<Box<dyn Guard>>,
     /// In order.
@@ -23,17 +23,17 @@ pub struct Pieces {
     damages: Vec<Corrupt>,
     /// Between which of them something is missing: the place of the one behind it.
     breaks: Vec<usize>,
-    lines: Vec<LineFiles>,
+    timelines: Vec<TimelineFiles>,
     caught_up: Option<i64>,
 }
 
-/// A line.
+/// A timeline.
 #[derive(Clone, Debug)]
-pub struct LineFiles {
+pub struct TimelineFiles {
     /// Its number.
     pub number: u32,
     /// What is known of it.
-    pub about: About,
+    pub info: TimelineInfo,
     /// Its files, in order.
     pub files: Vec<LogFile>,
 }
@@ -45,22 +45,22 @@ pub struct LogFile {
     pub name: String,
     /// The end of the bytes that are there.
     pub end: u64,
-    /// Bytes of its pieces.
+    /// Bytes of its segments.
     pub stored: u64,
     /// Whether the archive has all of it.
     pub whole: bool,
     /// What is missing behind its end, if something is.
     pub missing: Option<String>,
-    /// Its pieces.
+    /// Its segments.
     pub(super) entries: Range<usize>,
 }
 
-impl Pieces {
+impl Segments {
     /// Reads what there is. `None` if files are being removed in this moment.
     ///
     /// # Errors
-    /// [`Error::Io`]. What is damaged is told by [`Pieces::damages`].
-    pub fn open(store: Box<dyn Store>) -> Result<Option<Pieces>, Error> {
+    /// [`Error::Io`]. What is damaged is told by [`Segments::damages`].
+    pub fn open(store: Box<dyn Store>) -> Result<Option<Segments>, Error> {
         let held = match store.lock(READER, Share::Shared) {
             Ok(None) => return Ok(None),
             Err(error)
@@ -73,32 +73,32 @@ impl Pieces {
             }
             held => held?,
         };
-        let mut pieces = Pieces {
+        let mut segments = Segments {
             store,
             _held: held,
             entries: Vec::new(),
             rests: Vec::new(),
             damages: Vec::new(),
             breaks: Vec::new(),
-            lines: Vec::new(),
+            timelines: Vec::new(),
             caught_up: None,
         };
-        // What is noted is there already when the pieces are listed.
-        let noted = pieces.note(caught_up)?.flatten();
-        let begin = pieces.note(first)?;
-        pieces.caught_up = noted.map(|(when, _)| when);
-        let Chosen { kept, rests, strange, .. } = choose(&*pieces.store, begin.unwrap_or(1))?;
-        pieces.rests = rests;
-        pieces.damages.extend(strange);
-        let last = pieces.load(&kept, begin)?;
+        // What is noted is there already when the segments are listed.
+        let noted = segments.note(caught_up)?.flatten();
+        let begin = segments.note(first)?;
+        segments.caught_up = noted.map(|(when, _)| when);
+        let Chosen { kept, rests, strange, .. } = choose(&*segments.store, begin.unwrap_or(1))?;
+        segments.rests = rests;
+        segments.damages.extend(strange);
+        let last = segments.load(&kept, begin)?;
         if let Some((_, newest)) = noted
             && last.is_none_or(|last| last < newest)
         {
-            pieces.tell(format!("its newest pieces are gone: there was one with the number {newest}"));
-            pieces.breaks.push(pieces.entries.len());
+            segments.tell(format!("its newest segments are gone: there was one with the number {newest}"));
+            segments.breaks.push(segments.entries.len());
         }
-        pieces.sort();
-        Ok(Some(pieces))
+        segments.sort();
+        Ok(Some(segments))
     }
 
     /// A note; none if it is damaged, which is told.
@@ -116,13 +116,13 @@ impl Pieces {
         self.damages.push(Corrupt { what, place: self.store.shown("") });
     }
 
-    /// Reads the fronts of all pieces. What is missing between two of them is no damage if they follow one
+    /// Reads the headers of all segments. What is missing between two of them is no damage if they follow one
     /// another: whoever went on behind it had seen that it was gone. Returns the number of the last one,
     /// damaged or not.
     fn load(&mut self, kept: &[Numbers], begin: Option<u64>) -> Result<Option<u64>, Error> {
         let mut next = begin;
         let mut newest = None;
-        // What was found since the last piece that could be read.
+        // What was found since the last segment that could be read.
         let mut doubts: Vec<Corrupt> = Vec::new();
         for (first, last) in kept {
             let read = Entry::read(&*self.store, (*first, *last));
@@ -136,8 +136,8 @@ impl Pieces {
             newest = Some(*last);
             if let Some(next) = next.filter(|next| next < first) {
                 let what = match first - next {
-                    1 => format!("the piece {next} is missing"),
-                    _ => format!("the pieces {next} to {} are missing", first - 1),
+                    1 => format!("the segment {next} is missing"),
+                    _ => format!("the segments {next} to {} are missing", first - 1),
                 };
                 doubts.push(Corrupt { what, place: self.store.shown("") });
             }
@@ -149,18 +149,18 @@ impl Pieces {
                 }
                 entry => entry?,
             };
-            let own = &entry.front.piece;
+            let own = &entry.header.segment;
             let before = self.entries.last();
             let is_named = before.is_none_or(|before| own.before.as_ref() == Some(&before.root));
-            let is_new_line = before.is_some_and(|before| before.front.piece.line != own.line);
+            let is_new_timeline = before.is_some_and(|before| before.header.segment.timeline != own.timeline);
             if !is_named && doubts.is_empty() {
-                let what = "it does not follow the piece before it, which is another one than it names";
+                let what = "it does not follow the segment before it, which is another one than it names";
                 doubts.push(Corrupt { what: what.to_owned(), place: self.store.shown(&entry.name()) });
             }
             let is_first = before.is_none() && begin.is_some_and(|begin| begin != *first);
             if !is_named || is_first {
                 self.damages.append(&mut doubts);
-                if !is_new_line {
+                if !is_new_timeline {
                     self.breaks.push(self.entries.len());
                 }
             }
@@ -174,19 +174,20 @@ impl Pieces {
         Ok(newest)
     }
 
-    /// Finds lines and files.
+    /// Finds timelines and files.
     fn sort(&mut self) {
         for (at, entry) in self.entries.iter().enumerate() {
-            let piece = &entry.front.piece;
-            if self.lines.last().is_none_or(|line| line.number != piece.line) {
-                let unknown = || About::new(Why::First, 0, 0, String::new(), piece.file.clone());
-                let about = piece.about.clone().unwrap_or_else(unknown);
-                self.lines.push(LineFiles { number: piece.line, about, files: Vec::new() });
+            let segment = &entry.header.segment;
+            if self.timelines.last().is_none_or(|timeline| timeline.number != segment.timeline) {
+                let unknown =
+                    || TimelineInfo::new(BeginReason::First, 0, 0, String::new(), segment.file.clone());
+                let info = segment.info.clone().unwrap_or_else(unknown);
+                self.timelines.push(TimelineFiles { number: segment.timeline, info, files: Vec::new() });
             }
-            let Some(line) = self.lines.last_mut() else { continue };
-            if line.files.last().is_none_or(|file| file.name != piece.file) {
-                line.files.push(LogFile {
-                    name: piece.file.clone(),
+            let Some(timeline) = self.timelines.last_mut() else { continue };
+            if timeline.files.last().is_none_or(|file| file.name != segment.file) {
+                timeline.files.push(LogFile {
+                    name: segment.file.clone(),
                     end: 0,
                     stored: 0,
                     whole: false,
@@ -194,7 +195,7 @@ impl Pieces {
                     entries: at..at,
                 });
             }
-            let Some(file) = line.files.last_mut() else { continue };
+            let Some(file) = timeline.files.last_mut() else { continue };
             file.stored += entry.bytes;
             if file.missing.is_some() {
                 continue;
@@ -203,17 +204,17 @@ impl Pieces {
                 file.missing = Some(format!("what is behind {} is not what was archived", file.end));
                 continue;
             }
-            if piece.start != file.end {
-                file.missing = Some(format!("what is from {} to {} is not there", file.end, piece.start));
+            if segment.start != file.end {
+                file.missing = Some(format!("what is from {} to {} is not there", file.end, segment.start));
                 continue;
             }
-            (file.end, file.whole, file.entries.end) = (piece.end, piece.whole, at + 1);
+            (file.end, file.whole, file.entries.end) = (segment.end, segment.whole, at + 1);
         }
-        for line in &mut self.lines {
-            // A line may have begun without one.
-            line.files.retain(|file| file.end > 0 || file.missing.is_some());
-            let count = line.files.len();
-            for (number, file) in line.files.iter_mut().enumerate() {
+        for timeline in &mut self.timelines {
+            // A timeline may have begun without one.
+            timeline.files.retain(|file| file.end > 0 || file.missing.is_some());
+            let count = timeline.files.len();
+            for (number, file) in timeline.files.iter_mut().enumerate() {
                 // Another file may be missing as a whole.
                 let is_cut = self.breaks.contains(&file.entries.end) || (!file.whole && number + 1 < count);
                 if is_cut && file.missing.is_none() {
@@ -229,10 +230,10 @@ impl Pieces {
         &self.damages
     }
 
-    /// Its lines, in order.
+    /// Its timelines, in order.
     #[must_use]
-    pub fn lines(&self) -> &[LineFiles] {
-        &self.lines
+    pub fn timelines(&self) -> &[TimelineFiles] {
+        &self.timelines
     }
 
     /// When it last had everything, in seconds since 1970; none if it never had.
@@ -241,13 +242,13 @@ impl Pieces {
         self.caught_up
     }
 
-    /// Until when nobody can remove any piece of a line, in seconds since 1970. `None`: nothing keeps some of
-    /// them.
+    /// Until when nobody can remove any segment of a timeline, in seconds since 1970. `None`: nothing keeps
+    /// some of them.
     ///
     /// # Errors
     /// Errors of the store.
-    pub fn retained(&self, line: &LineFiles) -> io::Result<Option<i64>> {
-        let own = self.entries.iter().filter(|entry| entry.front.piece.line == line.number);
+    pub fn retained(&self, timeline: &TimelineFiles) -> io::Result<Option<i64>> {
+        let own = self.entries.iter().filter(|entry| entry.header.segment.timeline == timeline.number);
         own.map(|entry| self.store.retained_until(&entry.name()))
             .try_fold(Some(i64::MAX), |earliest, until_s| Ok(earliest.min(until_s?)))
     }

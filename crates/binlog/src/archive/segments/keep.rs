@@ -1,4 +1,4 @@
-//! Writes pieces, and finds out where to go on.
+//! Writes segments, and finds out where to go on.
 
 use std::io;
 use std::mem::take;
@@ -9,52 +9,52 @@ use disk::{Guard, Share};
 use super::cover::{Covered, choose};
 use super::{CAUGHT_UP, Entry, FIRST, caught_up, first, put_note};
 use crate::archive::arrival::{self, Arrival};
-use crate::archive::line::{self, About, Why};
 use crate::archive::numbers::State;
-use crate::archive::piece::{self, Chunk, Front, Mark, Numbers, Piece, Sum};
+use crate::archive::segment::{self, Chunk, HashText, Numbers, ResumePoint, Segment, SegmentHeader};
 use crate::archive::tail::{Tail, Track};
+use crate::archive::timeline::{self, BeginReason, TimelineInfo};
 use crate::event::{Event, FLAGS_AT, IN_USE, Kind, MAGIC};
 use crate::{Corrupt, Error};
 
 /// Bytes that are sealed at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A piece with so many bytes is written without waiting for more.
-const PIECE_BYTES: usize = 4 << 20;
+/// A segment with so many bytes is written without waiting for more.
+const SEGMENT_BYTES: usize = 4 << 20;
 /// Where the first event of a file is.
 const FIRST_EVENT: u64 = MAGIC.len() as u64;
 
-/// The newest line.
+/// The newest timeline.
 #[derive(Clone, Debug)]
 pub struct Newest {
     /// Its number.
-    pub line: u32,
+    pub timeline: u32,
     /// What is known of it.
-    pub about: About,
+    pub info: TimelineInfo,
     /// How far it is; none if it has no bytes yet.
     pub tail: Option<Tail>,
     /// What shows that the server has the same bytes.
-    pub mark: Option<Mark>,
+    pub resume_point: Option<ResumePoint>,
 }
 
 /// An archive that is open for writing.
 pub struct Keeper {
     pub(super) store: Box<dyn Store>,
     _lock: Box<dyn Guard>,
-    /// The pieces of the file that is written, in order.
+    /// The segments of the file that is written, in order.
     pub(super) entries: Vec<Entry>,
-    /// What the newest of them have behind their fronts, by number.
+    /// What the newest of them have behind their headers, by number.
     pub(super) recent: Vec<(u64, Vec<u8>)>,
-    /// Pieces that this run has folded.
+    /// Segments that this run has folded.
     pub(super) stale: Vec<String>,
     /// Those that were folded before.
     pub(super) covered: Vec<Covered>,
     /// What was found to be wrong when it was opened.
     damages: Vec<Corrupt>,
-    /// The number of the next piece.
+    /// The number of the next segment.
     next: u64,
-    root: Option<Sum>,
-    line: u32,
-    about: Option<About>,
+    root: Option<HashText>,
+    timeline: u32,
+    info: Option<TimelineInfo>,
     at: Written,
 }
 
@@ -67,7 +67,7 @@ struct Written {
     pending: Vec<u8>,
     arrived: Vec<Arrival>,
     track: Track,
-    head: Sum,
+    first_event_hash: HashText,
     /// Where the hashed bytes begin.
     from: u64,
     hasher: blake3::Hasher,
@@ -91,8 +91,8 @@ impl Keeper {
             damages: Vec::new(),
             next: 1,
             root: None,
-            line: 0,
-            about: None,
+            timeline: 0,
+            info: None,
             at: Written::default(),
         };
         keeper.look()?;
@@ -100,7 +100,7 @@ impl Keeper {
     }
 
     /// Finds out again how far the archive is. After an error this must be done before anything else: it is
-    /// unknown whether the last piece was written. What is there survives a crash from then on.
+    /// unknown whether the last segment was written. What is there survives a crash from then on.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -110,7 +110,7 @@ impl Keeper {
         self.at = Written::default();
         self.entries.clear();
         self.recent.clear();
-        self.about = None;
+        self.info = None;
         let first = match first(&*self.store) {
             Err(Error::Corrupt(corrupt)) => {
                 self.damages.push(corrupt);
@@ -123,15 +123,15 @@ impl Keeper {
         self.covered = chosen.covered;
         self.damages.extend(chosen.strange);
         self.load(&chosen.kept)?;
-        let newest = self.entries.last().map_or(0, |newest| newest.front.piece.last);
-        // A number that was given away is not used again, whatever became of the piece. But a number far
+        let newest = self.entries.last().map_or(0, |newest| newest.header.segment.last);
+        // A number that was given away is not used again, whatever became of the segment. But a number far
         // ahead is nobody's, and nothing is built on it.
         let is_used = |number: u64| chosen.kept.binary_search(&(number, number)).is_ok();
         let unused = |number: u64| (number..).find(|number| !is_used(*number)).unwrap_or(number);
         self.next = unused(self.next.max(first).max(newest + 1));
         match caught_up(&*self.store) {
             Ok(Some((_, noted))) if noted >= self.next => {
-                let what = format!("the newest pieces are gone: there was one with the number {noted}");
+                let what = format!("the newest segments are gone: there was one with the number {noted}");
                 self.damages.push(Corrupt { what, place: self.store.shown("") });
                 self.next = unused(noted + 1);
             }
@@ -141,7 +141,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Reads the newest pieces, back to the beginning of their file.
+    /// Reads the newest segments, back to the beginning of their file.
     fn load(&mut self, kept: &[Numbers]) -> Result<(), Error> {
         for numbers in kept.iter().rev() {
             let entry = match Entry::read(&*self.store, *numbers) {
@@ -151,24 +151,24 @@ impl Keeper {
                 }
                 entry => entry?,
             };
-            let (line, file) = (entry.front.piece.line, entry.front.piece.file.clone());
+            let (timeline, file) = (entry.header.segment.timeline, entry.header.segment.file.clone());
             let is_same = |newer: &Entry| {
-                let newer = &newer.front.piece;
-                newer.line == line && newer.file == file
+                let newer = &newer.header.segment;
+                newer.timeline == timeline && newer.file == file
             };
             if !self.entries.last().is_none_or(is_same) {
                 break;
             }
-            self.about = self.about.take().or_else(|| entry.front.piece.about.clone());
+            self.info = self.info.take().or_else(|| entry.header.segment.info.clone());
             self.entries.push(entry);
-            if self.about.is_some() {
+            if self.info.is_some() {
                 break;
             }
         }
         self.entries.reverse();
         if let Some(newest) = self.entries.last() {
             self.root = Some(newest.root.clone());
-            self.line = newest.front.piece.line;
+            self.timeline = newest.header.segment.timeline;
         }
         Ok(())
     }
@@ -178,22 +178,22 @@ impl Keeper {
         take(&mut self.damages)
     }
 
-    /// The newest line. None if there is none.
+    /// The newest timeline. None if there is none.
     #[must_use]
     pub fn newest(&self) -> Option<Newest> {
-        let own = &self.entries.last()?.front.piece;
-        // What is known of it is missing only if the first piece of the file is damaged.
-        let unknown = || About::new(Why::First, 0, 0, String::new(), own.file.clone());
-        let tail = own.mark.as_ref().map(|mark| Tail {
+        let own = &self.entries.last()?.header.segment;
+        // What is known of it is missing only if the first segment of the file is damaged.
+        let unknown = || TimelineInfo::new(BeginReason::First, 0, 0, String::new(), own.file.clone());
+        let tail = own.resume_point.as_ref().map(|resume_point| Tail {
             file: own.file.clone(),
             end: own.end,
-            last: mark.last,
-            state: state(mark),
-            next: mark.next.clone(),
+            last: resume_point.last_start,
+            state: state(resume_point),
+            next: resume_point.next_file.clone(),
             damage: None,
         });
-        let about = self.about.clone().unwrap_or_else(unknown);
-        Some(Newest { line: own.line, about, tail, mark: own.mark.clone() })
+        let info = self.info.clone().unwrap_or_else(unknown);
+        Some(Newest { timeline: own.timeline, info, tail, resume_point: own.resume_point.clone() })
     }
 
     /// Notes that the archive had everything at this time, in seconds since 1970.
@@ -205,7 +205,7 @@ impl Keeper {
     }
 
     /// Keeps from being removed what came before what is written, however old it is, for as long as that will
-    /// be kept: a piece is of no use without those before it in its file, and an archive with a hole is not
+    /// be kept: a segment is of no use without those before it in its file, and an archive with a hole is not
     /// complete. Others follow, so this must be done again from time to time.
     ///
     /// # Errors
@@ -216,21 +216,21 @@ impl Keeper {
             self.store.retain(FIRST)?;
         }
         let kept = choose(&*self.store, noted)?.kept;
-        Ok(kept.iter().try_for_each(|numbers| self.store.retain(&piece::name(*numbers)))?)
+        Ok(kept.iter().try_for_each(|numbers| self.store.retain(&segment::name(*numbers)))?)
     }
 
-    /// Begins the next line, and returns its number.
+    /// Begins the next timeline, and returns its number.
     ///
     /// # Errors
     /// Errors of the store.
-    pub fn begin_line(&mut self, about: About) -> io::Result<u32> {
-        self.line = line::after(self.line)?;
-        self.at = Written { file: Some(about.first.clone()), ..Written::default() };
-        self.about = Some(about);
+    pub fn begin_timeline(&mut self, info: TimelineInfo) -> io::Result<u32> {
+        self.timeline = timeline::after(self.timeline)?;
+        self.at = Written { file: Some(info.first.clone()), ..Written::default() };
+        self.info = Some(info);
         self.entries.clear();
         self.write(false)?;
         self.at = Written::default();
-        Ok(self.line)
+        Ok(self.timeline)
     }
 
     /// The file that is written, if one was begun.
@@ -239,19 +239,19 @@ impl Keeper {
         self.at.file.as_deref()
     }
 
-    /// Goes on with the newest piece. The events that its mark covers must be given to [`Keeper::again`]
-    /// before others are appended.
+    /// Goes on with the newest segment. The events that its resume point covers must be given to
+    /// [`Keeper::again`] before others are appended.
     pub fn resume(&mut self) {
-        let Some(own) = self.entries.last().map(|entry| &entry.front.piece) else { return };
-        let Some(mark) = &own.mark else { return };
+        let Some(own) = self.entries.last().map(|entry| &entry.header.segment) else { return };
+        let Some(resume_point) = &own.resume_point else { return };
         let mut at = Written {
             file: Some(own.file.clone()),
             start: own.end,
-            from: mark.last,
-            head: mark.head.clone(),
+            from: resume_point.last_start,
+            first_event_hash: resume_point.first_event_hash.clone(),
             ..Written::default()
         };
-        (at.track.state, at.track.next) = (state(mark), mark.next.clone());
+        (at.track.state, at.track.next) = (state(resume_point), resume_point.next_file.clone());
         self.at = at;
     }
 
@@ -286,11 +286,11 @@ impl Keeper {
         if event.at == FIRST_EVENT {
             in_use(self.at.pending.get_mut(start..).unwrap_or_default());
         }
-        if self.at.pending.len() >= PIECE_BYTES { Ok(self.sync()?) } else { Ok(()) }
+        if self.at.pending.len() >= SEGMENT_BYTES { Ok(self.sync()?) } else { Ok(()) }
     }
 
     /// Notes that at this time, in seconds since 1970 by the server's clock, everything was there that was
-    /// appended so far. `all`: and the server had nothing more. It is durable with the next piece.
+    /// appended so far. `all`: and the server had nothing more. It is durable with the next segment.
     pub fn came(&mut self, time_s: i64, all: bool) {
         let end = self.at.start + self.at.pending.len() as u64;
         arrival::add(&mut self.at.arrived, Arrival { end, time_s, all });
@@ -299,7 +299,7 @@ impl Keeper {
     /// Makes everything that was appended survive a crash.
     ///
     /// # Errors
-    /// Errors of the store; `AlreadyExists` if somebody else has written the next piece. Nothing may be
+    /// Errors of the store; `AlreadyExists` if somebody else has written the next segment. Nothing may be
     /// appended after one.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.at.has_events() || self.at.pending.is_empty() {
@@ -311,7 +311,7 @@ impl Keeper {
 
     /// Ends the file: it is whole.
     fn close(&mut self) -> io::Result<()> {
-        let is_whole = self.entries.last().is_some_and(|entry| entry.front.piece.whole);
+        let is_whole = self.entries.last().is_some_and(|entry| entry.header.segment.whole);
         if self.at.file.is_none() || is_whole || !self.at.has_events() {
             return Ok(());
         }
@@ -319,40 +319,40 @@ impl Keeper {
         self.fold(true)
     }
 
-    /// Writes what is pending as a piece.
+    /// Writes what is pending as a segment.
     fn write(&mut self, whole: bool) -> io::Result<()> {
         if self.next > NUMBER_MAX {
-            let text = format!("{}: there is no number for a further piece", self.store.shown(""));
+            let text = format!("{}: there is no number for a further segment", self.store.shown(""));
             return Err(io::Error::other(text));
         }
         let pending = take(&mut self.at.pending);
         let end = self.at.start + pending.len() as u64;
         let (chunks, stored) = self.seal(&pending)?;
         // Without a further event it is as before.
-        let before = self.entries.last().and_then(|entry| entry.front.piece.mark.clone());
-        let piece = Piece {
+        let before = self.entries.last().and_then(|entry| entry.header.segment.resume_point.clone());
+        let segment = Segment {
             first: self.next,
             last: self.next,
             level: 0,
             before: self.root.clone(),
             root: None,
-            line: self.line,
-            about: self.about.clone().filter(|_| self.at.start == 0),
+            timeline: self.timeline,
+            info: self.info.clone().filter(|_| self.at.start == 0),
             file: self.at.file.clone().unwrap_or_default(),
             start: self.at.start,
             end,
             whole,
-            mark: if pending.is_empty() { before } else { Some(self.at.mark()) },
+            resume_point: if pending.is_empty() { before } else { Some(self.at.resume_point()) },
             arrived: take(&mut self.at.arrived),
         };
-        let front = Front { piece, chunks };
-        let (mut bytes, root) = front.encode()?;
+        let header = SegmentHeader { segment, chunks };
+        let (mut bytes, root) = header.encode()?;
         let at = bytes.len() as u64;
         bytes.extend_from_slice(&stored);
-        self.store.put(&piece::name((self.next, self.next)), &bytes)?;
+        self.store.put(&segment::name((self.next, self.next)), &bytes)?;
         self.root = Some(root.clone());
         self.recent.push((self.next, stored));
-        self.entries.push(Entry { front, root, at, bytes: bytes.len() as u64 });
+        self.entries.push(Entry { header, root, at, bytes: bytes.len() as u64 });
         self.at.start = end;
         self.next += 1;
         Ok(())
@@ -369,20 +369,20 @@ impl Keeper {
             }
             let sealed = stored.get(start..).unwrap_or_default();
             let lengths = [plain.len(), sealed.len()].map(|len| u32::try_from(len).unwrap_or(0));
-            let sum = *blake3::hash(sealed).as_bytes();
-            chunks.push(Chunk { len: lengths[0], stored: lengths[1], sum });
+            let hash = *blake3::hash(sealed).as_bytes();
+            chunks.push(Chunk { len: lengths[0], stored: lengths[1], hash });
         }
         Ok((chunks, stored))
     }
 }
 
-/// MariaDB's last transactions in a mark.
-fn state(mark: &Mark) -> Option<State> {
-    let all = mark.state.as_ref()?.iter();
+/// MariaDB's last transactions in a resume point.
+fn state(resume_point: &ResumePoint) -> Option<State> {
+    let all = resume_point.gtid_state.as_ref()?.iter();
     Some(all.map(|(domain, server, number)| ((*domain, *server), *number)).collect())
 }
 
-/// Says in the first event of a file that it is in use: pieces have it so, whatever the server says.
+/// Says in the first event of a file that it is in use: segments have it so, whatever the server says.
 fn in_use(event: &mut [u8]) {
     if let Some(flags) = event.get_mut(FLAGS_AT) {
         *flags |= IN_USE.to_le_bytes()[0];
@@ -403,29 +403,29 @@ impl Written {
             self.hasher = blake3::Hasher::new();
         }
         if is_first && event.header.kind == Kind::FORMAT_DESCRIPTION {
-            self.head = hash(bytes, event.at, &mut self.hasher);
+            self.first_event_hash = hash(bytes, event.at, &mut self.hasher);
         } else {
             self.hasher.update(bytes);
         }
         Ok(())
     }
 
-    fn mark(&self) -> Mark {
+    fn resume_point(&self) -> ResumePoint {
         let all = |state: &State| {
             state.iter().map(|((domain, server), number)| (*domain, *server, *number)).collect()
         };
-        Mark {
-            last: self.from.max(FIRST_EVENT),
-            head: self.head.clone(),
-            sum: self.hasher.finalize().to_hex().to_string(),
-            state: self.track.state.as_ref().map(all),
-            next: self.track.next.clone(),
+        ResumePoint {
+            last_start: self.from.max(FIRST_EVENT),
+            first_event_hash: self.first_event_hash.clone(),
+            tail_hash: self.hasher.finalize().to_hex().to_string(),
+            gtid_state: self.track.state.as_ref().map(all),
+            next_file: self.track.next.clone(),
         }
     }
 }
 
 /// Hashes an event, and returns its own hash. That its file is in use, or not, makes no difference.
-fn hash(bytes: &[u8], at: u64, hasher: &mut blake3::Hasher) -> Sum {
+fn hash(bytes: &[u8], at: u64, hasher: &mut blake3::Hasher) -> HashText {
     let mut event = bytes.to_vec();
     if at == FIRST_EVENT {
         in_use(&mut event);
@@ -434,18 +434,18 @@ fn hash(bytes: &[u8], at: u64, hasher: &mut blake3::Hasher) -> Sum {
     blake3::hash(&event).to_hex().to_string()
 }
 
-/// Compares what a server sends with a mark, without the archived bytes.
+/// Compares what a server sends with a resume point, without the archived bytes.
 pub struct Compared {
-    mark: Mark,
+    resume_point: ResumePoint,
     end: u64,
     hasher: blake3::Hasher,
 }
 
 impl Compared {
-    /// With the mark of a piece that ends there.
+    /// With the resume point of a segment that ends there.
     #[must_use]
-    pub fn new(mark: Mark, end: u64) -> Compared {
-        Compared { mark, end, hasher: blake3::Hasher::new() }
+    pub fn new(resume_point: ResumePoint, end: u64) -> Compared {
+        Compared { resume_point, end, hasher: blake3::Hasher::new() }
     }
 
     /// Where what is archived ends.
@@ -457,17 +457,18 @@ impl Compared {
     /// Whether this can be the first event of the file.
     #[must_use]
     pub fn has_head(&self, event: &[u8]) -> bool {
-        hash(event, FIRST_EVENT, &mut blake3::Hasher::new()) == self.mark.head
+        hash(event, FIRST_EVENT, &mut blake3::Hasher::new()) == self.resume_point.first_event_hash
     }
 
     /// Takes the event that the server has there; they come in order. Returns whether it can be the one that
     /// is archived: that is certain once the one that ends where the archive does was taken.
     pub fn take(&mut self, event: &[u8], at: u64) -> bool {
-        if at < self.mark.last {
+        if at < self.resume_point.last_start {
             return at != FIRST_EVENT || self.has_head(event);
         }
         hash(event, at, &mut self.hasher);
         let end = at + event.len() as u64;
-        end < self.end || (end == self.end && self.hasher.finalize().to_hex().as_str() == self.mark.sum)
+        end < self.end
+            || (end == self.end && self.hasher.finalize().to_hex().as_str() == self.resume_point.tail_hash)
     }
 }
