@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use binlog::archive::segments::{Keeper, Segments, verify};
+use binlog::archive::segments::{SegmentArchive, SegmentWriter, verify};
 use binlog::archive::{BeginReason, TimelineInfo, segment};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
@@ -28,7 +28,7 @@ fn archive() -> &'static Vec<(PathBuf, Vec<u8>)> {
     static FILES: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
         let disk = FaultDisk::default();
-        let mut keeper = Keeper::open(store(&disk)).expect("opened").expect("alone");
+        let mut keeper = SegmentWriter::open(store(&disk)).expect("opened").expect("alone");
         let info =
             TimelineInfo::new(BeginReason::First, 1, 7, "10.11".to_owned(), "binlog.000001".to_owned());
         keeper.begin_timeline(info).expect("begun");
@@ -64,7 +64,7 @@ fn archive() -> &'static Vec<(PathBuf, Vec<u8>)> {
 
 /// Everything that can be read is what was archived.
 fn read(disk: &FaultDisk) -> bool {
-    let Ok(Some(segments)) = Segments::open(store(disk)) else { return true };
+    let Ok(Some(segments)) = SegmentArchive::open(store(disk)) else { return true };
     let segments = Arc::new(segments);
     for file in segments.timelines().iter().flat_map(|timeline| &timeline.files) {
         let mut bytes = Vec::new();

@@ -9,9 +9,9 @@
 //! is nothing that could say more than is there.
 
 mod arrival;
-mod forget;
-mod numbers;
-mod same;
+mod compare;
+mod gtid_state;
+mod prune;
 mod sample;
 pub mod segment;
 pub mod segments;
@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 use disk::{Disk, Guard, Output, Share};
 
 pub use arrival::{Arrival, Arrivals, arrivals};
-pub use forget::{Forgotten, forget};
-pub use numbers::{State, missing, state};
-pub use same::Same;
-pub use tail::{Tail, Track};
+pub use compare::EventComparer;
+pub use gtid_state::{GtidState, gtid_state, missing_gtids};
+pub use prune::{Pruned, prune};
+pub use tail::{PositionTracker, Tail};
 pub use timeline::{BeginReason, Timeline, TimelineInfo, files, is_timeline};
 pub use verify::verify;
 pub use writer::Writer;

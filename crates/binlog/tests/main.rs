@@ -12,8 +12,8 @@ mod beyond;
 mod damage;
 #[path = "main/event.rs"]
 mod event;
-#[path = "main/forget.rs"]
-mod forget;
+#[path = "main/prune.rs"]
+mod prune;
 #[path = "main/segments.rs"]
 mod segments;
 #[path = "main/segments_damage.rs"]

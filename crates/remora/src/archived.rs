@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use binlog::archive::{self, segments};
-use block::{Sealed, Store};
+use block::{EncryptedStore, Store};
 use seal::Key;
-use segments::Segments;
+use segments::SegmentArchive;
 
 use crate::exit::{Held, usage};
 use crate::home::Home;
@@ -27,14 +27,14 @@ const CLEAR: &[u8] = b"remolog\n";
 pub(crate) enum Archive {
     /// The folder with its timelines.
     Files(PathBuf),
-    Segments(Segments),
+    Segments(SegmentArchive),
 }
 
 /// Where the segments of an archive are written.
 pub(crate) struct Place {
     pub(crate) store: Box<dyn Store>,
     /// The backups beside it, if they are encrypted.
-    pub(crate) sealed: Option<Sealed>,
+    pub(crate) sealed: Option<EncryptedStore>,
 }
 
 /// Whether the archive of a name is the server's files.
@@ -63,7 +63,7 @@ pub(crate) fn is_there(home: &Home) -> Result<bool> {
 pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
     let (own, log) = (home.store(), home.log().store());
     let Some(key) = key else {
-        if block::is_sealed(&*own)? {
+        if block::is_encrypted(&*own)? {
             return Err(block::Error::Key(format!(
                 "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
                 home.shown()
@@ -78,7 +78,7 @@ pub(crate) fn place(home: &Home, key: Option<&Key>) -> Result<Place> {
             home.shown()
         )));
     }
-    let sealed = Sealed::open(own, key)?;
+    let sealed = EncryptedStore::open(own, key)?;
     Ok(Place { store: Box::new(sealed.beside(log)?), sealed: Some(sealed) })
 }
 
@@ -116,15 +116,15 @@ pub(crate) fn keyed(home: &Home, key: Option<&Key>) -> Result<Box<dyn Store>> {
 
 /// The key, if it is that of this name: it may be given for other ones.
 fn own<'k>(home: &Home, key: Option<&'k Key>) -> Option<&'k Key> {
-    key.filter(|_| block::is_sealed(&*home.store()).unwrap_or(true))
+    key.filter(|_| block::is_encrypted(&*home.store()).unwrap_or(true))
 }
 
 /// The segments of a name.
-pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Segments> {
+pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<SegmentArchive> {
     let goes_on = AtomicBool::new(false);
     for _ in 0..TRIES {
         let store = place(home, key)?.store;
-        if let Some(segments) = Segments::open(store).with_context(|| home.log().shown())? {
+        if let Some(segments) = SegmentArchive::open(store).with_context(|| home.log().shown())? {
             return Ok(segments);
         }
         stop::pause(PAUSE, &goes_on);
@@ -134,8 +134,8 @@ pub(crate) fn open(home: &Home, key: Option<&Key>) -> Result<Segments> {
 }
 
 /// The same, for who wants to know what the log says.
-pub(crate) fn open_to_read(home: &Home, key: &KeyArguments) -> Result<Segments> {
-    let is_sealed = block::is_sealed(&*home.store())?;
+pub(crate) fn open_to_read(home: &Home, key: &KeyArguments) -> Result<SegmentArchive> {
+    let is_sealed = block::is_encrypted(&*home.store())?;
     let key = if is_sealed { key.read_full()? } else { None };
     open(home, key.as_ref())
 }

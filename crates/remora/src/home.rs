@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use binlog::archive::FOLDER;
-use block::mirror::Place;
+use block::mirror::MirrorSide;
 use block::{Folder, Store};
 use bucket::Bucket;
 use disk::RealDisk;
@@ -57,7 +57,7 @@ impl Home {
     }
 
     /// As a side of a mirror.
-    pub(crate) fn place(&self) -> Box<dyn Place> {
+    pub(crate) fn place(&self) -> Box<dyn MirrorSide> {
         match self {
             Home::Folder(path) => Box::new(folder(path.clone())),
             Home::Bucket(bucket) => Box::new(bucket.clone()),

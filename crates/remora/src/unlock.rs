@@ -53,7 +53,7 @@ pub(crate) fn all(root: &Path, key: Option<&Key>) -> Result<Unlocked> {
 pub(crate) fn unlock(names: Vec<(String, Home)>, key: Option<&Key>) -> Result<Unlocked> {
     let mut found = Unlocked::default();
     for (name, home) in names {
-        let opened = block::is_sealed(&*home.store()).and_then(|is_sealed| {
+        let opened = block::is_encrypted(&*home.store()).and_then(|is_sealed| {
             let own = key.filter(|_| is_sealed);
             Ok((own, repository::at(&home, own)?))
         });

@@ -7,14 +7,14 @@
 //!
 //! docs/decisions/0520-a-log-in-pieces.md gives the reasons.
 
-mod chain;
 mod chunk;
-mod cover;
+mod compact;
 mod file;
-mod fold;
-mod forget;
-mod keep;
+mod index;
+mod prune;
+mod segment_set;
 mod verify;
+mod writer;
 
 use std::io::{self, Read, Write as _};
 
@@ -23,11 +23,11 @@ use block::{NUMBER_MAX, Store};
 use super::segment::{self, HashText, Numbers, PREFIX_BYTES, SegmentHeader, header_bytes};
 use crate::{Corrupt, Error};
 
-pub use chain::{LogFile, Segments, TimelineFiles};
-pub use file::Stored;
-pub use forget::{clear, forget};
-pub use keep::{Compared, Keeper, Newest};
+pub use file::ArchivedFile;
+pub use index::{LogFile, SegmentArchive, TimelineFiles};
+pub use prune::{prune, remove_superseded};
 pub use verify::{Verified, verify};
+pub use writer::{HashComparer, NewestTimeline, SegmentWriter};
 
 /// The number of the first segment that is kept, as text.
 const FIRST: &str = "first.note";
@@ -86,7 +86,7 @@ impl Entry {
 
 /// Whether a file with the name of a segment is none of ours: it is not sealed, and the archive is.
 fn is_foreign(store: &dyn Store, numbers: Numbers) -> bool {
-    store.open(&segment::name(numbers)).is_err_and(|error| block::is_not_sealed(&error))
+    store.open(&segment::name(numbers)).is_err_and(|error| block::is_not_encrypted(&error))
 }
 
 /// A note; none if there is none.

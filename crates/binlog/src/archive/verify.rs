@@ -7,10 +7,10 @@ use block::verify::Sample;
 use disk::Disk;
 
 use super::arrival::arrivals;
-use super::numbers::{State, missing};
+use super::gtid_state::{GtidState, missing_gtids};
 use super::sample::is_in;
 use super::segments::Verified;
-use super::tail::Track;
+use super::tail::PositionTracker;
 use super::timeline::{Timeline, files};
 use super::timelines;
 use crate::event::Kind;
@@ -78,8 +78,8 @@ pub fn verify(
 
 /// Reads a file: how far it is, or what is wrong with it. The last one of a timeline may be written, or end
 /// where a run was killed.
-fn file(input: impl Read, is_last: bool) -> Result<Result<Track, String>, Error> {
-    let mut track = Track::default();
+fn file(input: impl Read, is_last: bool) -> Result<Result<PositionTracker, String>, Error> {
+    let mut track = PositionTracker::default();
     let read = || -> Result<_, Error> {
         let mut reader = Reader::open(input)?;
         // It says whether the others have checksums, so that without it nothing would be proven.
@@ -117,7 +117,7 @@ fn cut(
     disk: &dyn Disk,
     timeline: &Path,
     (name, len): (&str, u64),
-    (track, next): (&Track, &str),
+    (track, next): (&PositionTracker, &str),
 ) -> io::Result<Option<String>> {
     let noted = arrivals(disk, timeline, name)?.last().map(|arrival| (name.to_owned(), arrival.end));
     if let Some(what) = shorter(len, noted.as_ref()) {
@@ -128,7 +128,7 @@ fn cut(
         return Ok(Some(format!("it says that {other} follows, and in log.index {next} does")));
     }
     let Some(before) = listed(disk, &timeline.join(next)) else { return Ok(None) };
-    let missing = missing(&track.state.clone().unwrap_or_default(), &before);
+    let missing = missing_gtids(&track.state.clone().unwrap_or_default(), &before);
     Ok(missing.map(|missing| {
         format!("it ends at {len}, and transactions are missing between it and {next}: {missing}")
     }))
@@ -136,9 +136,9 @@ fn cut(
 
 /// The last transactions before a file, as MariaDB lists them at its beginning. What is wrong with the file
 /// is told when it is read.
-fn listed(disk: &dyn Disk, path: &Path) -> Option<State> {
+fn listed(disk: &dyn Disk, path: &Path) -> Option<GtidState> {
     let mut reader = Reader::open(BufReader::new(disk.open(path).ok()?)).ok()?;
-    let mut track = Track::default();
+    let mut track = PositionTracker::default();
     while track.state.is_none() {
         let event = reader.next().ok()??;
         if ![Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST].contains(&event.header.kind) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use disk::{Disk, Output, Sink};
 
-use super::arrival::{Arrival, Notes};
+use super::arrival::{Arrival, ArrivalLog};
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
 /// Bytes that are written at once.
@@ -18,7 +18,7 @@ pub struct Writer<'d> {
     index: PathBuf,
     files: Vec<String>,
     sink: Option<Box<dyn Sink>>,
-    notes: Option<Notes>,
+    notes: Option<ArrivalLog>,
     /// What is not given to the system yet.
     pending: Vec<u8>,
     at: u64,
@@ -53,7 +53,7 @@ impl<'d> Writer<'d> {
             self.at = MAGIC.len() as u64;
         }
         self.sink = Some(sink);
-        self.notes = Some(Notes::resume(self.disk, &self.folder, file, self.at)?);
+        self.notes = Some(ArrivalLog::resume(self.disk, &self.folder, file, self.at)?);
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl<'d> Writer<'d> {
         sink.write_all(&MAGIC)?;
         sink.sync()?;
         self.sink = Some(sink);
-        self.notes = Some(Notes::begin(self.disk, &self.folder, file)?);
+        self.notes = Some(ArrivalLog::begin(self.disk, &self.folder, file)?);
         self.at = MAGIC.len() as u64;
         self.files.push(file.to_owned());
         let mut index = Output::create(self.disk, &self.index)?;
@@ -109,7 +109,7 @@ impl<'d> Writer<'d> {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn came(&mut self, time_s: i64, all: bool) -> io::Result<()> {
+    pub fn note_arrival(&mut self, time_s: i64, all: bool) -> io::Result<()> {
         let arrival = Arrival { end: self.at, time_s, all };
         self.notes.as_mut().map_or(Ok(()), |notes| notes.add(arrival))
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use binlog::Error;
 use binlog::archive::{
-    Archive, BeginReason, Same, Timeline, TimelineInfo, caught_up, is_timeline, timelines, verify,
+    Archive, BeginReason, EventComparer, Timeline, TimelineInfo, caught_up, is_timeline, timelines, verify,
 };
 use binlog::reader::Reader;
 use disk::faults::{FaultDisk, Unsynced};
@@ -242,20 +242,20 @@ fn an_event_is_archived_with_all_its_bytes() {
         let mut bytes = LOG.to_vec();
         bytes[21] = bytes[21] & !1 | in_use;
         disk.put(path, &bytes);
-        let mut file = Same::new(disk.open(path).unwrap());
+        let mut file = EventComparer::new(disk.open(path).unwrap());
         for (start, end) in places.iter().zip(&places[1..]).take(4) {
             for at in *start..*end {
                 for bit in [1, 2, 0x80] {
                     let mut event = LOG[*start..*end].to_vec();
                     event[at - start] ^= bit;
-                    let is_same = file.has(&event, *start as u64).unwrap();
+                    let is_same = file.matches(&event, *start as u64).unwrap();
                     assert_eq!(is_same, (at, bit) == (21, 1), "{in_use} {at} {bit}");
                 }
             }
-            assert!(file.has(&LOG[*start..*end], *start as u64).unwrap());
+            assert!(file.matches(&LOG[*start..*end], *start as u64).unwrap());
         }
         let last = places[places.len() - 2];
-        assert!(!file.has(&[&LOG[last..], &[0]].concat(), last as u64).unwrap());
+        assert!(!file.matches(&[&LOG[last..], &[0]].concat(), last as u64).unwrap());
     }
 }
 
@@ -279,12 +279,12 @@ impl Seek for Counted<'_> {
 fn many_events_are_compared_with_few_reads() {
     const EVENT: [u8; 30] = [7; 30];
     let reads = Cell::new(0);
-    let mut file = Same::new(Counted(Cursor::new(EVENT.repeat(100_000)), &reads));
+    let mut file = EventComparer::new(Counted(Cursor::new(EVENT.repeat(100_000)), &reads));
     for number in 0..100_000 {
-        assert!(file.has(&EVENT, number * 30).unwrap());
+        assert!(file.matches(&EVENT, number * 30).unwrap());
     }
     // Also going back, and at the end.
-    assert!(file.has(&EVENT, 30).unwrap() && !file.has(&EVENT, 2_999_971).unwrap());
+    assert!(file.matches(&EVENT, 30).unwrap() && !file.matches(&EVENT, 2_999_971).unwrap());
     assert!(reads.get() < 20, "{}", reads.get());
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use binlog::archive::segments::Keeper;
+use binlog::archive::segments::SegmentWriter;
 use binlog::archive::{
-    Archive, Arrival, Arrivals, BeginReason, Timeline, TimelineInfo, arrivals, files, forget,
+    Archive, Arrival, Arrivals, BeginReason, Timeline, TimelineInfo, arrivals, files, prune,
 };
 use disk::Disk;
 use disk::faults::FaultDisk;
@@ -32,26 +32,26 @@ fn a_file_has_its_notes_beside_it() {
     let disk = FaultDisk::default();
     let timeline = begin(&disk);
     let mut writer = timeline.writer().unwrap();
-    writer.came(99, false).unwrap();
+    writer.note_arrival(99, false).unwrap();
     writer.begin("bin.000001").unwrap();
     let first = usize::from(u16::from_le_bytes([LOG[13], LOG[14]]));
     writer.append(&LOG[4..4 + first]).unwrap();
-    writer.came(100, false).unwrap();
+    writer.note_arrival(100, false).unwrap();
     let one = writer.at();
     writer.append(&LOG[4 + first..]).unwrap();
     // Of a second one note is enough, unless it says more.
-    writer.came(100, false).unwrap();
-    writer.came(100, true).unwrap();
-    writer.came(103, false).unwrap();
+    writer.note_arrival(100, false).unwrap();
+    writer.note_arrival(100, true).unwrap();
+    writer.note_arrival(103, false).unwrap();
     let end = writer.at();
     let all = [came(one, 100, false), came(end, 100, true), came(end, 103, false)];
     assert_eq!(noted(&disk, "bin.000001"), all);
     writer.begin("bin.000002").unwrap();
-    writer.came(104, true).unwrap();
+    writer.note_arrival(104, true).unwrap();
     assert_eq!(noted(&disk, "bin.000002"), [came(4, 104, true)]);
     // It goes with the file.
     let needed = ["bin.000002".to_owned()];
-    assert_eq!(forget(&disk, Path::new(FOLDER), &needed, false).unwrap().unwrap().files, 1);
+    assert_eq!(prune(&disk, Path::new(FOLDER), &needed, false).unwrap().unwrap().files, 1);
     let names = disk.list(timeline.folder()).unwrap();
     assert!(!names.iter().any(|name| name.to_str().unwrap().starts_with("bin.000001")), "{names:?}");
     assert_eq!(files(&disk, timeline.folder()).unwrap(), needed);
@@ -79,7 +79,7 @@ fn notes_that_are_cut_or_of_lost_bytes_are_not_believed() {
             let found = noted(&disk, "bin.000001");
             assert_eq!(found.len(), known, "{len}: {found:?}");
             let mut writer = timeline.resume(&timeline.tail().unwrap().unwrap()).unwrap();
-            writer.came(200_000, true).unwrap();
+            writer.note_arrival(200_000, true).unwrap();
             let again = noted(&disk, "bin.000001");
             assert_eq!(again.last(), Some(&came(end, 200_000, true)), "{len}");
             assert_eq!(again[..again.len() - 1], found, "{len}");
@@ -88,7 +88,7 @@ fn notes_that_are_cut_or_of_lost_bytes_are_not_believed() {
     // What the archive does not have came later.
     disk.put(&path, format!("250 100\n{} 101\n", end + 1).as_bytes());
     let mut writer = timeline.resume(&timeline.tail().unwrap().unwrap()).unwrap();
-    writer.came(200, false).unwrap();
+    writer.note_arrival(200, false).unwrap();
     assert_eq!(noted(&disk, "bin.000001"), [came(250, 100, false), came(end, 200, false)]);
     // They can't go back.
     disk.put(&path, b"250 100\n240 101\n");
@@ -119,7 +119,7 @@ fn what_is_before_and_behind_is_the_nearest_that_is_known() {
 fn segments_say_when_they_came_also_when_they_are_folded() {
     for key in [None, Some(keys().1)] {
         let disk = FaultDisk::default();
-        let mut keeper = Keeper::open(store(&disk, key.as_ref()).unwrap()).unwrap().unwrap();
+        let mut keeper = SegmentWriter::open(store(&disk, key.as_ref()).unwrap()).unwrap().unwrap();
         keeper.begin_timeline(info()).unwrap();
         keeper.begin("binlog.000001").unwrap();
         let mut sender = Sender::new();
@@ -129,7 +129,7 @@ fn segments_say_when_they_came_also_when_they_are_folded() {
             let (event, bytes) = sender.event(place);
             keeper.append(&event, bytes).unwrap();
             time += 1;
-            keeper.came(time, time % 3 == 0);
+            keeper.note_arrival(time, time % 3 == 0);
             expected.push(came(place.1 as u64, time, time % 3 == 0));
             keeper.sync().unwrap();
         }

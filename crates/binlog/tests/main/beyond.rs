@@ -104,7 +104,7 @@ fn huge_group_an_archive_goes_on_behind_4_gib() {
     let mut writer = timeline.resume(&cut).unwrap();
     let rest = &events[usize::try_from(cut.end - at).unwrap()..];
     writer.append(rest).unwrap();
-    writer.came(100, true).unwrap();
+    writer.note_arrival(100, true).unwrap();
     writer.close().unwrap();
     assert_eq!(timeline.tail().unwrap().unwrap().end, tail.end);
     let notes = fs::read_to_string(path.with_extension("000001.arrived")).unwrap();

@@ -5,12 +5,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use binlog::archive::segments::{Compared, Keeper, Segments, Verified, forget, is_there, verify};
+use binlog::archive::segments::{
+    HashComparer, SegmentArchive, SegmentWriter, Verified, is_there, prune, verify,
+};
 use binlog::archive::{BeginReason, TimelineInfo, segment};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event, Kind};
 use binlog::{Error, reader::Reader};
-use block::{Folder, Sealed, Store, Upload};
+use block::{EncryptedStore, Folder, Store, Upload};
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Guard, Share, Source};
 use seal::{FullKey, Key};
@@ -38,7 +40,7 @@ fn folder(disk: &FaultDisk, path: &str) -> Box<Folder> {
 pub(crate) fn store(disk: &FaultDisk, key: Option<&Key>) -> Result<Box<dyn Store>, block::Error> {
     let log = folder(disk, "/repo/db/log");
     let Some(key) = key else { return Ok(log) };
-    Ok(Box::new(Sealed::open(folder(disk, NAME), key)?.beside(log)?))
+    Ok(Box::new(EncryptedStore::open(folder(disk, NAME), key)?.beside(log)?))
 }
 
 /// The events of the log, where each is.
@@ -75,7 +77,7 @@ impl Sender {
     /// Sends what is missing. Every so many events it is synced. `durable` counts what was.
     pub(crate) fn send(
         &mut self,
-        keeper: &mut Keeper,
+        keeper: &mut SegmentWriter,
         every: usize,
         durable: &mut [usize; 3],
     ) -> Result<(), Error> {
@@ -95,7 +97,7 @@ impl Sender {
                 keeper.begin(file)?;
             }
             let mut compared = tail
-                .map(|tail| Compared::new(newest.resume_point.clone().unwrap(), tail.end))
+                .map(|tail| HashComparer::new(newest.resume_point.clone().unwrap(), tail.end))
                 .unwrap_or(none());
             let last = tail.map_or(4, |tail| tail.last);
             for (count, place) in self.events.clone().into_iter().enumerate() {
@@ -104,8 +106,8 @@ impl Sender {
                 }
                 let (event, bytes) = self.event(place);
                 if event.at < compared.end() {
-                    assert!(compared.take(bytes, event.at), "{file} at {}", event.at);
-                    keeper.again(&event, bytes)?;
+                    assert!(compared.matches(bytes, event.at), "{file} at {}", event.at);
+                    keeper.skip_archived(&event, bytes)?;
                     continue;
                 }
                 keeper.append(&event, bytes)?;
@@ -121,7 +123,7 @@ impl Sender {
     }
 }
 
-fn none() -> Compared {
+fn none() -> HashComparer {
     let resume_point = segment::ResumePoint {
         last_start: 4,
         first_event_hash: String::new(),
@@ -129,7 +131,7 @@ fn none() -> Compared {
         gtid_state: None,
         next_file: None,
     };
-    Compared::new(resume_point, 0)
+    HashComparer::new(resume_point, 0)
 }
 
 pub(crate) fn info() -> TimelineInfo {
@@ -140,7 +142,7 @@ pub(crate) fn info() -> TimelineInfo {
 pub(crate) fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([usize; 3], Result<(), String>) {
     let mut durable = [0; 3];
     let done = store(disk, key).map_err(|error| error.to_string()).and_then(|store| {
-        let keeper = Keeper::open(store).map_err(|error| error.to_string())?;
+        let keeper = SegmentWriter::open(store).map_err(|error| error.to_string())?;
         let mut keeper = keeper.unwrap();
         Sender::new().send(&mut keeper, every, &mut durable).map_err(|error| error.to_string())?;
         keeper.note_caught_up(1_700_000_001).map_err(|error| error.to_string())
@@ -149,19 +151,19 @@ pub(crate) fn archive(disk: &FaultDisk, key: Option<&Key>, every: usize) -> ([us
 }
 
 /// Somebody who has begun the first file, and who sends it.
-pub(crate) fn begun(disk: &FaultDisk, key: Option<&Key>) -> (Keeper, Sender) {
-    let mut keeper = Keeper::open(store(disk, key).unwrap()).unwrap().unwrap();
+pub(crate) fn begun(disk: &FaultDisk, key: Option<&Key>) -> (SegmentWriter, Sender) {
+    let mut keeper = SegmentWriter::open(store(disk, key).unwrap()).unwrap().unwrap();
     keeper.begin_timeline(info()).unwrap();
     keeper.begin(FILES[0]).unwrap();
     (keeper, Sender::new())
 }
 
-pub(crate) fn segments(disk: &FaultDisk, key: Option<&Key>) -> Arc<Segments> {
-    Arc::new(Segments::open(store(disk, key).unwrap()).unwrap().unwrap())
+pub(crate) fn segments(disk: &FaultDisk, key: Option<&Key>) -> Arc<SegmentArchive> {
+    Arc::new(SegmentArchive::open(store(disk, key).unwrap()).unwrap().unwrap())
 }
 
 /// A file of the newest timeline, as far as it can be read.
-pub(crate) fn read(segments: &Arc<Segments>, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn read(segments: &Arc<SegmentArchive>, name: &str) -> Option<Vec<u8>> {
     let file = segments.timelines().last()?.files.iter().find(|file| file.name == name)?;
     let mut bytes = Vec::new();
     segments.open_file(file).read_to_end(&mut bytes).unwrap();
@@ -305,7 +307,7 @@ fn what_is_read_stays_until_it_was_read() {
             assert!(stored(&disk).len() > 64);
             assert_eq!(read(&reading, FILES[0]).unwrap(), before);
             drop(reading);
-            keeper.tidy().unwrap();
+            keeper.remove_superseded().unwrap();
             assert!(stored(&disk).len() < 10);
             return;
         }
@@ -344,17 +346,18 @@ fn a_put_key_goes_on_and_reads_nothing_of_what_was_written() {
 #[test]
 fn one_archives_at_a_time_and_who_was_taken_for_dead_adds_nothing() {
     let disk = FaultDisk::default();
-    let first = Keeper::open(store(&disk, None).unwrap()).unwrap();
-    assert!(Keeper::open(store(&disk, None).unwrap()).unwrap().is_none());
+    let first = SegmentWriter::open(store(&disk, None).unwrap()).unwrap();
+    assert!(SegmentWriter::open(store(&disk, None).unwrap()).unwrap().is_none());
     drop(first);
     // Two that both believe that they are alone, as in a store after a long silence.
-    let unlocked =
-        || Keeper::open(Box::new(Unlocked(store(&disk, None).unwrap(), Arc::default()))).unwrap().unwrap();
+    let unlocked = || {
+        SegmentWriter::open(Box::new(Unlocked(store(&disk, None).unwrap(), Arc::default()))).unwrap().unwrap()
+    };
     let (mut slow, mut quick) = (unlocked(), unlocked());
     quick.begin_timeline(info()).unwrap();
     let error = slow.begin_timeline(TimelineInfo { began_s: 1, ..info() }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
-    slow.look().unwrap();
+    slow.reload().unwrap();
     assert_eq!(slow.newest().unwrap().info, info());
     let mut sender = Sender::new();
     let places = sender.events.clone();
@@ -414,13 +417,13 @@ impl Store for Unlocked {
 fn what_counts_is_retained_however_old_it_is() {
     let disk = FaultDisk::default();
     archive(&disk, None, 4).1.unwrap();
-    let segments = Segments::open(store(&disk, None).unwrap()).unwrap().unwrap();
-    forget(segments, &[FILES[1].to_owned()], false).unwrap();
+    let segments = SegmentArchive::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    prune(segments, &[FILES[1].to_owned()], false).unwrap();
     // One that is in another.
     disk.put(Path::new("/repo/db/log/0000000001.log"), b"an old one");
     let retained = Arc::default();
     let kept = Unlocked(store(&disk, None).unwrap(), Arc::clone(&retained));
-    Keeper::open(Box::new(kept)).unwrap().unwrap().retain().unwrap();
+    SegmentWriter::open(Box::new(kept)).unwrap().unwrap().retain().unwrap();
     let counts = stored(&disk).into_iter().filter_map(|(path, _)| {
         let name = path.file_name()?.to_str()?.to_owned();
         (name != "0000000001.log").then_some(name)
@@ -439,11 +442,11 @@ fn what_no_backup_needs_goes_and_numbers_stay() {
     let disk = FaultDisk::default();
     archive(&disk, Some(&put), 40).1.unwrap();
     let before = stored(&disk);
-    let open = || Segments::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
-    assert_eq!(forget(open(), &["other.000001".to_owned()], false).unwrap(), None);
-    let tried = forget(open(), &[FILES[1].to_owned()], true).unwrap().unwrap();
+    let open = || SegmentArchive::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
+    assert_eq!(prune(open(), &["other.000001".to_owned()], false).unwrap(), None);
+    let tried = prune(open(), &[FILES[1].to_owned()], true).unwrap().unwrap();
     assert_eq!((tried.files, stored(&disk).len()), (1, before.len()));
-    let done = forget(open(), &[FILES[2].to_owned(), FILES[1].to_owned()], false).unwrap().unwrap();
+    let done = prune(open(), &[FILES[2].to_owned(), FILES[1].to_owned()], false).unwrap().unwrap();
     assert_eq!(done, tried);
     let left = segments(&disk, Some(&full));
     assert_eq!((left.damages(), left.timelines()[0].files.len()), (&[][..], 2));
@@ -460,18 +463,18 @@ fn what_no_backup_needs_goes_and_numbers_stay() {
 fn the_first_event_and_the_last_transaction_must_be_the_same() {
     let disk = FaultDisk::default();
     archive(&disk, None, 1).1.unwrap();
-    let keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    let keeper = SegmentWriter::open(store(&disk, None).unwrap()).unwrap().unwrap();
     let newest = keeper.newest().unwrap();
     let (tail, resume_point) = (newest.tail.unwrap(), newest.resume_point.unwrap());
     assert_eq!(tail.end, LOG.len() as u64);
     let compare = |flip: Option<usize>| {
-        let mut compared = Compared::new(resume_point.clone(), tail.end);
+        let mut compared = HashComparer::new(resume_point.clone(), tail.end);
         events().into_iter().filter(|(start, _)| *start as u64 >= tail.last).all(|(start, end)| {
             let mut bytes = LOG[start..end].to_vec();
             if let Some(at) = flip.filter(|at| (start..end).contains(at)) {
                 bytes[at - start] ^= 1;
             }
-            compared.take(&bytes, start as u64)
+            compared.matches(&bytes, start as u64)
         })
     };
     assert!(compare(None));
@@ -479,7 +482,7 @@ fn the_first_event_and_the_last_transaction_must_be_the_same() {
         assert!(!compare(Some(at)), "byte {at}");
     }
     let head = events()[0];
-    let has = |bytes: &[u8]| Compared::new(resume_point.clone(), tail.end).has_head(bytes);
+    let has = |bytes: &[u8]| HashComparer::new(resume_point.clone(), tail.end).matches_first_event(bytes);
     assert!(has(&LOG[head.0..head.1]));
     for at in head.0..head.1 {
         let mut bytes = LOG[head.0..head.1].to_vec();

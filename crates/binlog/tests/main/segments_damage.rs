@@ -1,6 +1,6 @@
 //! Segments that are damaged, swapped, missing, not durable or of another archive.
 
-use binlog::archive::segments::{Keeper, verify};
+use binlog::archive::segments::{SegmentWriter, verify};
 use binlog::archive::{TimelineInfo, segment};
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Source};
@@ -79,7 +79,7 @@ fn a_segment_of_another_history_does_not_fit_between_its_neighbours() {
     let disk = FaultDisk::default();
     archive(&disk, None, 40).1.unwrap();
     let other = FaultDisk::default();
-    let mut keeper = Keeper::open(store(&other, None).unwrap()).unwrap().unwrap();
+    let mut keeper = SegmentWriter::open(store(&other, None).unwrap()).unwrap().unwrap();
     keeper.begin_timeline(TimelineInfo { began_s: 5, ..info() }).unwrap();
     Sender::new().send(&mut keeper, 40, &mut [0; 3]).unwrap();
     let (path, foreign) = stored(&other).remove(2);
@@ -105,7 +105,7 @@ fn damage_at_the_end_is_fetched_again_and_a_number_is_not_used_twice() {
             disk.corrupt(&path, 100, 4);
         }
         assert!(!segments(&disk, Some(&full)).damages().is_empty());
-        let mut keeper = Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
+        let mut keeper = SegmentWriter::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap();
         assert_eq!(keeper.damages().len(), 1);
         drop(keeper);
         archive(&disk, Some(&put), 40).1.unwrap();
@@ -182,7 +182,7 @@ fn what_is_damaged_is_not_folded_with_its_neighbours() {
     let last: Vec<_> = stored(&disk).into_iter().rev().take(4).collect();
     assert!(last.iter().all(|(path, _)| !path.display().to_string().contains('-')));
     disk.corrupt(&last[1].0, 30, 1);
-    let mut keeper = Keeper::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    let mut keeper = SegmentWriter::open(store(&disk, None).unwrap()).unwrap().unwrap();
     keeper.resume();
     keeper.begin("binlog.000004").unwrap();
     drop(keeper);
@@ -212,7 +212,7 @@ fn what_a_killed_run_has_named_is_durable_once_another_one_opens_it() {
         archive(&disk, Some(&put), 9).1.unwrap_err();
         let before = stored(&disk);
         if opens {
-            drop(Keeper::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap());
+            drop(SegmentWriter::open(store(&disk, Some(&put)).unwrap()).unwrap().unwrap());
         }
         let disk = disk.after_crash(Unsynced::Drop);
         let kept = stored(&disk) == before;
@@ -235,13 +235,13 @@ fn segments_are_not_folded_into_one_that_nobody_reads() {
         let (event, bytes) = sender.event(*place);
         keeper.append(&event, bytes).unwrap();
         if count % 10 == 9 {
-            (0..80_000).for_each(|time_s| keeper.came(1_700_000_000 + time_s, true));
+            (0..80_000).for_each(|time_s| keeper.note_arrival(1_700_000_000 + time_s, true));
             keeper.sync().unwrap();
         }
     }
     // It is whole, and everything small is folded.
     keeper.begin(FILES[1]).unwrap();
-    keeper.tidy().unwrap();
+    keeper.remove_superseded().unwrap();
     let headers: usize =
         stored(&disk).iter().map(|(_, bytes)| bytes.len() - LOG.len().min(bytes.len())).sum();
     assert!(headers > 16 << 20, "{headers}");

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use binlog::Error;
-use binlog::archive::segments::{Keeper, Segments, clear, forget};
-use binlog::archive::{Forgotten, segment};
+use binlog::archive::segments::{SegmentArchive, SegmentWriter, prune, remove_superseded};
+use binlog::archive::{Pruned, segment};
 use disk::Disk;
 use disk::faults::FaultDisk;
 use seal::Key;
@@ -16,8 +16,8 @@ fn at(name: &str) -> PathBuf {
     Path::new("/repo/db/log").join(name)
 }
 
-fn keeper(disk: &FaultDisk, key: Option<&Key>) -> Keeper {
-    Keeper::open(store(disk, key).unwrap()).unwrap().unwrap()
+fn keeper(disk: &FaultDisk, key: Option<&Key>) -> SegmentWriter {
+    SegmentWriter::open(store(disk, key).unwrap()).unwrap().unwrap()
 }
 
 /// An archive whose folded segments are still there, and which of them are.
@@ -55,10 +55,10 @@ fn a_forged_segment_stands_for_no_other_and_removes_none() {
         disk.put(&forged, b"nothing");
         let mut keeper = keeper(&disk, key);
         assert_eq!(keeper.damages().len(), 1);
-        keeper.tidy().unwrap();
+        keeper.remove_superseded().unwrap();
         assert_eq!(are_there(&disk, &own), own.len());
         drop(keeper);
-        clear(&*store(&disk, key).unwrap()).unwrap();
+        remove_superseded(&*store(&disk, key).unwrap()).unwrap();
         assert_eq!(are_there(&disk, &own), own.len());
         let found = proven(&disk, reads);
         assert!(found.damages.len() == 1 && found.damages[0].place.contains("-0000000900"), "{found:?}");
@@ -139,24 +139,24 @@ fn what_is_folded_goes_once_the_larger_segment_was_read() {
         for (path, bytes) in &larger {
             disk.corrupt(path, bytes.len() - 1, 1);
         }
-        keeper(&disk, key).tidy().unwrap();
-        assert_eq!(clear(&*store(&disk, key).unwrap()).unwrap(), Forgotten::default());
+        keeper(&disk, key).remove_superseded().unwrap();
+        assert_eq!(remove_superseded(&*store(&disk, key).unwrap()).unwrap(), Pruned::default());
         assert_eq!(are_there(&disk, &folded), folded.len());
         larger.iter().for_each(|(path, bytes)| disk.put(path, bytes));
         // Nor while somebody archives or reads.
         let busy = keeper(&disk, key);
-        assert_eq!(clear(&*store(&disk, key).unwrap()).unwrap(), Forgotten::default());
+        assert_eq!(remove_superseded(&*store(&disk, key).unwrap()).unwrap(), Pruned::default());
         drop(busy);
         let reading = segments(&disk, key);
-        assert_eq!(clear(&*store(&disk, key).unwrap()).unwrap(), Forgotten::default());
+        assert_eq!(remove_superseded(&*store(&disk, key).unwrap()).unwrap(), Pruned::default());
         drop(reading);
         assert_eq!(are_there(&disk, &folded), folded.len());
-        assert!(clear(&*store(&disk, key).unwrap()).unwrap().bytes > 0);
+        assert!(remove_superseded(&*store(&disk, key).unwrap()).unwrap().bytes > 0);
         assert_eq!(are_there(&disk, &folded), 0);
         assert!(proven(&disk, key).damages.is_empty());
         // The archiver does the same when it goes on.
         let (disk, folded) = crowded(key);
-        keeper(&disk, key).tidy().unwrap();
+        keeper(&disk, key).remove_superseded().unwrap();
         assert_eq!(are_there(&disk, &folded), 0);
     }
 }
@@ -184,8 +184,8 @@ fn a_sound_segment_with_other_bytes_removes_none() {
     header.segment.root = Some(root);
     let forged = [header.encode().unwrap().0, stored].concat();
     disk.put(&at(&segment::name((header.segment.first, header.segment.last))), &forged);
-    keeper(&disk, None).tidy().unwrap();
-    assert_eq!(clear(&*store(&disk, None).unwrap()).unwrap(), Forgotten::default());
+    keeper(&disk, None).remove_superseded().unwrap();
+    assert_eq!(remove_superseded(&*store(&disk, None).unwrap()).unwrap(), Pruned::default());
     assert_eq!(are_there(&disk, &own), own.len());
 }
 
@@ -208,7 +208,7 @@ fn numbers_that_no_archive_reaches_are_none() {
     assert_eq!(keeper.damages().len(), 4);
     keeper.begin_timeline(crate::segments::info()).unwrap();
     assert!(disk.bytes(&at(&segment::name((next, next)))).is_some());
-    keeper.tidy().unwrap();
+    keeper.remove_superseded().unwrap();
     drop(keeper);
     for number in ["18446744073709551615", "9007199254740993"] {
         disk.put(&at("first.note"), number.as_bytes());
@@ -216,7 +216,7 @@ fn numbers_that_no_archive_reaches_are_none() {
         assert!(note(segments(&disk, None).damages()), "{number}");
         let mut keeper = self::keeper(&disk, None);
         assert!(note(&keeper.damages()), "{number}");
-        keeper.tidy().unwrap();
+        keeper.remove_superseded().unwrap();
     }
     assert_eq!(are_there(&disk, &own), own.len());
 }
@@ -229,21 +229,21 @@ fn a_note_of_the_first_segment_removes_nothing_that_a_backup_needs() {
     let own: Vec<_> = stored(&disk).into_iter().map(|(path, _)| path).collect();
     let name = own.last().unwrap().file_name().unwrap().to_str().unwrap();
     disk.put(&at("first.note"), segment::numbers(name).unwrap().0.to_string().as_bytes());
-    keeper(&disk, None).tidy().unwrap();
-    clear(&*store(&disk, None).unwrap()).unwrap();
-    let open = || Segments::open(store(&disk, None).unwrap()).unwrap().unwrap();
-    let error = forget(open(), &[FILES[0].to_owned(), FILES[2].to_owned()], false).unwrap_err();
+    keeper(&disk, None).remove_superseded().unwrap();
+    remove_superseded(&*store(&disk, None).unwrap()).unwrap();
+    let open = || SegmentArchive::open(store(&disk, None).unwrap()).unwrap().unwrap();
+    let error = prune(open(), &[FILES[0].to_owned(), FILES[2].to_owned()], false).unwrap_err();
     assert!(matches!(&error, Error::Corrupt(it) if it.what.contains("a kept backup needs")), "{error}");
     assert_eq!(are_there(&disk, &own), own.len());
     // What a prune has left that was killed goes with the next one.
     disk.put(&at("first.note"), b"1");
     let before = stored(&disk);
     let needed = [FILES[2].to_owned()];
-    forget(open(), &needed, false).unwrap().unwrap();
+    prune(open(), &needed, false).unwrap().unwrap();
     let kept = stored(&disk);
     let (rest, bytes) = &before[before.len() - kept.len() - 1];
     disk.put(rest, bytes);
-    let done = forget(open(), &needed, false).unwrap().unwrap();
+    let done = prune(open(), &needed, false).unwrap().unwrap();
     assert_eq!((done.files, done.bytes), (0, bytes.len() as u64));
     assert_eq!(stored(&disk), kept);
 }

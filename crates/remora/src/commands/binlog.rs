@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use binlog::archive::segments::Keeper;
+use binlog::archive::segments::SegmentWriter;
 use binlog::archive::{Archive, FOLDER};
-use block::{Sealed, Store};
+use block::{EncryptedStore, Store};
 use clap::Args;
 use disk::RealDisk;
 use progress::Progress;
@@ -125,7 +125,7 @@ pub(crate) struct Run<'a> {
     server_id: u32,
     target: &'a Target,
     kept: &'a Kept,
-    sealed: Option<&'a Sealed>,
+    sealed: Option<&'a EncryptedStore>,
     /// When it was looked last whether the key was replaced.
     looked: Cell<Instant>,
     /// How often what is older is retained anew, if it is.
@@ -209,7 +209,7 @@ impl Run<'_> {
             return Ok(());
         }
         if let Some(sealed) = self.sealed {
-            sealed.openers()?.iter().try_for_each(|name| sealed.retain(name))?;
+            sealed.key_files()?.iter().try_for_each(|name| sealed.retain(name))?;
         }
         self.kept.retain()?;
         self.renewed.set(Some(Instant::now()));
@@ -322,14 +322,14 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
 }
 
 /// Opens what is written: files of the server in a folder that is not encrypted, or else segments.
-fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, Option<Sealed>)> {
+fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, Option<EncryptedStore>)> {
     let home = arguments.retain.renewing().on(Home::of(&arguments.to)?)?;
     let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
     let key = arguments.key.read()?;
     repository::must_be_of_one(&arguments.to, &home)?;
     if let Some(folder) = home.folder()
         && key.is_none()
-        && !block::is_sealed(&*home.store())?
+        && !block::is_encrypted(&*home.store())?
         && !archived::has_segments(&home)?
     {
         let folder = folder.join(FOLDER);
@@ -349,7 +349,7 @@ fn open(arguments: &Arguments, world: (&AtomicBool, &Report)) -> Result<(Kept, O
     let mut has_told = false;
     loop {
         let Place { store, sealed } = archived::place(&home, key.as_ref())?;
-        let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
+        let keeper = SegmentWriter::open(store).with_context(|| home.log().shown())?;
         if let Some(keeper) = keeper {
             return Ok((Kept::Segments(Box::new(RefCell::new(keeper))), sealed));
         }

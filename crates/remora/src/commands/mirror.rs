@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use block::World;
-use block::mirror::Place;
+use block::RunContext;
+use block::mirror::MirrorSide;
 use clap::Args;
 use progress::{Progress, count};
 use serde_json::json;
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
 #[derive(Default)]
 struct Names {
     /// By the name, and whether it is that of the archive in segments. The backups' keys come first.
-    places: BTreeMap<(String, bool), Box<dyn Place>>,
+    places: BTreeMap<(String, bool), Box<dyn MirrorSide>>,
     /// Those with backups.
     backups: Vec<String>,
     archives: Vec<String>,
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         Address::Folder(root) => Home::Folder(root.join(name)),
         Address::Bucket(bucket) => Home::Bucket(bucket.below(name)),
     };
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     for ((name, is_log), from) in &names.places {
         let to = if *is_log { home(name).log() } else { home(name) };
         let to = arguments.retain.on(to)?.place();
@@ -152,7 +152,7 @@ fn names(address: &Address) -> Result<Names> {
     for (name, home) in all {
         if archived::has_segments(&home)? {
             // An encrypted one is of no use without the keys beside it.
-            if block::is_sealed(&*home.store())? {
+            if block::is_encrypted(&*home.store())? {
                 names.places.entry((name.clone(), false)).or_insert_with(|| home.place());
             }
             names.places.insert((name, true), home.log().place());

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use block::World;
+use block::RunContext;
 use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
 use clap::Args;
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         ));
     }
     let stop = commands::stop_flag(report)?;
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let day = u64::try_from(calendar::stamp(0, calendar::now_s()).day).unwrap_or(0);
     let sample = arguments.sample.map(|parts| Sample { part: day % parts, parts });

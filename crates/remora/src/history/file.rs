@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use binlog::archive::Arrivals;
-use binlog::archive::segments::{self, Segments};
+use binlog::archive::segments::{self, SegmentArchive};
 use disk::{Disk, RealDisk, Source};
 
 /// A file of a log. It is its path, which is only a name if the file is in segments.
 #[derive(Clone)]
 pub(crate) struct LogFile {
     path: PathBuf,
-    segments: Option<(Arc<Segments>, segments::LogFile)>,
+    segments: Option<(Arc<SegmentArchive>, segments::LogFile)>,
     /// When its bytes came, if it is of an archive.
     arrivals: Arc<Arrivals>,
 }
@@ -31,7 +31,7 @@ impl LogFile {
 
     /// A file that an archive has in segments, in the timeline of this number.
     pub(crate) fn in_segments(
-        segments: &Arc<Segments>,
+        segments: &Arc<SegmentArchive>,
         (timeline, file): (u32, &segments::LogFile),
         arrivals: Arrivals,
     ) -> LogFile {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use binlog::archive::Arrivals;
-use binlog::archive::segments::Segments;
+use binlog::archive::segments::SegmentArchive;
 use disk::RealDisk;
 
 use super::file::LogFile;
@@ -80,7 +80,11 @@ fn in_segments(path: &Path) -> Result<Option<(Home, Option<u32>)>> {
 
 /// The files of a timeline of an archive in segments; of the newest one if no number is given. Returns its
 /// number.
-pub(crate) fn of_segments(segments: &Arc<Segments>, timeline: Option<u32>, found: &mut Found) -> Result<u32> {
+pub(crate) fn of_segments(
+    segments: &Arc<SegmentArchive>,
+    timeline: Option<u32>,
+    found: &mut Found,
+) -> Result<u32> {
     found.damages.extend(segments.damages().iter().map(ToString::to_string));
     let own = match timeline {
         Some(number) => segments.timelines().iter().find(|timeline| timeline.number == number),

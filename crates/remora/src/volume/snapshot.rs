@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use block::tree::Layout;
-use block::{Feed, Seen, Want};
+use block::{ChunkRead, ChunkRequest, ChunkSource};
 use disk::Stat;
 use progress::Progress;
 use serde_json::Value;
@@ -112,7 +112,7 @@ pub(crate) trait Snapshot: Send + Sync {
 
 /// A reader of a snapshot that checks the snapshot from time to time.
 pub(crate) struct Watched<'a> {
-    feed: &'a mut dyn Feed,
+    feed: &'a mut dyn ChunkSource,
     snapshot: &'a dyn Snapshot,
     machine: &'a Machine,
     looked: Instant,
@@ -120,7 +120,7 @@ pub(crate) struct Watched<'a> {
 
 impl<'a> Watched<'a> {
     pub(crate) fn new(
-        feed: &'a mut dyn Feed,
+        feed: &'a mut dyn ChunkSource,
         snapshot: &'a dyn Snapshot,
         machine: &'a Machine,
     ) -> Watched<'a> {
@@ -128,7 +128,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Feed for Watched<'_> {
+impl ChunkSource for Watched<'_> {
     fn stat(&mut self) -> io::Result<Stat> {
         self.feed.stat()
     }
@@ -137,7 +137,7 @@ impl Feed for Watched<'_> {
         self.feed.ahead()
     }
 
-    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+    fn expect(&mut self, number: u64, bytes: usize, want: ChunkRequest) -> io::Result<()> {
         if self.looked.elapsed() >= LOOK_AGAIN {
             self.snapshot.check(self.machine)?;
             self.looked = Instant::now();
@@ -145,7 +145,7 @@ impl Feed for Watched<'_> {
         self.feed.expect(number, bytes, want)
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
         self.feed.read(buffer).map_err(|error| match error.kind() {
             // The connection is gone, so nobody can be asked.
             io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => error,

@@ -215,7 +215,7 @@ fn a_key_with_few_rights_is_enough() {
     }
 }
 
-/// What a host leaves that may not remove: locks, and segments that were folded.
+/// What a host leaves that may not remove: locks, and segments that were compacted.
 #[test]
 fn a_prune_removes_what_the_archiver_may_not() {
     for kind in [STORE, SEALED_STORE] {
@@ -239,7 +239,7 @@ fn a_prune_removes_what_the_archiver_may_not() {
         play.store.set(|state| state.retains = false);
         play.run("prune s3://b/p --keep-last 1 --dry-run", kind.put).exits(0);
         assert_eq!((play.stored().len(), locks(&play)), (stored, before));
-        play.run("prune s3://b/p --keep-last 1", kind.put).exits(0).says(&["segments that were folded"]);
+        play.run("prune s3://b/p --keep-last 1", kind.put).exits(0).says(&["segments that were compacted"]);
         assert!(play.stored().len() < stored);
         assert_eq!(locks(&play), 2, "one of those that write, and one of those that read");
         play.is_archived();

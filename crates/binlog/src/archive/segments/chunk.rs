@@ -20,7 +20,7 @@ pub(super) fn chunks(entry: &Entry) -> impl Iterator<Item = (u64, u64, &Chunk)> 
 }
 
 /// Reads a chunk, and proves the bytes as they are stored.
-pub(super) fn stored(
+pub(super) fn read_stored(
     store: &dyn Store,
     source: &dyn Source,
     (entry, at, chunk): (&Entry, u64, &Chunk),
@@ -36,11 +36,11 @@ pub(super) fn stored(
 }
 
 /// The bytes of the log in a chunk as it is stored.
-pub(super) fn opened(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chunk) -> io::Result<Vec<u8>> {
-    let Some(vault) = store.vault() else { return Ok(stored) };
+pub(super) fn decrypt(store: &dyn Store, name: &str, stored: Vec<u8>, chunk: &Chunk) -> io::Result<Vec<u8>> {
+    let Some(sealer) = store.sealer() else { return Ok(stored) };
     let invalid =
         |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", store.shown(name)));
-    let bytes = vault.open(&stored).map_err(|error| invalid(error.to_string()))?;
+    let bytes = sealer.open(&stored).map_err(|error| invalid(error.to_string()))?;
     if bytes.len() != chunk.len as usize {
         return Err(invalid("a chunk is not as long as its header says".to_owned()));
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use disk::{Source, Stat};
 
-use super::chain::{LogFile, Segments};
-use super::chunk::{chunks, opened, stored};
+use super::chunk::{chunks, decrypt, read_stored};
+use super::index::{LogFile, SegmentArchive};
 use crate::archive::arrival::Arrival;
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
@@ -15,16 +15,16 @@ use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 const FLAGS: u64 = (MAGIC.len() + FLAGS_AT) as u64;
 
 /// A file that is read.
-pub struct Stored {
-    segments: Arc<Segments>,
+pub struct ArchivedFile {
+    segments: Arc<SegmentArchive>,
     file: LogFile,
     position: u64,
-    recent: Mutex<Recent>,
+    recent: Mutex<RecentChunk>,
 }
 
 /// What was read last: most reads follow one another.
 #[derive(Default)]
-struct Recent {
+struct RecentChunk {
     /// The segment that is open, by its place among all.
     open: Option<(usize, Box<dyn Source>)>,
     /// Where in the file these bytes begin.
@@ -32,7 +32,7 @@ struct Recent {
     bytes: Vec<u8>,
 }
 
-impl Segments {
+impl SegmentArchive {
     /// When the bytes of a file came, as far as it is noted.
     #[must_use]
     pub fn arrivals(&self, file: &LogFile) -> Vec<Arrival> {
@@ -42,18 +42,18 @@ impl Segments {
 
     /// A file as the server had it.
     #[must_use]
-    pub fn open_file(self: &Arc<Self>, file: &LogFile) -> Stored {
-        Stored::new(Arc::clone(self), file.clone())
+    pub fn open_file(self: &Arc<Self>, file: &LogFile) -> ArchivedFile {
+        ArchivedFile::new(Arc::clone(self), file.clone())
     }
 }
 
-impl Stored {
-    fn new(segments: Arc<Segments>, file: LogFile) -> Stored {
-        Stored { segments, file, position: 0, recent: Mutex::default() }
+impl ArchivedFile {
+    fn new(segments: Arc<SegmentArchive>, file: LogFile) -> ArchivedFile {
+        ArchivedFile { segments, file, position: 0, recent: Mutex::default() }
     }
 
     /// Makes the chunk recent that has this byte.
-    fn fetch(&self, at: u64, recent: &mut Recent) -> io::Result<()> {
+    fn fetch(&self, at: u64, recent: &mut RecentChunk) -> io::Result<()> {
         let gone = || io::Error::new(io::ErrorKind::InvalidData, "no segment has these bytes");
         let entries = self.segments.entries.get(self.file.entries.clone()).unwrap_or_default();
         let number = entries.partition_point(|entry| entry.header.segment.end <= at);
@@ -64,14 +64,14 @@ impl Stored {
             Some((open, source)) if open == number => source,
             _ => self.segments.store.open(&entry.name())?,
         };
-        let bytes = stored(&*self.segments.store, &*source, (entry, place, chunk))?;
-        recent.bytes = opened(&*self.segments.store, &entry.name(), bytes, chunk)?;
+        let bytes = read_stored(&*self.segments.store, &*source, (entry, place, chunk))?;
+        recent.bytes = decrypt(&*self.segments.store, &entry.name(), bytes, chunk)?;
         (recent.start, recent.open) = (start, Some((number, source)));
         Ok(())
     }
 }
 
-impl Source for Stored {
+impl Source for ArchivedFile {
     fn stat(&self) -> io::Result<Stat> {
         Ok(Stat::of_volume(self.file.end))
     }
@@ -118,7 +118,7 @@ impl Source for Stored {
     fn forget(&self, _: u64, _: u64) {}
 }
 
-impl Read for Stored {
+impl Read for ArchivedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(self.position, buffer)?;
         self.position += count as u64;
@@ -126,7 +126,7 @@ impl Read for Stored {
     }
 }
 
-impl Seek for Stored {
+impl Seek for ArchivedFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.position = disk::seek(self.position, to, || Ok(self.file.end))?;
         Ok(self.position)

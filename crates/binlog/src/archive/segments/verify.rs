@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use block::verify::Sample;
 
-use super::super::numbers::{State, missing};
+use super::super::gtid_state::{GtidState, missing_gtids};
 use super::super::sample::is_in;
-use super::super::tail::Track;
-use super::chain::Segments;
-use super::chunk::{chunks, opened, stored};
+use super::super::tail::PositionTracker;
+use super::chunk::{chunks, decrypt, read_stored};
+use super::index::SegmentArchive;
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
@@ -34,7 +34,7 @@ pub struct Verified {
 /// # Errors
 /// [`Error::Io`] if the store does not answer, and `Interrupted` if it is not to go on.
 pub fn verify(
-    segments: &Arc<Segments>,
+    segments: &Arc<SegmentArchive>,
     sample: Option<Sample>,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Verified, Error> {
@@ -53,9 +53,9 @@ pub fn verify(
         let name = entry.name();
         let proven = store.open(&name).and_then(|source| {
             for (_, at, chunk) in chunks(entry) {
-                let bytes = stored(store, &*source, (entry, at, chunk))?;
+                let bytes = read_stored(store, &*source, (entry, at, chunk))?;
                 if found.is_opened {
-                    opened(store, &name, bytes, chunk)?;
+                    decrypt(store, &name, bytes, chunk)?;
                 }
             }
             Ok(())
@@ -94,14 +94,18 @@ pub fn verify(
 /// What the events of a file are.
 enum Events {
     /// With the transactions up to its end, and those that are missing before it.
-    Whole { state: Option<State>, missing: Option<String> },
+    Whole { state: Option<GtidState>, missing: Option<String> },
     /// With what is wrong, if that was not told yet.
     Damaged(Option<String>),
 }
 
 /// Reads a file event by event. `known`: the transactions up to the end of the one before.
-fn events(segments: &Arc<Segments>, file: &super::LogFile, known: Option<&State>) -> Result<Events, Error> {
-    let mut track = Track::default();
+fn events(
+    segments: &Arc<SegmentArchive>,
+    file: &super::LogFile,
+    known: Option<&GtidState>,
+) -> Result<Events, Error> {
+    let mut track = PositionTracker::default();
     let mut before = None;
     let mut read = || -> Result<Option<End>, Error> {
         let mut reader = Reader::open(segments.open_file(file))?;
@@ -113,7 +117,7 @@ fn events(segments: &Arc<Segments>, file: &super::LogFile, known: Option<&State>
     };
     Ok(match read() {
         Ok(None | Some(End::Whole)) => {
-            let missing = known.zip(before.as_ref()).and_then(|(known, before)| missing(known, before));
+            let missing = known.zip(before.as_ref()).and_then(|(known, before)| missing_gtids(known, before));
             let missing = missing.map(|missing| format!("transactions are missing before it: {missing}"));
             Events::Whole { state: track.state, missing }
         }

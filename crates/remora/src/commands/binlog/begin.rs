@@ -1,7 +1,7 @@
 //! Where to begin: which timeline, and where in it.
 
 use anyhow::{Context, Result, bail};
-use binlog::archive::{BeginReason, State, Tail, TimelineInfo, missing, state};
+use binlog::archive::{BeginReason, GtidState, Tail, TimelineInfo, gtid_state, missing_gtids};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
 use progress::Progress;
@@ -144,7 +144,7 @@ fn files(session: &mut Session) -> Result<Vec<(String, u64)>> {
 }
 
 /// What is between the archive's end and the server's oldest file, before which it had these transactions.
-fn between(tail: &Tail, oldest: &str, before: Option<&State>) -> (BeginReason, String) {
+fn between(tail: &Tail, oldest: &str, before: Option<&GtidState>) -> (BeginReason, String) {
     let file = &tail.file;
     let gone = format!("the server has no {file} any more, its oldest file is {oldest}");
     let unknown = || (BeginReason::Gap, format!("{gone}: what may be between them is not archived"));
@@ -157,13 +157,13 @@ fn between(tail: &Tail, oldest: &str, before: Option<&State>) -> (BeginReason, S
         );
         return (BeginReason::Fork, what);
     }
-    missing(known, before).map_or_else(unknown, |missing| {
+    missing_gtids(known, before).map_or_else(unknown, |missing| {
         (BeginReason::Gap, format!("{gone}: what is between them is not archived, {missing}"))
     })
 }
 
 /// The transactions before a file, as MariaDB writes them at its beginning.
-fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
+fn listed(run: &Run<'_>, file: &str) -> Result<Option<GtidState>> {
     let from = From {
         file: file.to_owned(),
         at: 4,
@@ -187,7 +187,7 @@ fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
             at += bytes.len() as u64;
             match event.parse()? {
                 Body::Format(format) => *format,
-                Body::GtidList(list) => return Ok(Some(state(&list))),
+                Body::GtidList(list) => return Ok(Some(gtid_state(&list))),
                 Body::Rotate(_) | Body::Encryption(_) => continue,
                 _ => return Ok(None),
             }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 
 use anyhow::{Context, Result};
-use binlog::archive::segments::{Compared, Keeper, Newest};
+use binlog::archive::segments::{HashComparer, NewestTimeline, SegmentWriter};
 use binlog::archive::{Archive, Tail, Timeline, TimelineInfo, Writer};
 use binlog::event::Event;
 
@@ -13,13 +13,13 @@ use super::compare::Compare;
 /// An archive that is written.
 pub(super) enum Kept {
     Files(Archive<'static>),
-    Segments(Box<RefCell<Keeper>>),
+    Segments(Box<RefCell<SegmentWriter>>),
 }
 
 /// A timeline that is written.
 pub(super) enum Written<'a> {
     Files(Timeline<'static>),
-    Segments(Box<Newest>, &'a RefCell<Keeper>),
+    Segments(Box<NewestTimeline>, &'a RefCell<SegmentWriter>),
 }
 
 impl Kept {
@@ -39,7 +39,10 @@ impl Kept {
             Kept::Files(archive) => Written::Files(archive.begin(info)?),
             Kept::Segments(keeper) => {
                 let timeline = keeper.borrow_mut().begin_timeline(info.clone())?;
-                Written::Segments(Box::new(Newest { timeline, info, tail: None, resume_point: None }), keeper)
+                Written::Segments(
+                    Box::new(NewestTimeline { timeline, info, tail: None, resume_point: None }),
+                    keeper,
+                )
             }
         })
     }
@@ -64,7 +67,7 @@ impl Kept {
     pub(super) fn look(&self) -> Result<()> {
         match self {
             Kept::Files(_) => Ok(()),
-            Kept::Segments(keeper) => Ok(keeper.borrow_mut().look()?),
+            Kept::Segments(keeper) => Ok(keeper.borrow_mut().reload()?),
         }
     }
 
@@ -108,7 +111,7 @@ impl<'a> Written<'a> {
             Written::Segments(newest, _) => {
                 let resume_point =
                     newest.resume_point.clone().context("the newest segment has no resume point")?;
-                Ok(Compare::Sums(Box::new(Compared::new(resume_point, tail.end))))
+                Ok(Compare::Sums(Box::new(HashComparer::new(resume_point, tail.end))))
             }
         }
     }
@@ -143,7 +146,7 @@ pub(super) struct Output<'a> {
 
 enum To<'a> {
     Files(Writer<'static>, String),
-    Segments(&'a RefCell<Keeper>),
+    Segments(&'a RefCell<SegmentWriter>),
 }
 
 impl<'a> Output<'a> {
@@ -182,7 +185,7 @@ impl<'a> Output<'a> {
     pub(super) fn again(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
         match &self.to {
             To::Files(..) => Ok(()),
-            To::Segments(keeper) => Ok(keeper.borrow_mut().again(event, bytes)?),
+            To::Segments(keeper) => Ok(keeper.borrow_mut().skip_archived(event, bytes)?),
         }
     }
 
@@ -198,9 +201,9 @@ impl<'a> Output<'a> {
     /// nothing more.
     pub(super) fn came(&mut self, time_s: i64, all: bool) -> Result<()> {
         let done = match &mut self.to {
-            To::Files(writer, folder) => writer.came(time_s, all).with_context(|| folder.clone()),
+            To::Files(writer, folder) => writer.note_arrival(time_s, all).with_context(|| folder.clone()),
             To::Segments(keeper) => {
-                keeper.borrow_mut().came(time_s, all);
+                keeper.borrow_mut().note_arrival(time_s, all);
                 Ok(())
             }
         };

@@ -227,7 +227,7 @@ fn look_into(found: &mut Repository, (name, home): (String, Home), arguments: &A
     if home.folder().is_some_and(|folder| !folder.is_dir()) {
         return Ok(());
     }
-    if block::is_sealed(&*home.store())? {
+    if block::is_encrypted(&*home.store())? {
         let file = arguments.key.path();
         let is_beside = |file: &Path| {
             let device = |path: &Path| RealDisk.entry(path).ok().map(|entry| entry.device);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::archive::segments::{LogFile, Segments, TimelineFiles};
+use binlog::archive::segments::{LogFile, SegmentArchive, TimelineFiles};
 use binlog::archive::{self, BeginReason, Timeline, TimelineInfo};
 use disk::{Disk, RealDisk};
 use progress::Progress;
@@ -50,7 +50,7 @@ impl Shown {
         Ok(Shown { number, info, first, last, files: files.len(), bytes, until_s: None })
     }
 
-    fn of_segments(segments: &Segments, timeline: &TimelineFiles, is_retained: bool) -> Result<Shown> {
+    fn of_segments(segments: &SegmentArchive, timeline: &TimelineFiles, is_retained: bool) -> Result<Shown> {
         let name = |file: Option<&LogFile>| file.map(|file| file.name.clone());
         let until_s = if is_retained { segments.retained(timeline)? } else { None };
         Ok(Shown {

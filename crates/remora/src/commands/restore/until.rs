@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use block::World;
+use block::RunContext;
 use block::restore::Request;
 use clap::Args;
 use disk::{Disk, RealDisk};
@@ -161,7 +161,7 @@ fn whole(
     let tree = work.path().join(boot::TREE);
     let request = Request::new(Some(past.generation), jobs);
     if named.is_tree(request)? {
-        boot::files(named, work.path(), request, World { stop, progress: report })?;
+        boot::files(named, work.path(), request, RunContext { stop, progress: report })?;
     } else {
         boot::out_of_volume(named, past.generation, (work.path(), jobs), stop, report)?;
     }

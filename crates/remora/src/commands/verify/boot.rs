@@ -6,7 +6,7 @@ use std::{fs, iter};
 
 use anyhow::{Context, Result, bail};
 use block::restore::Request;
-use block::{Repository, World};
+use block::{Repository, RunContext};
 use progress::{Progress, count};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ pub(crate) fn boot(
         let (generation, files) = boot::lazy(named, request.generation, work.path(), say)?;
         (generation, files, "recovered")
     } else {
-        let world = World { stop, progress: report };
+        let world = RunContext { stop, progress: report };
         let (restored, files) = boot::files(named, work.path(), request, world)?;
         (restored.generation, files, "restored and recovered")
     };
