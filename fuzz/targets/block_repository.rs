@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use block::backup::Request;
-use block::{BLOCK, Folder, Repository, Scan, World, backup, restore, tree, verify};
+use block::{BLOCK, Folder, Repository, RunContext, Scan, backup, restore, tree, verify};
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
 use progress::Silent;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
-const WORLD: World<'static> = World { stop: &NEVER, progress: &Silent };
+const WORLD: RunContext<'static> = RunContext { stop: &NEVER, progress: &Silent };
 
 fn repository(disk: &FaultDisk) -> Repository {
     Repository::new(Box::new(Folder::new(Arc::new(disk.clone()), "/repo".into())))

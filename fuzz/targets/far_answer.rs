@@ -5,7 +5,7 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use block::{CHUNK, Feed, Seen, Want};
+use block::{CHUNK, ChunkRead, ChunkRequest, ChunkSource};
 use disk::Disk;
 use far::{Connection, Request};
 use libfuzzer_sys::fuzz_target;
@@ -43,15 +43,19 @@ fuzz_target!(|data: &[u8]| {
     }
     let Ok(mut feed) = connection.scan(Path::new("/")) else { return };
     let mut buffer = Vec::new();
-    let wants = [Want::All(None), Want::All(Some(vec![[1; 16]; 256])), Want::Blocks(Box::new([true; 256]))];
+    let wants = [
+        ChunkRequest::All(None),
+        ChunkRequest::All(Some(vec![[1; 16]; 256])),
+        ChunkRequest::Blocks(Box::new([true; 256])),
+    ];
     for (number, want) in (0..).zip(wants) {
         if feed.expect(number, CHUNK, want.clone()).is_err() {
             return;
         }
         match feed.read(&mut buffer) {
-            Ok(Seen::Whole) => assert_eq!(buffer.len(), CHUNK),
-            Ok(Seen::Blocks(_)) => assert!(want != Want::All(None) && buffer.len() == CHUNK),
-            Ok(Seen::Hole) | Err(_) => {}
+            Ok(ChunkRead::Whole) => assert_eq!(buffer.len(), CHUNK),
+            Ok(ChunkRead::Blocks(_)) => assert!(want != ChunkRequest::All(None) && buffer.len() == CHUNK),
+            Ok(ChunkRead::Hole) | Err(_) => {}
         }
     }
 });

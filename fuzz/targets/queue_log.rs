@@ -10,8 +10,8 @@ use std::time::Duration;
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
 use queue::{
-    Backoff, Column, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, Patience, Place, Policy, Queue, RowId, Schema,
-    Session, Target, Xid,
+    Backoff, Column, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, Patience, Place, Policy,
+    Queue, RowId, Schema, Session, Target, Xid,
 };
 
 const FOLDER: &str = "/jobs";
@@ -61,7 +61,8 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     let order = Order { due: Some(1), priority: Some(0), fifo: Some(2) };
     let dedupe = Some(Dedupe { column: 0, for_ms: 60_000 });
     let schema = schema().encode();
-    let definition = Definition { schema, transactional: true, policy, order, dedupe, ..Definition::default() };
+    let definition =
+        Definition { schema, transactional: true, policy, order, dedupe, ..Definition::default() };
     engine.create(Path::new(FOLDER), &definition).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
     let mut all = BTreeSet::new();

@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use seal::{HEADER_BYTES, Key, Keyring, Opening, STORED, Sealing, Vault};
 
 /// A key that is the same in every run.
-const KEY: &str = "remora-key 1 full\nsecret 0101010101010101010101010101010101010101010101010101010101010101\n";
+const KEY: &str =
+    "remora-key 1 full\nsecret 0101010101010101010101010101010101010101010101010101010101010101\n";
 
 fn keys() -> &'static (Key, Keyring, Vec<u8>, Vault) {
     static KEYS: OnceLock<(Key, Keyring, Vec<u8>, Vault)> = OnceLock::new();
@@ -41,7 +42,10 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>, usize, u8)| {
     }
     assert!(Keyring::open(&bytes, 1, key).is_err());
     assert!(vault.open(&bytes).is_err());
-    assert!(open(keyring, &bytes, true).is_none() && open(keyring, &bytes, false).is_none_or(|out| out.is_empty()));
+    assert!(
+        open(keyring, &bytes, true).is_none()
+            && open(keyring, &bytes, false).is_none_or(|out| out.is_empty())
+    );
 
     let (mut sealing, mut file) = Sealing::begin(keyring, "name").expect("random bytes");
     sealing.push(&plain, &mut file).expect("sealed");

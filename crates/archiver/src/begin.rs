@@ -1,7 +1,7 @@
-//! Where to begin: which line, and where in it.
+//! Where to begin: which timeline, and where in it.
 
 use anyhow::{Context, Result, bail};
-use binlog::archive::{About, State, Tail, Why, missing, state};
+use binlog::archive::{BeginReason, GtidState, Tail, TimelineInfo, gtid_state, missing_gtids};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
 use humanize::date_time;
@@ -19,9 +19,9 @@ const PATIENCE: u32 = 30;
 /// positions.
 const IN_INNODB: &str = ".ibb";
 
-/// A line to write, and where to go on.
-pub(crate) struct Beginning<'a> {
-    pub line: Written<'a>,
+/// A timeline to write, and where to go on.
+pub struct Beginning<'a> {
+    pub timeline: Written<'a>,
     /// What is archived, and is to be compared. `None`: all that is archived is whole.
     pub tail: Option<Tail>,
     /// The file from which on the server is asked.
@@ -30,7 +30,7 @@ pub(crate) struct Beginning<'a> {
     pub end: (String, u64),
 }
 
-/// Finds out where to go on. A new line begins if the server has purged what comes next.
+/// Finds out where to go on. A new timeline begins if the server has purged what comes next.
 pub(crate) fn begin<'a>(
     run: &'a Run<'_>,
     session: &mut Session,
@@ -40,59 +40,69 @@ pub(crate) fn begin<'a>(
     let (Some((oldest, _)), Some(end)) = (files.first().cloned(), files.last().cloned()) else {
         bail!("the server has no binary log (log_bin is off)")
     };
-    let Some(line) = run.kept.newest()? else {
-        let line =
-            begin_line(run, session, &oldest, Reason { why: Why::First, what: String::new(), before: None })?;
-        return Ok(Beginning { line, tail: None, first: oldest, end });
+    let Some(timeline) = run.kept.newest()? else {
+        let timeline = begin_timeline(
+            run,
+            session,
+            &oldest,
+            Reason { why: BeginReason::First, what: String::new(), before: None },
+        )?;
+        return Ok(Beginning { timeline, tail: None, first: oldest, end });
     };
-    let Some(tail) = line.tail()? else {
+    let Some(tail) = timeline.tail()? else {
         // It was begun, and no file of it is there.
-        let first =
-            if files.iter().any(|(file, _)| file == line.first()) { line.first().to_owned() } else { oldest };
-        return Ok(Beginning { line, tail: None, first, end });
+        let first = if files.iter().any(|(file, _)| file == timeline.first()) {
+            timeline.first().to_owned()
+        } else {
+            oldest
+        };
+        return Ok(Beginning { timeline, tail: None, first, end });
     };
     if let Some(damage) = &tail.damage {
         run.report.warn(&format!("{}: {damage}; what follows is fetched again", tail.file));
     }
     if files.iter().any(|(file, _)| *file == tail.file) {
         let first = tail.file.clone();
-        return Ok(Beginning { line, tail: Some(tail), first, end });
+        return Ok(Beginning { timeline, tail: Some(tail), first, end });
     }
     let known = tail.state.as_ref();
     let before = if known.is_some() { listed(run, &oldest)? } else { None };
     // The list alone could be that of another history with as many transactions.
     if tail.next.as_deref() == Some(&oldest) && known.is_some() && known == before.as_ref() {
-        return Ok(Beginning { line, tail: None, first: oldest, end });
+        return Ok(Beginning { timeline, tail: None, first: oldest, end });
     }
     *is_broken = true;
     let (why, what) = match number(&end.0) < number(&tail.file) {
-        true => (Why::Fork, format!("the server has begun its log anew: it has no {} any more", tail.file)),
+        true => (
+            BeginReason::Fork,
+            format!("the server has begun its log anew: it has no {} any more", tail.file),
+        ),
         false => between(&tail, &oldest, before.as_ref()),
     };
-    let line = begin_line(run, session, &oldest, Reason { why, what, before: Some(&tail) })?;
-    Ok(Beginning { line, tail: None, first: oldest, end })
+    let timeline = begin_timeline(run, session, &oldest, Reason { why, what, before: Some(&tail) })?;
+    Ok(Beginning { timeline, tail: None, first: oldest, end })
 }
 
-/// Begins a line because the server's history is another than the one archived.
+/// Begins a timeline because the server's history is another than the one archived.
 pub(crate) fn fork(run: &Run<'_>, what: &str) -> Result<()> {
-    let tail = run.kept.newest()?.map_or(Ok(None), |line| line.tail())?;
+    let tail = run.kept.newest()?.map_or(Ok(None), |timeline| timeline.tail())?;
     let mut session = run.target.connect()?;
     let (oldest, _) =
         files(&mut session)?.into_iter().next().context("the server has no binary log any more")?;
-    let reason = Reason { why: Why::Fork, what: what.to_owned(), before: tail.as_ref() };
-    begin_line(run, &mut session, &oldest, reason)?;
+    let reason = Reason { why: BeginReason::Fork, what: what.to_owned(), before: tail.as_ref() };
+    begin_timeline(run, &mut session, &oldest, reason)?;
     Ok(())
 }
 
-/// Why a line begins, and what was found.
+/// Why a timeline begins, and what was found.
 struct Reason<'t> {
-    why: Why,
+    why: BeginReason,
     what: String,
-    /// The end of the line before it.
+    /// The end of the timeline before it.
     before: Option<&'t Tail>,
 }
 
-fn begin_line<'a>(
+fn begin_timeline<'a>(
     run: &'a Run<'_>,
     session: &mut Session,
     first: &str,
@@ -101,15 +111,15 @@ fn begin_line<'a>(
     let row = session.strings("SELECT @@server_id, @@version")?.into_iter().next().unwrap_or_default();
     let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
     let Reason { why, what, before } = reason;
-    let mut about =
-        About::new(why, date_time::now_s(), cell(0).parse().unwrap_or(0), cell(1), first.to_owned());
-    about.before = before.map(|tail| (tail.file.clone(), tail.end));
-    about.what.clone_from(&what);
-    let line = run.kept.begin(about)?;
-    if why != Why::First {
-        run.report.warn(&format!("{what}; line {} begins with {first}", line.number()));
+    let mut info =
+        TimelineInfo::new(why, date_time::now_s(), cell(0).parse().unwrap_or(0), cell(1), first.to_owned());
+    info.before = before.map(|tail| (tail.file.clone(), tail.end));
+    info.detail.clone_from(&what);
+    let timeline = run.kept.begin(info)?;
+    if why != BeginReason::First {
+        run.report.warn(&format!("{what}; timeline {} begins with {first}", timeline.number()));
     }
-    Ok(line)
+    Ok(timeline)
 }
 
 /// The server's files, the oldest first, and their lengths.
@@ -133,10 +143,10 @@ fn files(session: &mut Session) -> Result<Vec<(String, u64)>> {
 }
 
 /// What is between the archive's end and the server's oldest file, before which it had these transactions.
-fn between(tail: &Tail, oldest: &str, before: Option<&State>) -> (Why, String) {
+fn between(tail: &Tail, oldest: &str, before: Option<&GtidState>) -> (BeginReason, String) {
     let file = &tail.file;
     let gone = format!("the server has no {file} any more, its oldest file is {oldest}");
-    let unknown = || (Why::Gap, format!("{gone}: what may be between them is not archived"));
+    let unknown = || (BeginReason::Gap, format!("{gone}: what may be between them is not archived"));
     let Some((known, before)) = tail.state.as_ref().zip(before) else { return unknown() };
     let is_less = |(of, number): (&(u32, u32), &u64)| known.get(of).is_some_and(|own| own > number);
     if let Some(((domain, server_id), sequence)) = before.iter().find(|entry| is_less(*entry)) {
@@ -144,15 +154,15 @@ fn between(tail: &Tail, oldest: &str, before: Option<&State>) -> (Why, String) {
             "{gone}, with {domain}-{server_id}-{sequence} as the last one of its domain and server before it: what is \
              archived goes further, so it is of another history"
         );
-        return (Why::Fork, what);
+        return (BeginReason::Fork, what);
     }
-    missing(known, before).map_or_else(unknown, |missing| {
-        (Why::Gap, format!("{gone}: what is between them is not archived, {missing}"))
+    missing_gtids(known, before).map_or_else(unknown, |missing| {
+        (BeginReason::Gap, format!("{gone}: what is between them is not archived, {missing}"))
     })
 }
 
 /// The transactions before a file, as MariaDB writes them at its beginning.
-fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
+fn listed(run: &Run<'_>, file: &str) -> Result<Option<GtidState>> {
     let from = From {
         file: file.to_owned(),
         at: 4,
@@ -176,7 +186,7 @@ fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
             at += bytes.len() as u64;
             match event.parse()? {
                 Body::Format(format) => *format,
-                Body::GtidList(list) => return Ok(Some(state(&list))),
+                Body::GtidList(list) => return Ok(Some(gtid_state(&list))),
                 Body::Rotate(_) | Body::Encryption(_) => continue,
                 _ => return Ok(None),
             }

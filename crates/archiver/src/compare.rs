@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::archive::Same;
-use binlog::archive::pieces::Compared;
+use binlog::archive::EventComparer;
+use binlog::archive::segments::HashComparer;
 use disk::{Disk, RealDisk, Source};
 use humanize::text;
 
@@ -14,16 +14,16 @@ const FIRST: u64 = 4;
 /// A part of an archived file that the server must have too.
 pub(crate) enum Compare {
     /// Everything in a file up to there.
-    Bytes(Box<Same<Box<dyn Source>>>, u64),
-    /// What a piece says of it.
-    Sums(Box<Compared>),
+    Bytes(Box<EventComparer<Box<dyn Source>>>, u64),
+    /// What a segment says of it.
+    Sums(Box<HashComparer>),
 }
 
 impl Compare {
     /// Everything in a file up to there.
     pub(crate) fn open(path: &Path, end: u64) -> Result<Compare> {
         let file = RealDisk.open(path).with_context(|| text::path(path))?;
-        Ok(Compare::Bytes(Box::new(Same::new(file)), end))
+        Ok(Compare::Bytes(Box::new(EventComparer::new(file)), end))
     }
 
     /// Where what is archived ends.
@@ -38,7 +38,7 @@ impl Compare {
     pub(crate) fn has_head(&mut self, event: &[u8]) -> Result<bool> {
         match self {
             Compare::Bytes(file, end) => has(file, *end, event, FIRST),
-            Compare::Sums(sums) => Ok(sums.has_head(event)),
+            Compare::Sums(sums) => Ok(sums.matches_first_event(event)),
         }
     }
 
@@ -47,7 +47,7 @@ impl Compare {
     pub(crate) fn has(&mut self, event: &[u8], at: u64) -> Result<bool> {
         match self {
             Compare::Bytes(file, end) => has(file, *end, event, at),
-            Compare::Sums(sums) => Ok(sums.take(event, at)),
+            Compare::Sums(sums) => Ok(sums.matches(event, at)),
         }
     }
 
@@ -61,6 +61,6 @@ impl Compare {
     }
 }
 
-fn has(file: &mut Same<Box<dyn Source>>, end: u64, event: &[u8], at: u64) -> Result<bool> {
-    Ok(at + event.len() as u64 <= end && file.has(event, at)?)
+fn has(file: &mut EventComparer<Box<dyn Source>>, end: u64, event: &[u8], at: u64) -> Result<bool> {
+    Ok(at + event.len() as u64 <= end && file.matches(event, at)?)
 }

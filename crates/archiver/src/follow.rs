@@ -63,7 +63,7 @@ enum Took {
 pub(crate) struct Follow<'r, 'a> {
     run: &'r Run<'a>,
     writer: Output<'r>,
-    line: &'r Written<'r>,
+    timeline: &'r Written<'r>,
     tail: Option<Tail>,
     first: String,
     /// Where the server's log ended at the beginning.
@@ -106,11 +106,11 @@ fn note_silence(run: &Run<'_>, writer: &mut Output<'_>, at: u64) -> Result<()> {
 fn go_on<'r>(
     compare: &mut Option<Compare>,
     tail: Option<&Tail>,
-    line: &Written<'r>,
+    timeline: &Written<'r>,
     writer: &mut Output<'r>,
 ) -> Result<()> {
     match (compare.take(), tail) {
-        (Some(_), Some(tail)) => line.resume(writer, tail),
+        (Some(_), Some(tail)) => timeline.resume(writer, tail),
         _ => Ok(()),
     }
 }
@@ -118,19 +118,19 @@ fn go_on<'r>(
 impl<'r, 'a> Follow<'r, 'a> {
     pub(crate) fn new(
         run: &'r Run<'a>,
-        line: &'r Written<'r>,
+        timeline: &'r Written<'r>,
         tail: Option<Tail>,
         (first, end): (String, (String, u64)),
     ) -> Result<Follow<'r, 'a>> {
         let compare = match &tail {
-            Some(tail) => Some(line.compare(tail)?),
+            Some(tail) => Some(timeline.compare(tail)?),
             None => None,
         };
         let gather = if run.ack || run.once { Duration::ZERO } else { pace::gather(run.sync) };
         Ok(Follow {
             run,
-            writer: line.writer()?,
-            line,
+            writer: timeline.writer()?,
+            timeline,
             tail,
             first,
             end,
@@ -310,7 +310,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         }
         error.context(format!(
             "the server can't read its {} behind {}; if it has a later file, PURGE BINARY LOGS TO that one lets the archive go on \
-             in a new line, and a backup is needed then",
+             in a new timeline, and a backup is needed then",
             self.file, self.at
         ))
     }
@@ -419,7 +419,7 @@ impl<'r, 'a> Follow<'r, 'a> {
                 self.writer.again(&event, bytes)?;
             }
             _ => {
-                go_on(&mut self.compare, self.tail.as_ref(), self.line, &mut self.writer)?;
+                go_on(&mut self.compare, self.tail.as_ref(), self.timeline, &mut self.writer)?;
                 note_silence(self.run, &mut self.writer, self.at)?;
                 self.writer.append(&event, bytes)?;
                 self.dirty.get_or_insert_with(Instant::now);
@@ -463,7 +463,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             return Ok(Took::Difference(what));
         }
         if !self.file.is_empty() || self.compare.is_none() {
-            go_on(&mut self.compare, self.tail.as_ref(), self.line, &mut self.writer)?;
+            go_on(&mut self.compare, self.tail.as_ref(), self.timeline, &mut self.writer)?;
             let whole = self.writer.file();
             if self.dirty.take().is_some() {
                 self.writer.came(self.run.time_s(), false)?;
@@ -478,13 +478,13 @@ impl<'r, 'a> Follow<'r, 'a> {
         Ok(Took::It)
     }
 
-    /// `caught up: line 1, binlog.000033:818, 0-1-90112`
+    /// `caught up: timeline 1, binlog.000033:818, 0-1-90112`
     fn tell(&self, how: &str) {
         let name = names::gtid(self.name).map_or_else(String::new, |name| format!(", {name}"));
         // What was not compared yet is archived, too.
         let tail = self.tail.as_ref().filter(|_| self.compare.is_some() || self.file.is_empty());
         let place = reached((&self.file, self.at), tail);
         let place = place.map_or_else(String::new, |(file, at)| format!(", {file}:{at}"));
-        self.run.report.note(&format!("{how} line {}{place}{name}", self.line.number()));
+        self.run.report.note(&format!("{how} timeline {}{place}{name}", self.timeline.number()));
     }
 }

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use binlog::archive::pieces::Keeper;
+use binlog::archive::segments::SegmentWriter;
 use binlog::archive::{Archive, FOLDER};
-use block::{Sealed, Store};
+use block::{EncryptedStore, Store};
 use disk::RealDisk;
 use humanize::{date_time, text};
 use progress::Progress;
@@ -95,7 +95,7 @@ struct Run<'a> {
     server_id: u32,
     target: &'a Target,
     kept: &'a ArchiveOutput,
-    sealed: Option<&'a Sealed>,
+    sealed: Option<&'a EncryptedStore>,
     /// When it was looked last whether the key was replaced.
     looked: Cell<Instant>,
     /// How often what is older is retained anew, if it is.
@@ -171,7 +171,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Keeps from being removed what the pieces that are written need, and the keys. It is done before the
+    /// Keeps from being removed what the segments that are written need, and the keys. It is done before the
     /// first one is written.
     fn retain(&self) -> Result<()> {
         let Some(renew) = self.renew else { return Ok(()) };
@@ -179,7 +179,7 @@ impl Run<'_> {
             return Ok(());
         }
         if let Some(sealed) = self.sealed {
-            sealed.openers()?.iter().try_for_each(|name| sealed.retain(name))?;
+            sealed.key_files()?.iter().try_for_each(|name| sealed.retain(name))?;
         }
         self.kept.retain()?;
         self.renewed.set(Some(Instant::now()));
@@ -281,24 +281,24 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
     }
     run.compare_clocks(&mut session)?;
     run.retain()?;
-    let Beginning { line, tail, first, end } = begin::begin(run, &mut session, is_broken)?;
+    let Beginning { timeline, tail, first, end } = begin::begin(run, &mut session, is_broken)?;
     *has_connected = true;
-    Follow::new(run, &line, tail, (first, end))?.all()
+    Follow::new(run, &timeline, tail, (first, end))?.all()
 }
 
-/// Opens what is written: files of the server in a folder that is not encrypted, or else pieces.
+/// Opens what is written: files of the server in a folder that is not encrypted, or else segments.
 fn open(
     options: &Options<'_>,
     world: (&AtomicBool, &dyn Progress),
-) -> Result<(ArchiveOutput, Option<Sealed>)> {
+) -> Result<(ArchiveOutput, Option<EncryptedStore>)> {
     let home = options.location.clone();
     let busy = |shown: String| failure::busy(format!("{shown}: another run archives into it"));
     let key = &options.key;
     repository::must_be_of_one(options.to, &home)?;
     if let Some(folder) = home.folder()
         && key.is_none()
-        && !block::is_sealed(&*home.store())?
-        && !log_archive::has_pieces(&home)?
+        && !block::is_encrypted(&*home.store())?
+        && !log_archive::has_segments(&home)?
     {
         let folder = folder.join(FOLDER);
         let archive = Archive::open(&RealDisk, &folder).with_context(|| text::path(&folder))?;
@@ -317,9 +317,9 @@ fn open(
     let mut has_told = false;
     loop {
         let Place { store, sealed } = log_archive::place(&home, key.as_ref())?;
-        let keeper = Keeper::open(store).with_context(|| home.log().shown())?;
+        let keeper = SegmentWriter::open(store).with_context(|| home.log().shown())?;
         if let Some(keeper) = keeper {
-            return Ok((ArchiveOutput::Pieces(Box::new(RefCell::new(keeper))), sealed));
+            return Ok((ArchiveOutput::Segments(Box::new(RefCell::new(keeper))), sealed));
         }
         if Instant::now() >= until {
             return Err(busy(home.log().shown()));
@@ -346,7 +346,7 @@ fn is_passing(error: &anyhow::Error) -> bool {
     server.is_some_and(|error| error.is_passing() || error.code() == Some(NO_SUCH_PLACE))
 }
 
-/// Whether a store did not answer, or has a piece that an earlier request has written behind our back.
+/// Whether a store did not answer, or has a segment that an earlier request has written behind our back.
 fn is_away(error: &(dyn std::error::Error + 'static)) -> bool {
     let kind = match (error.downcast_ref::<io::Error>(), error.downcast_ref::<binlog::Error>()) {
         (Some(error), _) | (_, Some(binlog::Error::Io(error))) => error.kind(),

@@ -1,11 +1,11 @@
-//! What is written: the server's files in a folder, or pieces of them.
+//! What is written: the server's files in a folder, or segments of them.
 
 use std::cell::RefCell;
 use std::io;
 
 use anyhow::{Context, Result};
-use binlog::archive::pieces::{Compared, Keeper, Newest};
-use binlog::archive::{About, Archive, Line, Tail, Writer};
+use binlog::archive::segments::{HashComparer, NewestTimeline, SegmentWriter};
+use binlog::archive::{Archive, Tail, Timeline, TimelineInfo, Writer};
 use binlog::event::Event;
 
 use crate::compare::Compare;
@@ -13,33 +13,36 @@ use crate::compare::Compare;
 /// An archive that is written.
 pub(crate) enum ArchiveOutput {
     Files(Archive<'static>),
-    Pieces(Box<RefCell<Keeper>>),
+    Segments(Box<RefCell<SegmentWriter>>),
 }
 
-/// A line that is written.
+/// A timeline that is written.
 pub(crate) enum Written<'a> {
-    Files(Line<'static>),
-    Pieces(Box<Newest>, &'a RefCell<Keeper>),
+    Files(Timeline<'static>),
+    Segments(Box<NewestTimeline>, &'a RefCell<SegmentWriter>),
 }
 
 impl ArchiveOutput {
-    /// The newest line.
+    /// The newest timeline.
     pub(crate) fn newest(&self) -> Result<Option<Written<'_>>> {
         Ok(match self {
             ArchiveOutput::Files(archive) => archive.newest()?.map(Written::Files),
-            ArchiveOutput::Pieces(keeper) => {
-                keeper.borrow().newest().map(|newest| Written::Pieces(Box::new(newest), keeper))
+            ArchiveOutput::Segments(keeper) => {
+                keeper.borrow().newest().map(|newest| Written::Segments(Box::new(newest), keeper))
             }
         })
     }
 
-    /// Begins the next line.
-    pub(crate) fn begin(&self, about: About) -> Result<Written<'_>> {
+    /// Begins the next timeline.
+    pub(crate) fn begin(&self, info: TimelineInfo) -> Result<Written<'_>> {
         Ok(match self {
-            ArchiveOutput::Files(archive) => Written::Files(archive.begin(about)?),
-            ArchiveOutput::Pieces(keeper) => {
-                let line = keeper.borrow_mut().begin_line(about.clone())?;
-                Written::Pieces(Box::new(Newest { line, about, tail: None, mark: None }), keeper)
+            ArchiveOutput::Files(archive) => Written::Files(archive.begin(info)?),
+            ArchiveOutput::Segments(keeper) => {
+                let timeline = keeper.borrow_mut().begin_timeline(info.clone())?;
+                Written::Segments(
+                    Box::new(NewestTimeline { timeline, info, tail: None, resume_point: None }),
+                    keeper,
+                )
             }
         })
     }
@@ -48,7 +51,7 @@ impl ArchiveOutput {
     pub(crate) fn note_caught_up(&self, now_s: i64) -> io::Result<()> {
         match self {
             ArchiveOutput::Files(archive) => archive.note_caught_up(now_s),
-            ArchiveOutput::Pieces(keeper) => keeper.borrow().note_caught_up(now_s),
+            ArchiveOutput::Segments(keeper) => keeper.borrow().note_caught_up(now_s),
         }
     }
 
@@ -56,7 +59,7 @@ impl ArchiveOutput {
     pub(crate) fn retain(&self) -> Result<()> {
         match self {
             ArchiveOutput::Files(_) => Ok(()),
-            ArchiveOutput::Pieces(keeper) => Ok(keeper.borrow().retain()?),
+            ArchiveOutput::Segments(keeper) => Ok(keeper.borrow().retain()?),
         }
     }
 
@@ -64,7 +67,7 @@ impl ArchiveOutput {
     pub(crate) fn look(&self) -> Result<()> {
         match self {
             ArchiveOutput::Files(_) => Ok(()),
-            ArchiveOutput::Pieces(keeper) => Ok(keeper.borrow_mut().look()?),
+            ArchiveOutput::Segments(keeper) => Ok(keeper.borrow_mut().reload()?),
         }
     }
 
@@ -72,7 +75,7 @@ impl ArchiveOutput {
     pub(crate) fn damages(&self) -> Vec<String> {
         match self {
             ArchiveOutput::Files(_) => Vec::new(),
-            ArchiveOutput::Pieces(keeper) => {
+            ArchiveOutput::Segments(keeper) => {
                 keeper.borrow_mut().damages().iter().map(ToString::to_string).collect()
             }
         }
@@ -82,54 +85,55 @@ impl ArchiveOutput {
 impl<'a> Written<'a> {
     pub(crate) fn number(&self) -> u32 {
         match self {
-            Written::Files(line) => line.number,
-            Written::Pieces(newest, _) => newest.line,
+            Written::Files(timeline) => timeline.number,
+            Written::Segments(newest, _) => newest.timeline,
         }
     }
 
     /// The file that it was to begin with.
     pub(crate) fn first(&self) -> &str {
         match self {
-            Written::Files(line) => &line.about.first,
-            Written::Pieces(newest, _) => &newest.about.first,
+            Written::Files(timeline) => &timeline.info.first,
+            Written::Segments(newest, _) => &newest.info.first,
         }
     }
 
     /// How far it is. `None` if it has no file yet.
     pub(crate) fn tail(&self) -> Result<Option<Tail>> {
         match self {
-            Written::Files(line) => Ok(line.tail()?),
-            Written::Pieces(newest, _) => Ok(newest.tail.clone()),
+            Written::Files(timeline) => Ok(timeline.tail()?),
+            Written::Segments(newest, _) => Ok(newest.tail.clone()),
         }
     }
 
     /// What the server must have too.
     pub(crate) fn compare(&self, tail: &Tail) -> Result<Compare> {
         match self {
-            Written::Files(line) => Compare::open(&line.folder().join(&tail.file), tail.end),
-            Written::Pieces(newest, _) => {
-                let mark = newest.mark.clone().context("the newest piece has no mark")?;
-                Ok(Compare::Sums(Box::new(Compared::new(mark, tail.end))))
+            Written::Files(timeline) => Compare::open(&timeline.folder().join(&tail.file), tail.end),
+            Written::Segments(newest, _) => {
+                let resume_point =
+                    newest.resume_point.clone().context("the newest segment has no resume point")?;
+                Ok(Compare::Sums(Box::new(HashComparer::new(resume_point, tail.end))))
             }
         }
     }
 
     pub(crate) fn writer(&self) -> Result<Output<'a>> {
         Ok(match self {
-            Written::Files(line) => {
-                Output::to(To::Files(line.writer()?, line.folder().display().to_string()))
+            Written::Files(timeline) => {
+                Output::to(To::Files(timeline.writer()?, timeline.folder().display().to_string()))
             }
-            Written::Pieces(_, keeper) => {
+            Written::Segments(_, keeper) => {
                 keeper.borrow_mut().resume();
-                Output::to(To::Pieces(keeper))
+                Output::to(To::Segments(keeper))
             }
         })
     }
 
     /// Goes on behind a tail, once all that is archived was compared.
     pub(crate) fn resume(&self, writer: &mut Output<'a>, tail: &Tail) -> Result<()> {
-        if let (Written::Files(line), To::Files(files, _)) = (self, &mut writer.to) {
-            *files = line.resume(tail)?;
+        if let (Written::Files(timeline), To::Files(files, _)) = (self, &mut writer.to) {
+            *files = timeline.resume(tail)?;
         }
         Ok(())
     }
@@ -144,7 +148,7 @@ pub(crate) struct Output<'a> {
 
 enum To<'a> {
     Files(Writer<'static>, String),
-    Pieces(&'a RefCell<Keeper>),
+    Segments(&'a RefCell<SegmentWriter>),
 }
 
 impl<'a> Output<'a> {
@@ -166,7 +170,7 @@ impl<'a> Output<'a> {
     pub(crate) fn file(&self) -> Option<String> {
         match &self.to {
             To::Files(writer, _) => writer.file().map(ToOwned::to_owned),
-            To::Pieces(keeper) => keeper.borrow().file().map(ToOwned::to_owned),
+            To::Segments(keeper) => keeper.borrow().file().map(ToOwned::to_owned),
         }
     }
 
@@ -174,7 +178,7 @@ impl<'a> Output<'a> {
     pub(crate) fn begin(&mut self, file: &str) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.begin(file).with_context(|| format!("{folder}/{file}")),
-            To::Pieces(keeper) => keeper.borrow_mut().begin(file).map_err(Into::into),
+            To::Segments(keeper) => keeper.borrow_mut().begin(file).map_err(Into::into),
         };
         self.noted(done)
     }
@@ -183,14 +187,14 @@ impl<'a> Output<'a> {
     pub(crate) fn again(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
         match &self.to {
             To::Files(..) => Ok(()),
-            To::Pieces(keeper) => Ok(keeper.borrow_mut().again(event, bytes)?),
+            To::Segments(keeper) => Ok(keeper.borrow_mut().skip_archived(event, bytes)?),
         }
     }
 
     pub(crate) fn append(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.append(bytes).with_context(|| folder.clone()),
-            To::Pieces(keeper) => keeper.borrow_mut().append(event, bytes).map_err(Into::into),
+            To::Segments(keeper) => keeper.borrow_mut().append(event, bytes).map_err(Into::into),
         };
         self.noted(done)
     }
@@ -199,9 +203,9 @@ impl<'a> Output<'a> {
     /// nothing more.
     pub(crate) fn came(&mut self, time_s: i64, all: bool) -> Result<()> {
         let done = match &mut self.to {
-            To::Files(writer, folder) => writer.came(time_s, all).with_context(|| folder.clone()),
-            To::Pieces(keeper) => {
-                keeper.borrow_mut().came(time_s, all);
+            To::Files(writer, folder) => writer.note_arrival(time_s, all).with_context(|| folder.clone()),
+            To::Segments(keeper) => {
+                keeper.borrow_mut().note_arrival(time_s, all);
                 Ok(())
             }
         };
@@ -212,7 +216,7 @@ impl<'a> Output<'a> {
     pub(crate) fn sync(&mut self) -> Result<()> {
         let done = match &mut self.to {
             To::Files(writer, folder) => writer.sync().with_context(|| folder.clone()),
-            To::Pieces(keeper) => keeper.borrow_mut().sync().map_err(Into::into),
+            To::Segments(keeper) => keeper.borrow_mut().sync().map_err(Into::into),
         };
         self.noted(done)
     }

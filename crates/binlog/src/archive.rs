@@ -1,21 +1,22 @@
 //! An archive of a server's binary log: the server's own files, byte for byte.
 //!
-//! docs/formats/archive.md describes the folder. It consists of lines. A [`Line`] is one unbroken history:
-//! its files follow one another, and nothing is missing between them. Where the history breaks (the server
-//! begins anew, is put back, or has purged what was not archived yet) another line begins, and says why.
+//! docs/formats/archive.md describes the folder. It consists of timelines. A [`Timeline`] is one unbroken
+//! history: its files follow one another, and nothing is missing between them. Where the history breaks (the
+//! server begins anew, is put back, or has purged what was not archived yet) another timeline begins, and
+//! says why.
 //!
-//! The files are the only record of how far the archive is: [`Line::tail`] reads the last one. So there is
-//! nothing that could say more than is there.
+//! The files are the only record of how far the archive is: [`Timeline::tail`] reads the last one. So there
+//! is nothing that could say more than is there.
 
 mod arrival;
-mod forget;
-mod line;
-mod numbers;
-pub mod piece;
-pub mod pieces;
-mod same;
+mod compare;
+mod gtid_state;
+mod prune;
 mod sample;
+pub mod segment;
+pub mod segments;
 mod tail;
+mod timeline;
 mod verify;
 mod writer;
 
@@ -25,11 +26,11 @@ use std::path::{Path, PathBuf};
 use disk::{Disk, Guard, Output, Share};
 
 pub use arrival::{Arrival, Arrivals, arrivals};
-pub use forget::{Forgotten, forget};
-pub use line::{About, Line, Why, files, is_line};
-pub use numbers::{State, missing, state};
-pub use same::Same;
-pub use tail::{Tail, Track};
+pub use compare::EventComparer;
+pub use gtid_state::{GtidState, gtid_state, missing_gtids};
+pub use prune::{Pruned, prune};
+pub use tail::{PositionTracker, Tail};
+pub use timeline::{BeginReason, Timeline, TimelineInfo, files, is_timeline};
 pub use verify::verify;
 pub use writer::Writer;
 
@@ -61,13 +62,13 @@ impl<'d> Archive<'d> {
         Ok(lock.map(|lock| Archive { disk, folder: folder.to_owned(), _lock: lock }))
     }
 
-    /// The newest line.
+    /// The newest timeline.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Corrupt`] if its description is not one.
-    pub fn newest(&self) -> Result<Option<Line<'d>>, Error> {
+    pub fn newest(&self) -> Result<Option<Timeline<'d>>, Error> {
         let Some(number) = numbers(self.disk, &self.folder)?.pop() else { return Ok(None) };
-        Line::open(self.disk, &self.folder, number).map(Some)
+        Timeline::open(self.disk, &self.folder, number).map(Some)
     }
 
     /// Notes that the archive had everything at this time, in seconds since 1970.
@@ -80,13 +81,13 @@ impl<'d> Archive<'d> {
         output.finish()
     }
 
-    /// Begins the next line.
+    /// Begins the next timeline.
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn begin(&self, about: About) -> Result<Line<'d>, Error> {
-        let number = line::after(numbers(self.disk, &self.folder)?.pop().unwrap_or(0))?;
-        Line::begin(self.disk, &self.folder, number, about)
+    pub fn begin(&self, info: TimelineInfo) -> Result<Timeline<'d>, Error> {
+        let number = timeline::after(numbers(self.disk, &self.folder)?.pop().unwrap_or(0))?;
+        Timeline::begin(self.disk, &self.folder, number, info)
     }
 }
 
@@ -96,24 +97,26 @@ impl<'d> Archive<'d> {
 /// # Errors
 /// Errors of the operating system.
 pub fn caught_up(disk: &dyn Disk, archive: &Path) -> io::Result<Option<i64>> {
-    Ok(line::read(disk, &archive.join(CAUGHT_UP))?.and_then(|text| text.trim_end().parse().ok()))
+    Ok(timeline::read(disk, &archive.join(CAUGHT_UP))?.and_then(|text| text.trim_end().parse().ok()))
 }
 
-/// The folders of the lines of an archive, in their order.
+/// The folders of the timelines of an archive, in their order.
 ///
 /// # Errors
 /// Errors of the operating system.
-pub fn lines(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<PathBuf>> {
-    Ok(numbers(disk, folder)?.into_iter().map(|number| line::folder(folder, number)).collect())
+pub fn timelines(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(numbers(disk, folder)?.into_iter().map(|number| timeline::folder(folder, number)).collect())
 }
 
-/// The numbers of all lines that were begun, in their order.
+/// The numbers of all timelines that were begun, in their order.
 fn numbers(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<u32>> {
     let mut numbers: Vec<u32> = Vec::new();
     for name in disk.list(folder)? {
-        let number = name.to_str().and_then(|name| name.parse().ok());
+        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         // Without its description it never began: the run was ended before.
-        numbers.extend(number.filter(|number| disk.stat(&line::description(folder, *number)).is_ok()));
+        if timeline::has_description(disk, folder, number)? {
+            numbers.push(number);
+        }
     }
     numbers.sort_unstable();
     Ok(numbers)

@@ -12,14 +12,14 @@ mod beyond;
 mod damage;
 #[path = "main/event.rs"]
 mod event;
-#[path = "main/forget.rs"]
-mod forget;
-#[path = "main/pieces.rs"]
-mod pieces;
-#[path = "main/pieces_damage.rs"]
-mod pieces_damage;
-#[path = "main/pieces_names.rs"]
-mod pieces_names;
+#[path = "main/prune.rs"]
+mod prune;
+#[path = "main/segments.rs"]
+mod segments;
+#[path = "main/segments_damage.rs"]
+mod segments_damage;
+#[path = "main/segments_names.rs"]
+mod segments_names;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/written.rs"]

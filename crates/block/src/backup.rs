@@ -1,11 +1,11 @@
 //! Makes one more generation: the volume is read once, and what changed is stored.
 
-mod again;
 mod announce;
 mod change;
+mod changed_ranges;
+mod reread;
 mod salvage;
 mod sample;
-mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,22 +15,22 @@ use std::sync::{Mutex, PoisonError};
 use disk::Source;
 
 use crate::backup::announce::{Announced, Announcer};
-use crate::backup::change::{Changer, Found, block_of};
+use crate::backup::change::{Changer, ChunkResult, block_of};
+use crate::backup::changed_ranges::ReadPlan;
 use crate::backup::salvage::{Salvage, Salvaged};
-use crate::backup::track::Plan;
 use crate::chain::{Chain, Chunk};
-use crate::feed::{Blocks, Feed, Seen};
+use crate::chunk_source::{BlockSet, ChunkRead, ChunkSource};
 use crate::fetch::Fetcher;
 use crate::format::{CHUNK_BLOCKS, Hash, Header, Record, chunks_of};
-use crate::known::{Damage, Newest};
-use crate::repository::{Loaded, Repository};
-use crate::scan::Pace;
+use crate::notes::{KnownDamage, NewestNote};
+use crate::repository::{Repository, RepositoryState};
+use crate::scan::RateLimiter;
 use crate::writer::Writer;
 use crate::{CHUNK, Error};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use progress::Progress;
 
-pub use crate::backup::track::Changed;
+pub use crate::backup::changed_ranges::ChangedRanges;
 
 /// The most threads that make sense: more would only need more memory.
 const JOBS_MAX: usize = 12;
@@ -46,10 +46,10 @@ pub struct Request<'a> {
     /// Store everything, even if there is a generation to build on.
     pub full: bool,
     /// Where the volume may have changed, if that is known: only that is read, and a sample as proof.
-    pub changed: Option<Changed>,
+    pub changed: Option<ChangedRanges>,
     /// Whether a block of a sample may have changed since `changed` was listed, by what is in it: then it
     /// proves nothing. None for a volume to which nobody writes meanwhile.
-    pub moves: Option<Moves<'a>>,
+    pub is_newer: Option<NewerCheck<'a>>,
     /// The volume as it was at the generation since which `changed` lists the changes, if a snapshot of that
     /// still exists. The old contents of blocks are read there, which takes a fraction of the time of
     /// unpacking them.
@@ -57,21 +57,21 @@ pub struct Request<'a> {
     /// Accept a file that changes while it is read.
     pub live: bool,
     /// Nobody can write to it while it is read, as with a snapshot: that need not be checked.
-    pub is_still: bool,
+    pub is_frozen: bool,
     /// Threads that hash and compress.
     pub jobs: usize,
     /// The most bytes to read per second.
     pub rate: Option<u64>,
     /// Whether a block that differs from what it was can't be right, by what both have in them. The first
     /// one may be older than the generation before.
-    pub doubt: Option<Doubt<'a>>,
+    pub is_suspect: Option<SuspectCheck<'a>>,
 }
 
 /// Whether a block has changed since some moment, by what is in it.
-pub type Moves<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
+pub type NewerCheck<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
 
 /// Whether something is wrong with a block, by what it was and what it is.
-pub type Doubt<'a> = &'a (dyn Fn(&[u8], &[u8]) -> bool + Sync);
+pub type SuspectCheck<'a> = &'a (dyn Fn(&[u8], &[u8]) -> bool + Sync);
 
 impl<'a> Request<'a> {
     /// A backup with the defaults: of what changed, as fast as one thread can.
@@ -83,20 +83,20 @@ impl<'a> Request<'a> {
             note: "{}".to_owned(),
             full: false,
             changed: None,
-            moves: None,
+            is_newer: None,
             before: None,
             live: false,
-            is_still: false,
+            is_frozen: false,
             jobs: 1,
             rate: None,
-            doubt: None,
+            is_suspect: None,
         }
     }
 }
 
 /// What a run gets from its caller.
 #[derive(Clone, Copy)]
-pub struct World<'a> {
+pub struct RunContext<'a> {
     /// Set when the run must stop.
     pub stop: &'a AtomicBool,
     /// Receives the progress.
@@ -124,8 +124,8 @@ pub struct Summary {
     pub healed: u64,
     /// Damage that was seen in the repository. This generation is complete nevertheless.
     pub damages: Vec<String>,
-    /// The blocks for which [`Request::doubt`] said yes, by their numbers in the volume, in order.
-    pub doubted: Vec<u64>,
+    /// The blocks for which [`Request::is_suspect`] said yes, by their numbers in the volume, in order.
+    pub suspect_blocks: Vec<u64>,
 }
 
 /// How many blocks changed, and how many of them an interrupted run had stored.
@@ -139,32 +139,32 @@ struct Counts {
 }
 
 /// A chunk on its way to a worker.
-struct Job {
+struct ChunkJob {
     number: u64,
-    what: What,
+    what: ChunkInput,
 }
 
 /// What is known about a chunk.
-enum What {
+enum ChunkInput {
     /// It is unchanged; this is the hash of its content.
-    Same(Hash),
+    Unchanged(Hash),
     /// It was read.
     Read {
         prior: Option<Chunk>,
         /// What an interrupted run has stored of it.
         salvaged: Option<Salvaged>,
-        seen: Seen,
+        seen: ChunkRead,
         /// None if it is a hole.
         buffer: Option<Vec<u8>>,
         /// The blocks that may have changed, if that must be proved.
-        claimed: Option<Blocks>,
+        claimed: Option<BlockSet>,
     },
 }
 
 /// A chunk on its way to the file.
-struct Done {
+struct ProcessedChunk {
     number: u64,
-    found: Found,
+    found: ChunkResult,
     buffer: Option<Vec<u8>>,
 }
 
@@ -176,18 +176,18 @@ struct Done {
 /// backup can be tried again without it.
 pub fn backup(
     repository: &Repository,
-    feed: &mut dyn Feed,
+    feed: &mut dyn ChunkSource,
     request: &Request<'_>,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    let _alone = repository.writing()?;
+    let _alone = repository.lock_writer()?;
     let loaded = repository.load()?;
     let parent = if request.full { None } else { loaded.parent()? };
     let chain = parent.map(|newest| Chain::new(&loaded.generations, newest)).transpose()?;
     repository.retain(&loaded, chain.as_ref())?;
     leave_source(repository, &loaded)?;
     let failed = |source| Error::Source { name: request.name.to_owned(), source };
-    if !request.is_still {
+    if !request.is_frozen {
         feed.settle();
     }
     let before = feed.stat().map_err(failed)?;
@@ -200,10 +200,10 @@ pub fn backup(
         taken_s: request.taken_s,
         note: request.note.clone(),
     };
-    world.progress.phase("reading", Some(before.len));
+    context.progress.phase("reading", Some(before.len));
     let salvage = Salvage::open(repository.store(), loaded.next_file(), &header);
     if salvage.is_some() {
-        world.progress.note("an interrupted run has left a part of this; it is used");
+        context.progress.note("an interrupted run has left a part of this; it is used");
     }
     let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
@@ -212,13 +212,13 @@ pub fn backup(
     let pipeline = Pipeline {
         repository,
         request,
-        world,
+        context,
         chain,
         changed,
         len,
         damage,
-        met: Mutex::default(),
-        doubted: Mutex::default(),
+        damage_seen: Mutex::default(),
+        suspect_blocks: Mutex::default(),
     };
     let counts = match pipeline.run(feed, salvage, &mut writer) {
         Ok(counts) => counts,
@@ -236,27 +236,27 @@ pub fn backup(
         writer.leave();
         return Err(error);
     }
-    if let Err(error) = again::is_as_it_was(feed, &before, &counts.sample, (request, world)) {
+    if let Err(error) = reread::check_unchanged(feed, &before, &counts.sample, (request, context)) {
         writer.leave();
         return Err(error);
     }
     let (written, content) = writer.finish()?;
-    let newest = Newest { generation: header.generation, file: loaded.next_file() };
+    let newest = NewestNote { generation: header.generation, file: loaded.next_file() };
     if let Err(error) = newest.write(repository.store()) {
         // The note only helps to notice a missing generation, and this one is there.
-        world.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));
+        context.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));
     }
     let mut summary = summary(&header, &counts, (written, content));
-    let (met, doubted) = pipeline.found();
-    summary.damages = loaded.damages().map(ToString::to_string).chain(met).collect();
-    summary.doubted = doubted;
+    let (damage_seen, suspect_blocks) = pipeline.found();
+    summary.damages = loaded.damages().map(ToString::to_string).chain(damage_seen).collect();
+    summary.suspect_blocks = suspect_blocks;
     Ok(summary)
 }
 
 /// Whoever adds a generation to a mirror goes on with it by itself: its files do not stay any more for a
 /// source that has them.
-fn leave_source(repository: &Repository, loaded: &Loaded) -> Result<(), Error> {
-    let Some(mut note) = loaded.listed.mirrored.clone() else { return Ok(()) };
+fn leave_source(repository: &Repository, loaded: &RepositoryState) -> Result<(), Error> {
+    let Some(mut note) = loaded.inventory.mirror_note.clone() else { return Ok(()) };
     if note.leave_source() { note.write(repository.store()) } else { Ok(()) }
 }
 
@@ -272,7 +272,7 @@ fn summary(header: &Header, counts: &Counts, (written, content): (u64, [u8; 32])
         content,
         healed: counts.healed,
         damages: Vec::new(),
-        doubted: Vec::new(),
+        suspect_blocks: Vec::new(),
     }
 }
 
@@ -280,24 +280,24 @@ fn summary(header: &Header, counts: &Counts, (written, content): (u64, [u8; 32])
 struct Pipeline<'a> {
     repository: &'a Repository,
     request: &'a Request<'a>,
-    world: World<'a>,
+    context: RunContext<'a>,
     chain: Option<&'a Chain>,
     /// What may have changed since the newest generation.
-    changed: Option<&'a Changed>,
+    changed: Option<&'a ChangedRanges>,
     /// Bytes of the volume, as far as they are known.
     len: AtomicU64,
     /// The known damage of the chain.
-    damage: &'a Damage,
+    damage: &'a KnownDamage,
     /// The damage that was met.
-    met: Mutex<BTreeSet<String>>,
+    damage_seen: Mutex<BTreeSet<String>>,
     /// The blocks that can't be right.
-    doubted: Mutex<BTreeSet<u64>>,
+    suspect_blocks: Mutex<BTreeSet<u64>>,
 }
 
 impl Pipeline<'_> {
     fn run(
         &self,
-        feed: &mut dyn Feed,
+        feed: &mut dyn ChunkSource,
         salvage: Option<Salvage>,
         writer: &mut Writer<'_>,
     ) -> Result<Counts, Error> {
@@ -306,15 +306,20 @@ impl Pipeline<'_> {
         let count = 2 * workers + 1;
         let (give, take) = bounded(count);
         (0..count).try_for_each(|_| give.send(Vec::new())).map_err(|_| Error::Worker)?;
-        let (to_workers, jobs) = bounded::<Job>(count);
-        let (to_writer, done) = bounded::<Result<Done, Error>>(count);
+        let (to_workers, jobs) = bounded::<ChunkJob>(count);
+        let (to_writer, done) = bounded::<Result<ProcessedChunk, Error>>(count);
         let fetcher = Fetcher::new(self.repository.store());
         std::thread::scope(|scope| {
             let reader = scope.spawn(move || self.read(feed, salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
-                let doubt = self.request.doubt.map(|doubt| (doubt, &self.doubted));
-                let changer = Changer::new(fetcher, self.changed.and(self.request.before), &self.met, doubt);
+                let is_suspect = self.request.is_suspect.map(|is_suspect| (is_suspect, &self.suspect_blocks));
+                let changer = Changer::new(
+                    fetcher,
+                    self.changed.and(self.request.before),
+                    &self.damage_seen,
+                    is_suspect,
+                );
                 scope.spawn(move || self.work(&jobs, &to_writer, changer));
             }
             drop((jobs, to_writer));
@@ -332,12 +337,12 @@ impl Pipeline<'_> {
 
     fn read(
         &self,
-        feed: &mut dyn Feed,
+        feed: &mut dyn ChunkSource,
         mut salvage: Option<Salvage>,
         take: &Receiver<Vec<u8>>,
-        to_workers: &Sender<Job>,
+        to_workers: &Sender<ChunkJob>,
     ) -> Result<(), Error> {
-        let mut pace = Pace::new(self.request.rate, self.world.stop);
+        let mut limiter = RateLimiter::new(self.request.rate, self.context.stop);
         let mut announcer = Announcer::new(self.chain, self.plan());
         let mut spare = None;
         for number in 0.. {
@@ -345,8 +350,8 @@ impl Pipeline<'_> {
                 break;
             }
             let (prior, claimed, bytes) = match announcer.chunk(feed, self)? {
-                Announced::Same(content) => {
-                    if to_workers.send(Job { number, what: What::Same(content) }).is_err() {
+                Announced::Unchanged(content) => {
+                    if to_workers.send(ChunkJob { number, what: ChunkInput::Unchanged(content) }).is_err() {
                         return Ok(());
                     }
                     continue;
@@ -354,24 +359,24 @@ impl Pipeline<'_> {
                 Announced::Read { prior, claimed, bytes } => (prior, claimed, bytes),
             };
             match feed.is_urgent() {
-                true => pace.go_on()?,
-                false => pace.wait()?,
+                true => limiter.check_stop()?,
+                false => limiter.wait()?,
             }
             let mut buffer = match spare.take() {
                 Some(buffer) => buffer,
                 None => take.recv().map_err(|_| Error::Worker)?,
             };
             let seen = feed.read(&mut buffer).map_err(|error| self.failed(number, error))?;
-            let buffer = if seen == Seen::Hole {
+            let buffer = if seen == ChunkRead::Hole {
                 spare = Some(buffer);
                 None
             } else {
-                pace.spend(bytes);
+                limiter.count(bytes);
                 Some(buffer)
             };
             let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));
-            let what = What::Read { prior, salvaged, seen, buffer, claimed };
-            if to_workers.send(Job { number, what }).is_err() {
+            let what = ChunkInput::Read { prior, salvaged, seen, buffer, claimed };
+            if to_workers.send(ChunkJob { number, what }).is_err() {
                 // The other threads have failed and reported it.
                 return Ok(());
             }
@@ -385,7 +390,7 @@ impl Pipeline<'_> {
     }
 
     /// Whether there is more to read than was known.
-    fn grows(&self, feed: &mut dyn Feed) -> Result<bool, Error> {
+    fn grows(&self, feed: &mut dyn ChunkSource) -> Result<bool, Error> {
         let failed = |source| Error::Source { name: self.request.name.to_owned(), source };
         let (len, more) = (self.len(), feed.more().map_err(failed)?);
         let Some(more) = more else { return Ok(false) };
@@ -393,14 +398,19 @@ impl Pipeline<'_> {
             return Err(failed(io::Error::other("it grows by no whole chunk")));
         }
         self.len.store(more, Ordering::Release);
-        self.world.progress.phase("reading the rest", Some(more - len));
+        self.context.progress.phase("reading the rest", Some(more - len));
         Ok(true)
     }
 
-    fn plan(&self) -> Option<Plan> {
+    fn plan(&self) -> Option<ReadPlan> {
         let (changed, newest) = (self.changed?, self.chain?.newest()?);
         let seed = newest.trailer.content.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        Some(Plan::new(changed, newest.header.len, self.len(), seed ^ self.request.taken_s.cast_unsigned()))
+        Some(ReadPlan::new(
+            changed,
+            newest.header.len,
+            self.len(),
+            seed ^ self.request.taken_s.cast_unsigned(),
+        ))
     }
 
     fn failed(&self, chunk: u64, error: io::Error) -> Error {
@@ -415,17 +425,17 @@ impl Pipeline<'_> {
     fn write(
         &self,
         writer: &mut Writer<'_>,
-        done: Receiver<Result<Done, Error>>,
+        done: Receiver<Result<ProcessedChunk, Error>>,
         give: Sender<Vec<u8>>,
     ) -> Result<Counts, Error> {
         let (mut next, mut counts) = (0, Counts::default());
-        let sample = again::Sample::new(self.request, self.len());
+        let sample = reread::Sample::new(self.request, self.len());
         let mut waiting = BTreeMap::new();
         for one in done {
             let one = one?;
             waiting.insert(one.number, one);
             while let Some(one) = waiting.remove(&next) {
-                let Found { content, hashes, changes, reused, healed } = one.found;
+                let ChunkResult { content, hashes, changes, reused, healed } = one.found;
                 counts.healed += healed;
                 writer.content(&content);
                 if sample.has(next) {
@@ -440,7 +450,7 @@ impl Pipeline<'_> {
                     // The reader may have read everything and need no more.
                     give.send(buffer).ok();
                 }
-                self.world.progress.read(bytes_of(next, self.len()) as u64);
+                self.context.progress.read(bytes_of(next, self.len()) as u64);
                 next += 1;
             }
         }
@@ -454,8 +464,13 @@ fn bytes_of(chunk: u64, len: u64) -> usize {
 }
 
 impl Pipeline<'_> {
-    fn work(&self, jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, mut changer: Changer<'_>) {
-        for Job { number, what } in jobs {
+    fn work(
+        &self,
+        jobs: &Receiver<ChunkJob>,
+        to_writer: &Sender<Result<ProcessedChunk, Error>>,
+        mut changer: Changer<'_>,
+    ) {
+        for ChunkJob { number, what } in jobs {
             let done = self.look_at(number, what, &mut changer);
             let failed = done.is_err();
             if to_writer.send(done).is_err() || failed {
@@ -464,15 +479,22 @@ impl Pipeline<'_> {
         }
     }
 
-    fn look_at(&self, number: u64, what: What, changer: &mut Changer<'_>) -> Result<Done, Error> {
+    fn look_at(
+        &self,
+        number: u64,
+        what: ChunkInput,
+        changer: &mut Changer<'_>,
+    ) -> Result<ProcessedChunk, Error> {
         let (prior, salvaged, seen, buffer, claimed) = match what {
-            What::Same(content) => {
-                return Ok(Done { number, found: Found::unread(content), buffer: None });
+            ChunkInput::Unchanged(content) => {
+                return Ok(ProcessedChunk { number, found: ChunkResult::unread(content), buffer: None });
             }
-            What::Read { prior, salvaged, seen, buffer, claimed } => (prior, salvaged, seen, buffer, claimed),
+            ChunkInput::Read { prior, salvaged, seen, buffer, claimed } => {
+                (prior, salvaged, seen, buffer, claimed)
+            }
         };
         let found = match &buffer {
-            None => Found::hole(prior.as_ref()),
+            None => ChunkResult::hole(prior.as_ref()),
             Some(buffer) => changer.changes((number, buffer), &seen, prior.as_ref(), salvaged)?,
         };
         if let (Some(claimed), Some((changes, _))) = (claimed, &found.changes) {
@@ -483,23 +505,23 @@ impl Pipeline<'_> {
             let listed = changes.iter().map(|(block, _)| usize::from(*block));
             let data = buffer.as_deref().unwrap_or_default();
             let has_moved =
-                |block: &usize| self.request.moves.is_some_and(|moves| moves(block_of(data, *block)));
+                |block: &usize| self.request.is_newer.is_some_and(|moves| moves(block_of(data, *block)));
             let differing = all.filter(was).chain(listed).filter(|block| !has_moved(block));
-            track::prove(self.request.name, number, &claimed, differing)?;
+            changed_ranges::check_claimed(self.request.name, number, &claimed, differing)?;
         }
-        Ok(Done { number, found, buffer })
+        Ok(ProcessedChunk { number, found, buffer })
     }
 
     /// Something in the earlier generations can't be read, so its blocks are stored again.
     fn meet(&self, damages: Vec<Error>) {
-        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        met.extend(damages.iter().map(ToString::to_string));
+        let mut damage_seen = self.damage_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        damage_seen.extend(damages.iter().map(ToString::to_string));
     }
 
     /// The damage that was met, and the blocks that can't be right.
     fn found(self) -> (BTreeSet<String>, Vec<u64>) {
-        let met = self.met.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let doubted = self.doubted.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (met, doubted.into_iter().collect())
+        let damage_seen = self.damage_seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let suspect_blocks = self.suspect_blocks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (damage_seen, suspect_blocks.into_iter().collect())
     }
 }

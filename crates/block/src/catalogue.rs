@@ -2,7 +2,7 @@
 
 use crate::format::NUMBER_MAX;
 use crate::store::Store;
-use crate::{Error, numbers};
+use crate::{Error, number_file};
 
 const MAGIC: [u8; 8] = *b"remocat\n";
 
@@ -23,7 +23,7 @@ impl Catalogue {
     /// Writes the catalogue; it is valid from then on.
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         let all = std::iter::once(self.through).chain(self.files.iter().copied());
-        numbers::write(store, &Catalogue::name(self.through), &MAGIC, all)
+        number_file::write(store, &Catalogue::name(self.through), &MAGIC, all)
     }
 
     /// The newest catalogue, and the names of the others.
@@ -50,7 +50,7 @@ impl Catalogue {
     /// The catalogue of a number.
     pub(crate) fn read(store: &dyn Store, through: u64) -> Result<Catalogue, Error> {
         let name = &Catalogue::name(through);
-        let mut all = numbers::read(store, name, &MAGIC)?.flatten().unwrap_or_default().into_iter();
+        let mut all = number_file::read(store, name, &MAGIC)?.flatten().unwrap_or_default().into_iter();
         match all.next().filter(|found| *found == through) {
             Some(through) => Ok(Catalogue { through, files: all.collect() }),
             None => Err(Error::corrupt(

@@ -5,12 +5,12 @@ use std::iter::Peekable;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::feed::Blocks;
+use crate::chunk_source::BlockSet;
 use crate::file::{File, Index};
 use crate::format::{
-    CHUNK_BLOCKS, Change, Group, Hash, IndexEntry, Place, UNKNOWN, ZERO, chunk_hash, chunks_of,
+    BlockLocation, CHUNK_BLOCKS, Change, Group, Hash, IndexEntry, UNKNOWN, ZERO, chunk_hash, chunks_of,
 };
-use crate::known::{Bad, Damage};
+use crate::notes::{DamageEntry, KnownDamage};
 
 /// A generation and its ancestors down to a full one.
 #[derive(Clone)]
@@ -27,9 +27,9 @@ pub(crate) struct Chunk {
     /// Hash of its content; [`UNKNOWN`] if nothing tells.
     pub(crate) content: Hash,
     /// Where each block is; `None` for zeros, and for unknown blocks.
-    pub(crate) blocks: Vec<Option<Place>>,
+    pub(crate) blocks: Vec<Option<BlockLocation>>,
     /// Blocks whose content is unknown because their records are damaged. Mostly there are none.
-    pub(crate) unknown: Option<Blocks>,
+    pub(crate) unknown: Option<BlockSet>,
 }
 
 impl Chunk {
@@ -88,10 +88,11 @@ impl Chunk {
     }
 
     /// The same, but those of these blocks are unknown that need a group which can't be read.
-    pub(crate) fn without(&self, (number, group): (u64, &Group), of: impl Fn(usize) -> bool) -> Chunk {
-        let bad = Damage::new([Bad { chunk: number, file: group.file, group: Some(group.offset) }]);
+    pub(crate) fn without_group(&self, (number, group): (u64, &Group), of: impl Fn(usize) -> bool) -> Chunk {
+        let bad =
+            KnownDamage::new([DamageEntry { chunk: number, file: group.file, group: Some(group.offset) }]);
         let mut chunk = self.clone();
-        chunk.forget(number, &bad);
+        chunk.mark_damaged(number, &bad);
         let unknown = chunk.unknown.iter_mut().flat_map(|unknown| unknown.iter_mut());
         for ((block, unknown), (place, was)) in unknown
             .enumerate()
@@ -104,7 +105,7 @@ impl Chunk {
     }
 
     /// Marks blocks as unknown whose stored copies are known to be damaged.
-    pub(crate) fn forget(&mut self, number: u64, damage: &Damage) {
+    pub(crate) fn mark_damaged(&mut self, number: u64, damage: &KnownDamage) {
         if !damage.touches(number) {
             return;
         }
@@ -133,7 +134,9 @@ impl Chain {
                     }
                 });
             };
-            if let Some(child) = chain.last().filter(|child| !file.may_be(&child.header.parent_content)) {
+            if let Some(child) =
+                chain.last().filter(|child| !file.may_have_content(&child.header.parent_content))
+            {
                 return Err(Error::corrupt(
                     &child.shown,
                     format!("it builds upon another generation {wanted} than {}", file.shown),
@@ -155,7 +158,7 @@ impl Chain {
         let mut chain: Vec<Arc<File>> = Vec::new();
         let mut wanted = newest;
         while let Some(file) = files.get(&wanted) {
-            if chain.last().is_some_and(|child| !file.may_be(&child.header.parent_content)) {
+            if chain.last().is_some_and(|child| !file.may_have_content(&child.header.parent_content)) {
                 break;
             }
             wanted = file.header.parent;
@@ -175,7 +178,7 @@ impl Chain {
     }
 
     /// Whether a file belongs to it.
-    pub(crate) fn goes_through(&self, number: u64) -> bool {
+    pub(crate) fn includes_file(&self, number: u64) -> bool {
         self.files.iter().any(|file| file.number == number)
     }
 
@@ -208,14 +211,14 @@ impl Chain {
     }
 
     /// A way through the chunks, in order.
-    pub(crate) fn walk(&self) -> Walk<'_> {
+    pub(crate) fn walk(&self) -> ChunkCursor<'_> {
         let cursors = self.files.iter().map(|file| (file, file.index().peekable())).collect();
-        Walk { cursors, cut: self.cut }
+        ChunkCursor { cursors, cut: self.cut }
     }
 }
 
 /// Goes through the chunks of a chain in ascending order.
-pub(crate) struct Walk<'a> {
+pub(crate) struct ChunkCursor<'a> {
     cursors: Vec<(&'a Arc<File>, Peekable<Index<'a>>)>,
     cut: bool,
 }
@@ -298,7 +301,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl Walk<'_> {
+impl ChunkCursor<'_> {
     /// The index entries for a chunk.
     fn entries(&mut self, chunk: u64) -> Result<Entries<'_>, Error> {
         let cut = self.cut;
@@ -327,12 +330,12 @@ impl Walk<'_> {
     /// A chunk. Chunks must be asked for in ascending order.
     pub(crate) fn chunk(&mut self, number: u64) -> Result<Chunk, Error> {
         let mut damages = Vec::new();
-        self.told(number, &mut damages)?.known(number, damages)
+        self.chunk_as_known(number, &mut damages)?.known(number, damages)
     }
 
     /// The same, even if its records are damaged: then some of its blocks are unknown, and `damages` says
     /// why.
-    pub(crate) fn told(&mut self, number: u64, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
+    pub(crate) fn chunk_as_known(&mut self, number: u64, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
         self.entries(number)?.chunk(damages)
     }
 }

@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use disk::Source;
-use seal::Vault;
+use seal::BlockSealer;
 
 use crate::Error;
+use crate::compress::{decompress, decompress_delta};
 use crate::file::{self, read_exact_at};
-use crate::format::{BLOCK, Group, Place, block_hash, hash};
-use crate::pack::{unpack, unpack_delta};
+use crate::format::{BLOCK, BlockLocation, Group, block_hash, hash};
 use crate::store::Store;
 
 /// The files that were opened so far, by number. Several threads use it.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedFiles {
     files: Mutex<BTreeMap<u64, Arc<dyn Source>>>,
     /// Bytes that were read.
     fetched: AtomicU64,
 }
 
-impl Opened {
+impl OpenedFiles {
     pub(crate) fn fetched(&self) -> u64 {
         self.fetched.load(Ordering::Relaxed)
     }
@@ -31,16 +31,16 @@ impl Opened {
 /// Opens files when they are first needed. Several threads use it.
 pub(crate) struct Fetcher<'a> {
     store: &'a dyn Store,
-    opened: Arc<Opened>,
+    opened: Arc<OpenedFiles>,
 }
 
 /// Receives the numbers of blocks that can't be read, and why.
-pub(crate) type Damaged<'a> = &'a mut dyn FnMut(&[usize], Error) -> Result<(), Error>;
+pub(crate) type OnDamage<'a> = &'a mut dyn FnMut(&[usize], Error) -> Result<(), Error>;
 
 /// A wanted block: its number, its place, and the difference to apply.
-struct Use<'a> {
+struct WantedBlock<'a> {
     block: usize,
-    place: &'a Place,
+    place: &'a BlockLocation,
 }
 
 impl<'a> Fetcher<'a> {
@@ -49,7 +49,7 @@ impl<'a> Fetcher<'a> {
     }
 
     /// One that uses files of this store that others have opened.
-    pub(crate) fn sharing(store: &'a dyn Store, opened: Arc<Opened>) -> Fetcher<'a> {
+    pub(crate) fn sharing(store: &'a dyn Store, opened: Arc<OpenedFiles>) -> Fetcher<'a> {
         Fetcher { store, opened }
     }
 
@@ -87,8 +87,8 @@ impl<'a> Fetcher<'a> {
     }
 
     /// What blocks are sealed with, if they are.
-    pub(crate) fn vault(&self) -> Option<&'a Vault> {
-        self.store.vault()
+    pub(crate) fn sealer(&self) -> Option<&'a BlockSealer> {
+        self.store.sealer()
     }
 
     /// Whether blocks can be read, and not only stored: who has only a put key can't.
@@ -99,8 +99,8 @@ impl<'a> Fetcher<'a> {
     /// The bytes of a group as they were packed.
     fn packed(&self, group: &Group) -> Result<Vec<u8>, Error> {
         let stored = self.stored(group)?;
-        let Some(vault) = self.vault() else { return Ok(stored) };
-        vault.open(&stored).map_err(|error| match error {
+        let Some(sealer) = self.sealer() else { return Ok(stored) };
+        sealer.open(&stored).map_err(|error| match error {
             seal::Error::Damaged(what) => Error::corrupt(self.place(group), what),
             error => Error::Key(format!("{}: {error}", self.place(group))),
         })
@@ -108,7 +108,7 @@ impl<'a> Fetcher<'a> {
 
     /// The blocks of a group that is not a difference.
     pub(crate) fn group(&self, group: &Group) -> Result<Vec<u8>, Error> {
-        unpack(group, &self.packed(group)?)
+        decompress(group, &self.packed(group)?)
             .ok_or_else(|| Error::corrupt(self.place(group), "blocks that can't be unpacked"))
     }
 
@@ -116,17 +116,17 @@ impl<'a> Fetcher<'a> {
     /// passed to `damaged`, with the numbers of the affected blocks.
     pub(crate) fn blocks(
         &self,
-        blocks: &[Option<Place>],
+        blocks: &[Option<BlockLocation>],
         out: &mut [u8],
-        damaged: Damaged<'_>,
+        damaged: OnDamage<'_>,
     ) -> Result<(), Error> {
         // Sorted by the group that must be unpacked, so that each is unpacked once.
-        let mut wanted: BTreeMap<(u64, u64), (&Group, Vec<Use<'_>>)> = BTreeMap::new();
+        let mut wanted: BTreeMap<(u64, u64), (&Group, Vec<WantedBlock<'_>>)> = BTreeMap::new();
         for (block, place) in blocks.iter().enumerate() {
             let Some(place) = place else { continue };
             let whole = place.base.as_ref().map_or(&place.group, |(base, _)| base);
             let uses = &mut wanted.entry((whole.file, whole.offset)).or_insert((whole, Vec::new())).1;
-            uses.push(Use { block, place });
+            uses.push(WantedBlock { block, place });
         }
         for (group, uses) in wanted.into_values() {
             match self.group(group) {
@@ -146,7 +146,7 @@ impl<'a> Fetcher<'a> {
         Ok(())
     }
 
-    fn block(&self, place: &Place, raw: &[u8], target: &mut [u8]) -> Result<(), Error> {
+    fn block(&self, place: &BlockLocation, raw: &[u8], target: &mut [u8]) -> Result<(), Error> {
         let slot = |slot: u8| {
             let start = usize::from(slot) * BLOCK;
             raw.get(start..start + BLOCK).unwrap_or_default()
@@ -155,7 +155,7 @@ impl<'a> Fetcher<'a> {
         match &place.base {
             None => target.copy_from_slice(slot(place.slot)),
             Some((_, base_slot)) => {
-                let block = unpack_delta(slot(*base_slot), &self.packed(&place.group)?);
+                let block = decompress_delta(slot(*base_slot), &self.packed(&place.group)?);
                 target.copy_from_slice(&block.ok_or_else(|| corrupt("a difference that can't be applied"))?);
             }
         }

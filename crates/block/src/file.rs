@@ -158,7 +158,7 @@ impl File {
     }
 
     /// Whether the volume may have this content in this generation.
-    pub(crate) fn may_be(&self, content: &[u8; 32]) -> bool {
+    pub(crate) fn may_have_content(&self, content: &[u8; 32]) -> bool {
         self.expected().is_none_or(|expected| expected == content)
     }
 

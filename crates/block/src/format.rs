@@ -7,7 +7,7 @@ mod record;
 mod wire;
 
 pub use file::{FixedHeader, Header, IndexEntry, TRAILER_BYTES, Trailer};
-pub use record::{Change, Group, Method, Place, RECORD_FRAME_BYTES, Record, record_len};
+pub use record::{BlockLocation, Change, Group, Method, RECORD_FRAME_BYTES, Record, record_len};
 
 /// Bytes of a block, the unit of change.
 pub const BLOCK: usize = 16 << 10;

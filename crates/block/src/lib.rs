@@ -1,9 +1,9 @@
 //! Block-level backups of volumes: first a full one, then only what changed.
 //!
 //! A volume is anything that has a length and can be read at an offset: a file, a block device. The way of a
-//! block: [`backup()`] reads the volume once (with a [`Feed`]; `scan` for local volumes), finds out what
-//! changed (`backup/change`) since the generation before (`chain`), compresses it (`pack`) and writes a file
-//! (`writer`, `format`) into a [`Store`]. [`restore`] and [`verify()`] read blocks back (`fetch`), each
+//! block: [`backup()`] reads the volume once (with a [`ChunkSource`]; `scan` for local volumes), finds out
+//! what changed (`backup/change`) since the generation before (`chain`), compresses it (`pack`) and writes a
+//! file (`writer`, `format`) into a [`Store`]. [`restore`] and [`verify()`] read blocks back (`fetch`), each
 //! proven by its hash. [`prune()`] removes generations without copying what the others still need.
 //!
 //! The crate does not know where a volume comes from, does not print, and reads no clock.
@@ -12,43 +12,43 @@
 pub mod backup;
 mod catalogue;
 mod chain;
-mod content;
-mod copies;
+mod chunk_source;
+mod chunk_versions;
+mod compress;
+mod encrypted_store;
 mod error;
-mod feed;
+mod fallback_reader;
 mod fetch;
 mod file;
+mod file_kind;
 pub mod format;
-mod known;
-mod listed;
+mod inventory;
+mod lru;
 pub mod mirror;
-mod mirrored;
-mod name;
-mod numbers;
-mod pack;
+mod mirror_note;
+mod notes;
+mod number_file;
+mod object_lock;
 pub mod prune;
-mod recent;
+mod reader;
 mod repository;
 pub mod restore;
-mod retain;
 pub mod retention;
 mod scan;
-mod sealed;
 mod store;
 pub mod tree;
 pub mod verify;
-mod view;
 mod writer;
 
-pub use backup::{World, backup};
-pub use content::{Content, Library};
+pub use backup::{RunContext, backup};
+pub use chunk_source::{BlockSet, ChunkRead, ChunkRequest, ChunkSource};
+pub use encrypted_store::{EncryptedStore, is_encrypted, is_not_encrypted, rekey};
 pub use error::Error;
-pub use feed::{Blocks, Feed, Seen, Want};
 pub use format::{BLOCK, CHUNK, Hash, NUMBER_MAX};
 pub use mirror::mirror;
 pub use prune::prune;
-pub use repository::{Generation, Listing, READER, Repository, is_of_backups};
+pub use reader::{GenerationReader, RepositoryReader};
+pub use repository::{Generation, Listing, READER_LOCK, Repository, is_backup_file};
 pub use scan::Scan;
-pub use sealed::{Sealed, is_not_sealed, is_sealed, rekey};
-pub use store::{Folder, Freed, Store, Upload, WRITER};
+pub use store::{Folder, Removal, Store, Upload, WRITER_LOCK};
 pub use verify::verify;

@@ -13,23 +13,23 @@ use std::sync::atomic::Ordering;
 use disk::{Guard, Share};
 
 use crate::Error;
-use crate::backup::World;
+use crate::backup::RunContext;
 use crate::catalogue::Catalogue;
 use crate::file;
-use crate::mirrored::{self, Mirrored};
-use crate::name::{Kind, kind};
-pub use crate::name::{is_lasting, never_changes};
-use crate::repository::READER;
-use crate::store::{Folder, Store, WRITER};
+use crate::file_kind::{Kind, kind};
+pub use crate::file_kind::{is_lasting, never_changes};
+use crate::mirror_note::{self, MirrorNote};
+use crate::repository::READER_LOCK;
+use crate::store::{Folder, Store, WRITER_LOCK};
 
 /// Bytes that are read at once.
 const PIECE: usize = 8 << 20;
 
 /// Reads a part of the file that is added.
-pub type Piece<'a> = dyn FnMut(u64, usize) -> io::Result<Vec<u8>> + 'a;
+pub type ReadPart<'a> = dyn FnMut(u64, usize) -> io::Result<Vec<u8>> + 'a;
 
 /// A file that is added to a place.
-pub struct Adding<'a> {
+pub struct NewFile<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its length in bytes.
@@ -39,7 +39,7 @@ pub struct Adding<'a> {
 }
 
 /// Where the files of one name of a repository are. All of them appear complete.
-pub trait Place {
+pub trait MirrorSide {
     /// All files, with their lengths. A place that does not exist has none.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ pub trait Place {
     /// # Errors
     /// `AlreadyExists` if there is another one of its name that it does not replace; those of the place and
     /// of `piece`.
-    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()>;
+    fn add(&self, file: &NewFile<'_>, piece: &mut ReadPart<'_>) -> io::Result<()>;
 
     /// Keeps a file from being removed, as [`Store::retain`] does.
     ///
@@ -77,7 +77,7 @@ pub trait Place {
     fn shown(&self, name: &str) -> String;
 }
 
-impl Place for Folder {
+impl MirrorSide for Folder {
     fn list(&self) -> io::Result<BTreeMap<String, u64>> {
         let names = Store::list(self)?.into_iter().filter(|name| kind(name).is_some());
         names.map(|name| Ok((name.clone(), self.open(&name)?.stat()?.len))).collect()
@@ -91,7 +91,7 @@ impl Place for Folder {
         Ok(bytes)
     }
 
-    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+    fn add(&self, file: &NewFile<'_>, piece: &mut ReadPart<'_>) -> io::Result<()> {
         let mut upload = self.create(file.name)?;
         let mut at = 0;
         while at < file.len {
@@ -111,12 +111,16 @@ impl Place for Folder {
     }
 }
 
-/// [`Place::hold`] of a place that is a store.
+/// [`MirrorSide::hold`] of a place that is a store.
 ///
 /// # Errors
 /// `ResourceBusy` when another run holds it; those of the store.
 pub fn hold(store: &dyn Store, writes: bool) -> io::Result<Option<Box<dyn Guard>>> {
-    let held = if writes { store.lock(WRITER, Share::Exclusive) } else { store.lock(READER, Share::Shared) };
+    let held = if writes {
+        store.lock(WRITER_LOCK, Share::Exclusive)
+    } else {
+        store.lock(READER_LOCK, Share::Shared)
+    };
     match held {
         Ok(None) => Err(io::Error::new(io::ErrorKind::ResourceBusy, store.in_use())),
         // Who can't write a lock can't be disturbed by one either: nobody removes files there.
@@ -146,13 +150,13 @@ pub struct Summary {
 
 /// A place whose notes are as they were before its files were listed: a backup that is made meanwhile adds a
 /// file and then notes it, and the note must not come without the file.
-struct Still<'a> {
-    place: &'a dyn Place,
+struct NotesSnapshot<'a> {
+    place: &'a dyn MirrorSide,
     notes: BTreeMap<String, Vec<u8>>,
 }
 
-impl Still<'_> {
-    fn of(place: &dyn Place) -> Result<(Still<'_>, BTreeMap<String, u64>), Error> {
+impl NotesSnapshot<'_> {
+    fn of(place: &dyn MirrorSide) -> Result<(NotesSnapshot<'_>, BTreeMap<String, u64>), Error> {
         let list = || place.list().map_err(Error::store(place.shown("")));
         let is_note = |name: &str| kind(name) == Some(Kind::Note);
         let mut before = list()?;
@@ -173,14 +177,14 @@ impl Still<'_> {
                 !is_note(name) || notes.get(name).is_some_and(|note| note.len() as u64 == *len)
             };
             if files.iter().all(is_same) {
-                return Ok((Still { place, notes }, files));
+                return Ok((NotesSnapshot { place, notes }, files));
             }
             before = files;
         }
     }
 }
 
-impl Place for Still<'_> {
+impl MirrorSide for NotesSnapshot<'_> {
     fn list(&self) -> io::Result<BTreeMap<String, u64>> {
         self.place.list()
     }
@@ -191,7 +195,7 @@ impl Place for Still<'_> {
         rest.map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+    fn add(&self, file: &NewFile<'_>, piece: &mut ReadPart<'_>) -> io::Result<()> {
         self.place.add(file, piece)
     }
 
@@ -214,12 +218,17 @@ impl Place for Still<'_> {
 /// [`Error::Corrupt`] if a file is another one in `to`; nothing is copied then if its length tells.
 /// [`Error::Busy`], [`Error::Stopped`], and those of the places. What was copied stays, and is not copied
 /// again.
-pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>) -> Result<Summary, Error> {
-    let _source = held(from, false)?;
+pub fn mirror(
+    from: &dyn MirrorSide,
+    to: &dyn MirrorSide,
+    compare: bool,
+    context: RunContext<'_>,
+) -> Result<Summary, Error> {
+    let _source = lock_side(from, false)?;
     let there = to.list().map_err(Error::store(to.shown("")))?;
-    let (from, files) = Still::of(from)?;
+    let (from, files) = NotesSnapshot::of(from)?;
     let from = &from;
-    let known = Known::of(from, &files)?;
+    let known = SourceFiles::of(from, &files)?;
     let mut wanted: Vec<(Kind, String, u64)> = files
         .into_iter()
         .filter_map(|(name, len)| Some((kind(&name)?, name, len)))
@@ -235,7 +244,7 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
             return Err(differs(from, to, name));
         }
     }
-    let _target = held(to, true)?;
+    let _target = lock_side(to, true)?;
     let note = note_of(to, &there)?;
     // The first catalogue hides what was pruned from the beginning; a later one would name files that are
     // missing.
@@ -245,23 +254,23 @@ pub fn mirror(from: &dyn Place, to: &dyn Place, compare: bool, world: World<'_>)
         (if early { Kind::Keys } else { *kind }, file::number(name), name.clone())
     });
     // A catalogue that says what the files were when they came stays as it was.
-    let stay = note.as_ref().map(Mirrored::catalogues).unwrap_or_default();
+    let stay = note.as_ref().map(MirrorNote::catalogues).unwrap_or_default();
     let stays = |name: &str| {
         there.contains_key(name) && Catalogue::number(name).is_some_and(|number| stay.contains(&number))
     };
     wanted.retain(|(_, name, _)| !stays(name));
-    let summary = copy_all(from, (to, &there), &wanted, compare, world)?;
+    let summary = copy_all(from, (to, &there), &wanted, compare, context)?;
     keep_note((&known, &wanted), (to, note, &there))?;
     Ok(summary)
 }
 
 /// Copies files, in this order, unless they are there and the same.
 fn copy_all(
-    from: &dyn Place,
-    (to, there): (&dyn Place, &BTreeMap<String, u64>),
+    from: &dyn MirrorSide,
+    (to, there): (&dyn MirrorSide, &BTreeMap<String, u64>),
     files: &[(Kind, String, u64)],
     compare: bool,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
     // Before anything is added that refers to them.
     for (_, name, _) in files.iter().filter(|(_, name, _)| there.contains_key(name)) {
@@ -269,7 +278,7 @@ fn copy_all(
     }
     let reads = |kind: Kind, name: &str| compare || kind > Kind::Log || !there.contains_key(name);
     let bytes = files.iter().filter(|(kind, name, _)| reads(*kind, name)).map(|(.., len)| len).sum();
-    world.progress.phase("copying", Some(bytes));
+    context.progress.phase("copying", Some(bytes));
     let mut summary = Summary::default();
     for (kind, name, len) in files {
         let known = there.get(name).copied();
@@ -277,40 +286,40 @@ fn copy_all(
             None => false,
             Some(_) if !reads(*kind, name) => true,
             Some(other) if other != *len => false,
-            Some(_) => hash(to, name, *len, world)? == hash(from, name, *len, world)?,
+            Some(_) => hash(to, name, *len, context)? == hash(from, name, *len, context)?,
         };
         match known {
             Some(_) if same => summary.there += 1,
             Some(_) if *kind <= Kind::Log => return Err(differs(from, to, name)),
             _ => {
-                copy(from, to, &Adding { name, len: *len, replaces: known.is_some() }, world)?;
+                copy(from, to, &NewFile { name, len: *len, replaces: known.is_some() }, context)?;
                 summary.copied += 1;
                 summary.bytes += len;
             }
         }
         if reads(*kind, name) {
-            world.progress.read(*len);
+            context.progress.read(*len);
         }
     }
     Ok(summary)
 }
 
 /// What the source knows of its files.
-struct Known {
+struct SourceFiles {
     /// The newest catalogue; 0 for none.
     through: u64,
     /// Its own note, if it is a mirror.
-    note: Option<Mirrored>,
+    note: Option<MirrorNote>,
 }
 
-impl Known {
-    fn of(from: &dyn Place, files: &BTreeMap<String, u64>) -> Result<Known, Error> {
+impl SourceFiles {
+    fn of(from: &dyn MirrorSide, files: &BTreeMap<String, u64>) -> Result<SourceFiles, Error> {
         let note = note_of(from, files)?;
-        if note.is_none() && files.contains_key(mirrored::NAME) {
+        if note.is_none() && files.contains_key(mirror_note::NAME) {
             let what = "the note of what was mirrored is damaged; mirror into this place once more, which writes it anew";
-            return Err(Error::corrupt(from.shown(mirrored::NAME), what));
+            return Err(Error::corrupt(from.shown(mirror_note::NAME), what));
         }
-        Ok(Known { through: Catalogue::newest_of(files.keys()), note })
+        Ok(SourceFiles { through: Catalogue::newest_of(files.keys()), note })
     }
 
     /// Whether a file is anything but a catalogue that a newer one has replaced.
@@ -322,8 +331,8 @@ impl Known {
 
 /// Notes in the mirror what its files contain, if there is something new to note.
 fn keep_note(
-    (known, files): (&Known, &[(Kind, String, u64)]),
-    (to, note, there): (&dyn Place, Option<Mirrored>, &BTreeMap<String, u64>),
+    (known, files): (&SourceFiles, &[(Kind, String, u64)]),
+    (to, note, there): (&dyn MirrorSide, Option<MirrorNote>, &BTreeMap<String, u64>),
 ) -> Result<(), Error> {
     let source: BTreeSet<u64> = files.iter().filter_map(|(_, name, _)| file::number(name)).collect();
     let before: BTreeSet<u64> = there.keys().filter_map(|name| file::number(name)).collect();
@@ -332,22 +341,22 @@ fn keep_note(
     if now.is_empty() {
         return Ok(());
     }
-    let mut new = note.clone().unwrap_or_else(|| Mirrored::new(&to.shown("")));
+    let mut new = note.clone().unwrap_or_else(|| MirrorNote::new(&to.shown("")));
     new.update((known.note.as_ref(), known.through, &source), (&before, &now));
     if note.as_ref() == Some(&new) {
         return Ok(());
     }
-    add_note(&new, to, there.contains_key(mirrored::NAME))
+    add_note(&new, to, there.contains_key(mirror_note::NAME))
 }
 
-fn held(place: &dyn Place, writes: bool) -> Result<Option<Box<dyn Guard>>, Error> {
+fn lock_side(place: &dyn MirrorSide, writes: bool) -> Result<Option<Box<dyn Guard>>, Error> {
     place.hold(writes).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => Error::Busy(error.to_string()),
         _ => Error::Store { name: place.shown(""), source: error },
     })
 }
 
-fn differs(from: &dyn Place, to: &dyn Place, name: &str) -> Error {
+fn differs(from: &dyn MirrorSide, to: &dyn MirrorSide, name: &str) -> Error {
     let text = format!(
         "this is another file than {}: one of them is damaged, or backups were made on both sides; 'remora verify' of both says which; \
          until then mirror to another place, and remove nothing",
@@ -361,12 +370,17 @@ fn next(len: u64, at: u64) -> usize {
 }
 
 /// Copies a file and reads the copy.
-fn copy(from: &dyn Place, to: &dyn Place, adding: &Adding<'_>, world: World<'_>) -> Result<(), Error> {
+fn copy(
+    from: &dyn MirrorSide,
+    to: &dyn MirrorSide,
+    adding: &NewFile<'_>,
+    context: RunContext<'_>,
+) -> Result<(), Error> {
     let mut unread = None;
     // A place may read a part twice.
     let (mut hasher, mut hashed) = (blake3::Hasher::new(), 0);
     let added = to.add(adding, &mut |at, len| {
-        if world.stop.load(Ordering::Relaxed) {
+        if context.stop.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let bytes = from.read(adding.name, at, len).map_err(|error| {
@@ -382,7 +396,7 @@ fn copy(from: &dyn Place, to: &dyn Place, adding: &Adding<'_>, world: World<'_>)
     });
     match added {
         Ok(()) => {}
-        Err(_) if world.stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
+        Err(_) if context.stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
         Err(source) => {
             return Err(match unread {
                 Some(source) => Error::Store { name: from.shown(adding.name), source },
@@ -390,17 +404,22 @@ fn copy(from: &dyn Place, to: &dyn Place, adding: &Adding<'_>, world: World<'_>)
             });
         }
     }
-    if hash(to, adding.name, adding.len, world)? != hasher.finalize() {
+    if hash(to, adding.name, adding.len, context)? != hasher.finalize() {
         return Err(differs(from, to, adding.name));
     }
     Ok(())
 }
 
-fn hash(place: &dyn Place, name: &str, len: u64, world: World<'_>) -> Result<blake3::Hash, Error> {
+fn hash(
+    place: &dyn MirrorSide,
+    name: &str,
+    len: u64,
+    context: RunContext<'_>,
+) -> Result<blake3::Hash, Error> {
     let mut hasher = blake3::Hasher::new();
     let mut at = 0;
     while at < len {
-        if world.stop.load(Ordering::Relaxed) {
+        if context.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
         let bytes = place.read(name, at, next(len, at)).map_err(Error::store(place.shown(name)))?;
@@ -411,20 +430,21 @@ fn hash(place: &dyn Place, name: &str, len: u64, world: World<'_>) -> Result<bla
 }
 
 /// The note of a side of a mirror. A damaged one counts as none.
-fn note_of(place: &dyn Place, files: &BTreeMap<String, u64>) -> Result<Option<Mirrored>, Error> {
-    let Some(len) = files.get(mirrored::NAME) else { return Ok(None) };
+fn note_of(place: &dyn MirrorSide, files: &BTreeMap<String, u64>) -> Result<Option<MirrorNote>, Error> {
+    let Some(len) = files.get(mirror_note::NAME) else { return Ok(None) };
     let len = usize::try_from(*len).unwrap_or(usize::MAX);
-    let bytes = place.read(mirrored::NAME, 0, len).map_err(Error::store(place.shown(mirrored::NAME)))?;
-    Ok(Mirrored::parse(&bytes))
+    let bytes =
+        place.read(mirror_note::NAME, 0, len).map_err(Error::store(place.shown(mirror_note::NAME)))?;
+    Ok(MirrorNote::parse(&bytes))
 }
 
 /// Writes the note of a mirror.
-fn add_note(note: &Mirrored, place: &dyn Place, replaces: bool) -> Result<(), Error> {
+fn add_note(note: &MirrorNote, place: &dyn MirrorSide, replaces: bool) -> Result<(), Error> {
     let bytes = note.encode();
-    let adding = Adding { name: mirrored::NAME, len: bytes.len() as u64, replaces };
+    let adding = NewFile { name: mirror_note::NAME, len: bytes.len() as u64, replaces };
     let mut piece = |at: u64, len: usize| {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         Ok(bytes.get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default().to_vec())
     };
-    place.add(&adding, &mut piece).map_err(Error::store(place.shown(mirrored::NAME)))
+    place.add(&adding, &mut piece).map_err(Error::store(place.shown(mirror_note::NAME)))
 }

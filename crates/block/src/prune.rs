@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use crate::Error;
-use crate::backup::World;
+use crate::backup::RunContext;
 use crate::catalogue::Catalogue;
 use crate::chain::{Chain, Chunk};
+use crate::chunk_versions::{ChunkVersion, ChunkVersions};
 use crate::fetch::Fetcher;
 use crate::file;
 use crate::format::{CHUNK, Change, Group, Header, Record};
-use crate::known::Newest;
-use crate::mirrored::{Entry, Holds};
-use crate::repository::{Loaded, Repository};
-use crate::store::Freed;
-use crate::view::{View, Views};
+use crate::mirror_note::{Entry, FileContents};
+use crate::notes::NewestNote;
+use crate::repository::{Repository, RepositoryState};
+use crate::store::Removal;
 use crate::writer::Writer;
 
 /// A file that is not a generation is emptied when less than one part in this many of it is needed.
@@ -73,9 +73,9 @@ pub fn prune(
     repository: &Repository,
     keep: &BTreeSet<u64>,
     dry_run: bool,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    let _alone = repository.writing()?;
+    let _alone = repository.lock_writer()?;
     let loaded = repository.load()?;
     let missing = keep.iter().find(|number| !loaded.generations.contains_key(number));
     if let Some(number) = missing {
@@ -84,7 +84,7 @@ pub fn prune(
     // Files from which nothing can be copied, because a needed part is damaged, or that stay anyway.
     let mut fixed = loaded.at_source();
     loop {
-        match attempt(repository, &loaded, (keep, &fixed), dry_run, world)? {
+        match attempt(repository, &loaded, (keep, &fixed), dry_run, context)? {
             Ok(summary) => return Ok(summary),
             Err(file) => drop(fixed.insert(file)),
         }
@@ -94,14 +94,14 @@ pub fn prune(
 /// One attempt; returns the number of a file if blocks must be copied from it but can't be.
 fn attempt(
     repository: &Repository,
-    loaded: &Loaded,
+    loaded: &RepositoryState,
     (keep, fixed): (&BTreeSet<u64>, &BTreeSet<u64>),
     dry_run: bool,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Result<Summary, u64>, Error> {
     let bytes: u64 = loaded.generations.values().map(|file| file.header.len).max().unwrap_or(0);
-    world.progress.phase("looking", Some(bytes));
-    let plan = Plan::make(loaded, keep, fixed, world)?;
+    context.progress.phase("looking", Some(bytes));
+    let plan = Plan::make(loaded, keep, fixed, context)?;
     let gone = loaded.generations.keys().filter(|number| !plan.parents.contains_key(number));
     let shown = |number: &u64| repository.store().shown(&file::name(*number));
     let mut summary = Summary {
@@ -112,9 +112,9 @@ fn attempt(
         ..Summary::default()
     };
     if !dry_run {
-        world.progress.phase("writing", Some(bytes));
+        context.progress.phase("writing", Some(bytes));
         let mut files: BTreeMap<u64, u64> = BTreeMap::new();
-        summary.written = match rewrite(repository, loaded, &plan, world, &mut files)? {
+        summary.written = match rewrite(repository, loaded, &plan, context, &mut files)? {
             Ok(written) => written,
             Err(file) => return Ok(Err(file)),
         };
@@ -127,7 +127,7 @@ fn attempt(
 /// Writes down which files contain the generations now.
 fn decide(
     repository: &Repository,
-    loaded: &Loaded,
+    loaded: &RepositoryState,
     plan: &Plan,
     files: &BTreeMap<u64, u64>,
 ) -> Result<(), Error> {
@@ -138,25 +138,26 @@ fn decide(
     listed.extend(plan.broken.1.iter().filter(|number| loaded.is_listed(**number)));
     let newest = plan.parents.keys().next_back().and_then(|newest| {
         let number = holder(newest)?;
-        Some(Newest { generation: *newest, file: number })
+        Some(NewestNote { generation: *newest, file: number })
     });
     // This comes before the catalogue: nobody must expect the generations that are removed; until then the
     // note only claims too little.
     // In a mirror the note is that of its source.
-    let is_noted = |newest: &Newest| match (&loaded.listed.mirrored, loaded.noted) {
+    let is_noted = |newest: &NewestNote| match (&loaded.inventory.mirror_note, loaded.noted) {
         (Some(_), Some(noted)) => noted.generation == newest.generation,
         (_, noted) => noted == Some(*newest),
     };
     if let Some(newest) = newest.filter(|newest| !is_noted(newest)) {
-        let newest = Newest { file: newest.file.max(loaded.next_file() - 1), ..newest };
+        let newest = NewestNote { file: newest.file.max(loaded.next_file() - 1), ..newest };
         newest.write(repository.store())?;
     }
-    if let Some(mut note) = loaded.listed.mirrored.clone() {
+    if let Some(mut note) = loaded.inventory.mirror_note.clone() {
         let stays: BTreeSet<u64> = plan.broken.1.iter().copied().collect();
         note.files.retain(|number, _| loaded.files.contains_key(number) || stays.contains(number));
         for number in loaded.files.keys().chain(files.values()) {
-            let holds = if listed.contains(number) { Holds::Generation } else { Holds::Blocks };
-            note.files.entry(*number).or_insert(Entry { holds, is_at_source: false }).holds = holds;
+            let contents =
+                if listed.contains(number) { FileContents::Generation } else { FileContents::Blocks };
+            note.files.entry(*number).or_insert(Entry { contents, is_at_source: false }).contents = contents;
         }
         return note.write(repository.store());
     }
@@ -169,12 +170,12 @@ fn decide(
 
 impl Plan {
     fn make(
-        loaded: &Loaded,
+        loaded: &RepositoryState,
         keep: &BTreeSet<u64>,
         fixed: &BTreeSet<u64>,
-        world: World<'_>,
+        context: RunContext<'_>,
     ) -> Result<Plan, Error> {
-        let mut uses = Uses::look(loaded, keep, world)?;
+        let mut uses = Uses::look(loaded, keep, context)?;
         let damaged: BTreeSet<u64> = uses.damaged.intersection(keep).copied().collect();
         let mut keep = keep.clone();
         // Nothing can replace what a damaged generation builds on.
@@ -185,7 +186,7 @@ impl Plan {
             keep.extend(above.filter(|number| loaded.generations.contains_key(number)));
         }
         if !damaged.is_empty() {
-            uses = Uses::look(loaded, &keep, world)?;
+            uses = Uses::look(loaded, &keep, context)?;
         }
         let Uses { parents, live, used, .. } = uses;
         // A damaged generation may need everything that is older.
@@ -200,9 +201,9 @@ impl Plan {
             .map(|(number, _)| *number)
             .collect();
         let stays = |number: &u64| {
-            let holds = loaded.files.get(number).map(|file| file.header.generation);
-            let current = holds.and_then(|generation| loaded.generations.get(&generation));
-            holds.is_some_and(|generation| keep.contains(&generation) && !rewrite.contains(&generation))
+            let contents = loaded.files.get(number).map(|file| file.header.generation);
+            let current = contents.and_then(|generation| loaded.generations.get(&generation));
+            contents.is_some_and(|generation| keep.contains(&generation) && !rewrite.contains(&generation))
                 && current.is_some_and(|file| file.number == *number)
         };
         let wasteful = |(number, live): (&u64, &u64)| {
@@ -239,13 +240,13 @@ struct Uses {
 }
 
 impl Uses {
-    fn look(loaded: &Loaded, keep: &BTreeSet<u64>, world: World<'_>) -> Result<Uses, Error> {
+    fn look(loaded: &RepositoryState, keep: &BTreeSet<u64>, context: RunContext<'_>) -> Result<Uses, Error> {
         let parents: BTreeMap<u64, u64> =
             keep.iter().map(|number| (*number, kept_ancestor(loaded, keep, *number))).collect();
         let cut = |number: &&u64| Chain::new(&loaded.generations, **number).is_err();
         let damaged = loaded.generations.keys().filter(cut).copied().collect();
         let mut uses = Uses { parents, live: BTreeMap::new(), used: BTreeMap::new(), damaged };
-        each_chunk(loaded, world, &mut |chunk, views| {
+        each_chunk(loaded, context, &mut |chunk, views| {
             let unknown = views.iter().filter(|(_, view)| view.chunk.unknown.is_some());
             uses.damaged.extend(unknown.map(|(number, _)| *number));
             let mut groups: BTreeMap<(u64, u64), u32> = BTreeMap::new();
@@ -267,7 +268,7 @@ impl Uses {
 }
 
 /// The nearest remaining generation below; 0 if there is none.
-fn kept_ancestor(loaded: &Loaded, keep: &BTreeSet<u64>, number: u64) -> u64 {
+fn kept_ancestor(loaded: &RepositoryState, keep: &BTreeSet<u64>, number: u64) -> u64 {
     let parent = |number: u64| loaded.generations.get(&number).map_or(0, |file| file.header.parent);
     let mut ancestor = parent(number);
     while ancestor != 0 && !keep.contains(&ancestor) {
@@ -277,21 +278,21 @@ fn kept_ancestor(loaded: &Loaded, keep: &BTreeSet<u64>, number: u64) -> u64 {
 }
 
 /// Receives a chunk as it is in each generation.
-type EachChunk<'a> = &'a mut dyn FnMut(u64, &BTreeMap<u64, View>) -> Result<(), Error>;
+type EachChunk<'a> = &'a mut dyn FnMut(u64, &BTreeMap<u64, ChunkVersion>) -> Result<(), Error>;
 
 /// Goes through all chunks of all generations.
-fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<(), Error> {
+fn each_chunk(loaded: &RepositoryState, context: RunContext<'_>, each: EachChunk<'_>) -> Result<(), Error> {
     let most = loaded.generations.values().map(|file| file.chunks()).max().unwrap_or(0);
-    let mut views = Views::new(&loaded.generations);
+    let mut views = ChunkVersions::new(&loaded.generations);
     let mut damages = Vec::new();
     for chunk in 0..most {
-        if world.stop.load(Ordering::Relaxed) {
+        if context.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
         // What can't be read marks generations as damaged.
         damages.clear();
         each(chunk, &views.chunk(chunk, &mut damages)?)?;
-        world.progress.read(CHUNK as u64);
+        context.progress.read(CHUNK as u64);
     }
     Ok(())
 }
@@ -299,8 +300,8 @@ fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<
 /// The changes for the record of a chunk in a generation that builds on `parent`.
 fn changes_of(
     chunk: u64,
-    views: &BTreeMap<u64, View>,
-    loaded: &Loaded,
+    views: &BTreeMap<u64, ChunkVersion>,
+    loaded: &RepositoryState,
     number: u64,
     parent: u64,
 ) -> Option<Vec<Change>> {
@@ -320,9 +321,9 @@ fn groups_of(changes: &[Change]) -> impl Iterator<Item = &Group> {
 /// which something can't be copied.
 fn rewrite(
     repository: &Repository,
-    loaded: &Loaded,
+    loaded: &RepositoryState,
     plan: &Plan,
-    world: World<'_>,
+    context: RunContext<'_>,
     files: &mut BTreeMap<u64, u64>,
 ) -> Result<Result<u64, u64>, Error> {
     let fetcher = Fetcher::new(repository.store());
@@ -338,7 +339,7 @@ fn rewrite(
         files.insert(*generation, number);
     }
     let mut stuck = None;
-    let copied = each_chunk(loaded, world, &mut |chunk, views| {
+    let copied = each_chunk(loaded, context, &mut |chunk, views| {
         // Groups never extend beyond a chunk, so the copies made for a chunk can be forgotten after it.
         let mut moved: BTreeMap<(u64, u64), Group> = BTreeMap::new();
         for (generation, writer) in &mut writers {
@@ -412,7 +413,7 @@ fn copy(
 /// Removes files that are no longer needed.
 fn clean(
     repository: &Repository,
-    loaded: &Loaded,
+    loaded: &RepositoryState,
     plan: &Plan,
     dry_run: bool,
     summary: &mut Summary,
@@ -428,7 +429,7 @@ fn clean(
     let shared = loaded.at_source();
     let (stay, dead): (Vec<_>, Vec<_>) = dead.partition(|file| shared.contains(&file.number));
     summary.at_source = stay.len() as u64;
-    let alone = if dry_run { None } else { repository.removing()? };
+    let alone = if dry_run { None } else { repository.lock_for_removal()? };
     for file in dead {
         if alone.is_some() && !is_removed(repository, &file::name(file.number), summary)? {
             continue;
@@ -448,7 +449,7 @@ fn clean(
         is_removed(repository, &name, summary)?;
     }
     if alone.is_some() {
-        for name in &loaded.listed.old {
+        for name in &loaded.inventory.old {
             is_removed(repository, name, summary)?;
         }
     }
@@ -458,10 +459,10 @@ fn clean(
 /// Removes a file. If the place keeps it, that is noted.
 fn is_removed(repository: &Repository, name: &str, summary: &mut Summary) -> Result<bool, Error> {
     let shown = repository.store().shown(name);
-    let freed = repository.store().free(name).map_err(Error::store(shown.clone()))?;
-    if let Freed::Kept { until_s } = freed {
+    let freed = repository.store().try_remove(name).map_err(Error::store(shown.clone()))?;
+    if let Removal::Retained { until_s } = freed {
         summary.retained.push(shown);
         summary.retained_until_s = summary.retained_until_s.max(until_s);
     }
-    Ok(freed == Freed::Gone)
+    Ok(freed == Removal::Removed)
 }

@@ -13,13 +13,13 @@ use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
 use crate::format::NUMBER_MAX;
-use crate::known::{Booted, Damage, NEWEST, Newest};
-use crate::listed::Listed;
-use crate::mirrored::{self, Holds, OWN};
+use crate::inventory::Inventory;
+use crate::mirror_note::{self, FileContents, MIRROR_NUMBERS};
+use crate::notes::{BootResults, KnownDamage, NEWEST, NewestNote};
 use crate::store::{self, Store};
 
 /// The lock that keeps files from being removed while somebody reads them.
-pub const READER: &str = "reader";
+pub const READER_LOCK: &str = "reader";
 
 /// Backups of one volume in a store.
 pub struct Repository {
@@ -72,12 +72,12 @@ pub struct Listing {
 
 /// Whether a file of this name is where backups are, or were.
 #[must_use]
-pub fn is_of_backups(name: &str) -> bool {
+pub fn is_backup_file(name: &str) -> bool {
     name.ends_with(".blk") || name == NEWEST
 }
 
 /// All files, opened.
-pub(crate) struct Loaded {
+pub(crate) struct RepositoryState {
     /// The file of each generation.
     pub(crate) generations: BTreeMap<u64, Arc<File>>,
     /// All usable files, by number.
@@ -85,30 +85,30 @@ pub(crate) struct Loaded {
     /// Files that can't be used.
     pub(crate) broken: BTreeMap<u64, Error>,
     /// The newest generation that ever existed, if that was noted.
-    pub(crate) noted: Option<Newest>,
+    pub(crate) noted: Option<NewestNote>,
     /// Generations that build on one that is gone.
-    pub(crate) cut: Vec<Error>,
+    pub(crate) orphans: Vec<Error>,
     /// Says that the newest generation and its file are missing.
-    pub(crate) missed: Option<Error>,
+    pub(crate) missing_newest: Option<Error>,
     /// The damage that the last verification has found.
-    pub(crate) damage: Damage,
+    pub(crate) damage: KnownDamage,
     /// Which files contain generations.
-    pub(crate) listed: Listed,
+    pub(crate) inventory: Inventory,
 }
 
-impl Loaded {
+impl RepositoryState {
     /// Number for the next file, never used before.
     pub(crate) fn next_file(&self) -> u64 {
         let noted = self.noted.map(|noted| noted.file);
-        let known = self.numbers().chain(noted).chain([self.listed.through]);
-        let next = known.filter(|number| *number < OWN).max().unwrap_or(0) + 1;
+        let known = self.numbers().chain(noted).chain([self.inventory.through]);
+        let next = known.filter(|number| *number < MIRROR_NUMBERS).max().unwrap_or(0) + 1;
         // What follows is for the files of mirrors: nobody may write a file that is taken for one of them.
-        if next < OWN { next } else { NUMBER_MAX + 1 }
+        if next < MIRROR_NUMBERS { next } else { NUMBER_MAX + 1 }
     }
 
     /// Number for the next file of a prune: in a mirror none that its source may give to another file.
     pub(crate) fn next_rewritten(&self) -> u64 {
-        match &self.listed.mirrored {
+        match &self.inventory.mirror_note {
             Some(note) => note.next_own(self.numbers()),
             None => self.next_file(),
         }
@@ -121,7 +121,7 @@ impl Loaded {
 
     /// The files that the source of this mirror still has.
     pub(crate) fn at_source(&self) -> BTreeSet<u64> {
-        self.listed.mirrored.as_ref().map(mirrored::Mirrored::at_source).unwrap_or_default()
+        self.inventory.mirror_note.as_ref().map(mirror_note::MirrorNote::at_source).unwrap_or_default()
     }
 
     /// Number for the next generation, never used before. A file that can't be read may have been a
@@ -130,32 +130,32 @@ impl Loaded {
         let known = self.files.values().map(|file| file.header.generation);
         let noted = self.noted.map(|noted| noted.generation);
         // What a prune of a mirror has written is no new generation.
-        let broken = self.broken.keys().copied().filter(|number| *number < OWN);
+        let broken = self.broken.keys().copied().filter(|number| *number < MIRROR_NUMBERS);
         known.chain(broken).chain(noted).max().unwrap_or(0) + 1
     }
 
     /// Whether a file contains a generation, as far as that is known.
     pub(crate) fn is_listed(&self, number: u64) -> bool {
-        self.listed.holds(number) != Holds::Blocks
+        self.inventory.contents(number) != FileContents::Blocks
     }
 
     /// Whether a file contains no generation any more, but blocks that some may need.
     pub(crate) fn is_left(&self, number: u64) -> bool {
-        let holds = self.files.get(&number).map(|file| file.header.generation);
-        let current = holds.and_then(|generation| self.generations.get(&generation));
+        let contents = self.files.get(&number).map(|file| file.header.generation);
+        let current = contents.and_then(|generation| self.generations.get(&generation));
         current.is_none_or(|file| file.number != number)
     }
 
     /// The files that say which generations there are.
     pub(crate) fn catalogues(&self) -> Vec<String> {
-        let note = self.listed.mirrored.as_ref().map(|_| mirrored::NAME.to_owned());
-        let newest = (self.listed.through > 0).then(|| Catalogue::name(self.listed.through));
+        let note = self.inventory.mirror_note.as_ref().map(|_| mirror_note::NAME.to_owned());
+        let newest = (self.inventory.through > 0).then(|| Catalogue::name(self.inventory.through));
         note.into_iter().chain(newest).collect()
     }
 
     /// The defects of the repository, as far as they show without reading all of it.
     pub(crate) fn damages(&self) -> impl Iterator<Item = &Error> {
-        self.broken.values().chain(&self.cut).chain(&self.missed)
+        self.broken.values().chain(&self.orphans).chain(&self.missing_newest)
     }
 
     /// The generation that the next one builds on: the newest complete one.
@@ -180,7 +180,7 @@ impl Loaded {
 
     /// A listed file that can't be used, or a noted generation that is gone.
     pub(crate) fn first_damage(&self) -> Option<&Error> {
-        self.broken.values().chain(&self.missed).next()
+        self.broken.values().chain(&self.missing_newest).next()
     }
 }
 
@@ -238,17 +238,17 @@ impl Repository {
     /// [`Error::Busy`] when another run writes.
     pub fn hold(&mut self) -> Result<(), Error> {
         if self.held.is_none() {
-            self.held = self.writing()?;
+            self.held = self.lock_writer()?;
         }
         Ok(())
     }
 
     /// Keeps other runs from writing; `None` when that was done before.
-    pub(crate) fn writing(&self) -> Result<Option<Box<dyn Guard>>, Error> {
+    pub(crate) fn lock_writer(&self) -> Result<Option<Box<dyn Guard>>, Error> {
         if self.held.is_some() {
             return Ok(None);
         }
-        store::alone(&*self.store).map(Some)
+        store::lock_writer(&*self.store).map(Some)
     }
 
     /// Notes what was found when a server was started on a generation.
@@ -257,18 +257,18 @@ impl Repository {
     /// [`Error::Missing`] if there is no such generation, [`Error::Busy`] while another run writes, and
     /// errors of the store.
     pub fn note_boot(&self, generation: u64, is_sound: bool) -> Result<(), Error> {
-        let _alone = self.writing()?;
+        let _alone = self.lock_writer()?;
         let loaded = self.load()?;
         let missing = || self.no_generation(&loaded, generation);
         let file = loaded.generations.get(&generation).ok_or_else(missing)?;
-        let mut booted = Booted::read(self.store())?;
+        let mut booted = BootResults::read(self.store())?;
         booted.add(generation, &file.trailer.content, is_sound);
         booted.write(self.store())
     }
 
     /// Keeps files from being removed. `None` if the repository can't be written to anyway.
-    pub(crate) fn reading(&self) -> Result<Option<Box<dyn Guard>>, Error> {
-        match self.store.lock(READER, Share::Shared) {
+    pub(crate) fn lock_reader(&self) -> Result<Option<Box<dyn Guard>>, Error> {
+        match self.store.lock(READER_LOCK, Share::Shared) {
             Ok(Some(guard)) => Ok(Some(guard)),
             Ok(None) => Err(Error::Busy(self.store.in_use())),
             Err(error)
@@ -284,21 +284,21 @@ impl Repository {
     }
 
     /// The lock for removing files, if nobody is reading.
-    pub(crate) fn removing(&self) -> Result<Option<Box<dyn Guard>>, Error> {
-        self.store.lock(READER, Share::Exclusive).map_err(Error::store(self.store.shown("")))
+    pub(crate) fn lock_for_removal(&self) -> Result<Option<Box<dyn Guard>>, Error> {
+        self.store.lock(READER_LOCK, Share::Exclusive).map_err(Error::store(self.store.shown("")))
     }
 
     /// Opens all files; those that can't be used are listed apart.
-    pub(crate) fn load(&self) -> Result<Loaded, Error> {
+    pub(crate) fn load(&self) -> Result<RepositoryState, Error> {
         self.load_with(|_| None)
     }
 
     /// Opens all files, damaged ones as far as their records prove themselves.
-    pub(crate) fn load_damaged(&self) -> Result<Loaded, Error> {
+    pub(crate) fn load_damaged(&self) -> Result<RepositoryState, Error> {
         self.load_with(|number| File::rebuild(&*self.store, number, None))
     }
 
-    fn load_with(&self, rebuild: impl Fn(u64) -> Option<File>) -> Result<Loaded, Error> {
+    fn load_with(&self, rebuild: impl Fn(u64) -> Option<File>) -> Result<RepositoryState, Error> {
         let names = self.store.list().map_err(Error::store(self.store.shown("")))?;
         let (mut files, mut broken) = (BTreeMap::new(), BTreeMap::new());
         let mut rebuilt: BTreeMap<u64, Arc<File>> = BTreeMap::new();
@@ -312,23 +312,24 @@ impl Repository {
                 }
             }
         }
-        let listed = Listed::read(&*self.store, &names)?;
+        let inventory = Inventory::read(&*self.store, &names)?;
         let mut generations: BTreeMap<u64, Arc<File>> = BTreeMap::new();
-        let holds = |file: &&Arc<File>| listed.holds(file.number) == Holds::Generation;
+        let contents = |file: &&Arc<File>| inventory.contents(file.number) == FileContents::Generation;
         // In the order of numbers: a later file of a generation replaces an earlier one.
-        for file in files.values().filter(holds) {
+        for file in files.values().filter(contents) {
             generations.insert(file.header.generation, Arc::clone(file));
         }
-        for file in rebuilt.values().filter(holds) {
+        for file in rebuilt.values().filter(contents) {
             generations.entry(file.header.generation).or_insert_with(|| Arc::clone(file));
         }
-        if listed.mirrored.is_some() {
+        if inventory.mirror_note.is_some() {
             add_parents(&mut generations, &files);
         }
-        let doubted = files.values().filter(|file| listed.holds(file.number) == Holds::IfWhole);
+        let doubted =
+            files.values().filter(|file| inventory.contents(file.number) == FileContents::IfComplete);
         add_if_whole(&mut generations, doubted);
         files.append(&mut rebuilt);
-        for number in listed.expected().into_iter().filter(|number| !files.contains_key(number)) {
+        for number in inventory.expected().into_iter().filter(|number| !files.contains_key(number)) {
             broken.entry(number).or_insert_with(|| {
                 Error::corrupt(self.store.shown(&file::name(number)), "the file is missing")
             });
@@ -338,10 +339,10 @@ impl Repository {
             parent != 0 && !generations.contains_key(&parent) && !broken.contains_key(&parent)
         };
         let why = |file: &Arc<File>| Chain::new(&generations, file.header.generation).err();
-        let cut = generations.values().filter(is_cut).filter_map(why).collect();
-        let (noted, missed) = self.newest(&generations, &broken)?;
-        let damage = Damage::read(&*self.store)?;
-        Ok(Loaded { generations, files, broken, noted, cut, missed, damage, listed })
+        let orphans = generations.values().filter(is_cut).filter_map(why).collect();
+        let (noted, missing_newest) = self.newest(&generations, &broken)?;
+        let damage = KnownDamage::read(&*self.store)?;
+        Ok(RepositoryState { generations, files, broken, noted, orphans, missing_newest, damage, inventory })
     }
 
     /// The noted newest generation, and whether it is missing.
@@ -349,26 +350,26 @@ impl Repository {
         &self,
         generations: &BTreeMap<u64, Arc<File>>,
         broken: &BTreeMap<u64, Error>,
-    ) -> Result<(Option<Newest>, Option<Error>), Error> {
-        let noted = match Newest::read(&*self.store) {
+    ) -> Result<(Option<NewestNote>, Option<Error>), Error> {
+        let noted = match NewestNote::read(&*self.store) {
             // With one exception the note only repeats what can be seen otherwise; 'verify' reports the
             // damage.
             Err(Error::Corrupt { .. }) => None,
             noted => noted?,
         };
-        let there = |noted: &Newest| {
+        let there = |noted: &NewestNote| {
             let newest = generations.keys().next_back();
             newest.is_some_and(|newest| *newest >= noted.generation) || broken.contains_key(&noted.file)
         };
-        let missed = noted.filter(|noted| !there(noted)).map(|noted| {
+        let missing_newest = noted.filter(|noted| !there(noted)).map(|noted| {
             let text = format!("generation {} was made, and its file is gone", noted.generation);
             Error::corrupt(self.store.shown(&file::name(noted.file)), text)
         });
-        Ok((noted, missed))
+        Ok((noted, missing_newest))
     }
 
     /// The error for a generation that is not there.
-    pub(crate) fn no_generation(&self, loaded: &Loaded, number: u64) -> Error {
+    pub(crate) fn no_generation(&self, loaded: &RepositoryState, number: u64) -> Error {
         let mut text = format!("there is no generation {number} in {}", self.store.shown(""));
         let mut numbers = loaded.generations.keys();
         match (numbers.next(), numbers.next_back()) {
@@ -380,7 +381,7 @@ impl Repository {
     }
 
     /// The chain of a generation, or of the newest one.
-    pub(crate) fn chain(&self, loaded: &Loaded, generation: Option<u64>) -> Result<Chain, Error> {
+    pub(crate) fn chain(&self, loaded: &RepositoryState, generation: Option<u64>) -> Result<Chain, Error> {
         let newest = loaded.generations.keys().next_back().copied();
         match (generation, newest, loaded.first_damage()) {
             (None, None, None) => {
@@ -411,7 +412,7 @@ impl Repository {
     pub fn list(&self) -> Result<Listing, Error> {
         let loaded = self.load()?;
         // A note that can't be read counts as none: what was recovered then counts as never recovered.
-        let booted = Booted::read(self.store()).unwrap_or_default();
+        let booted = BootResults::read(self.store()).unwrap_or_default();
         let tell = |file: &Arc<File>| Generation {
             number: file.header.generation,
             parent: file.header.parent,
@@ -428,7 +429,7 @@ impl Repository {
         };
         Ok(Listing {
             generations: loaded.generations.values().map(tell).collect(),
-            broken: loaded.broken.into_values().chain(loaded.cut).chain(loaded.missed).collect(),
+            broken: loaded.broken.into_values().chain(loaded.orphans).chain(loaded.missing_newest).collect(),
             file_bytes: loaded.files.values().map(|file| file.len).sum(),
         })
     }

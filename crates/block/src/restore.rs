@@ -11,10 +11,10 @@ use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, Output, Volume};
 
 use crate::Error;
-use crate::backup::World;
-use crate::chain::{Chain, Chunk, ContentHasher, Walk};
-use crate::copies::{Copies, Lost, runs};
-use crate::feed::Blocks;
+use crate::backup::RunContext;
+use crate::chain::{Chain, Chunk, ChunkCursor, ContentHasher};
+use crate::chunk_source::BlockSet;
+use crate::fallback_reader::{FallbackReader, LostBlocks, runs};
 use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, ZERO, chunks_of, is_zero};
 use crate::repository::Repository;
 
@@ -65,7 +65,7 @@ pub struct Summary {
     /// may have been found elsewhere.
     pub damages: Vec<String>,
     /// Things of a tree that the target can't store unchanged: the path, and what was changed.
-    pub bent: Vec<(PathBuf, String)>,
+    pub altered: Vec<(PathBuf, String)>,
 }
 
 /// A part of a volume, or of a file of a tree, that is lost.
@@ -137,7 +137,7 @@ pub fn to_new_file(
     disk: &dyn Disk,
     path: &Path,
     request: Request,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
     let failed = |source| Error::Target { name: path.display().to_string(), source };
     if disk.stat(path).is_ok() {
@@ -149,7 +149,7 @@ pub fn to_new_file(
     drop(disk.create(&partial).map_err(failed)?);
     let restored = disk.volume(&partial).map_err(failed).and_then(|volume| {
         let name = path.display().to_string();
-        in_place_fresh(repository, (&*volume, &name), request, world)
+        in_place_fresh(repository, (&*volume, &name), request, context)
     });
     // The caller gets the failure itself.
     name(disk, (&partial, path), restored, || disk.remove(&partial))
@@ -185,9 +185,9 @@ pub fn in_place(
     volume: &dyn Volume,
     name: &str,
     request: Request,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    run(repository, (volume, name, false), request, world)
+    run(repository, (volume, name, false), request, context)
 }
 
 /// Restores into a target that already has the volume's length and contains only zeros.
@@ -195,18 +195,18 @@ pub(crate) fn in_place_fresh(
     repository: &Repository,
     (volume, name): (&dyn Volume, &str),
     request: Request,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    run(repository, (volume, name, true), Request { delta: false, ..request }, world)
+    run(repository, (volume, name, true), Request { delta: false, ..request }, context)
 }
 
 fn run(
     repository: &Repository,
     (volume, name, fresh): (&dyn Volume, &str, bool),
     request: Request,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    let _stays = repository.reading()?;
+    let _stays = repository.lock_reader()?;
     let (loaded, chain, mut damages) = find(repository, request)?;
     let failed = |source| Error::Target { name: name.to_owned(), source };
     let (len, stat) = (chain.len(), volume.stat().map_err(failed)?);
@@ -220,12 +220,12 @@ fn run(
             stat.len
         )));
     }
-    world.progress.phase("restoring", Some(len));
+    context.progress.phase("restoring", Some(len));
     let Request { delta, keep_going, .. } = request;
     let (written, losses) = (AtomicU64::new(0), Mutex::default());
     let target = Target { volume, name, fresh, delta, keep_going, len, written, losses };
-    let copies = Copies::new(repository.store(), &loaded.files);
-    let content = transfer(&copies, &chain, &target, request.jobs, world)?;
+    let copies = FallbackReader::new(repository.store(), &loaded.files);
+    let content = transfer(&copies, &chain, &target, request.jobs, context)?;
     let newest = chain.newest();
     let (ranges, mut met) = target.losses.into_inner().unwrap_or_else(PoisonError::into_inner).ranges();
     damages.append(&mut met);
@@ -245,16 +245,16 @@ fn run(
     let losses = ranges.into_iter().map(|bytes| Loss { path: None, bytes }).collect();
     let (generation, written) =
         (newest.map_or(0, |file| file.header.generation), target.written.into_inner());
-    Ok(Summary { generation, len, written, losses, is_proven, damages, bent: Vec::new() })
+    Ok(Summary { generation, len, written, losses, is_proven, damages, altered: Vec::new() })
 }
 
 /// Writes all chunks to the target. Returns the hash of what was written.
 fn transfer(
-    copies: &Copies<'_>,
+    copies: &FallbackReader<'_>,
     chain: &Chain,
     target: &Target<'_>,
     jobs: usize,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<[u8; 32], Error> {
     let workers = jobs.clamp(1, JOBS_MAX);
     let (send, receive) = bounded::<(u64, Chunk)>(workers);
@@ -264,7 +264,7 @@ fn transfer(
         for _ in 0..workers {
             let (receive, failed, first) = (receive.clone(), &failed, &first);
             scope.spawn(move || {
-                if let Err(error) = work(&receive, copies, target, world) {
+                if let Err(error) = work(&receive, copies, target, context) {
                     failed.store(true, Ordering::Relaxed);
                     first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
@@ -273,13 +273,13 @@ fn transfer(
         drop(receive);
         let mut walk = chain.walk();
         for number in 0..chunks_of(target.len) {
-            if world.stop.load(Ordering::Relaxed) {
+            if context.stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
             let chunk = target.next(&mut walk, number)?;
             content.add(&chunk.content);
             if chunk.content == ZERO && chunk.blocks.iter().all(Option::is_none) && target.zeros(number)? {
-                world.progress.read(target.bytes_of(number));
+                context.progress.read(target.bytes_of(number));
                 continue;
             }
             if failed.load(Ordering::Relaxed) || send.send((number, chunk)).is_err() {
@@ -298,24 +298,24 @@ fn transfer(
 
 fn work(
     jobs: &Receiver<(u64, Chunk)>,
-    copies: &Copies<'_>,
+    copies: &FallbackReader<'_>,
     target: &Target<'_>,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<(), Error> {
     let (mut buffer, mut present) = (vec![0; CHUNK], Vec::new());
     for (number, chunk) in jobs {
         let bytes = target.bytes_of(number);
-        let lost = target.bring(number, &chunk, copies, &mut buffer)?;
+        let lost = target.read_chunk(number, &chunk, copies, &mut buffer)?;
         let wanted = buffer.get(..usize::try_from(bytes).unwrap_or(CHUNK)).unwrap_or_default();
         target.put(number * CHUNK as u64, wanted, lost.as_ref(), &mut present)?;
-        world.progress.read(bytes);
+        context.progress.read(bytes);
     }
     Ok(())
 }
 
 /// What to do with some blocks of the target.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum BlockAction {
     Leave,
     Write,
     Clear,
@@ -328,12 +328,12 @@ impl Target<'_> {
     }
 
     /// The next chunk, as far as it is known.
-    fn next(&self, walk: &mut Walk<'_>, number: u64) -> Result<Chunk, Error> {
+    fn next(&self, walk: &mut ChunkCursor<'_>, number: u64) -> Result<Chunk, Error> {
         if !self.keep_going {
             return walk.chunk(number);
         }
         let mut damages = Vec::new();
-        let chunk = walk.told(number, &mut damages)?;
+        let chunk = walk.chunk_as_known(number, &mut damages)?;
         if !damages.is_empty() {
             self.losses().blame(damages);
         }
@@ -359,19 +359,19 @@ impl Target<'_> {
     }
 
     /// Puts a chunk's blocks into a buffer. Returns the blocks that can't be read, if that is allowed.
-    fn bring(
+    fn read_chunk(
         &self,
         number: u64,
         chunk: &Chunk,
-        copies: &Copies<'_>,
+        copies: &FallbackReader<'_>,
         buffer: &mut [u8],
-    ) -> Result<Option<Blocks>, Error> {
+    ) -> Result<Option<BlockSet>, Error> {
         buffer.fill(0);
         if let Err(error) = chunk.check(number) {
             if !self.keep_going {
                 return Err(error);
             }
-            let all = Lost { blocks: (0..CHUNK_BLOCKS).collect(), damages: vec![error] };
+            let all = LostBlocks { blocks: (0..CHUNK_BLOCKS).collect(), damages: vec![error] };
             return Ok(Some(self.lose(number, all)));
         }
         let mut lost = copies.chunk(number, &chunk.blocks, buffer)?;
@@ -384,8 +384,8 @@ impl Target<'_> {
         Ok((!none).then(|| self.lose(number, lost)))
     }
 
-    fn lose(&self, number: u64, lost: Lost) -> Blocks {
-        let mut blocks: Blocks = Box::new([false; CHUNK_BLOCKS]);
+    fn lose(&self, number: u64, lost: LostBlocks) -> BlockSet {
+        let mut blocks: BlockSet = Box::new([false; CHUNK_BLOCKS]);
         for block in &lost.blocks {
             blocks.get_mut(*block).into_iter().for_each(|lost| *lost = true);
         }
@@ -400,7 +400,7 @@ impl Target<'_> {
         &self,
         start: u64,
         wanted: &[u8],
-        lost: Option<&Blocks>,
+        lost: Option<&BlockSet>,
         present: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let failed = |source| Error::Target { name: self.name.to_owned(), source };
@@ -409,33 +409,33 @@ impl Target<'_> {
             self.read(start, present).map_err(failed)?;
         }
         let is_lost = |at: usize| lost.is_some_and(|lost| lost.get(at / BLOCK) == Some(&true));
-        let deed = |at: usize, block: &[u8]| match is_zero(block) {
-            _ if is_lost(at) => Deed::Leave,
-            true if self.fresh => Deed::Leave,
+        let action = |at: usize, block: &[u8]| match is_zero(block) {
+            _ if is_lost(at) => BlockAction::Leave,
+            true if self.fresh => BlockAction::Leave,
             zero if self.delta => match present.get(at..at + block.len()) == Some(block) {
-                true => Deed::Leave,
-                false if zero => Deed::Clear,
-                false => Deed::Write,
+                true => BlockAction::Leave,
+                false if zero => BlockAction::Clear,
+                false => BlockAction::Write,
             },
-            true => Deed::Clear,
-            false => Deed::Write,
+            true => BlockAction::Clear,
+            false => BlockAction::Write,
         };
         let mut at = 0;
         while at < wanted.len() {
             let block = |at: usize| wanted.get(at..(at + BLOCK).min(wanted.len())).unwrap_or_default();
-            let what = deed(at, block(at));
+            let what = action(at, block(at));
             let mut end = at + block(at).len();
-            while end < wanted.len() && deed(end, block(end)) == what {
+            while end < wanted.len() && action(end, block(end)) == what {
                 end += block(end).len();
             }
             let (from, bytes) = (start + at as u64, wanted.get(at..end).unwrap_or_default());
             match what {
-                Deed::Leave => Ok(()),
-                Deed::Write => self.volume.write_at(from, bytes),
-                Deed::Clear => self.volume.clear(from, bytes.len() as u64),
+                BlockAction::Leave => Ok(()),
+                BlockAction::Write => self.volume.write_at(from, bytes),
+                BlockAction::Clear => self.volume.clear(from, bytes.len() as u64),
             }
             .map_err(failed)?;
-            if what != Deed::Leave {
+            if what != BlockAction::Leave {
                 self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             }
             at = end;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use disk::{Source, Stat, Visit};
 
 use crate::Error;
-use crate::feed::{Blocks, Feed, Seen, Want};
+use crate::chunk_source::{BlockSet, ChunkRead, ChunkRequest, ChunkSource};
 use crate::file::read_exact_at;
 use crate::format::{BLOCK, CHUNK};
 
@@ -17,22 +17,22 @@ use crate::format::{BLOCK, CHUNK};
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A chunk that was announced.
-struct Expected {
+struct AnnouncedChunk {
     start: u64,
     bytes: usize,
     hole: bool,
     /// Parts to read, in bytes from the chunk's beginning.
     parts: Vec<Range<usize>>,
     /// The blocks of these parts, unless they are all.
-    blocks: Option<Blocks>,
+    blocks: Option<BlockSet>,
     /// Which of its pages were not in the page cache before, and are dropped again.
     visit: Visit,
 }
 
-impl Expected {
-    fn read(self, source: &dyn Source, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+impl AnnouncedChunk {
+    fn read(self, source: &dyn Source, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
         if self.hole {
-            return Ok(Seen::Hole);
+            return Ok(ChunkRead::Hole);
         }
         buffer.resize(CHUNK, 0);
         buffer.get_mut(self.bytes..).unwrap_or_default().fill(0);
@@ -41,7 +41,7 @@ impl Expected {
             read_exact_at(source, at, buffer.get_mut(part).unwrap_or_default())?;
         }
         self.visit.end(source);
-        Ok(self.blocks.map_or(Seen::Whole, Seen::Blocks))
+        Ok(self.blocks.map_or(ChunkRead::Whole, ChunkRead::Blocks))
     }
 }
 
@@ -53,10 +53,10 @@ pub struct Scan {
     data_from: u64,
     /// The place for which data was last searched.
     asked: u64,
-    expected: VecDeque<Expected>,
+    expected: VecDeque<AnnouncedChunk>,
     /// What was found in the next chunk, if it was read together with the one before it; its bytes are in
     /// `spare`.
-    second: Option<io::Result<Seen>>,
+    second: Option<io::Result<ChunkRead>>,
     spare: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ impl Scan {
     }
 }
 
-impl Feed for Scan {
+impl ChunkSource for Scan {
     fn stat(&mut self) -> io::Result<Stat> {
         self.source.stat()
     }
@@ -106,11 +106,11 @@ impl Feed for Scan {
         Scan::AHEAD
     }
 
-    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+    fn expect(&mut self, number: u64, bytes: usize, want: ChunkRequest) -> io::Result<()> {
         let start = number * CHUNK as u64;
         let (parts, blocks) = match want {
-            Want::All(_) => (std::iter::once(0..bytes).collect(), None),
-            Want::Blocks(blocks) => (parts_of(&blocks, bytes), Some(blocks)),
+            ChunkRequest::All(_) => (std::iter::once(0..bytes).collect(), None),
+            ChunkRequest::Blocks(blocks) => (parts_of(&blocks, bytes), Some(blocks)),
         };
         let hole = self.is_hole(start, bytes)?;
         let mut visit = Visit::default();
@@ -118,11 +118,11 @@ impl Feed for Scan {
             visit.look(&*self.source, start + part.start as u64, part.len())?;
         }
         visit.begin(&*self.source);
-        self.expected.push_back(Expected { start, bytes, hole, parts, blocks, visit });
+        self.expected.push_back(AnnouncedChunk { start, bytes, hole, parts, blocks, visit });
         Ok(())
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
         if let Some(found) = self.second.take() {
             std::mem::swap(buffer, &mut self.spare);
             return found;
@@ -147,7 +147,7 @@ impl Feed for Scan {
 }
 
 /// These blocks of a chunk of `bytes` bytes, as ranges of bytes; adjacent blocks are merged.
-fn parts_of(blocks: &Blocks, bytes: usize) -> Vec<Range<usize>> {
+fn parts_of(blocks: &BlockSet, bytes: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for (number, _) in blocks.iter().enumerate().filter(|(_, wanted)| **wanted) {
         let (start, end) = ((number * BLOCK).min(bytes), ((number + 1) * BLOCK).min(bytes));
@@ -160,19 +160,19 @@ fn parts_of(blocks: &Blocks, bytes: usize) -> Vec<Range<usize>> {
 }
 
 /// Limits the bytes per second.
-pub(crate) struct Pace<'a> {
+pub(crate) struct RateLimiter<'a> {
     rate: Option<u64>,
     stop: &'a AtomicBool,
     due: Instant,
 }
 
-impl<'a> Pace<'a> {
-    pub(crate) fn new(rate: Option<u64>, stop: &'a AtomicBool) -> Pace<'a> {
-        Pace { rate, stop, due: Instant::now() }
+impl<'a> RateLimiter<'a> {
+    pub(crate) fn new(rate: Option<u64>, stop: &'a AtomicBool) -> RateLimiter<'a> {
+        RateLimiter { rate, stop, due: Instant::now() }
     }
 
     /// Fails when the run must stop.
-    pub(crate) fn go_on(&self) -> Result<(), Error> {
+    pub(crate) fn check_stop(&self) -> Result<(), Error> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Pace<'a> {
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let never = crossbeam_channel::never::<()>();
         loop {
-            self.go_on()?;
+            self.check_stop()?;
             let left = self.due.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
@@ -191,7 +191,7 @@ impl<'a> Pace<'a> {
     }
 
     /// Counts bytes that were read.
-    pub(crate) fn spend(&mut self, bytes: usize) {
+    pub(crate) fn count(&mut self, bytes: usize) {
         if let Some(rate) = self.rate {
             let nanos = bytes as u128 * 1_000_000_000 / u128::from(rate.max(1));
             let pause = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));

@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use disk::{Disk, Guard, Output, Share, Source};
-use seal::Vault;
+use seal::BlockSealer;
 
 use crate::Error;
-use crate::name::never_changes;
+use crate::file_kind::never_changes;
 
 /// The lock of the single run that writes.
-pub const WRITER: &str = "writer";
+pub const WRITER_LOCK: &str = "writer";
 
 /// What became of a file that is not needed any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Freed {
+pub enum Removal {
     /// The place has it no more.
-    Gone,
+    Removed,
     /// The place still has it: it is append-only, or keeps earlier versions.
-    Kept {
+    Retained {
         /// Until when nobody can remove it, in seconds since the epoch, if that is known.
         until_s: Option<i64>,
     },
@@ -80,13 +80,13 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    fn free(&self, name: &str) -> io::Result<Freed> {
+    fn try_remove(&self, name: &str) -> io::Result<Removal> {
         match self.remove(name) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Ok(Freed::Kept { until_s: None })
+                Ok(Removal::Retained { until_s: None })
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Freed::Gone),
-            removed => removed.map(|()| Freed::Gone),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Removal::Removed),
+            removed => removed.map(|()| Removal::Removed),
         }
     }
 
@@ -94,7 +94,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::open`].
-    fn open_clear(&self, name: &str) -> io::Result<Box<dyn Source>> {
+    fn open_plain(&self, name: &str) -> io::Result<Box<dyn Source>> {
         self.open(name)
     }
 
@@ -102,7 +102,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::put`].
-    fn put_clear(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    fn put_plain(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.put(name, bytes)
     }
 
@@ -127,7 +127,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    fn openers(&self) -> io::Result<Vec<String>> {
+    fn key_files(&self) -> io::Result<Vec<String>> {
         Ok(Vec::new())
     }
 
@@ -155,19 +155,19 @@ pub trait Store: Send + Sync {
     }
 
     /// What blocks are sealed and opened with, if the store is encrypted.
-    fn vault(&self) -> Option<&Vault> {
+    fn sealer(&self) -> Option<&BlockSealer> {
         None
     }
 
     /// Whether blocks can be read, and not only stored: who has only a put key can't read them.
     fn reads_blocks(&self) -> bool {
-        self.vault().is_none_or(|vault| vault.keyring().reads_data())
+        self.sealer().is_none_or(|sealer| sealer.keyring().reads_data())
     }
 }
 
 /// Takes the lock for writing.
-pub(crate) fn alone(store: &dyn Store) -> Result<Box<dyn Guard>, Error> {
-    let guard = store.lock(WRITER, Share::Exclusive).map_err(Error::store(store.shown("")))?;
+pub(crate) fn lock_writer(store: &dyn Store) -> Result<Box<dyn Guard>, Error> {
+    let guard = store.lock(WRITER_LOCK, Share::Exclusive).map_err(Error::store(store.shown("")))?;
     guard.ok_or_else(|| Error::Busy(store.in_use()))
 }
 

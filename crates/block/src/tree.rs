@@ -2,20 +2,20 @@
 //!
 //! [`Layout`] gives every file blocks of its own, and the file keeps them, so that unchanged data stays at
 //! its place. The layout is written into the volume itself, so a generation describes its own contents.
-//! [`Reader`] reads files at the places that the layout assigns ([`Layout::parts`]), [`restore()`] restores
-//! them, [`Files`] reads them out of the repository. docs/formats/tree.md describes it.
+//! [`TreeSource`] reads files at the places that the layout assigns ([`Layout::parts`]), [`restore()`]
+//! restores them, [`Files`] reads them out of the repository. docs/formats/tree.md describes it.
 
+mod changed_ranges;
 mod files;
 mod format;
-mod grow;
-mod noted;
-mod open;
-mod pages;
-mod part;
-mod parts;
+mod layout_builder;
+mod open_files;
+mod page_check;
+mod part_map;
+mod placements;
 mod read;
 mod restore;
-mod track;
+mod restore_paths;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -25,23 +25,23 @@ use std::path::{Component, Path, PathBuf};
 
 use disk::{Attributes, Entry, Extended, Kind, Tree};
 
+pub use changed_ranges::moved_ranges;
 pub use files::{Files, nodes};
-pub use grow::Growing;
-pub use noted::{note_places, noted_places};
-pub use pages::{BadPage, Check};
-pub use part::restore_part;
-pub use read::Reader;
+pub use layout_builder::LayoutBuilder;
+pub use page_check::{BadPage, PageCheck};
+pub use placements::{load_placements, save_placements};
+pub use read::TreeSource;
 pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};
-pub use track::differing;
+pub use restore_paths::restore_paths;
 
 use crate::format::BLOCK;
 
 /// The prefix of names that a backup creates at the top of a tree.
-pub const OWN: &str = ".remora-";
+pub const TEMP_PREFIX: &str = ".remora-";
 
 /// Letters of the random word after the prefix.
-const MARK: usize = 16;
+const TOKEN_LETTERS: usize = 16;
 /// Bytes of the longest path, plus one (linux/limits.h).
 const PATH_MAX: usize = 4096;
 
@@ -73,22 +73,22 @@ pub struct Layout {
     pub nodes: Vec<Node>,
     /// The blocks of the map.
     map: Vec<Range<u64>>,
-    /// Where the later regions begin, if the volume grew while it was read: see [`Growing`].
-    grown: Option<Bases>,
+    /// Where the later regions begin, if the volume grew while it was read: see [`LayoutBuilder`].
+    grown: Option<RegionStarts>,
 }
 
 /// The first blocks of the second and the third region of a volume that grew while it was read.
-type Bases = [u64; 2];
+type RegionStarts = [u64; 2];
 
 /// Something that a tree can't hold, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct Skipped {
     /// Its path relative to the top.
     pub path: PathBuf,
     /// What it is.
     pub what: &'static str,
     /// Whether nothing is lost without it.
-    pub of_no_use: bool,
+    pub is_harmless: bool,
 }
 
 /// Lists a folder and everything below it, on one file system. What can't be backed up is listed separately:
@@ -97,7 +97,7 @@ pub struct Left {
 ///
 /// # Errors
 /// Errors of reading the folders.
-pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left>)> {
+pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Skipped>)> {
     list_seen(tree, top, |_, _| ())
 }
 
@@ -109,7 +109,7 @@ pub fn list_seen(
     tree: &dyn Tree,
     top: &Path,
     mut see: impl FnMut(&Path, &Entry),
-) -> std::io::Result<(Vec<Node>, Vec<Left>)> {
+) -> std::io::Result<(Vec<Node>, Vec<Skipped>)> {
     let own = tree.entry(top)?;
     let device = own.device;
     // Each with its inode number, if it has other names too.
@@ -123,7 +123,7 @@ pub fn list_seen(
             Err(error)
                 if error.kind() == ErrorKind::PermissionDenied && folder == Path::new("lost+found") =>
             {
-                left.push(Left { path: folder, what: "only root may read it", of_no_use: true });
+                left.push(Skipped { path: folder, what: "only root may read it", is_harmless: true });
                 continue;
             }
             entries => entries?,
@@ -143,16 +143,16 @@ pub fn list_seen(
             }
             if top.join(&path).as_os_str().len() >= PATH_MAX {
                 let what = "its path is longer than the system takes";
-                left.push(Left { path, what, of_no_use: false });
+                left.push(Skipped { path, what, is_harmless: false });
                 continue;
             }
             if entry.kind == Kind::Other {
-                left.push(Left { path, what: "a socket, pipe or device", of_no_use: true });
+                left.push(Skipped { path, what: "a socket, pipe or device", is_harmless: true });
                 continue;
             }
             if entry.kind == Kind::Folder && entry.device != device {
                 let what = "on another file system or subvolume";
-                left.push(Left { path: path.clone(), what, of_no_use: false });
+                left.push(Skipped { path: path.clone(), what, is_harmless: false });
             } else if entry.kind == Kind::Folder {
                 folders.push(path.clone());
             }
@@ -175,9 +175,9 @@ pub fn list_seen(
 /// Whether a backup has created this name at the top of a tree.
 #[must_use]
 pub fn is_own(name: &OsStr) -> bool {
-    let marked = name.as_encoded_bytes().strip_prefix(OWN.as_bytes());
+    let marked = name.as_encoded_bytes().strip_prefix(TEMP_PREFIX.as_bytes());
     marked
-        .and_then(|rest| rest.split_first_chunk::<MARK>())
+        .and_then(|rest| rest.split_first_chunk::<TOKEN_LETTERS>())
         .is_some_and(|(mark, rest)| mark.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b"-"))
 }
 
@@ -191,20 +191,20 @@ impl Layout {
         keep_names(&mut nodes, &old);
         for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
             if let Some(old) = old.get(&*node.path).filter(|old| old.kind == Kind::File) {
-                node.blocks = front(&old.blocks, blocks_of(node.len));
+                node.blocks = first_blocks(&old.blocks, blocks_of(node.len));
             }
         }
         let mut map = before.map(|before| before.map.clone()).unwrap_or_default();
-        let mut room = Room::around(nodes.iter().flat_map(|node| &node.blocks).chain(&map));
+        let mut allocator = BlockAllocator::around(nodes.iter().flat_map(|node| &node.blocks).chain(&map));
         for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
-            room.grow(&mut node.blocks, blocks_of(node.len));
+            allocator.extend(&mut node.blocks, blocks_of(node.len));
         }
         let needed = blocks_of(format::map(&nodes).len() as u64);
-        map = front(&map, needed);
-        room.grow(&mut map, needed);
+        map = first_blocks(&map, needed);
+        allocator.extend(&mut map, needed);
         if map.len() > format::MAP_PARTS_MAX {
             map = Vec::new();
-            room.grow(&mut map, needed);
+            allocator.extend(&mut map, needed);
         }
         Layout { nodes, map, grown: None }
     }
@@ -272,15 +272,15 @@ impl Layout {
 
 /// What others may do to a file while it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Care {
+pub enum ConcurrentUse {
     /// Nothing: that it is gone or shorter than it was is an error.
-    Still,
+    Unchanging,
     /// Remove it. What the file no longer has is zeros.
-    Passing,
+    Removal,
     /// Write pages of it, cut it and remove it: a server works with it. It is read around the page cache;
     /// each page is checked, and read again if it is torn. What the file no longer has is zeros. The number
     /// says how many bytes a page of that server has, where the file does not tell.
-    Pages(u32),
+    PageWrites(u32),
 }
 
 /// Among hard links to one file, makes the one the file that had its blocks before.
@@ -350,7 +350,7 @@ fn blocks_of(len: u64) -> u64 {
 }
 
 /// The first `count` blocks of these, or all if there are fewer.
-fn front(blocks: &[Range<u64>], mut count: u64) -> Vec<Range<u64>> {
+fn first_blocks(blocks: &[Range<u64>], mut count: u64) -> Vec<Range<u64>> {
     let mut kept = Vec::new();
     for range in blocks {
         let here = (range.end - range.start).min(count);
@@ -363,16 +363,16 @@ fn front(blocks: &[Range<u64>], mut count: u64) -> Vec<Range<u64>> {
 }
 
 /// Free blocks.
-struct Room {
+struct BlockAllocator {
     /// In ascending order; the last one has no end.
     gaps: Vec<Range<u64>>,
     /// What is given away begins at a multiple of so many blocks.
     unit: u64,
 }
 
-impl Room {
+impl BlockAllocator {
     /// The gaps between these blocks, and what follows them. The first block is the header's.
-    fn around<'a>(used: impl Iterator<Item = &'a Range<u64>>) -> Room {
+    fn around<'a>(used: impl Iterator<Item = &'a Range<u64>>) -> BlockAllocator {
         let mut used: Vec<&Range<u64>> = used.collect();
         used.sort_by_key(|range| range.start);
         let (mut gaps, mut next) = (Vec::new(), 1);
@@ -383,11 +383,11 @@ impl Room {
             next = range.end;
         }
         gaps.push(next..u64::MAX);
-        Room { gaps, unit: 1 }
+        BlockAllocator { gaps, unit: 1 }
     }
 
     /// Adds adjacent blocks until there are `count`.
-    fn grow(&mut self, blocks: &mut Vec<Range<u64>>, count: u64) {
+    fn extend(&mut self, blocks: &mut Vec<Range<u64>>, count: u64) {
         let missing = count - blocks.iter().map(|range| range.end - range.start).sum::<u64>();
         if missing == 0 {
             return;

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::Error;
-use crate::backup::World;
+use crate::backup::RunContext;
 use crate::chain::{Chain, ContentHasher};
+use crate::chunk_versions::ChunkVersions;
 use crate::fetch::Fetcher;
 use crate::file::File;
-use crate::format::{BLOCK, CHUNK, Group, IndexEntry, Place, chunk_hash};
-use crate::known::{Bad, Damage as Known, Newest};
-use crate::repository::{Loaded, Repository};
-use crate::view::Views;
+use crate::format::{BLOCK, BlockLocation, CHUNK, Group, IndexEntry, chunk_hash};
+use crate::notes::{DamageEntry, KnownDamage, NewestNote};
+use crate::repository::{Repository, RepositoryState};
 
 pub use self::cost::Cost;
 
@@ -78,7 +78,7 @@ impl Sample {
 }
 
 /// One record to check, with everything that follows it up to `end`.
-struct Job {
+struct RecordJob {
     file: Arc<File>,
     entry: IndexEntry,
     end: u64,
@@ -88,9 +88,9 @@ struct Job {
 
 /// What is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hit {
+enum DamageSite {
     /// A record, or the blocks of a group.
-    Bad(Bad),
+    Entry(DamageEntry),
     /// A file, by its number: its frame, or all of it.
     File(u64),
     /// Anything else.
@@ -98,15 +98,15 @@ enum Hit {
 }
 
 struct Findings {
-    damages: Mutex<Vec<(Damage, Hit)>>,
+    damages: Mutex<Vec<(Damage, DamageSite)>>,
     /// All damage, including what is not listed any more.
-    bad: Mutex<Vec<Bad>>,
+    bad: Mutex<Vec<DamageEntry>>,
     blocks: AtomicU64,
 }
 
 impl Findings {
-    fn add(&self, place: String, what: String, hit: Hit) {
-        if let Hit::Bad(bad) = hit {
+    fn add(&self, place: String, what: String, hit: DamageSite) {
+        if let DamageSite::Entry(bad) = hit {
             self.bad.lock().unwrap_or_else(PoisonError::into_inner).push(bad);
         }
         let mut damages = self.damages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,11 +116,11 @@ impl Findings {
     }
 
     /// Damage is a finding; any other error ends the run.
-    fn take(&self, error: Error, context: &str, hit: Hit) -> Result<(), Error> {
+    fn take(&self, error: Error, suffix: &str, hit: DamageSite) -> Result<(), Error> {
         match error {
-            Error::Corrupt { what, place } => self.add(place, format!("{what}{context}"), hit),
+            Error::Corrupt { what, place } => self.add(place, format!("{what}{suffix}"), hit),
             away if away.is_away() => return Err(away),
-            Error::Store { name, source } => self.add(name, format!("{source}{context}"), hit),
+            Error::Store { name, source } => self.add(name, format!("{source}{suffix}"), hit),
             Error::Missing(text) => self.add(text, "a chain that ends in nothing".to_owned(), hit),
             other => return Err(other),
         }
@@ -141,9 +141,9 @@ pub fn verify(
     repository: &Repository,
     jobs: usize,
     sample: Option<Sample>,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Verified, Error> {
-    let _stays = repository.reading()?;
+    let _stays = repository.lock_reader()?;
     let loaded = repository.load()?;
     if loaded.files.is_empty() && loaded.first_damage().is_none() {
         return Err(Error::Missing(format!("there is no backup in {}", repository.store().shown(""))));
@@ -153,13 +153,13 @@ pub fn verify(
     let bytes = loaded.files.values().map(|file| file.len).sum();
     let (files, generations) = (loaded.files.len() as u64, loaded.generations.len() as u64);
     frames(repository, &loaded, &findings)?;
-    world.progress.phase("verifying", Some(bytes / sample.map_or(1, |sample| sample.parts.max(1))));
-    contents(&loaded, &findings, world)?;
-    blocks(repository, &loaded, &findings, (jobs, sample), world)?;
+    context.progress.phase("verifying", Some(bytes / sample.map_or(1, |sample| sample.parts.max(1))));
+    contents(&loaded, &findings, context)?;
+    blocks(repository, &loaded, &findings, (jobs, sample), context)?;
     let mut damages = findings.damages.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let known = Known::new(findings.bad.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let known = KnownDamage::new(findings.bad.into_inner().unwrap_or_else(PoisonError::into_inner));
     if !damages.is_empty() {
-        world.progress.phase("what that costs", None);
+        context.progress.phase("what that costs", None);
         cost::tell(repository, &known, &mut damages)?;
     }
     // The next backup can't go to a repository that is not writable.
@@ -171,37 +171,37 @@ pub fn verify(
 }
 
 /// Files that can't be opened, are missing, or that nothing is known about.
-fn frames(repository: &Repository, loaded: &Loaded, findings: &Findings) -> Result<(), Error> {
-    let hits = loaded.broken.iter().map(|(number, error)| (error, Hit::File(*number)));
-    let missed = loaded.missed.iter().map(|error| (error, Hit::Other));
-    for (error, hit) in hits.chain(missed) {
+fn frames(repository: &Repository, loaded: &RepositoryState, findings: &Findings) -> Result<(), Error> {
+    let hits = loaded.broken.iter().map(|(number, error)| (error, DamageSite::File(*number)));
+    let missing_newest = loaded.missing_newest.iter().map(|error| (error, DamageSite::Other));
+    for (error, hit) in hits.chain(missing_newest) {
         let text = error.to_string();
         let (place, what) = text.split_once(": ").unwrap_or((&text, "damaged"));
         findings.add(place.to_owned(), what.to_owned(), hit);
     }
-    match Newest::read(repository.store()) {
-        Err(error) => findings.take(error, "", Hit::Other),
+    match NewestNote::read(repository.store()) {
+        Err(error) => findings.take(error, "", DamageSite::Other),
         Ok(_) => Ok(()),
     }
 }
 
 /// Follows every chain: parents must exist and match, chunks and volumes must have the recorded content.
-fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<(), Error> {
+fn contents(loaded: &RepositoryState, findings: &Findings, context: RunContext<'_>) -> Result<(), Error> {
     let mut sound: BTreeMap<u64, Arc<File>> = BTreeMap::new();
     for (number, file) in &loaded.generations {
         match Chain::new(&loaded.generations, *number) {
             Ok(_) => drop(sound.insert(*number, Arc::clone(file))),
-            Err(error) => findings.take(error, "", Hit::File(file.number))?,
+            Err(error) => findings.take(error, "", DamageSite::File(file.number))?,
         }
     }
     let most = sound.values().map(|file| file.chunks()).max().unwrap_or(0);
     let mut contents: BTreeMap<u64, ContentHasher> =
         sound.iter().map(|(number, file)| (*number, ContentHasher::new(file.header.len))).collect();
-    let mut views = Views::new(&sound);
+    let mut views = ChunkVersions::new(&sound);
     // Records are checked below, one by one.
     let mut damages = Vec::new();
     for chunk in 0..most {
-        if world.stop.load(Ordering::Relaxed) {
+        if context.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
         damages.clear();
@@ -209,7 +209,7 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
             let known = view.own && view.chunk.unknown.is_none();
             if known && chunk_hash(&view.chunk.hashes()) != view.chunk.content {
                 let place = sound.get(&number).map(|file| file.shown.clone()).unwrap_or_default();
-                findings.add(place, format!("chunk {chunk} is not what was backed up"), Hit::Other);
+                findings.add(place, format!("chunk {chunk} is not what was backed up"), DamageSite::Other);
             }
             if let Some(content) = contents.get_mut(&number) {
                 content.add(&view.chunk.content);
@@ -219,7 +219,7 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
     for (file, content) in sound.values().zip(contents.values()) {
         if content.finish() != file.trailer.content {
             let what = "the chain does not lead to what was backed up".to_owned();
-            findings.add(file.shown.clone(), what, Hit::Other);
+            findings.add(file.shown.clone(), what, DamageSite::Other);
         }
     }
     Ok(())
@@ -228,20 +228,20 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
 /// Checks every record and every block of every file, or those of a sample.
 fn blocks(
     repository: &Repository,
-    loaded: &Loaded,
+    loaded: &RepositoryState,
     findings: &Findings,
     (jobs, sample): (usize, Option<Sample>),
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<(), Error> {
     let workers = jobs.clamp(1, JOBS_MAX);
-    let (send, receive) = bounded::<Job>(workers * 4);
+    let (send, receive) = bounded::<RecordJob>(workers * 4);
     let fetcher = Fetcher::new(repository.store());
     let failed = Mutex::new(None);
     let fed = std::thread::scope(|scope| {
         for _ in 0..workers {
             let (receive, fetcher, failed) = (receive.clone(), &fetcher, &failed);
             scope.spawn(move || {
-                if let Err(error) = work(&receive, fetcher, findings, world) {
+                if let Err(error) = work(&receive, fetcher, findings, context) {
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
             });
@@ -250,11 +250,11 @@ fn blocks(
         for file in loaded.files.values() {
             let holder = loaded.generations.get(&file.header.generation);
             let live = holder.is_some_and(|holder| holder.number == file.number);
-            let is_due = |job: &Job| {
+            let is_due = |job: &RecordJob| {
                 let chunk = job.entry.chunk;
                 sample.is_none_or(|sample| sample.has(file.number, chunk)) || loaded.damage.touches(chunk)
             };
-            feed(file, live, world, &mut |job| !is_due(&job) || send.send(job).is_ok(), findings)?;
+            feed(file, live, context, &mut |job| !is_due(&job) || send.send(job).is_ok(), findings)?;
         }
         drop(send);
         Ok(())
@@ -267,8 +267,8 @@ fn blocks(
 fn feed(
     file: &Arc<File>,
     live: bool,
-    world: World<'_>,
-    send: &mut dyn FnMut(Job) -> bool,
+    context: RunContext<'_>,
+    send: &mut dyn FnMut(RecordJob) -> bool,
     findings: &Findings,
 ) -> Result<(), Error> {
     let expected = file.header_len;
@@ -279,21 +279,21 @@ fn feed(
     };
     if first != expected {
         let place = format!("{} at byte {expected}", file.shown);
-        findings.add(place, "bytes that belong to nothing".to_owned(), Hit::Other);
+        findings.add(place, "bytes that belong to nothing".to_owned(), DamageSite::Other);
     }
     while let Some(entry) = index.next() {
-        if world.stop.load(Ordering::Relaxed) {
+        if context.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
         let entry = match entry {
             Ok(entry) => entry,
-            Err(error) => return findings.take(error, "", Hit::File(file.number)),
+            Err(error) => return findings.take(error, "", DamageSite::File(file.number)),
         };
         let end = match index.peek() {
             Some(Ok(next)) => next.offset,
             _ => file.trailer.index_offset,
         };
-        if !send(Job { file: Arc::clone(file), entry, end, live }) {
+        if !send(RecordJob { file: Arc::clone(file), entry, end, live }) {
             break;
         }
     }
@@ -301,26 +301,30 @@ fn feed(
 }
 
 fn work(
-    jobs: &Receiver<Job>,
+    jobs: &Receiver<RecordJob>,
     fetcher: &Fetcher<'_>,
     findings: &Findings,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<(), Error> {
     let mut buffer = vec![0; CHUNK];
     for job in jobs {
         if let Err(error) = look(&job, fetcher, findings, &mut buffer) {
             let (chunk, file) = (job.entry.chunk, job.file.number);
-            let context = format!("; chunk {chunk} of generation {}", job.file.header.generation);
+            let suffix = format!("; chunk {chunk} of generation {}", job.file.header.generation);
             // In a file that contains no generation nobody reads the records.
-            let hit = if job.live { Hit::Bad(Bad { chunk, file, group: None }) } else { Hit::Other };
-            findings.take(error, &context, hit)?;
+            let hit = if job.live {
+                DamageSite::Entry(DamageEntry { chunk, file, group: None })
+            } else {
+                DamageSite::Other
+            };
+            findings.take(error, &suffix, hit)?;
         }
-        world.progress.read(job.end.saturating_sub(job.entry.offset));
+        context.progress.read(job.end.saturating_sub(job.entry.offset));
     }
     Ok(())
 }
 
-fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]) -> Result<(), Error> {
+fn look(job: &RecordJob, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]) -> Result<(), Error> {
     let record = job.file.record(&job.entry)?;
     let mut own: BTreeMap<u64, Group> = BTreeMap::new();
     for place in record.changes.iter().filter_map(|(_, place)| place.as_ref()) {
@@ -340,20 +344,21 @@ fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]
     if at != job.end {
         // The blocks are still checked: they may be needed, and be undamaged.
         let place = format!("{} at byte {at}", job.file.shown);
-        findings.add(place, "bytes that belong to nothing".to_owned(), Hit::Other);
+        findings.add(place, "bytes that belong to nothing".to_owned(), DamageSite::Other);
     }
     let chunk = job.entry.chunk;
     let first = chunk * (CHUNK / BLOCK) as u64;
-    let context = |block: u64| format!("; block {block} of generation {}", job.file.header.generation);
-    let hit = |group: &Group| Hit::Bad(Bad { chunk, file: group.file, group: Some(group.offset) });
+    let suffix = |block: u64| format!("; block {block} of generation {}", job.file.header.generation);
+    let hit =
+        |group: &Group| DamageSite::Entry(DamageEntry { chunk, file: group.file, group: Some(group.offset) });
     if !job.live || !fetcher.reads() {
         for group in own.values() {
             let read = fetcher.stored(group);
-            read.map(drop).or_else(|error| findings.take(error, &context(first), hit(group)))?;
+            read.map(drop).or_else(|error| findings.take(error, &suffix(first), hit(group)))?;
         }
         return Ok(());
     }
-    let mut places: Vec<Option<Place>> = vec![None; CHUNK / BLOCK];
+    let mut places: Vec<Option<BlockLocation>> = vec![None; CHUNK / BLOCK];
     for (block, place) in &record.changes {
         if let Some(entry) = places.get_mut(usize::from(*block)) {
             *entry = *place;
@@ -366,16 +371,16 @@ fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]
         // Only one block is wrong: either the difference is damaged, or the block's content differs from the
         // record.
         let group = place.map(|place| if whole(fetcher, place) { &place.group } else { unpacked(place) });
-        findings.take(error, &context(first + block as u64), group.map_or(Hit::Other, hit))
+        findings.take(error, &suffix(first + block as u64), group.map_or(DamageSite::Other, hit))
     })
 }
 
 /// The group that is unpacked for a block.
-fn unpacked(place: &Place) -> &Group {
+fn unpacked(place: &BlockLocation) -> &Group {
     place.base.as_ref().map_or(&place.group, |(base, _)| base)
 }
 
 /// Whether that group is undamaged, so that the difference must be wrong.
-fn whole(fetcher: &Fetcher<'_>, place: &Place) -> bool {
+fn whole(fetcher: &Fetcher<'_>, place: &BlockLocation) -> bool {
     place.base.is_some() && fetcher.group(unpacked(place)).is_ok()
 }

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::chain::ContentHasher;
 use crate::file;
 use crate::format::{Group, Hash, Header, IndexEntry, NUMBER_MAX, Record, Trailer};
-use crate::mirrored::OWN;
+use crate::mirror_note::MIRROR_NUMBERS;
 use crate::store::{Store, Upload};
 
 /// Bytes that are gathered before each write.
@@ -27,7 +27,7 @@ pub(crate) struct Writer<'a> {
 }
 
 /// The highest number of a file that is not of a mirror's own.
-const HIGHEST: u64 = OWN - 1;
+const HIGHEST: u64 = MIRROR_NUMBERS - 1;
 
 impl<'a> Writer<'a> {
     pub(crate) fn create(store: &'a dyn Store, number: u64, header: &Header) -> Result<Writer<'a>, Error> {

@@ -17,10 +17,10 @@ mod fault;
 mod forged;
 #[path = "main/format.rs"]
 mod format;
-#[path = "main/grow.rs"]
-mod grow;
 #[path = "main/heal.rs"]
 mod heal;
+#[path = "main/layout_builder.rs"]
+mod layout_builder;
 #[path = "main/mirror.rs"]
 mod mirror;
 #[path = "main/model.rs"]
@@ -29,6 +29,8 @@ mod model;
 mod pages;
 #[path = "main/real.rs"]
 mod real;
+#[path = "main/restore_paths.rs"]
+mod restore_paths;
 #[path = "main/scan.rs"]
 mod scan;
 #[path = "main/sealed.rs"]
@@ -37,5 +39,3 @@ mod sealed;
 mod suite;
 #[path = "main/tree.rs"]
 mod tree;
-#[path = "main/tree_part.rs"]
-mod tree_part;

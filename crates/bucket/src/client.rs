@@ -9,9 +9,9 @@ use ureq::http;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
-use crate::held::Held;
-use crate::kept::Cache;
+use crate::read_cache::Cache;
 use crate::sign::{self, encoded};
+use crate::store_state::StoreState;
 use crate::{Settings, xml};
 
 /// How often a request is sent.
@@ -29,11 +29,11 @@ pub struct Bucket {
     agent: Agent,
     pub(crate) cache: Arc<Cache>,
     /// The lock for writing, if this run has it.
-    pub(crate) held: Arc<Held>,
+    pub(crate) state: Arc<StoreState>,
 }
 
 /// One request to the store, again and again the same.
-pub(crate) struct Ask<'a> {
+pub(crate) struct StoreRequest<'a> {
     pub(crate) method: &'a str,
     /// Below the prefix. None: it is about the bucket.
     pub(crate) name: Option<&'a str>,
@@ -43,19 +43,19 @@ pub(crate) struct Ask<'a> {
     pub(crate) body: &'a [u8],
 }
 
-impl Ask<'_> {
-    pub(crate) fn about<'a>(method: &'a str, name: &'a str) -> Ask<'a> {
-        Ask { method, name: Some(name), query: &[], headers: &[], body: b"" }
+impl StoreRequest<'_> {
+    pub(crate) fn about<'a>(method: &'a str, name: &'a str) -> StoreRequest<'a> {
+        StoreRequest { method, name: Some(name), query: &[], headers: &[], body: b"" }
     }
 }
 
 /// An answer, and whether the request was sent more than once: then an earlier one may have done the work.
-pub(crate) struct Answer {
+pub(crate) struct StoreResponse {
     pub(crate) response: http::Response<Body>,
-    pub(crate) again: bool,
+    pub(crate) was_retried: bool,
 }
 
-impl Answer {
+impl StoreResponse {
     pub(crate) fn status(&self) -> u16 {
         self.response.status().as_u16()
     }
@@ -90,7 +90,7 @@ impl Bucket {
     }
 
     fn with(settings: Settings, agent: Agent) -> Bucket {
-        Bucket { settings: Arc::new(settings), agent, cache: Arc::default(), held: Arc::default() }
+        Bucket { settings: Arc::new(settings), agent, cache: Arc::default(), state: Arc::default() }
     }
 
     /// The same bucket, only the files below `folder`.
@@ -114,11 +114,11 @@ impl Bucket {
 
     /// Sends a request until there is an answer that another try would not change.
     #[expect(clippy::disallowed_methods, reason = "nothing tells when a store is ready again")]
-    pub(crate) fn ask(&self, ask: &Ask<'_>) -> io::Result<Answer> {
+    pub(crate) fn send(&self, ask: &StoreRequest<'_>) -> io::Result<StoreResponse> {
         let mut wait = self.settings.wait;
         let mut number = 1;
         loop {
-            let answer = self.send(ask);
+            let answer = self.send_once(ask);
             let retry = match &answer {
                 Err(_) => true,
                 Ok(response) => matches!(response.status().as_u16(), 408 | 409 | 429 | 500..),
@@ -132,7 +132,7 @@ impl Bucket {
                     );
                     io::Error::new(io::ErrorKind::TimedOut, text)
                 })?;
-                return Ok(Answer { response, again: number > 1 });
+                return Ok(StoreResponse { response, was_retried: number > 1 });
             }
             let said = answer.map_or_else(|error| error.to_string(), |said| said.status().to_string());
             tracing::info!("{} {}: {said}; trying again", ask.method, self.shown(ask.name.unwrap_or("")));
@@ -143,10 +143,10 @@ impl Bucket {
     }
 
     /// The same for answers that are text: one that breaks off is asked for again.
-    pub(crate) fn ask_text(&self, ask: &Ask<'_>) -> io::Result<(Answer, String)> {
+    pub(crate) fn send_text(&self, ask: &StoreRequest<'_>) -> io::Result<(StoreResponse, String)> {
         let mut number = 1;
         loop {
-            let mut answer = self.ask(ask)?;
+            let mut answer = self.send(ask)?;
             if answer.status() != 200 {
                 return Ok((answer, String::new()));
             }
@@ -158,7 +158,7 @@ impl Bucket {
         }
     }
 
-    fn send(&self, ask: &Ask<'_>) -> Result<http::Response<Body>, ureq::Error> {
+    fn send_once(&self, ask: &StoreRequest<'_>) -> Result<http::Response<Body>, ureq::Error> {
         let settings = &self.settings;
         let (scheme, host) = settings.endpoint.split_once("://").unwrap_or(("https", &settings.endpoint));
         let key = ask.name.map_or(String::new(), |name| format!("{}{name}", settings.prefix));
@@ -198,7 +198,7 @@ impl Bucket {
     }
 
     /// The error for an answer that is none of those that were expected.
-    pub(crate) fn refused(&self, what: &str, name: &str, mut answer: Answer) -> io::Error {
+    pub(crate) fn failure(&self, what: &str, name: &str, mut answer: StoreResponse) -> io::Error {
         let status = answer.status();
         let text = answer.text().unwrap_or_default();
         let code = xml::first(&text, "Code").unwrap_or_default();

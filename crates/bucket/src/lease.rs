@@ -16,12 +16,12 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use block::{NUMBER_MAX, WRITER};
+use block::{NUMBER_MAX, WRITER_LOCK};
 use disk::{Guard, Share};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use crate::client::{Answer, Ask, Bucket};
+use crate::client::{Bucket, StoreRequest, StoreResponse};
 use crate::random;
 
 /// What the names of these files begin with.
@@ -36,7 +36,7 @@ const TRIES: u32 = 8;
 const MAGIC: &str = "remora lease";
 
 /// What such a file says.
-struct Seen {
+struct LeaseFile {
     is_free: bool,
     seconds: i64,
     holder: String,
@@ -45,17 +45,17 @@ struct Seen {
     age: i64,
 }
 
-impl Seen {
+impl LeaseFile {
     fn is_taken(&self) -> bool {
         !self.is_free && self.age <= self.seconds
     }
 
-    fn read(text: &str, age: i64) -> Option<Seen> {
+    fn read(text: &str, age: i64) -> Option<LeaseFile> {
         let mut lines = text.lines();
         lines.next().filter(|line| *line == MAGIC)?;
         let pairs: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(' ')).collect();
         let value = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        Some(Seen {
+        Some(LeaseFile {
             is_free: value("state")? == "free",
             // Nobody keeps others out for longer, whoever has written it.
             seconds: value("seconds")?.parse::<i64>().ok()?.min(SECONDS),
@@ -98,7 +98,7 @@ fn is_shared(name: &str) -> bool {
 }
 
 /// The seconds between a file's last change and the answer that tells of it, both by the store's clock.
-fn age(answer: &Answer) -> Option<i64> {
+fn age(answer: &StoreResponse) -> Option<i64> {
     let time = |name: &str| -> Option<Timestamp> {
         DateTimeParser::new().parse_timestamp(answer.header(name)?).ok()
     };
@@ -109,25 +109,25 @@ impl Bucket {
     /// Takes a lock without waiting.
     pub(crate) fn lease(&self, lock: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
         let lease = match share {
-            Share::Exclusive => self.alone(lock)?,
-            Share::Shared => self.together(lock)?,
+            Share::Exclusive => self.acquire_exclusive(lock)?,
+            Share::Shared => self.acquire_shared(lock)?,
         };
         Ok(lease.map(|lease| Box::new(lease) as Box<dyn Guard>))
     }
 
     /// Who was found to have a lock.
-    pub(crate) fn other(&self) -> Option<String> {
-        self.held.other.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn other_holder(&self) -> Option<String> {
+        self.state.other.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Fails if somebody else has taken over the lock for writing.
-    pub(crate) fn still_held(&self) -> io::Result<()> {
-        let number = self.held.number.load(Ordering::Acquire);
-        let newest = || Ok::<_, io::Error>(self.leases(WRITER)?.0.unwrap_or(0));
-        if number == 0 || (!self.held.is_lost.load(Ordering::Acquire) && newest()? <= number) {
+    pub(crate) fn check_held(&self) -> io::Result<()> {
+        let number = self.state.number.load(Ordering::Acquire);
+        let newest = || Ok::<_, io::Error>(self.leases(WRITER_LOCK)?.0.unwrap_or(0));
+        if number == 0 || (!self.state.is_lost.load(Ordering::Acquire) && newest()? <= number) {
             return Ok(());
         }
-        self.held.is_lost.store(true, Ordering::Release);
+        self.state.is_lost.store(true, Ordering::Release);
         let text = format!(
             "another run has taken over {}, because this one was not heard of for {SECONDS} seconds; this one adds nothing more",
             self.shown("")
@@ -137,22 +137,22 @@ impl Bucket {
 
     /// Whether somebody else is known to have taken over.
     pub(crate) fn is_lost(&self) -> bool {
-        self.held.is_lost.load(Ordering::Acquire)
+        self.state.is_lost.load(Ordering::Acquire)
     }
 
-    fn alone(&self, lock: &str) -> io::Result<Option<Lease>> {
-        self.must_retain()?;
+    fn acquire_exclusive(&self, lock: &str) -> io::Result<Option<Lease>> {
+        self.require_object_lock()?;
         let id = random()?;
         for _ in 0..TRIES {
             let (newest, _) = self.leases(lock)?;
             let newest = newest.unwrap_or(0);
-            let last = if newest == 0 { None } else { self.look(&file(lock, newest))? };
+            let last = if newest == 0 { None } else { self.read_lease(&file(lock, newest))? };
             if newest > 0 && last.is_none() {
                 // Somebody has taken the next number, and removed this one.
                 continue;
             }
             if let Some(last) = last.as_ref().filter(|last| last.is_taken()) {
-                self.found(last);
+                self.note_holder(last);
                 return Ok(None);
             }
             let number = newest + 1;
@@ -165,9 +165,9 @@ impl Bucket {
             match answer.status() {
                 200 => {}
                 // An earlier try, whose answer was lost, may have written it.
-                412 if self.look(&file(lock, number))?.is_some_and(|seen| seen.id == id) => {}
+                412 if self.read_lease(&file(lock, number))?.is_some_and(|seen| seen.id == id) => {}
                 412 => continue,
-                _ => return Err(self.refused("write", &file(lock, number), answer)),
+                _ => return Err(self.failure("write", &file(lock, number), answer)),
             }
             if let Some(last) = last.filter(|last| !last.is_free) {
                 let (shown, holder, age) = (self.shown(""), last.holder, last.age);
@@ -180,28 +180,28 @@ impl Bucket {
 
     /// Finishes taking a lock whose file is written.
     fn take(&self, lock: &str, number: u64, id: String) -> io::Result<Option<Lease>> {
-        let is_writer = lock == WRITER;
+        let is_writer = lock == WRITER_LOCK;
         if is_writer {
-            self.held.is_lost.store(false, Ordering::Release);
-            self.held.number.store(number, Ordering::Release);
+            self.state.is_lost.store(false, Ordering::Release);
+            self.state.number.store(number, Ordering::Release);
         }
         // From here on it is released whatever happens.
         let lease = Lease::new(self, file(lock, number), (true, is_writer), id);
-        if !self.held.is_proven.load(Ordering::Acquire) {
-            self.prove(&lease.file, self.text("held", &lease.id).as_bytes())?;
-            self.held.is_proven.store(true, Ordering::Release);
+        if !self.state.conditions_checked.load(Ordering::Acquire) {
+            self.check_conditional_writes(&lease.file, self.text("held", &lease.id).as_bytes())?;
+            self.state.conditions_checked.store(true, Ordering::Release);
         }
         for other in self.leases(lock)?.1 {
-            match self.look(&other)? {
+            match self.read_lease(&other)? {
                 Some(seen) if seen.is_taken() => {
-                    self.found(&seen);
+                    self.note_holder(&seen);
                     return Ok(None);
                 }
                 _ => self.try_remove(&other),
             }
         }
         if is_writer {
-            self.sweep_all()?;
+            self.abort_all_unfinished()?;
         }
         for name in self.files(&format!("{BEGIN}{lock}."))?.into_keys() {
             match number_of(lock, &name) {
@@ -215,31 +215,31 @@ impl Bucket {
         Ok(Some(lease))
     }
 
-    fn together(&self, lock: &str) -> io::Result<Option<Lease>> {
+    fn acquire_shared(&self, lock: &str) -> io::Result<Option<Lease>> {
         let id = random()?;
         let name = format!("{BEGIN}{lock}.with-{id}");
         let answer = self.put(&name, self.text("held", &id).as_bytes(), false)?;
         if answer.status() != 200 {
-            return Err(self.refused("write", &name, answer));
+            return Err(self.failure("write", &name, answer));
         }
         let lease = Lease::new(self, name, (false, false), id);
         let Some(newest) = self.leases(lock)?.0 else { return Ok(Some(lease)) };
-        match self.look(&file(lock, newest))? {
+        match self.read_lease(&file(lock, newest))? {
             Some(seen) if seen.is_taken() => {
-                self.found(&seen);
+                self.note_holder(&seen);
                 Ok(None)
             }
             _ => Ok(Some(lease)),
         }
     }
 
-    fn found(&self, seen: &Seen) {
+    fn note_holder(&self, seen: &LeaseFile) {
         let left = seen.seconds - seen.age;
         let text = format!(
             "{}, heard of {} s ago; if it was killed, it loses its lock in {left} s",
             seen.holder, seen.age
         );
-        *self.held.other.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        *self.state.other.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
     /// The highest number of a lock, and the files of those that hold it together.
@@ -251,8 +251,8 @@ impl Bucket {
     }
 
     /// What such a file says; None if it is gone.
-    fn look(&self, name: &str) -> io::Result<Option<Seen>> {
-        let (answer, text) = self.ask_text(&Ask::about("GET", name))?;
+    fn read_lease(&self, name: &str) -> io::Result<Option<LeaseFile>> {
+        let (answer, text) = self.send_text(&StoreRequest::about("GET", name))?;
         match answer.status() {
             200 => {
                 // Without clocks it counts as new.
@@ -261,10 +261,10 @@ impl Bucket {
                     let text = format!("{}: this is no lock; remove it", self.shown(name));
                     io::Error::new(io::ErrorKind::InvalidData, text)
                 };
-                Seen::read(&text, age).map(Some).ok_or_else(damaged)
+                LeaseFile::read(&text, age).map(Some).ok_or_else(damaged)
             }
             404 => Ok(None),
-            _ => Err(self.refused("read", name, answer)),
+            _ => Err(self.failure("read", name, answer)),
         }
     }
 
@@ -282,16 +282,16 @@ impl Bucket {
 
     /// Removes a file.
     pub(crate) fn delete(&self, name: &str) -> io::Result<()> {
-        let answer = self.ask(&Ask::about("DELETE", name))?;
+        let answer = self.send(&StoreRequest::about("DELETE", name))?;
         match answer.status() {
             200 | 204 | 404 => {
                 // In a bucket with versions a mark hides the file.
                 if answer.header("x-amz-delete-marker") == Some("true") {
-                    self.held.keeps_removed.store(true, Ordering::Relaxed);
+                    self.state.keeps_removed.store(true, Ordering::Relaxed);
                 }
                 Ok(())
             }
-            _ => Err(self.refused("remove", name, answer)),
+            _ => Err(self.failure("remove", name, answer)),
         }
     }
 }
@@ -306,7 +306,7 @@ impl Lease {
                 if let Err(error) = own.put(&name, text.as_bytes(), false) {
                     tracing::warn!("the lock can't be renewed: {error}");
                 }
-                if is_writer && own.still_held().is_err() && own.is_lost() {
+                if is_writer && own.check_held().is_err() && own.is_lost() {
                     return;
                 }
             }
@@ -331,7 +331,7 @@ impl Drop for Lease {
         }
         let is_lost = self.is_writer && self.bucket.is_lost();
         if self.is_writer {
-            self.bucket.held.number.store(0, Ordering::Release);
+            self.bucket.state.number.store(0, Ordering::Release);
         }
         // The file with the highest number stays, so that no number is used twice.
         if is_lost || (!self.is_numbered && self.bucket.delete(&self.file).is_ok()) {

@@ -5,14 +5,14 @@
 //! could write one file.
 
 mod client;
-mod held;
-mod kept;
 mod lease;
-mod place;
+mod mirror_side;
+mod object_lock;
+mod read_cache;
 mod reader;
-mod retain;
 mod sign;
 mod store;
+mod store_state;
 mod upload;
 mod xml;
 

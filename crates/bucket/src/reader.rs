@@ -8,14 +8,14 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::mirror::Place;
+use block::mirror::MirrorSide;
 use disk::{Source, Stat};
 
-use crate::client::{Ask, Bucket};
-use crate::kept::{Kept, lock};
+use crate::client::{Bucket, StoreRequest};
+use crate::read_cache::{ChunkCache, lock};
 
 /// Bytes of a piece.
-const PIECE: u64 = 128 << 10;
+const CHUNK_BYTES: u64 = 128 << 10;
 /// The most pieces that are fetched at once: 8 MiB.
 const RUN_MAX: u64 = 64;
 /// From so many pieces on, more are fetched while these are read.
@@ -39,7 +39,7 @@ struct Stream {
 }
 
 /// A file of a store.
-struct Open {
+struct OpenObject {
     bucket: Bucket,
     name: String,
     /// Tells it from other open files.
@@ -50,15 +50,15 @@ struct Open {
 
 /// An open file that is read.
 pub(crate) struct Reader {
-    file: Arc<Open>,
+    file: Arc<OpenObject>,
     position: u64,
 }
 
 impl Bucket {
     /// Opens a file with its first piece, which tells the length.
     pub(crate) fn reader(&self, name: &str) -> io::Result<Reader> {
-        let range = [("range", format!("bytes=0-{}", PIECE - 1))];
-        let mut answer = self.ask(&Ask { headers: &range, ..Ask::about("GET", name) })?;
+        let range = [("range", format!("bytes=0-{}", CHUNK_BYTES - 1))];
+        let mut answer = self.send(&StoreRequest { headers: &range, ..StoreRequest::about("GET", name) })?;
         let (mut len, mut first) = (0, Vec::new());
         match answer.status() {
             200 | 206 => {
@@ -70,54 +70,54 @@ impl Bucket {
                 };
                 let total = total.and_then(|total| total.parse().ok());
                 len = total.ok_or_else(|| io::Error::other("the store does not tell the file's length"))?;
-                let read = answer.response.body_mut().as_reader().take(PIECE).read_to_end(&mut first);
-                if read.is_err() || first.len() as u64 != len.min(PIECE) {
+                let read = answer.response.body_mut().as_reader().take(CHUNK_BYTES).read_to_end(&mut first);
+                if read.is_err() || first.len() as u64 != len.min(CHUNK_BYTES) {
                     // It broke off.
-                    first = self.read(name, 0, usize::try_from(len.min(PIECE)).unwrap_or(0))?;
+                    first = self.read(name, 0, usize::try_from(len.min(CHUNK_BYTES)).unwrap_or(0))?;
                 }
             }
             // An empty file has no first byte.
             416 => {}
-            _ => return Err(self.refused("read", name, answer)),
+            _ => return Err(self.failure("read", name, answer)),
         }
         let id = self.cache.opened.fetch_add(1, Ordering::Relaxed);
-        lock(&self.cache.kept).put((id, 0), first);
+        lock(&self.cache.chunks).put((id, 0), first);
         let streams = Mutex::new(vec![Stream { reach: 1, window: 1, is_sure: false }]);
-        let file = Open { bucket: self.clone(), name: name.to_owned(), id, len, streams };
+        let file = OpenObject { bucket: self.clone(), name: name.to_owned(), id, len, streams };
         Ok(Reader { file: Arc::new(file), position: 0 })
     }
 }
 
-impl Open {
+impl OpenObject {
     /// A piece, with others that are wanted or may be soon.
-    fn piece(self: &Arc<Self>, number: u64, wanted: Range<u64>) -> io::Result<Arc<Vec<u8>>> {
+    fn chunk(self: &Arc<Self>, number: u64, wanted: Range<u64>) -> io::Result<Arc<Vec<u8>>> {
         let cache = &self.bucket.cache;
-        let mut kept = lock(&cache.kept);
+        let mut cached = lock(&cache.chunks);
         loop {
-            kept.clock += 1;
-            let clock = kept.clock;
-            match kept.pieces.get_mut(&(self.id, number)) {
-                Some(Some(piece)) => {
-                    piece.used = clock;
-                    let bytes = Arc::clone(&piece.bytes);
-                    self.look_ahead(number, &mut kept);
+            cached.clock += 1;
+            let clock = cached.clock;
+            match cached.chunks.get_mut(&(self.id, number)) {
+                Some(Some(chunk)) => {
+                    chunk.used = clock;
+                    let bytes = Arc::clone(&chunk.bytes);
+                    self.look_ahead(number, &mut cached);
                     return Ok(bytes);
                 }
-                Some(None) => kept = cache.news.wait(kept).unwrap_or_else(PoisonError::into_inner),
+                Some(None) => cached = cache.arrived.wait(cached).unwrap_or_else(PoisonError::into_inner),
                 None => break,
             }
         }
-        let run = self.claim(number, self.run(number, wanted), &mut kept);
-        drop(kept);
+        let run = self.claim(number, self.plan_fetch(number, wanted), &mut cached);
+        drop(cached);
         let bytes = self.fetch(run.clone())?;
-        let skip = usize::try_from((number - run.start) * PIECE).unwrap_or(0);
-        let piece = bytes.get(skip..).unwrap_or_default();
-        let len = piece.len().min(usize::try_from(PIECE).unwrap_or(usize::MAX));
-        Ok(Arc::new(piece.get(..len).unwrap_or_default().to_vec()))
+        let skip = usize::try_from((number - run.start) * CHUNK_BYTES).unwrap_or(0);
+        let chunk = bytes.get(skip..).unwrap_or_default();
+        let len = chunk.len().min(usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX));
+        Ok(Arc::new(chunk.get(..len).unwrap_or_default().to_vec()))
     }
 
     /// What is fetched when a piece is missing.
-    fn run(&self, number: u64, wanted: Range<u64>) -> Range<u64> {
+    fn plan_fetch(&self, number: u64, wanted: Range<u64>) -> Range<u64> {
         let end = wanted.end.clamp(number + 1, number + RUN_MAX);
         let mut streams = lock(&self.streams);
         let follows = |stream: &Stream| (stream.reach..=stream.reach + GAP).contains(&number);
@@ -139,8 +139,8 @@ impl Open {
     }
 
     /// Fetches what comes next while what is here is read.
-    fn look_ahead(self: &Arc<Self>, number: u64, kept: &mut Kept) {
-        if kept.ahead >= AHEAD_JOBS {
+    fn look_ahead(self: &Arc<Self>, number: u64, cached: &mut ChunkCache) {
+        if cached.ahead >= AHEAD_JOBS {
             return;
         }
         let mut streams = lock(&self.streams);
@@ -149,7 +149,7 @@ impl Open {
                 && stream.window >= AHEAD_MIN
                 && number < stream.reach
                 && stream.reach - number <= stream.window / 2
-                && stream.reach < self.pieces()
+                && stream.reach < self.chunks()
         };
         let Some(at) = streams.iter().position(near) else { return };
         let mut stream = streams.remove(at);
@@ -158,59 +158,59 @@ impl Open {
         stream.reach = run.end;
         streams.push(stream);
         drop(streams);
-        let free = |number: &u64| !kept.pieces.contains_key(&(self.id, *number));
-        let Some(first) = run.clone().take_while(|number| *number < self.pieces()).find(free) else { return };
-        let run = self.claim(first, run, kept);
-        kept.ahead += 1;
+        let free = |number: &u64| !cached.chunks.contains_key(&(self.id, *number));
+        let Some(first) = run.clone().take_while(|number| *number < self.chunks()).find(free) else { return };
+        let run = self.claim(first, run, cached);
+        cached.ahead += 1;
         let file = Arc::clone(self);
         std::thread::spawn(move || {
             // Who needs it asks again, and is told the error.
             file.fetch(run).ok();
-            lock(&file.bucket.cache.kept).ahead -= 1;
+            lock(&file.bucket.cache.chunks).ahead -= 1;
         });
     }
 
-    fn pieces(&self) -> u64 {
-        self.len.div_ceil(PIECE)
+    fn chunks(&self) -> u64 {
+        self.len.div_ceil(CHUNK_BYTES)
     }
 
     /// Marks the pieces around a missing one, within a run, that nobody has fetched or fetches.
-    fn claim(&self, missing: u64, run: Range<u64>, kept: &mut Kept) -> Range<u64> {
-        let free = |number: &u64| !kept.pieces.contains_key(&(self.id, *number));
+    fn claim(&self, missing: u64, run: Range<u64>, cached: &mut ChunkCache) -> Range<u64> {
+        let free = |number: &u64| !cached.chunks.contains_key(&(self.id, *number));
         let before = (run.start..missing).rev().take_while(free).count() as u64;
-        let after = (missing..run.end.min(self.pieces())).take_while(free).count() as u64;
+        let after = (missing..run.end.min(self.chunks())).take_while(free).count() as u64;
         let claimed = missing - before..missing + after;
         for number in claimed.clone() {
-            kept.pieces.insert((self.id, number), None);
+            cached.chunks.insert((self.id, number), None);
         }
         claimed
     }
 
     /// Fetches pieces that were claimed.
     fn fetch(&self, run: Range<u64>) -> io::Result<Vec<u8>> {
-        let start = run.start * PIECE;
-        let len = usize::try_from((run.end * PIECE).min(self.len) - start).map_err(io::Error::other)?;
+        let start = run.start * CHUNK_BYTES;
+        let len = usize::try_from((run.end * CHUNK_BYTES).min(self.len) - start).map_err(io::Error::other)?;
         let read = self.bucket.read(&self.name, start, len);
         let cache = &self.bucket.cache;
-        let mut kept = lock(&cache.kept);
+        let mut cached = lock(&cache.chunks);
         for number in run.clone() {
-            kept.pieces.remove(&(self.id, number));
+            cached.chunks.remove(&(self.id, number));
         }
         if let Ok(bytes) = &read {
-            let parts = bytes.chunks(usize::try_from(PIECE).unwrap_or(usize::MAX));
+            let parts = bytes.chunks(usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX));
             for (number, part) in run.zip(parts) {
-                kept.put((self.id, number), part.to_vec());
+                cached.put((self.id, number), part.to_vec());
             }
         }
-        drop(kept);
-        cache.news.notify_all();
+        drop(cached);
+        cache.arrived.notify_all();
         read
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenObject {
     fn drop(&mut self) {
-        lock(&self.bucket.cache.kept).forget(self.id);
+        lock(&self.bucket.cache.chunks).forget(self.id);
     }
 }
 
@@ -223,10 +223,10 @@ impl Source for Reader {
         if at >= self.file.len || buffer.is_empty() {
             return Ok(0);
         }
-        let wanted = at / PIECE..(at + buffer.len() as u64).div_ceil(PIECE);
-        let piece = self.file.piece(at / PIECE, wanted)?;
-        let skip = usize::try_from(at % PIECE).unwrap_or(0);
-        let part = piece.get(skip..).unwrap_or_default();
+        let wanted = at / CHUNK_BYTES..(at + buffer.len() as u64).div_ceil(CHUNK_BYTES);
+        let chunk = self.file.chunk(at / CHUNK_BYTES, wanted)?;
+        let skip = usize::try_from(at % CHUNK_BYTES).unwrap_or(0);
+        let part = chunk.get(skip..).unwrap_or_default();
         let count = part.len().min(buffer.len());
         if let (Some(to), Some(from)) = (buffer.get_mut(..count), part.get(..count)) {
             to.copy_from_slice(from);

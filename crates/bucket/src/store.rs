@@ -4,12 +4,12 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use block::mirror::never_changes;
-use block::{Freed, Store, Upload};
+use block::{Removal, Store, Upload};
 use disk::{Guard, Share, Source};
 
 use crate::client::Bucket;
-use crate::retain;
-use crate::upload::Parts;
+use crate::object_lock;
+use crate::upload::MultipartUpload;
 
 impl Store for Bucket {
     fn list(&self) -> io::Result<Vec<String>> {
@@ -21,7 +21,7 @@ impl Store for Bucket {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>> {
-        Ok(Box::new(Parts::new(self, name, never_changes(name))?))
+        Ok(Box::new(MultipartUpload::new(self, name, never_changes(name))?))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
@@ -34,26 +34,26 @@ impl Store for Bucket {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         // The store does not tell whether there was one.
-        self.look_at(name)?.ok_or(io::ErrorKind::NotFound)?;
+        self.head(name)?.ok_or(io::ErrorKind::NotFound)?;
         self.delete(name)
     }
 
-    fn free(&self, name: &str) -> io::Result<Freed> {
-        let Some(about) = self.look_at(name)? else { return Ok(Freed::Gone) };
-        let kept = Freed::Kept { until_s: retain::told(&about) };
+    fn try_remove(&self, name: &str) -> io::Result<Removal> {
+        let Some(about) = self.head(name)? else { return Ok(Removal::Removed) };
+        let cached = Removal::Retained { until_s: object_lock::retained_until(&about) };
         match self.delete(name) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(kept),
-            Ok(()) if self.held.keeps_removed.load(Ordering::Relaxed) => Ok(kept),
-            deleted => deleted.map(|()| Freed::Gone),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(cached),
+            Ok(()) if self.state.keeps_removed.load(Ordering::Relaxed) => Ok(cached),
+            deleted => deleted.map(|()| Removal::Removed),
         }
     }
 
     fn retain(&self, name: &str) -> io::Result<()> {
-        self.extend(name)
+        self.extend_retention(name)
     }
 
     fn retained_until(&self, name: &str) -> io::Result<Option<i64>> {
-        Ok(self.ask_retention(name)?.map(|(_, until_s)| until_s))
+        Ok(self.retention_of(name)?.map(|(_, until_s)| until_s))
     }
 
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
@@ -66,6 +66,6 @@ impl Store for Bucket {
 
     fn in_use(&self) -> String {
         let shown = Bucket::shown(self, "");
-        self.other().map_or_else(|| shown.clone(), |other| format!("{shown} ({other})"))
+        self.other_holder().map_or_else(|| shown.clone(), |other| format!("{shown} ({other})"))
     }
 }

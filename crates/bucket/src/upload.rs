@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use block::Upload;
 
-use crate::client::{Answer, Ask, Bucket};
-use crate::place::{PART, PARTS_MAX, condition};
+use crate::client::{Bucket, StoreRequest, StoreResponse};
+use crate::mirror_side::{PART, PARTS_MAX, condition};
 use crate::{random, xml};
 
 /// After so many parts, the further ones are longer by the length of the first: there can't be more than
@@ -22,7 +22,7 @@ const MARK: &str = "x-amz-meta-remora";
 ///
 /// Also a short one goes up as an upload of one part: whoever takes over the lock of this run ends its
 /// uploads, and with that it can't add anything any more.
-pub(crate) struct Parts {
+pub(crate) struct MultipartUpload {
     bucket: Bucket,
     name: String,
     only_new: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Parts {
 impl Bucket {
     /// Whether an earlier try with this mark, whose answer was lost, has written a file.
     fn has(&self, name: &str, mark: &str) -> io::Result<bool> {
-        Ok(self.look_at(name)?.is_some_and(|answer| answer.header(MARK) == Some(mark)))
+        Ok(self.head(name)?.is_some_and(|answer| answer.header(MARK) == Some(mark)))
     }
 
     /// Writes a file with one request.
@@ -49,19 +49,20 @@ impl Bucket {
     /// on once this run is seen to have the lock still: then whoever takes it over later finds the file.
     pub(crate) fn put_short(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<()> {
         if self.is_lost() {
-            self.still_held()?;
+            self.check_held()?;
         }
         let mark = random()?;
         let mut headers = [condition(only_new), self.retention(name)?].concat();
         headers.push((MARK, mark.clone()));
-        let answer = self.ask(&Ask { headers: &headers, body: bytes, ..Ask::about("PUT", name) })?;
+        let answer =
+            self.send(&StoreRequest { headers: &headers, body: bytes, ..StoreRequest::about("PUT", name) })?;
         match answer.status() {
             200 => {}
             412 if self.has(name, &mark)? => {}
             412 => return Err(appeared()),
-            _ => return Err(self.refused("write", name, answer)),
+            _ => return Err(self.failure("write", name, answer)),
         }
-        self.still_held()
+        self.check_held()
     }
 }
 
@@ -78,9 +79,9 @@ fn len(number: u64) -> usize {
     usize::try_from(PART * (1 + number / STEP)).unwrap_or(usize::MAX)
 }
 
-impl Parts {
-    pub(crate) fn new(bucket: &Bucket, name: &str, only_new: bool) -> io::Result<Parts> {
-        Ok(Parts {
+impl MultipartUpload {
+    pub(crate) fn new(bucket: &Bucket, name: &str, only_new: bool) -> io::Result<MultipartUpload> {
+        Ok(MultipartUpload {
             bucket: bucket.clone(),
             name: name.to_owned(),
             only_new,
@@ -97,7 +98,7 @@ impl Parts {
     /// Sends a part while others are filled.
     fn send(&mut self, number: u64, bytes: Vec<u8>) -> io::Result<()> {
         if self.bucket.is_lost() {
-            self.bucket.still_held()?;
+            self.bucket.check_held()?;
         }
         if number > PARTS_MAX {
             return Err(io::Error::other("the file is too long for a store: split the source"));
@@ -140,7 +141,7 @@ impl Parts {
         }
         self.tags.sort();
         let tags: Vec<String> = self.tags.iter().map(|(_, tag)| tag.clone()).collect();
-        self.bucket.still_held()?;
+        self.bucket.check_held()?;
         let upload = self.upload.clone().unwrap_or_default();
         let answer = self.bucket.complete(&self.name, &upload, &tags, self.only_new)?;
         self.judge(answer)?;
@@ -148,7 +149,7 @@ impl Parts {
         Ok(())
     }
 
-    fn judge(&self, mut answer: Answer) -> io::Result<()> {
+    fn judge(&self, mut answer: StoreResponse) -> io::Result<()> {
         let failed = match answer.status() {
             200 => {
                 let text = answer.text()?;
@@ -161,7 +162,7 @@ impl Parts {
             }
             404 | 412 if self.is_there()? => return Ok(()),
             412 => appeared(),
-            _ => self.bucket.refused("write", &self.name, answer),
+            _ => self.bucket.failure("write", &self.name, answer),
         };
         Err(failed)
     }
@@ -170,7 +171,7 @@ impl Parts {
     fn because(&self, error: io::Error) -> io::Error {
         // Whoever takes over ends our uploads.
         let is_ended = error.kind() == io::ErrorKind::NotFound;
-        is_ended.then(|| self.bucket.still_held().err()).flatten().unwrap_or(error)
+        is_ended.then(|| self.bucket.check_held().err()).flatten().unwrap_or(error)
     }
 
     fn is_there(&self) -> io::Result<bool> {
@@ -178,7 +179,7 @@ impl Parts {
     }
 }
 
-impl Write for Parts {
+impl Write for MultipartUpload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let is_first = self.first.len() < len(1);
         let (to, room) =
@@ -198,7 +199,7 @@ impl Write for Parts {
     }
 }
 
-impl Upload for Parts {
+impl Upload for MultipartUpload {
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         self.complete().map_err(|error| self.because(error))
     }
@@ -214,7 +215,7 @@ impl Upload for Parts {
     }
 }
 
-impl Drop for Parts {
+impl Drop for MultipartUpload {
     fn drop(&mut self) {
         // A part that arrives after the end would stay.
         for thread in self.sending.drain(..) {

@@ -6,8 +6,8 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use block::tree::{Care, Layout, Part};
-use block::{BLOCK, Blocks, CHUNK, Feed, Seen, Want};
+use block::tree::{ConcurrentUse, Layout, Part};
+use block::{BLOCK, BlockSet, CHUNK, ChunkRead, ChunkRequest, ChunkSource};
 use disk::Stat;
 
 use crate::connection::Connection;
@@ -49,7 +49,9 @@ impl Connection {
     /// # Errors
     /// When the connection ends.
     pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
-        self.scan_parts(layout.volume_len(), layout.parts(), &|path| (top.join(path), Care::Still))
+        self.scan_parts(layout.volume_len(), layout.parts(), &|path| {
+            (top.join(path), ConcurrentUse::Unchanging)
+        })
     }
 
     /// Reads parts of a volume of `len` bytes, in order. `find`: where the file with a path in the volume is,
@@ -61,7 +63,7 @@ impl Connection {
         &self,
         len: u64,
         parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
-        find: &dyn Fn(&Path) -> (PathBuf, Care),
+        find: &dyn Fn(&Path) -> (PathBuf, ConcurrentUse),
     ) -> io::Result<FarFeed> {
         let handle = self.handle(&Request::Join(len))?;
         {
@@ -108,7 +110,7 @@ impl Drop for FarFeed {
     }
 }
 
-impl Feed for FarFeed {
+impl ChunkSource for FarFeed {
     fn stat(&mut self) -> io::Result<Stat> {
         file::stat(&self.connection, &Request::StatOf(self.handle))
     }
@@ -117,13 +119,13 @@ impl Feed for FarFeed {
         AHEAD
     }
 
-    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
-        self.announced.push_back((bytes, want != Want::All(None)));
+    fn expect(&mut self, number: u64, bytes: usize, want: ChunkRequest) -> io::Result<()> {
+        self.announced.push_back((bytes, want != ChunkRequest::All(None)));
         let bytes = u32::try_from(bytes).map_err(|_| corrupt("a chunk is too long"))?;
         self.connection.lock().begin(&Request::Expect(number, bytes, want))
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
         let (bytes, some) =
             self.announced.pop_front().ok_or_else(|| corrupt("read before it was announced"))?;
         let answer = self.connection.lock().answer()?;
@@ -132,13 +134,13 @@ impl Feed for FarFeed {
 }
 
 /// Encodes a chunk on the far side: the wanted blocks, one after the other.
-pub(crate) fn encode(bytes: &[u8], want: &Want) -> io::Result<Vec<u8>> {
+pub(crate) fn encode(bytes: &[u8], want: &ChunkRequest) -> io::Result<Vec<u8>> {
     let known = match want {
-        Want::All(None) => return Ok(Out::default().u8(WHOLE).rest(&wire::compress(bytes)?).0),
-        Want::All(Some(known)) => known,
-        Want::Blocks(blocks) => return some(bytes, blocks),
+        ChunkRequest::All(None) => return Ok(Out::default().u8(WHOLE).rest(&wire::compress(bytes)?).0),
+        ChunkRequest::All(Some(known)) => known,
+        ChunkRequest::Blocks(blocks) => return some(bytes, blocks),
     };
-    let mut blocks: Blocks = Box::new([false; BLOCKS]);
+    let mut blocks: BlockSet = Box::new([false; BLOCKS]);
     for (number, (changed, known)) in blocks.iter_mut().zip(known).enumerate() {
         let block = block_of(bytes, number);
         *changed = block::format::block_hash(&block) != *known;
@@ -158,7 +160,7 @@ fn block_of(bytes: &[u8], number: usize) -> Cow<'_, [u8]> {
     Cow::Owned(filled)
 }
 
-fn some(bytes: &[u8], blocks: &Blocks) -> io::Result<Vec<u8>> {
+fn some(bytes: &[u8], blocks: &BlockSet) -> io::Result<Vec<u8>> {
     let wanted = blocks.iter().enumerate().filter(|(_, wanted)| **wanted);
     let gathered: Vec<u8> = wanted.flat_map(|(number, _)| block_of(bytes, number).into_owned()).collect();
     Ok(Out::default().u8(SOME).rest(&request::mask_of(blocks)).rest(&wire::compress(&gathered)?).0)
@@ -170,12 +172,12 @@ pub(crate) fn hole() -> Vec<u8> {
 }
 
 /// Decodes a chunk from the far side, which is not trusted because it is another machine.
-pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
     let mut input = In(answer);
     match input.u8()? {
         HOLE => {
             input.end()?;
-            Ok(Seen::Hole)
+            Ok(ChunkRead::Hole)
         }
         WHOLE => {
             let data = wire::decompress(input.rest(), bytes)?;
@@ -184,7 +186,7 @@ pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u
             }
             *buffer = data;
             buffer.resize(CHUNK, 0);
-            Ok(Seen::Whole)
+            Ok(ChunkRead::Whole)
         }
         SOME if some => {
             let (mask, rest) =
@@ -198,7 +200,7 @@ pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u
             buffer.resize(CHUNK, 0);
             let wanted = buffer.chunks_mut(BLOCK).zip(blocks.iter()).filter(|(_, set)| **set);
             wanted.zip(data.chunks(BLOCK)).for_each(|((to, _), from)| to.copy_from_slice(from));
-            Ok(Seen::Blocks(blocks))
+            Ok(ChunkRead::Blocks(blocks))
         }
         _ => Err(corrupt("a chunk of no known kind")),
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use block::tree::{BadPage, Check};
+use block::tree::{BadPage, PageCheck};
 use innodb::Error;
 use innodb::intact::Format;
 
@@ -16,7 +16,7 @@ pub struct Intact {
     formats: Mutex<BTreeMap<PathBuf, Format>>,
 }
 
-impl Check for Intact {
+impl PageCheck for Intact {
     fn first_bad(
         &self,
         path: &Path,

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-use block::tree::Care;
-use block::{Blocks, Want};
+use block::tree::ConcurrentUse;
+use block::{BlockSet, ChunkRequest};
 use disk::Attributes;
 
 use crate::clone::Cloning;
@@ -28,20 +28,20 @@ pub struct FilePart {
     pub offset: u64,
 }
 
-/// How [`Care`] is written: of pages, the binary logarithm of their bytes.
-fn care_number(care: Care) -> u8 {
+/// How [`ConcurrentUse`] is written: of pages, the binary logarithm of their bytes.
+fn care_number(care: ConcurrentUse) -> u8 {
     match care {
-        Care::Still => 0,
-        Care::Passing => 1,
-        Care::Pages(bytes) => u8::try_from(bytes.max(4).ilog2()).unwrap_or(u8::MAX),
+        ConcurrentUse::Unchanging => 0,
+        ConcurrentUse::Removal => 1,
+        ConcurrentUse::PageWrites(bytes) => u8::try_from(bytes.max(4).ilog2()).unwrap_or(u8::MAX),
     }
 }
 
-fn care(number: u8) -> io::Result<Care> {
+fn care(number: u8) -> io::Result<ConcurrentUse> {
     match number {
-        0 => Ok(Care::Still),
-        1 => Ok(Care::Passing),
-        2..32 => Ok(Care::Pages(1 << number)),
+        0 => Ok(ConcurrentUse::Unchanging),
+        1 => Ok(ConcurrentUse::Removal),
+        2..32 => Ok(ConcurrentUse::PageWrites(1 << number)),
         _ => Err(corrupt("a care that is not known")),
     }
 }
@@ -92,7 +92,7 @@ pub enum Request {
     /// Begins to read something open in order: nothing.
     Scan(Handle),
     /// Announces a chunk by its number, its length, and which part of it is wanted: a chunk.
-    Expect(u64, u32, Want),
+    Expect(u64, u32, ChunkRequest),
     /// Runs a command: its result.
     Run(Vec<OsString>),
     /// The contents of a folder: entries, compressed.
@@ -108,7 +108,7 @@ pub enum Request {
     /// Adds bytes to it at an offset: like `Write`.
     AddBytes(Handle, u64, Vec<u8>),
     /// Adds a part of a file to it: like `Write`.
-    AddFile(Handle, FilePart, Care, PathBuf),
+    AddFile(Handle, FilePart, ConcurrentUse, PathBuf),
     /// The entry at a path: an entry.
     Entry(PathBuf),
     /// Begins to record writes to a folder's file system, which `Sync` then makes durable at once: a handle,
@@ -154,9 +154,9 @@ impl Request {
             Request::Expect(number, bytes, want) => {
                 let out = out.u64(*number).u32(*bytes);
                 let out = match want {
-                    Want::All(None) => out,
-                    Want::All(Some(known)) => out.rest(known.as_flattened()),
-                    Want::Blocks(blocks) => out.rest(&mask_of(blocks)),
+                    ChunkRequest::All(None) => out,
+                    ChunkRequest::All(Some(known)) => out.rest(known.as_flattened()),
+                    ChunkRequest::Blocks(blocks) => out.rest(&mask_of(blocks)),
                 };
                 (23, out)
             }
@@ -239,14 +239,14 @@ impl Request {
 }
 
 /// Which part of a chunk is wanted: all of it, blocks that differ from these hashes, or some blocks.
-fn want(bytes: &[u8]) -> io::Result<Want> {
+fn want(bytes: &[u8]) -> io::Result<ChunkRequest> {
     if let Ok(mask) = bytes.try_into() {
-        return Ok(Want::Blocks(blocks_of(mask)));
+        return Ok(ChunkRequest::Blocks(blocks_of(mask)));
     }
     let (hashes, rest) = bytes.as_chunks::<16>();
     match (hashes.len(), rest) {
-        (0, []) => Ok(Want::All(None)),
-        (BLOCKS, []) => Ok(Want::All(Some(hashes.to_vec()))),
+        (0, []) => Ok(ChunkRequest::All(None)),
+        (BLOCKS, []) => Ok(ChunkRequest::All(Some(hashes.to_vec()))),
         _ => Err(corrupt("hashes of a chunk are missing")),
     }
 }
@@ -254,7 +254,7 @@ fn want(bytes: &[u8]) -> io::Result<Want> {
 /// A bit for each block, the lowest first.
 pub(crate) type Mask = [u8; BLOCKS / 8];
 
-pub(crate) fn mask_of(blocks: &Blocks) -> Mask {
+pub(crate) fn mask_of(blocks: &BlockSet) -> Mask {
     let mut mask = [0; BLOCKS / 8];
     for (byte, bits) in mask.iter_mut().zip(blocks.chunks(8)) {
         *byte = bits.iter().rev().fold(0, |byte, set| byte << 1 | u8::from(*set));
@@ -262,7 +262,7 @@ pub(crate) fn mask_of(blocks: &Blocks) -> Mask {
     mask
 }
 
-pub(crate) fn blocks_of(mask: &Mask) -> Blocks {
+pub(crate) fn blocks_of(mask: &Mask) -> BlockSet {
     Box::new(std::array::from_fn(|number| {
         mask.get(number / 8).is_some_and(|bits| bits >> (number % 8) & 1 == 1)
     }))

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
 
-use block::tree::Reader;
-use block::{CHUNK, Feed, Scan, Seen, Want};
+use block::tree::TreeSource;
+use block::{CHUNK, ChunkRead, ChunkRequest, ChunkSource, Scan};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use disk::{Batch, Disk, Kind, Sink, Source, Tree, Volume};
 
@@ -47,7 +47,7 @@ pub trait Machine: Sync {
 enum Open {
     Source(Box<dyn Source>),
     /// A volume made of files.
-    Joined(Reader),
+    Joined(TreeSource),
     Sink(Box<dyn Sink>),
     Volume(Box<dyn Volume>),
     /// Writes to a file system that are made durable together.
@@ -60,7 +60,7 @@ enum Open {
 enum Answer {
     Plain(io::Result<Vec<u8>>),
     /// Bytes of a chunk, and which part of it is wanted.
-    Chunk(Vec<u8>, Want),
+    Chunk(Vec<u8>, ChunkRequest),
 }
 
 /// Greets and answers requests until `input` ends.
@@ -134,7 +134,7 @@ struct Session<'a> {
     /// What is read in order.
     scan: Option<u32>,
     /// Announced chunks: their lengths, and which part of each is wanted.
-    pending: VecDeque<(usize, Want)>,
+    pending: VecDeque<(usize, ChunkRequest)>,
 }
 
 impl Session<'_> {
@@ -178,14 +178,14 @@ impl Session<'_> {
         }
     }
 
-    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+    fn expect(&mut self, number: u64, bytes: usize, want: ChunkRequest) -> io::Result<()> {
         if bytes > CHUNK || number > u64::MAX / CHUNK as u64 - 1 {
             return Err(corrupt("a chunk is too long or too far"));
         }
         // This side compares with the known hashes; the reader does not need them.
         let read = match &want {
-            Want::All(_) => Want::All(None),
-            Want::Blocks(blocks) => Want::Blocks(blocks.clone()),
+            ChunkRequest::All(_) => ChunkRequest::All(None),
+            ChunkRequest::Blocks(blocks) => ChunkRequest::Blocks(blocks.clone()),
         };
         self.scan()?.expect(number, bytes, read)?;
         self.pending.push_back((bytes, want));
@@ -199,7 +199,7 @@ impl Session<'_> {
         };
         let mut buffer = Vec::new();
         match self.scan().and_then(|scan| scan.read(&mut buffer)) {
-            Ok(Seen::Hole) => Answer::Plain(Ok(feed::hole())),
+            Ok(ChunkRead::Hole) => Answer::Plain(Ok(feed::hole())),
             Ok(_) => {
                 buffer.truncate(bytes);
                 Answer::Chunk(buffer, want)
@@ -275,7 +275,7 @@ impl Session<'_> {
                 return Ok(batch.map_or_else(|| Out::default().u32(NO_BATCH).0, |batch| self.opened(batch)));
             }
             Request::Join(len) => {
-                let joined = Reader::checked(self.machine.disk(), len, Arc::new(Intact::default()));
+                let joined = TreeSource::checked(self.machine.disk(), len, Arc::new(Intact::default()));
                 return Ok(self.opened(Open::Joined(joined)));
             }
             Request::MakeLink(path, target) => self.machine.tree().make_link(&path, &target),
@@ -318,7 +318,7 @@ impl Session<'_> {
         }
     }
 
-    fn joined(&mut self, handle: u32) -> io::Result<&mut Reader> {
+    fn joined(&mut self, handle: u32) -> io::Result<&mut TreeSource> {
         match self.open.get_mut(&handle) {
             Some(Open::Joined(joined)) => Ok(joined),
             _ => Err(corrupt("nothing that files can be added to")),

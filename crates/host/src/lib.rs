@@ -10,8 +10,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use block::tree::{Care, Layout, Part, Reader};
-use block::{Feed, Scan};
+use block::tree::{ConcurrentUse, Layout, Part, TreeSource};
+use block::{ChunkSource, Scan};
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, Files, RealDisk, Tree};
 use far::{Cloned, Cloning, Connection, Ran};
@@ -153,9 +153,9 @@ impl Machine {
     }
 
     /// Reads the files below `top` as the volume of a layout, in order.
-    pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<Box<dyn Feed>> {
+    pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<Box<dyn ChunkSource>> {
         Ok(match self {
-            Machine::Here => Box::new(Scan::new(Box::new(Reader::of(Arc::new(RealDisk), layout, top)))),
+            Machine::Here => Box::new(Scan::new(Box::new(TreeSource::of(Arc::new(RealDisk), layout, top)))),
             Machine::There(host) => {
                 Box::new(host.connection.scan_tree(layout, top).map_err(|error| self.explain(error))?)
             }
@@ -168,12 +168,12 @@ impl Machine {
         &self,
         len: u64,
         parts: Vec<(Range<u64>, Part<'_>)>,
-        find: &dyn Fn(&Path) -> (PathBuf, Care),
-    ) -> io::Result<Box<dyn Feed>> {
+        find: &dyn Fn(&Path) -> (PathBuf, ConcurrentUse),
+    ) -> io::Result<Box<dyn ChunkSource>> {
         let parts = parts.into_iter();
         Ok(match self {
             Machine::Here => {
-                let reader = Reader::checked(Arc::new(RealDisk), len, Arc::new(far::Intact::default()));
+                let reader = TreeSource::checked(Arc::new(RealDisk), len, Arc::new(far::Intact::default()));
                 Box::new(Scan::new(Box::new(reader.with(parts, find))))
             }
             Machine::There(host) => {
@@ -184,7 +184,7 @@ impl Machine {
     }
 
     /// Reads a file or device in order.
-    pub fn scan(&self, path: &Path) -> io::Result<Box<dyn Feed>> {
+    pub fn scan(&self, path: &Path) -> io::Result<Box<dyn ChunkSource>> {
         Ok(match self {
             Machine::Here => Box::new(Scan::new(RealDisk.open(path)?)),
             Machine::There(host) => {

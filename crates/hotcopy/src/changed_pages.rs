@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use block::BLOCK;
-use block::backup::Changed;
-use block::tree::{Growing, Layout, Node};
+use block::backup::ChangedRanges;
+use block::tree::{Layout, LayoutBuilder, Node};
 use innodb::redo::Touched;
 use physical::follow::Follow;
 use physical::{Error, Position};
@@ -82,7 +82,7 @@ fn known<'a>(before: &Before<'a>, now: &Value) -> Result<Known<'a>, String> {
 impl HotFeed<'_> {
     /// Where the first region may have changed since the generation before, and the LSN up to which that is
     /// known; or why it is unknown.
-    pub fn changes(&self, before: &Before<'_>) -> io::Result<Result<(Changed, u64), String>> {
+    pub fn changes(&self, before: &Before<'_>) -> io::Result<Result<(ChangedRanges, u64), String>> {
         let known = match known(before, &self.note) {
             _ if self.page_bytes() > BLOCK => Err("the server's pages are larger than 16 KiB".to_owned()),
             known => known,
@@ -95,7 +95,7 @@ impl HotFeed<'_> {
         match self.go_back((before.shown, &known), &mut session) {
             Ok(Ok(log)) => {
                 let ranges = self.ranges(before.layout, log.touched())?;
-                Ok(Ok((Changed { since: before.number, ranges }, log.proven())))
+                Ok(Ok((ChangedRanges { since: before.number, ranges }, log.proven())))
             }
             Ok(Err(why)) => Ok(Err(why)),
             // The log is not what it was.
@@ -132,7 +132,7 @@ impl HotFeed<'_> {
     /// The bytes of the volume that may have changed; all of them if nobody knows what was touched.
     fn ranges(&self, before: &Layout, touched: Option<&Touched>) -> io::Result<Vec<Range<u64>>> {
         let nodes: Vec<Node> = self.early.values().map(|(node, _)| node.clone()).collect();
-        let mut ranges = Growing::changed(nodes, before, |node| {
+        let mut ranges = LayoutBuilder::changed(nodes, before, |node| {
             let pages = match (self.early.get(&node.path), touched) {
                 (Some((_, early)), Some(touched)) if file::is_table(&node.path) => {
                     self.pages(&node.path, early, touched)?

@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use block::tree::{self, Left, Node};
+use block::tree::{self, Node, Skipped};
 use disk::{Attributes, Entry, Extended, Kind};
 use innodb::redo::path_in_copy;
 use serde_json::{Value, json};
@@ -339,8 +339,8 @@ impl Places {
                     _ => drop(found.nodes.insert(path.clone(), Node { path, ..node })),
                 }
             }
-            let is_top = |left: &Left| tops.iter().any(|(path, _)| *path == under.join(&left.path));
-            if let Some(left) = left.iter().find(|left| !left.of_no_use && !is_top(left)) {
+            let is_top = |left: &Skipped| tops.iter().any(|(path, _)| *path == under.join(&left.path));
+            if let Some(left) = left.iter().find(|left| !left.is_harmless && !is_top(left)) {
                 return Err(io::Error::other(format!("{}: {}", top.join(&left.path).display(), left.what)));
             }
         }

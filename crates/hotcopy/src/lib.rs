@@ -6,9 +6,9 @@
 //! (`BACKUP STAGE`), and the log is cut while nobody commits: the copy has exactly what is committed at the
 //! position of the binary log that is noted.
 //!
-//! The copy is a volume of three regions ([`Growing`]): what is read while the server works; what is read
-//! while nobody changes definitions, among it every table that DDL has touched meanwhile; and what was put
-//! aside while nobody committed.
+//! The copy is a volume of three regions ([`LayoutBuilder`]): what is read while the server works; what is
+//! read while nobody changes definitions, among it every table that DDL has touched meanwhile; and what was
+//! put aside while nobody committed.
 
 mod backup_stage;
 mod changed_pages;
@@ -33,8 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use block::tree::{Care, Growing, Layout, Node, Part, Reader};
-use block::{BLOCK, Feed, Scan, Seen, Want};
+use block::tree::{ConcurrentUse, Layout, LayoutBuilder, Node, Part, TreeSource};
+use block::{BLOCK, ChunkRead, ChunkRequest, ChunkSource, Scan};
 use disk::{Kind, RealDisk, Stat};
 use instance::{plugins, settings};
 use physical::follow::Spooled;
@@ -134,7 +134,7 @@ impl<'a> HotCopy<'a> {
         let log = LogReader::begin(machine, &self.places.log, &redo, session)?;
         note["log"] = json!({"of": doubt::identity(machine, &self.places)?, "started": started});
         let since = before.and_then(|before| doubt::since(before.note, &note, log.checkpoint));
-        let growing = Growing::new(before.map(|before| before.layout), self.names.page_bytes);
+        let growing = LayoutBuilder::new(before.map(|before| before.layout), self.names.page_bytes);
         let mut feed = HotFeed {
             machine,
             login: self.login,
@@ -154,7 +154,7 @@ impl<'a> HotCopy<'a> {
             queues: Vec::new(),
             before: BTreeMap::new(),
             listed: Instant::now(),
-            feed: Box::new(Scan::new(Box::new(Reader::new(Arc::new(RealDisk), 0)))),
+            feed: Box::new(Scan::new(Box::new(TreeSource::new(Arc::new(RealDisk), 0)))),
             len: 0,
             region: 0,
             since,
@@ -178,7 +178,7 @@ pub struct HotFeed<'a> {
     redo: Spool,
     /// What was read while nobody committed.
     aside: Spool,
-    growing: Growing,
+    growing: LayoutBuilder,
     /// Where all files are, once that is known.
     pub layout: Option<Layout>,
     /// The files of the first region; later those of them that are in the copy.
@@ -199,7 +199,7 @@ pub struct HotFeed<'a> {
     /// When that was looked at.
     listed: Instant,
     /// Reads the region that is being read.
-    feed: Box<dyn Feed>,
+    feed: Box<dyn ChunkSource>,
     len: u64,
     region: usize,
     /// Pages that nobody has written to since this LSN are as they were in the generation before.
@@ -240,7 +240,7 @@ impl HotFeed<'_> {
         }
         self.len = self.growing.add(&mut read);
         let mut parts = parts_of(&read);
-        parts.push((0..BLOCK as u64, Part::Bytes(Growing::first_block())));
+        parts.push((0..BLOCK as u64, Part::Bytes(LayoutBuilder::first_block())));
         self.feed = self.scan(parts)?;
         self.early =
             read.into_iter().zip(early).map(|(node, early)| (node.path.clone(), (node, early))).collect();
@@ -248,11 +248,11 @@ impl HotFeed<'_> {
     }
 
     /// Reads parts of the volume from the server's files.
-    fn scan(&self, parts: Vec<(Range<u64>, Part<'_>)>) -> io::Result<Box<dyn Feed>> {
+    fn scan(&self, parts: Vec<(Range<u64>, Part<'_>)>) -> io::Result<Box<dyn ChunkSource>> {
         let care = |path: &Path| match self.names.when(path) {
-            When::Pages => Care::Pages(self.names.page_bytes),
-            When::Closed => Care::Passing,
-            _ => Care::Still,
+            When::Pages => ConcurrentUse::PageWrites(self.names.page_bytes),
+            When::Closed => ConcurrentUse::Removal,
+            _ => ConcurrentUse::Unchanging,
         };
         self.machine.scan_parts(self.len, parts, &|path| (self.places.real(path), care(path)))
     }
@@ -388,9 +388,9 @@ impl HotFeed<'_> {
         let mut all = std::mem::take(&mut self.kept);
         all.extend(files.iter().cloned());
         all.sort_by(|one, other| one.path.cmp(&other.path));
-        let layout = std::mem::replace(&mut self.growing, Growing::new(None, 0)).finish(all);
+        let layout = std::mem::replace(&mut self.growing, LayoutBuilder::new(None, 0)).finish(all);
         self.len = layout.volume_len();
-        let mut reader = Reader::new(Arc::new(RealDisk), self.len);
+        let mut reader = TreeSource::new(Arc::new(RealDisk), self.len);
         for (place, part) in layout.parts() {
             if let Part::Bytes(bytes) = part {
                 reader.add_bytes(place.start, bytes);
@@ -398,7 +398,7 @@ impl HotFeed<'_> {
         }
         for (node, (path, start)) in files.iter().zip(from) {
             for (place, offset) in node.places() {
-                reader.add_file(place, path.clone(), start + offset, Care::Still);
+                reader.add_file(place, path.clone(), start + offset, ConcurrentUse::Unchanging);
             }
         }
         self.feed = Box::new(Scan::new(Box::new(reader)));
@@ -457,7 +457,7 @@ fn parts_of(nodes: &[Node]) -> Vec<(Range<u64>, Part<'_>)> {
     files.collect()
 }
 
-impl Feed for HotFeed<'_> {
+impl ChunkSource for HotFeed<'_> {
     fn stat(&mut self) -> io::Result<Stat> {
         let mut stat = self.feed.stat()?;
         stat.len = self.len;
@@ -468,11 +468,11 @@ impl Feed for HotFeed<'_> {
         self.feed.ahead()
     }
 
-    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+    fn expect(&mut self, number: u64, bytes: usize, want: ChunkRequest) -> io::Result<()> {
         self.feed.expect(number, bytes, want)
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
         self.wait_for_log()?;
         if let Some(stages) = &mut self.stages {
             stages.stay()?;

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use block::tree::{Care, Node};
-use block::{BLOCK, CHUNK, Seen, Want};
+use block::tree::{ConcurrentUse, Node};
+use block::{BLOCK, CHUNK, ChunkRead, ChunkRequest};
 use disk::{Kind, Source};
 
 use crate::control_file::Control;
@@ -135,7 +135,7 @@ impl HotFeed<'_> {
             next = end;
         }
         let len = next * BLOCK as u64;
-        let find = |path: &Path| (self.places.real(path), Care::Still);
+        let find = |path: &Path| (self.places.real(path), ConcurrentUse::Unchanging);
         let mut feed = self.machine.scan_parts(len, parts_of(&nodes), &find)?;
         let (start, count) = (self.aside.len(), len.div_ceil(CHUNK as u64));
         let bytes =
@@ -143,7 +143,7 @@ impl HotFeed<'_> {
         let (mut announced, mut buffer) = (0, Vec::new());
         for number in 0..count {
             while announced < count && announced <= number + feed.ahead() {
-                feed.expect(announced, bytes(announced), Want::All(None))?;
+                feed.expect(announced, bytes(announced), ChunkRequest::All(None))?;
                 announced += 1;
             }
             if self.login.stop.load(Ordering::Relaxed) {
@@ -153,7 +153,7 @@ impl HotFeed<'_> {
                 stages.stay()?;
             }
             match feed.read(&mut buffer)? {
-                Seen::Hole => self.aside.add(io::repeat(0).take(bytes(number) as u64))?,
+                ChunkRead::Hole => self.aside.add(io::repeat(0).take(bytes(number) as u64))?,
                 _ => self.aside.add(buffer.get(..bytes(number)).unwrap_or_default())?,
             };
         }

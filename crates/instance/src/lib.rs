@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
-use block::{Library, World, tree};
+use block::{RepositoryReader, RunContext, tree};
 use disk::{Disk, Output, RealDisk, Source};
 use mount::{InodeTable, Mount, Warn, WriteFolder};
 use physical::follow::{self, is_copy};
@@ -152,7 +152,7 @@ pub struct Lazy {
 pub fn lazy(named: &Named, generation: Option<u64>, work: &Path, say: Warn) -> Result<(u64, Files)> {
     let is_tree = named.is_tree(Request::new(generation, 1))?;
     let repository = repository::at(&named.home, named.key.as_ref())?;
-    let number = Library::open(repository)?.content(generation)?.generation();
+    let number = RepositoryReader::open(repository)?.content(generation)?.generation();
     own_mounts()?;
     let folder = work.join("mount");
     RealDisk.create_folder(&folder)?;
@@ -183,7 +183,7 @@ pub fn files(
     named: &Named,
     work: &Path,
     request: Request,
-    world: World<'_>,
+    world: RunContext<'_>,
 ) -> Result<(block::restore::Summary, Files)> {
     if named.is_tree(request)? {
         let folder = work.join(TREE);
@@ -215,7 +215,7 @@ pub fn readable(
     } else {
         "it has tables with DATA DIRECTORY, which a replay may alter, so all of it is restored first"
     });
-    let world = World { stop, progress: report };
+    let world = RunContext { stop, progress: report };
     let (restored, files) = files(named, work, Request::new(generation, jobs), world)?;
     Ok((restored.generation, files))
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use block::{BLOCK, Content};
+use block::{BLOCK, GenerationReader};
 use rustix::io::Errno;
 
 const BLOCK_U64: u64 = BLOCK as u64;
@@ -73,7 +73,7 @@ impl FileData {
     /// Reads; fewer bytes only at the end.
     pub(crate) fn read(
         &self,
-        content: &Content,
+        content: &GenerationReader,
         at: u64,
         len: usize,
         tell: Tell<'_>,
@@ -105,7 +105,7 @@ impl FileData {
     /// Bytes of the backup; zeros from `kept` on.
     fn read_below(
         &self,
-        content: &Content,
+        content: &GenerationReader,
         kept: u64,
         (at, out): (u64, &mut [u8]),
         tell: Tell<'_>,
@@ -126,7 +126,7 @@ impl FileData {
     /// Writes. A block that is written in part is completed with the bytes of the backup first.
     pub(crate) fn write(
         &self,
-        content: &Content,
+        content: &GenerationReader,
         room: &WriteFolder,
         (at, bytes): (u64, &[u8]),
         tell: Tell<'_>,

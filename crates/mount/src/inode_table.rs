@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use block::{Content, Library};
+use block::{GenerationReader, RepositoryReader};
 use disk::Attributes;
 use humanize::text;
 use repository::location::Location;
@@ -64,7 +64,7 @@ struct Name {
 struct Opened {
     files: Option<Vec<String>>,
     at: Instant,
-    library: Arc<Library>,
+    library: Arc<RepositoryReader>,
 }
 
 /// A thing in a folder.
@@ -156,7 +156,7 @@ impl InodeTable {
     }
 
     /// What is there of a name by now.
-    fn library(&self, at: usize) -> Reply<Arc<Library>> {
+    fn library(&self, at: usize) -> Reply<Arc<RepositoryReader>> {
         let name = self.names.get(at).ok_or(Errno::NOENT)?;
         let mut library = lock(&name.library);
         let is_recent = |known: &&Opened| known.at.elapsed() < name.pause();
@@ -168,7 +168,7 @@ impl InodeTable {
             known.at = Instant::now();
             return Ok(Arc::clone(&known.library));
         }
-        let opened = repository::at(&name.home, self.key.as_ref()).and_then(Library::open);
+        let opened = repository::at(&name.home, self.key.as_ref()).and_then(RepositoryReader::open);
         let opened = match (opened, library.as_ref()) {
             (Ok(opened), _) => opened,
             // It is looked at again the next time.
@@ -424,8 +424,8 @@ impl Name {
     }
 }
 
-fn open(library: &Arc<Library>, generation: u64) -> Result<Overlay, block::Error> {
-    let content: Content = library.content(Some(generation))?;
+fn open(library: &Arc<RepositoryReader>, generation: u64) -> Result<Overlay, block::Error> {
+    let content: GenerationReader = library.content(Some(generation))?;
     let note = library.generations().find(|(number, ..)| *number == generation).map(|(.., note)| note);
     let is_tree = note.and_then(repository::note_says_tree) == Some(true);
     Overlay::open(content, is_tree)

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use block::{BLOCK, Content, tree};
+use block::{BLOCK, GenerationReader, tree};
 use disk::extended::{ACCESS_LIST, mode_without_list};
 use disk::{Attributes, Extended, Kind};
 use rustix::io::Errno;
@@ -23,8 +23,8 @@ pub(crate) const TOP: usize = 0;
 const NS: i128 = 1_000_000_000;
 
 /// A generation.
-pub(crate) struct Overlay {
-    pub content: Content,
+pub struct Overlay {
+    pub content: GenerationReader,
     nodes: RwLock<Vec<Node>>,
 }
 
@@ -79,7 +79,7 @@ type Reply<Value> = Result<Value, Errno>;
 
 impl Overlay {
     /// The tree of a generation, or a folder with the file that is its volume.
-    pub(crate) fn open(content: Content, is_tree: bool) -> Result<Overlay, block::Error> {
+    pub(crate) fn open(content: GenerationReader, is_tree: bool) -> Result<Overlay, block::Error> {
         let nodes = if is_tree { of_tree(tree::nodes(&content)?) } else { of_volume(&content) };
         Ok(Overlay { content, nodes: RwLock::new(nodes) })
     }
@@ -378,7 +378,7 @@ fn name(nodes: &mut [Node], above: usize, path: &Path, node: usize) {
     }
 }
 
-fn of_volume(content: &Content) -> Vec<Node> {
+fn of_volume(content: &GenerationReader) -> Vec<Node> {
     let len = content.volume_len();
     let all = std::iter::once(0..len.div_ceil(BLOCK as u64)).collect();
     let modified_ns = i128::from(content.taken_s()) * NS;

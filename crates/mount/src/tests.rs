@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use block::tree::{self, Layout, Reader};
-use block::{BLOCK, Content, Folder, Library, Repository, Scan, World};
+use block::tree::{self, Layout, TreeSource};
+use block::{BLOCK, Folder, GenerationReader, Repository, RepositoryReader, RunContext, Scan};
 use disk::{Disk, RealDisk};
 use progress::Silent;
 use repository::location::Location;
@@ -36,19 +36,19 @@ fn below(state: &mut u64, limit: u64) -> u64 {
 }
 
 /// A generation with the file `a/file`, which has these bytes, and another name of it, `name`.
-fn backed_up(bytes: &[u8]) -> (TempDir, Content) {
+fn backed_up(bytes: &[u8]) -> (TempDir, GenerationReader) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     RealDisk.make_folder(&top.join("a")).unwrap();
     std::io::Write::write_all(&mut RealDisk.create(&top.join("a/file")).unwrap(), bytes).unwrap();
     std::fs::hard_link(top.join("a/file"), top.join("name")).unwrap();
     let layout = Layout::new(tree::list(&RealDisk, &top).unwrap().0, None);
-    let reader = Reader::of(Arc::new(RealDisk), &layout, &top);
+    let reader = TreeSource::of(Arc::new(RealDisk), &layout, &top);
     let note = r#"{"tree":true}"#.to_owned();
     let request = block::backup::Request { note, ..block::backup::Request::new("data") };
-    let world = World { stop: &NEVER, progress: &Silent };
+    let world = RunContext { stop: &NEVER, progress: &Silent };
     block::backup(&repository(folder.path()), &mut Scan::new(Box::new(reader)), &request, world).unwrap();
-    let content = Library::open(repository(folder.path())).unwrap().content(None).unwrap();
+    let content = RepositoryReader::open(repository(folder.path())).unwrap().content(None).unwrap();
     (folder, content)
 }
 

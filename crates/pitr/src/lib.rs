@@ -47,13 +47,12 @@ pub use self::steps::Steps;
 /// The archived log of a name.
 #[derive(Clone)]
 pub struct Log {
-    /// The line's number.
-    pub line: String,
-    /// Its files, in their order.
+    /// The timeline's number.
+    pub timeline: String,
     pub files: Vec<LogFile>,
     /// Up to when it surely has everything, in seconds since 1970, if it is the newest.
     caught_up: Option<i64>,
-    /// The other lines, the newest first.
+    /// The other timelines, the newest first.
     others: Vec<Log>,
 }
 
@@ -62,74 +61,80 @@ pub struct Log {
 pub struct Start {
     /// In the log of the server that it was made of.
     pub own: Position,
-    /// In the line that is replayed.
+    /// In the timeline that is replayed.
     pub here: Position,
-    /// The line with the log of its server, if another one is replayed.
-    pub line: Option<String>,
-    /// The transactions behind it in that line which the other one lacks.
+    /// The timeline with the log of its server, if another one is replayed.
+    pub timeline: Option<String>,
+    /// The transactions behind it in that timeline which the other one lacks.
     pub lacks: Vec<String>,
 }
 
 impl Start {
     fn here(own: &Position) -> Start {
-        Start { own: own.clone(), here: own.clone(), line: None, lacks: Vec::new() }
+        Start { own: own.clone(), here: own.clone(), timeline: None, lacks: Vec::new() }
     }
 
-    /// In the second of two lines, if the log of its server is in the first one.
-    fn in_other(own: &Position, has: &LoggedState, (of_server, line): (&Log, &Log)) -> Result<Start> {
-        let other_timeline::Found { place: here, lacks } = has.place(own, of_server, line)?;
-        Ok(Start { own: own.clone(), here, line: Some(of_server.line.clone()), lacks })
+    /// In the second of two timelines, if the log of its server is in the first one.
+    fn in_other(own: &Position, has: &LoggedState, (of_server, timeline): (&Log, &Log)) -> Result<Start> {
+        let other_timeline::Found { place: here, lacks } = has.place(own, of_server, timeline)?;
+        Ok(Start { own: own.clone(), here, timeline: Some(of_server.timeline.clone()), lacks })
     }
 }
 
 impl Log {
-    /// Finds it; `line` names another one than the newest.
+    /// Finds it; `timeline` names another one than the newest.
     ///
     /// # Errors
     /// If there is none, or it is not complete.
-    pub fn find(named: &Named, line: Option<u32>, report: &Shared) -> Result<Log> {
+    pub fn find(named: &Named, timeline: Option<u32>, report: &Shared) -> Result<Log> {
         let shown = named.home.shown();
         let none = || usage(format!("no log is archived in {shown}: 'remora binlog {shown}' does that"));
         let mut found = transactions::Found::default();
         let mut others = Vec::new();
         let mut add = |number: u32, found: transactions::Found| {
             if found.missing.is_empty() {
-                let line = number.to_string();
-                others.push(Log { line, files: found.files, caught_up: None, others: Vec::new() });
+                let timeline = number.to_string();
+                others.push(Log { timeline, files: found.files, caught_up: None, others: Vec::new() });
             }
         };
         let mut caught_up = None;
-        let line = match log_archive::find(&named.home, named.key.as_ref())?.ok_or_else(none)? {
-            Archive::Pieces(pieces) => {
-                let pieces = Arc::new(pieces);
-                let chosen = transactions::of_pieces(&pieces, line, &mut found)?;
-                if pieces.lines().last().is_some_and(|last| last.number == chosen) {
-                    caught_up = pieces.caught_up();
+        let timeline = match log_archive::find(&named.home, named.key.as_ref())?.ok_or_else(none)? {
+            Archive::Segments(segments) => {
+                let segments = Arc::new(segments);
+                let chosen = transactions::of_segments(&segments, timeline, &mut found)?;
+                if segments.timelines().last().is_some_and(|last| last.number == chosen) {
+                    caught_up = segments.caught_up();
                 }
-                for number in pieces.lines().iter().map(|line| line.number).filter(|it| *it != chosen).rev() {
+                for number in segments
+                    .timelines()
+                    .iter()
+                    .map(|timeline| timeline.number)
+                    .filter(|it| *it != chosen)
+                    .rev()
+                {
                     let mut other = transactions::Found::default();
-                    transactions::of_pieces(&pieces, Some(number), &mut other)?;
+                    transactions::of_segments(&segments, Some(number), &mut other)?;
                     add(number, other);
                 }
                 chosen
             }
             Archive::Files(folder) => {
-                let lines = binlog::archive::lines(&RealDisk, &folder)?;
+                let timelines = binlog::archive::timelines(&RealDisk, &folder)?;
                 let number = |path: &PathBuf| names::file(path).parse::<u32>().unwrap_or(0);
-                let chosen = match line {
-                    None => lines.last(),
-                    Some(wanted) => lines.iter().find(|path| number(path) == wanted),
+                let chosen = match timeline {
+                    None => timelines.last(),
+                    Some(wanted) => timelines.iter().find(|path| number(path) == wanted),
                 };
-                let wanted = line.unwrap_or(0);
-                let none = || usage(format!("the archive of {shown} has no line {wanted}"));
+                let wanted = timeline.unwrap_or(0);
+                let none = || usage(format!("the archive of {shown} has no timeline {wanted}"));
                 let chosen = chosen.ok_or_else(none)?;
-                if lines.last() == Some(chosen) {
+                if timelines.last() == Some(chosen) {
                     caught_up = binlog::archive::caught_up(&RealDisk, &folder)?;
                 }
                 let read =
                     |path| transactions::files(std::slice::from_ref(path), &KeyFile::default(), Times::Noted);
                 found = read(chosen)?;
-                for other in lines.iter().rev().filter(|path| *path != chosen) {
+                for other in timelines.iter().rev().filter(|path| *path != chosen) {
                     add(number(other), read(other)?);
                 }
                 number(chosen)
@@ -142,11 +147,11 @@ impl Log {
         for damage in &found.damages {
             report.warn(&format!("the archive is damaged: {damage}"));
         }
-        Ok(Log { line: line.to_string(), files: found.files, caught_up, others })
+        Ok(Log { timeline: timeline.to_string(), files: found.files, caught_up, others })
     }
 
     /// Finds where a generation is that says that it is there, with this GTID in each domain. `None` if it is
-    /// in no line.
+    /// in no timeline.
     fn start(&self, own: &Position, gtid: &str) -> Result<Option<Start>> {
         let has = |log: &Log| log.from(&own.0).is_some();
         let mut others = self.others.iter().filter(|log| has(log)).peekable();
@@ -161,14 +166,14 @@ impl Log {
         Ok(has(self).then(|| Start::here(own)))
     }
 
-    /// Where a generation says that it is among the files of this line. `None` if it is in none of them.
+    /// Where a generation says that it is among the files of this timeline. `None` if it is in none of them.
     pub fn place(&self, generation: &Generation) -> Option<transactions::Place> {
         let (name, at) = repository::position(generation)?;
         let file = self.files.iter().position(|path| names::file(path) == name)?;
         Some(transactions::Place { file, at })
     }
 
-    /// Whether a generation that says that it is in this line is of its history.
+    /// Whether a generation that says that it is in this timeline is of its history.
     pub fn has(&self, generation: &Generation) -> Result<bool> {
         let Some(own) = repository::position(generation) else { return Ok(false) };
         Ok(LoggedState::read(self, &own, &repository::gtid(generation))?.is_some())
@@ -218,12 +223,12 @@ fn choose(
         }
     }
     Err(why.unwrap_or_else(|| {
-        let (name, line) = (&named.name, &log.line);
+        let (name, timeline) = (&named.name, &log.timeline);
         let which = wanted.map_or_else(|| format!("no generation of {name}"), |number| format!("{name}@{number} is not"));
         let is = if wanted.is_some() { "" } else { " is" };
         Unreachable(format!(
-            "{which}{is} before that moment and within line {line} of the archived log; 'remora list' shows generations, --line \
-             chooses another line, and @N a generation that does not say where it is in the log"
+            "{which}{is} before that moment and within timeline {timeline} of the archived log; 'remora list' shows generations, \
+             --timeline chooses another timeline, and @N a generation that does not say where it is in the log"
         ))
         .into()
     }))
@@ -268,22 +273,24 @@ impl<'a> Recovery<'a> {
     pub fn find(
         (named, wanted): (&'a Named, Option<u64>),
         goal: &'a RecoveryTarget,
-        line: Option<u32>,
+        timeline: Option<u32>,
         report: &Shared,
     ) -> Result<Recovery<'a>> {
-        let log = Log::find(named, line, report)?;
-        let older: Vec<String> = log.others.iter().map(|log| log.line.clone()).collect();
-        let newest = log.line.clone();
+        let log = Log::find(named, timeline, report)?;
+        let older: Vec<String> = log.others.iter().map(|log| log.timeline.clone()).collect();
+        let newest = log.timeline.clone();
         match Recovery::find_in((named, wanted), goal, log, report) {
             Err(error)
-                if error.is::<Unreachable>() && line.is_none() && !matches!(goal, RecoveryTarget::End) =>
+                if error.is::<Unreachable>()
+                    && timeline.is_none()
+                    && !matches!(goal, RecoveryTarget::End) =>
             {
-                for line in older.iter().filter_map(|line| line.parse().ok()) {
-                    let log = Log::find(named, Some(line), report)?;
+                for timeline in older.iter().filter_map(|timeline| timeline.parse().ok()) {
+                    let log = Log::find(named, Some(timeline), report)?;
                     let Ok(past) = Recovery::find_in((named, wanted), goal, log, report) else { continue };
                     if past.is_within() {
                         report.note(&format!(
-                            "that is not in line {newest} of the archived log, but in line {line}"
+                            "that is not in timeline {newest} of the archived log, but in timeline {timeline}"
                         ));
                         return Ok(past);
                     }
@@ -452,18 +459,18 @@ impl<'a> Recovery<'a> {
     }
 
     /// A place that the bytes of the log show. Servers that began alike have files of one name, in which
-    /// other transactions end at the same offsets: then another line may be the one with this log.
+    /// other transactions end at the same offsets: then another timeline may be the one with this log.
     fn proven(&self, server: &Sandbox, start: Start, gtid: &str) -> Result<Start> {
         let all = || iter::once(&self.log).chain(&self.log.others);
-        let is_first = |log: &&Log| start.line.as_ref().unwrap_or(&self.log.line) == &log.line;
+        let is_first = |log: &&Log| start.timeline.as_ref().unwrap_or(&self.log.timeline) == &log.timeline;
         let first = all().find(is_first).unwrap_or(&self.log);
         let Err(error) = self.is_same_history(server, first, &start.own) else { return Ok(start) };
-        let others = all().filter(|log| log.line != first.line && log.from(&start.own.0).is_some());
+        let others = all().filter(|log| log.timeline != first.timeline && log.from(&start.own.0).is_some());
         for log in others {
             if self.is_same_history(server, log, &start.own).is_err() {
                 continue;
             }
-            if log.line == self.log.line {
+            if log.timeline == self.log.timeline {
                 return Ok(Start::here(&start.own));
             }
             let Some(has) = LoggedState::read(log, &start.own, gtid)? else { continue };
@@ -474,18 +481,19 @@ impl<'a> Recovery<'a> {
 
     /// The log in the backup and the archived one have the same bytes, up to where the backup is.
     fn is_same_history(&self, server: &Sandbox, log: &Log, own: &Position) -> Result<()> {
-        let ((file, at), line) = (own, &log.line);
+        let ((file, at), timeline) = (own, &log.timeline);
         let Some(archived) = log.from(file).and_then(<[LogFile]>::first) else {
-            bail!("the generation is in {file}, which is not in line {line} of the archive");
+            bail!("the generation is in {file}, which is not in timeline {timeline} of the archive");
         };
         let archived = archived.open()?;
         ensure!(
             archived.stat()?.len >= *at,
-            "the generation is at {file}:{at}, and line {line} of the archive ends before that"
+            "the generation is at {file}:{at}, and timeline {timeline} of the archive ends before that"
         );
         ensure!(
             same_log::is_same(server, own, archived)?,
-            "line {line} of the archive is another history than {}@{}: their logs differ in {file}; --line chooses another line",
+            "timeline {timeline} of the archive is another history than {}@{}: their logs differ in {file}; \
+             --timeline chooses another timeline",
             self.named.name,
             self.generation
         );

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result};
-use binlog::archive::{State, Track};
+use binlog::archive::{GtidState, PositionTracker};
 use binlog::event::gtid::Number;
 use binlog::event::{Body, Change, Event};
 use binlog::reader::Reader;
@@ -88,7 +88,7 @@ const NONE: &dyn Fn(Number) -> bool = &|_| false;
 struct Spot<'a> {
     at: u64,
     /// The transactions before it.
-    state: &'a State,
+    state: &'a GtidState,
     /// The one that ends here.
     number: Option<Number>,
     /// The same, if it is compared.
@@ -104,7 +104,7 @@ fn walk(
     let mut read = || -> Result<()> {
         let mut reader = Reader::open(FileSource::open(file, 0)?)?;
         let (mut track, mut tables, mut printing) =
-            (Track::default(), Tables::default(), Printing::default());
+            (PositionTracker::default(), Tables::default(), Printing::default());
         while let Some(event) = reader.next()? {
             tables.take(&event, |_| ())?;
             printing.take(&event, &event.parse()?, &tables, is_compared);
@@ -124,7 +124,7 @@ fn walk(
 }
 
 /// The transactions before a file.
-fn head(file: &LogFile) -> Result<Option<State>> {
+fn head(file: &LogFile) -> Result<Option<GtidState>> {
     let mut found = None;
     walk(file, NONE, |spot| {
         found = Some(spot.state.clone());
@@ -134,8 +134,8 @@ fn head(file: &LogFile) -> Result<Option<State>> {
 }
 
 /// The transactions in a log and before it.
-fn end(log: &Log) -> Result<State> {
-    let mut found = State::new();
+fn end(log: &Log) -> Result<GtidState> {
+    let mut found = GtidState::new();
     if let Some(last) = log.files.last() {
         walk(last, NONE, |spot| {
             found.clone_from(spot.state);
@@ -176,7 +176,7 @@ fn newest(files: &[LogFile], is_wanted: &dyn Fn(Number) -> bool) -> Result<Optio
 
 /// The transactions that a generation has, by the log of the server that it was made of.
 pub(crate) struct LoggedState {
-    state: State,
+    state: GtidState,
     newest: Option<Print>,
 }
 
@@ -222,11 +222,11 @@ impl LoggedState {
     /// [`Unreachable`] if there is none, or if it is not proven that it is the same history.
     pub(crate) fn place(&self, (own_file, own_at): &Position, own: &Log, log: &Log) -> Result<Found> {
         let no_way = |why: &str| {
-            let (own, line) = (&own.line, &log.line);
+            let (own, timeline) = (&own.timeline, &log.timeline);
             Unreachable(format!(
-                "the generation is in the log of another server, line {own} of the archive, and its place in line {line} is not \
-                 known: {why}. '--line {own}' replays line {own} to its end; a generation that was made since line {line} began needs \
-                 no place in another one"
+                "the generation is in the log of another server, timeline {own} of the archive, and its place in timeline {timeline} is \
+                 not known: {why}. '--timeline {own}' replays timeline {own} to its end; a generation that was made since \
+                 timeline {timeline} began needs no place in another one"
             ))
         };
         let mut chosen = None;
@@ -238,12 +238,12 @@ impl LoggedState {
         }
         let Some((number, file)) = chosen else {
             return Err(no_way(&format!(
-                "line {} begins behind the generation, or with transactions that it lacks",
-                log.line
+                "timeline {} begins behind the generation, or with transactions that it lacks",
+                log.timeline
             ))
             .into());
         };
-        let (mut at, mut here) = (FIRST, State::new());
+        let (mut at, mut here) = (FIRST, GtidState::new());
         walk(file, NONE, |spot| {
             let is_before = self.covers(spot.state);
             if is_before {
@@ -298,13 +298,13 @@ impl LoggedState {
     }
 
     /// Whether the generation has all of these.
-    fn covers(&self, state: &State) -> bool {
+    fn covers(&self, state: &GtidState) -> bool {
         state.iter().all(|(of, last)| self.state.get(of).is_some_and(|own| own >= last))
     }
 
     /// The transactions before the place, which the generation has, are all that it has. `later` is the end
     /// of its own log, `end` that of the other one. Else why not.
-    fn prove_equal(&self, here: &State, (later, end): (&State, &State)) -> Result<(), String> {
+    fn prove_equal(&self, here: &GtidState, (later, end): (&GtidState, &GtidState)) -> Result<(), String> {
         let mut domains: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
         for ((domain, server), last) in &self.state {
             let newest = domains.entry(*domain).or_default();
@@ -313,7 +313,7 @@ impl LoggedState {
             }
         }
         for (domain, (server, last)) in domains {
-            let of = |state: &State| -> State {
+            let of = |state: &GtidState| -> GtidState {
                 state.iter().filter(|((own, _), _)| *own == domain).map(|(of, last)| (*of, *last)).collect()
             };
             let (own, here) = (of(&self.state), of(here));
@@ -355,7 +355,7 @@ impl Numbers {
     }
 
     /// The name of one that is among these transactions, if there is one.
-    fn any_of(&self, state: &State) -> Option<String> {
+    fn any_of(&self, state: &GtidState) -> Option<String> {
         self.0.iter().find_map(|(of, runs)| {
             let last = state.get(of)?;
             let run = runs.iter().find(|run| run.start() <= last)?;

@@ -108,7 +108,8 @@ impl Replay {
         ])
     }
 
-    /// The archived files as relay logs, which a server only reads. What is in pieces is put together for it.
+    /// The archived files as relay logs, which a server only reads. What is in segments is put together for
+    /// it.
     fn link(&self) -> Result<()> {
         let mut index = Output::create(&RealDisk, &self.work.join("relay.index"))?;
         for (number, file) in self.files.iter().enumerate() {
@@ -231,7 +232,7 @@ impl Replay {
     }
 }
 
-/// Copies a file that is archived in pieces.
+/// Copies a file that is archived in segments.
 fn copy(file: &LogFile, to: &Path) -> Result<()> {
     let mut output = Output::create(&RealDisk, to)?;
     let mut source = std::io::BufReader::with_capacity(PIECE_BYTES, file.open()?);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use binlog::archive::Same;
+use binlog::archive::EventComparer;
 use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Event, Kind};
 use disk::Source;
@@ -32,7 +32,7 @@ pub(crate) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dy
     };
     let mut dump = instance::target(server)?.dump(&from)?;
     let format = Format::without_sums();
-    let mut archived = Same::new(archived);
+    let mut archived = EventComparer::new(archived);
     let (mut at, mut is_head) = (u64::from(FIRST), true);
     loop {
         let Packet::Event { bytes, .. } = dump.next(PATIENCE)? else {
@@ -51,7 +51,7 @@ pub(crate) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dy
         if header.flags & ARTIFICIAL != 0 {
             continue;
         }
-        if !archived.has(bytes, at)? {
+        if !archived.matches(bytes, at)? {
             return Ok(false);
         }
         at += bytes.len() as u64;

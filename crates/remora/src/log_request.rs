@@ -83,16 +83,16 @@ impl Request {
     }
 
     /// The repository that has the log, for who needs its backups too: the backups of a name, which
-    /// generation of them, and which line of the log, if somebody says so.
+    /// generation of them, and which timeline of the log, if somebody says so.
     pub(crate) fn repository(&self) -> Result<(Named, Option<u64>, Option<u32>)> {
         let [path] = self.paths.as_slice() else {
             return Err(usage("name one place, and no files"));
         };
-        let (path, line) =
-            log_archive::line(path).map_or((path.as_path(), None), |(name, line)| (name, Some(line)));
+        let (path, timeline) = log_archive::timeline(path)
+            .map_or((path.as_path(), None), |(name, timeline)| (name, Some(timeline)));
         let text = path.to_str().ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))?;
         let (named, generation) = repository::one(text, self.key.read_full()?.as_ref())?;
-        Ok((named, generation, line))
+        Ok((named, generation, timeline))
     }
 
     /// What is known of tables that the log may not say.

@@ -103,10 +103,6 @@ mod one_table;
 mod option;
 #[path = "main/pack.rs"]
 mod pack;
-#[path = "main/pieces.rs"]
-mod pieces;
-#[path = "main/pieces_read.rs"]
-mod pieces_read;
 #[path = "main/poke.rs"]
 mod poke;
 #[path = "main/pruned.rs"]
@@ -137,6 +133,10 @@ mod round_trip;
 mod routines;
 #[path = "main/sandbox_command.rs"]
 mod sandbox_command;
+#[path = "main/segments.rs"]
+mod segments;
+#[path = "main/segments_read.rs"]
+mod segments_read;
 #[path = "main/server.rs"]
 mod server;
 #[path = "main/size.rs"]

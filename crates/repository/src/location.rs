@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use binlog::archive::FOLDER;
-use block::mirror::Place;
+use block::mirror::MirrorSide;
 use block::{Folder, Store};
 use bucket::Bucket;
 use disk::RealDisk;
@@ -60,7 +60,7 @@ impl Location {
     }
 
     /// As a side of a mirror.
-    pub fn place(&self) -> Box<dyn Place> {
+    pub fn place(&self) -> Box<dyn MirrorSide> {
         match self {
             Location::Folder(path) => Box::new(folder(path.clone())),
             Location::Bucket(bucket) => Box::new(bucket.clone()),

@@ -1,4 +1,4 @@
-//! Archives of binary logs, wherever they are: the server's files in a folder, or pieces of them in an
+//! Archives of binary logs, wherever they are: the server's files in a folder, or segments of them in an
 //! encrypted folder or in a store.
 
 use std::io::Read;
@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use binlog::archive::{self, pieces};
-use block::{Sealed, Store};
+use binlog::archive::{self, segments};
+use block::{EncryptedStore, Store};
 use failure::usage;
-use pieces::Pieces;
 use seal::Key;
+use segments::SegmentArchive;
 
 use crate::key_file::KeyFile;
 use crate::location::Location;
@@ -19,50 +19,50 @@ use crate::location::Location;
 /// How often it is tried to read while files are being removed, and the time between.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(250);
-/// What a piece begins with that is not encrypted.
+/// What a segment begins with that is not encrypted.
 const CLEAR: &[u8] = b"remolog\n";
 
 /// An archive.
 pub enum Archive {
-    /// The folder with its lines.
+    /// The folder with its timelines.
     Files(PathBuf),
-    /// Pieces of the files, in an encrypted folder or a store.
-    Pieces(Pieces),
+    Segments(SegmentArchive),
 }
 
-/// Where the pieces of an archive are written.
+/// Where the segments of an archive are written.
 pub struct Place {
-    /// The files of the archive.
     pub store: Box<dyn Store>,
     /// The backups beside it, if they are encrypted.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<EncryptedStore>,
 }
 
 /// Whether the archive of a name is the server's files.
 pub fn has_files(home: &Location) -> bool {
     let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
-    folder.is_some_and(|folder| archive::lines(&disk::RealDisk, &folder).is_ok_and(|lines| !lines.is_empty()))
+    folder.is_some_and(|folder| {
+        archive::timelines(&disk::RealDisk, &folder).is_ok_and(|timelines| !timelines.is_empty())
+    })
 }
 
-/// Whether a name has an archive in pieces.
-pub fn has_pieces(home: &Location) -> Result<bool> {
+/// Whether a name has an archive in segments.
+pub fn has_segments(home: &Location) -> Result<bool> {
     let store = home.log().store();
     if home.folder().is_some_and(|folder| !folder.join(archive::FOLDER).is_dir()) {
         return Ok(false);
     }
-    pieces::is_there(&*store).with_context(|| home.shown())
+    segments::is_there(&*store).with_context(|| home.shown())
 }
 
 /// Whether a name has an archive.
 pub fn is_there(home: &Location) -> Result<bool> {
-    Ok(has_files(home) || has_pieces(home)?)
+    Ok(has_files(home) || has_segments(home)?)
 }
 
-/// The place for the pieces of a name, with the key that opens it.
+/// The place for the segments of a name, with the key that opens it.
 pub fn place(home: &Location, key: Option<&Key>) -> Result<Place> {
     let (own, log) = (home.store(), home.log().store());
     let Some(key) = key else {
-        if block::is_sealed(&*own)? {
+        if block::is_encrypted(&*own)? {
             return Err(block::Error::Key(format!(
                 "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
                 home.shown()
@@ -77,15 +77,15 @@ pub fn place(home: &Location, key: Option<&Key>) -> Result<Place> {
             home.shown()
         )));
     }
-    let sealed = Sealed::open(own, key)?;
+    let sealed = EncryptedStore::open(own, key)?;
     Ok(Place { store: Box::new(sealed.beside(log)?), sealed: Some(sealed) })
 }
 
-/// Whether there are pieces, and none of them is encrypted. Somebody may have put some in clear beside those
-/// that are.
+/// Whether there are segments, and none of them is encrypted. Somebody may have put some in clear beside
+/// those that are.
 fn is_clear(log: &dyn Store) -> Result<bool> {
     let mut names = log.list().with_context(|| log.shown(""))?;
-    names.retain(|name| archive::piece::numbers(name).is_some());
+    names.retain(|name| archive::segment::numbers(name).is_some());
     // The newest first, which is never folded away meanwhile.
     names.sort_unstable();
     for name in names.iter().rev() {
@@ -101,30 +101,30 @@ fn is_clear(log: &dyn Store) -> Result<bool> {
 
 /// The archive of a name, for who reads it or removes from it. None if it has none.
 pub fn find(home: &Location, key: Option<&Key>) -> Result<Option<Archive>> {
-    if has_pieces(home)? {
-        return Ok(Some(Archive::Pieces(open(home, own(home, key))?)));
+    if has_segments(home)? {
+        return Ok(Some(Archive::Segments(open(home, own(home, key))?)));
     }
     let folder = home.folder().map(|folder| folder.join(archive::FOLDER));
     Ok(folder.filter(|_| has_files(home)).map(Archive::Files))
 }
 
-/// The place of the pieces of a name, for who removes some.
+/// The place of the segments of a name, for who removes some.
 pub fn keyed(home: &Location, key: Option<&Key>) -> Result<Box<dyn Store>> {
     Ok(place(home, own(home, key))?.store)
 }
 
 /// The key, if it is that of this name: it may be given for other ones.
 fn own<'k>(home: &Location, key: Option<&'k Key>) -> Option<&'k Key> {
-    key.filter(|_| block::is_sealed(&*home.store()).unwrap_or(true))
+    key.filter(|_| block::is_encrypted(&*home.store()).unwrap_or(true))
 }
 
-/// The pieces of a name.
-pub fn open(home: &Location, key: Option<&Key>) -> Result<Pieces> {
+/// The segments of a name.
+pub fn open(home: &Location, key: Option<&Key>) -> Result<SegmentArchive> {
     let goes_on = AtomicBool::new(false);
     for _ in 0..TRIES {
         let store = place(home, key)?.store;
-        if let Some(pieces) = Pieces::open(store).with_context(|| home.log().shown())? {
-            return Ok(pieces);
+        if let Some(segments) = SegmentArchive::open(store).with_context(|| home.log().shown())? {
+            return Ok(segments);
         }
         progress::pause(PAUSE, &goes_on);
     }
@@ -133,14 +133,14 @@ pub fn open(home: &Location, key: Option<&Key>) -> Result<Pieces> {
 }
 
 /// The same, for who wants to know what the log says.
-pub fn open_to_read(home: &Location, key: &KeyFile) -> Result<Pieces> {
-    let is_sealed = block::is_sealed(&*home.store())?;
+pub fn open_to_read(home: &Location, key: &KeyFile) -> Result<SegmentArchive> {
+    let is_sealed = block::is_encrypted(&*home.store())?;
     let key = if is_sealed { key.read_full()? } else { None };
     open(home, key.as_ref())
 }
 
-/// The name, and the number of a line, in `REPO/NAME/log/000001`.
-pub fn line(path: &Path) -> Option<(&Path, u32)> {
+/// The name, and the number of a timeline, in `REPO/NAME/log/000001`.
+pub fn timeline(path: &Path) -> Option<(&Path, u32)> {
     let number = path.file_name()?.to_str()?.parse().ok()?;
     let log = path.parent().filter(|log| log.file_name().is_some_and(|name| name == archive::FOLDER))?;
     Some((log.parent()?, number))

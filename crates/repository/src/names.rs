@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use binlog::archive::FOLDER;
-use block::{Error, Generation, Repository, Sealed};
+use block::{EncryptedStore, Error, Generation, Repository};
 use bucket::Bucket;
 use seal::Key;
 
@@ -55,7 +55,7 @@ pub fn named(root: &Path, home: Location, key: Option<&Key>) -> Result<Repositor
         let beside = beside(root, &home);
         let beside = beside.map_err(|source| Error::Store { name: root.display().to_string(), source })?;
         for other in beside {
-            if block::is_sealed(&*other.store())? {
+            if block::is_encrypted(&*other.store())? {
                 return Err(Error::Key(format!(
                     "the other backups in {} are encrypted: give the key with --key FILE, or use another repository",
                     root.display()
@@ -87,8 +87,8 @@ fn beside(root: &Path, home: &Location) -> io::Result<Vec<Location>> {
 pub fn at(home: &Location, key: Option<&Key>) -> Result<Repository, Error> {
     let store = home.store();
     match key {
-        Some(key) => Ok(Repository::new(Box::new(Sealed::open(store, key)?))),
-        None if block::is_sealed(&*store)? => Err(Error::Key(format!(
+        Some(key) => Ok(Repository::new(Box::new(EncryptedStore::open(store, key)?))),
+        None if block::is_encrypted(&*store)? => Err(Error::Key(format!(
             "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
             home.shown()
         ))),
@@ -137,7 +137,7 @@ pub fn note_says_tree(note: &str) -> Option<bool> {
 /// Whether a folder contains the backups of one name, judged by its files.
 fn holds_backups(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(block::is_of_backups))
+    entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(block::is_backup_file))
 }
 
 /// The folders of a repository that may be of a name, and their names. `root` may also be the folder of one
@@ -191,7 +191,7 @@ pub fn in_bucket(root: &Bucket) -> io::Result<Vec<(String, Location)>> {
 }
 
 fn has_backups(files: &[String]) -> bool {
-    files.iter().any(|file| block::is_of_backups(file))
+    files.iter().any(|file| block::is_backup_file(file))
 }
 
 /// All names in a repository that have backups, and where these are. `root` may also be that of one name.
@@ -226,7 +226,7 @@ fn is_below_names(root: &Path) -> bool {
 /// them.
 pub fn must_be_of_one(root: &Path, home: &Location) -> Result<()> {
     let Ok(found) = names(root) else { return Ok(()) };
-    let is_own = home.store().list()?.iter().any(|file| block::is_of_backups(file));
+    let is_own = home.store().list()?.iter().any(|file| block::is_backup_file(file));
     if found.is_empty() || is_own { Ok(()) } else { Err(which(&root.display().to_string(), found)) }
 }
 

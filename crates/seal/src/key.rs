@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Error;
-use crate::primitive::{Bytes32, derive, public, random};
+use crate::crypto::{Bytes32, derive, public, random};
 
 const FULL: &str = "remora-key 1 full";
 const PUT: &str = "remora-key 1 put";
@@ -49,7 +49,7 @@ impl FullKey {
         &self.secret
     }
 
-    pub(crate) fn of_secret(secret: Bytes32) -> FullKey {
+    pub(crate) fn from_secret(secret: Bytes32) -> FullKey {
         FullKey { secret }
     }
 }
@@ -59,7 +59,7 @@ impl PutKey {
     #[must_use]
     pub fn id(&self) -> String {
         let hash = blake3::hash(&self.public);
-        hex(hash.as_bytes().first_chunk::<8>().unwrap_or(&[0; 8]))
+        to_hex(hash.as_bytes().first_chunk::<8>().unwrap_or(&[0; 8]))
     }
 }
 
@@ -96,14 +96,14 @@ impl Key {
                 "# The full key {id} of remora. Who has it reads every backup that was made for it, and\n\
                  # without it nobody does. Keep copies in several places, none of them with the backups.\n\
                  {FULL}\nsecret {}\n",
-                hex(&full.secret)
+                to_hex(&full.secret)
             ),
             Key::Put(put) => format!(
                 "# A put key of remora, made from the full key {id}. Who has it can add backups to a repository\n\
                  # and see which blocks changed and when, but read no row and no file name.\n\
                  {PUT}\nmeta {}\npublic {}\n",
-                hex(&put.root),
-                hex(&put.public)
+                to_hex(&put.root),
+                to_hex(&put.public)
             ),
         }
     }
@@ -124,7 +124,8 @@ impl Key {
             let (text, line) = lines.next().unwrap_or(("", last + 1));
             last = line;
             let value = text.strip_prefix(name).and_then(|rest| rest.strip_prefix(' '));
-            let bytes = value.and_then(|value| unhex(value.trim())).and_then(|bytes| bytes.try_into().ok());
+            let bytes =
+                value.and_then(|value| from_hex(value.trim())).and_then(|bytes| bytes.try_into().ok());
             bytes.ok_or(Error::NotAKey { line, what })
         };
         let key = match kind {
@@ -147,7 +148,7 @@ impl Key {
 }
 
 /// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string does not fail.
         write!(text, "{byte:02x}").ok();
@@ -156,7 +157,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The bytes that hexadecimal digits stand for.
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| (*byte as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let bytes =

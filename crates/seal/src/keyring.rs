@@ -5,8 +5,8 @@
 //! gets the old ones' secrets from here.
 
 use crate::Error;
-use crate::key::{FullKey, Key, hex, unhex};
-use crate::primitive::{Bytes32, Cipher, derive, open_from, random, seal_to};
+use crate::crypto::{Bytes32, Cipher, derive, open_from, random, seal_to};
+use crate::key::{FullKey, Key, from_hex, to_hex};
 
 const MAGIC: &str = "remora-keys 1";
 const META: &[u8] = b"remora 1 wrapped meta keys";
@@ -84,7 +84,7 @@ impl Keyring {
 
     /// What stands for a name where the name must not be seen: a keyed hash, the same in all epochs.
     #[must_use]
-    pub fn mark(&self, name: &[u8]) -> [u8; 16] {
+    pub fn keyed_hash(&self, name: &[u8]) -> [u8; 16] {
         let secret = self.epoch(1).map(|epoch| epoch.meta).unwrap_or_default();
         let hash = blake3::keyed_hash(&derive(&secret, &self.repository, &[NAMES]), name);
         *hash.as_bytes().first_chunk().unwrap_or(&[0; 16])
@@ -101,18 +101,18 @@ impl Keyring {
         let put = key.put();
         let mut text = format!(
             "{MAGIC}\nrepository {}\nepoch {}\nfor {}\n",
-            hex(&self.repository),
+            to_hex(&self.repository),
             self.number(),
             put.id()
         );
         let data = seal_to(&put.public, DATA, text.as_bytes(), &old.concat())?;
-        text.push_str(&format!("data {}\n", hex(&data)));
+        text.push_str(&format!("data {}\n", to_hex(&data)));
         let salt: Bytes32 = random()?;
         let mut meta = salt.to_vec();
         self.epochs.iter().for_each(|epoch| meta.extend_from_slice(&[epoch.meta, epoch.public].concat()));
         let cipher = Cipher::new(&derive(&put.root, &salt, &[META]))?;
         cipher.seal([0; 12], text.as_bytes(), &mut meta, salt.len())?;
-        text.push_str(&format!("meta {}\n", hex(&meta)));
+        text.push_str(&format!("meta {}\n", to_hex(&meta)));
         Ok(text.into_bytes())
     }
 
@@ -130,19 +130,19 @@ impl Keyring {
             _ => return Err(DAMAGED),
         }
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
-        let repository = field("repository").and_then(unhex).and_then(|bytes| bytes.try_into().ok());
+        let repository = field("repository").and_then(from_hex).and_then(|bytes| bytes.try_into().ok());
         let repository = repository.ok_or(DAMAGED)?;
         let epoch: u32 = field("epoch").and_then(|text| text.parse().ok()).ok_or(DAMAGED)?;
-        let wanted = field("for").filter(|id| unhex(id).is_some_and(|id| id.len() == 8)).ok_or(DAMAGED)?;
+        let wanted = field("for").filter(|id| from_hex(id).is_some_and(|id| id.len() == 8)).ok_or(DAMAGED)?;
         let put = key.put();
         if wanted != put.id() {
             return Err(Error::OtherKey { wanted: wanted.to_owned(), given: put.id() });
         }
-        let data = field("data").and_then(unhex).ok_or(DAMAGED)?;
-        let meta = field("meta").and_then(unhex).ok_or(DAMAGED)?;
+        let data = field("data").and_then(from_hex).ok_or(DAMAGED)?;
+        let meta = field("meta").and_then(from_hex).ok_or(DAMAGED)?;
         let clear = |line: &str| text.find(line).and_then(|at| text.get(..at + 1)).unwrap_or_default();
         // There is one way to write a file, so that every other one is damaged.
-        if text != format!("{}meta {}\n", clear("\nmeta "), hex(&meta)) {
+        if text != format!("{}meta {}\n", clear("\nmeta "), to_hex(&meta)) {
             return Err(DAMAGED);
         }
         let (salt, sealed) = meta.split_first_chunk::<32>().ok_or(DAMAGED)?;
@@ -172,7 +172,7 @@ impl Keyring {
         });
         let keyring = Keyring { repository, epochs: epochs.collect(), id: put.id() };
         let fits = |epoch: &Epoch| {
-            epoch.secret.is_none_or(|secret| FullKey::of_secret(secret).put().public == epoch.public)
+            epoch.secret.is_none_or(|secret| FullKey::from_secret(secret).put().public == epoch.public)
         };
         if !keyring.epochs.iter().all(fits)
             || keyring.epochs.last().is_none_or(|last| last.public != put.public)
@@ -185,6 +185,6 @@ impl Keyring {
 
 impl std::fmt::Debug for Keyring {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "keys of {} in epoch {}", hex(&self.repository), self.number())
+        write!(formatter, "keys of {} in epoch {}", to_hex(&self.repository), self.number())
     }
 }

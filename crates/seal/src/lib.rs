@@ -2,23 +2,25 @@
 //!
 //! A [`Key`] is what a person keeps: the full key reads everything, the put key that is made from it adds
 //! backups and reads no row. A repository has random keys of its own, which a [`Keyring`] wraps for a key.
-//! There are two layers. Every file is a stream of sealed segments ([`Sealing`], [`Opening`]) under the
-//! repository's *meta* key, which both keys have: indexes and hashes are readable for who adds a backup. In
-//! it the blocks themselves are sealed once more, towards the full key's public half ([`Vault::seal`]): who
-//! has sealed them can't open them again.
+//! There are two layers. Every file is a stream of sealed segments ([`SealedWriter`], [`SealedReader`]) under
+//! the repository's *meta* key, which both keys have: indexes and hashes are readable for who adds a backup.
+//! In it the blocks themselves are sealed once more, towards the full key's public half
+//! ([`BlockSealer::seal`]): who has sealed them can't open them again.
 //!
-//! The crate reads no file and no clock. Random bytes come from one place, `primitive::random`.
+//! The crate reads no file and no clock. Random bytes come from one place, `crypto::random`.
 //! docs/formats/seal.md describes the bytes, docs/decisions/0517-sealed-twice.md gives the reasons.
 
-mod data;
+mod block_sealer;
+mod crypto;
 mod error;
 mod key;
 mod keyring;
-mod primitive;
 mod stream;
 
-pub use data::{DATA_OVERHEAD, Vault};
+pub use block_sealer::{BlockSealer, DATA_OVERHEAD};
 pub use error::Error;
 pub use key::{FullKey, Key, PutKey};
 pub use keyring::Keyring;
-pub use stream::{HEADER_BYTES, Opening, SEGMENT, STORED, Sealing, is_sealed, stored_segment};
+pub use stream::{
+    HEADER_BYTES, SEGMENT_BYTES, STORED_SEGMENT_BYTES, SealedReader, SealedWriter, is_sealed, stored_range,
+};

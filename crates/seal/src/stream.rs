@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
+use crate::crypto::{Bytes32, Cipher, TAG, derive, random};
 use crate::keyring::Epoch;
-use crate::primitive::{Bytes32, Cipher, TAG, derive, random};
 use crate::{Error, Keyring};
 
 /// Bytes of the header, which is in clear.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of a segment before it is sealed; the last one may have fewer.
-pub const SEGMENT: usize = 16 << 10;
+pub const SEGMENT_BYTES: usize = 16 << 10;
 /// Bytes of a whole segment as it is stored.
-pub const STORED: usize = SEGMENT + TAG;
+pub const STORED_SEGMENT_BYTES: usize = SEGMENT_BYTES + TAG;
 /// So many segments at the beginning can be written a second time.
-const FRONT: usize = 5;
+const REWRITABLE_SEGMENTS: usize = 5;
 const MAGIC: [u8; 8] = *b"remoseal";
 
 /// Whether a file that begins with these bytes is sealed.
@@ -28,9 +28,9 @@ const LAST: u8 = 1;
 
 /// Where a segment is in the file.
 #[must_use]
-pub fn stored_segment(number: u64) -> Range<u64> {
-    let start = (HEADER_BYTES as u64).saturating_add(number.saturating_mul(STORED as u64));
-    start..start.saturating_add(STORED as u64)
+pub fn stored_range(number: u64) -> Range<u64> {
+    let start = (HEADER_BYTES as u64).saturating_add(number.saturating_mul(STORED_SEGMENT_BYTES as u64));
+    start..start.saturating_add(STORED_SEGMENT_BYTES as u64)
 }
 
 fn cipher(keyring: &Keyring, epoch: &Epoch, name: &str, salt: &Bytes32) -> Result<Cipher, Error> {
@@ -57,7 +57,7 @@ fn header(epoch: u32, round: u8, salt: &Bytes32) -> Vec<u8> {
 }
 
 /// A file that is being sealed, in order.
-pub struct Sealing {
+pub struct SealedWriter {
     cipher: Cipher,
     epoch: u32,
     salt: Bytes32,
@@ -66,21 +66,22 @@ pub struct Sealing {
     /// The number of the next segment.
     next: u64,
     /// What the first segments contain, as far as they are sealed.
-    front: Vec<u8>,
+    beginning: Vec<u8>,
     /// How often the first segments were sealed before.
     round: u8,
 }
 
-impl Sealing {
+impl SealedWriter {
     /// Begins the file that will be called `name`; its first bytes are returned.
     ///
     /// # Errors
     /// [`Error::NoRandom`].
-    pub fn begin(keyring: &Keyring, name: &str) -> Result<(Sealing, Vec<u8>), Error> {
+    pub fn begin(keyring: &Keyring, name: &str) -> Result<(SealedWriter, Vec<u8>), Error> {
         let (epoch, salt) = (keyring.number(), random()?);
         let keys = keyring.epoch(epoch).ok_or(Error::Damaged("no keys"))?;
         let cipher = cipher(keyring, keys, name, &salt)?;
-        let sealing = Sealing { cipher, epoch, salt, open: Vec::new(), next: 0, front: Vec::new(), round: 0 };
+        let sealing =
+            SealedWriter { cipher, epoch, salt, open: Vec::new(), next: 0, beginning: Vec::new(), round: 0 };
         Ok((sealing, header(epoch, 0, &salt)))
     }
 
@@ -91,10 +92,10 @@ impl Sealing {
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         while !bytes.is_empty() {
             // Only now it is certain that it is not the last one.
-            if self.open.len() == SEGMENT {
+            if self.open.len() == SEGMENT_BYTES {
                 self.seal(false, out)?;
             }
-            let (now, later) = bytes.split_at(bytes.len().min(SEGMENT - self.open.len()));
+            let (now, later) = bytes.split_at(bytes.len().min(SEGMENT_BYTES - self.open.len()));
             self.open.extend_from_slice(now);
             bytes = later;
         }
@@ -105,8 +106,8 @@ impl Sealing {
         let number = self.next;
         let start = out.len();
         out.extend_from_slice(&self.open);
-        if number < FRONT as u64 {
-            self.front.extend_from_slice(&self.open);
+        if number < REWRITABLE_SEGMENTS as u64 {
+            self.beginning.extend_from_slice(&self.open);
         }
         self.cipher.seal(nonce(number, self.round_of(number), last), &[], out, start)?;
         self.next += 1;
@@ -115,7 +116,7 @@ impl Sealing {
     }
 
     fn round_of(&self, segment: u64) -> u8 {
-        if segment < FRONT as u64 { self.round } else { 0 }
+        if segment < REWRITABLE_SEGMENTS as u64 { self.round } else { 0 }
     }
 
     /// Replaces the first bytes, which were added before. Returns what the file begins with now. Segments
@@ -124,18 +125,18 @@ impl Sealing {
     /// # Errors
     /// When it was done too often, or reaches too far.
     pub fn begin_anew(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-        let sealed = self.front.len();
-        let room = FRONT * SEGMENT;
+        let sealed = self.beginning.len();
+        let room = REWRITABLE_SEGMENTS * SEGMENT_BYTES;
         if bytes.len() > room || bytes.len() > sealed + self.open.len() {
             return Err(Error::Damaged("more than the beginning can't be written again"));
         }
         self.round =
             self.round.checked_add(1).ok_or(Error::Damaged("the beginning was written too often"))?;
-        let (front, open) = bytes.split_at(bytes.len().min(sealed));
-        self.front.iter_mut().zip(front).for_each(|(old, new)| *old = *new);
+        let (beginning, open) = bytes.split_at(bytes.len().min(sealed));
+        self.beginning.iter_mut().zip(beginning).for_each(|(old, new)| *old = *new);
         self.open.iter_mut().zip(open).for_each(|(old, new)| *old = *new);
         let mut out = header(self.epoch, self.round, &self.salt);
-        for (number, segment) in (0..).zip(self.front.chunks(SEGMENT)) {
+        for (number, segment) in (0..).zip(self.beginning.chunks(SEGMENT_BYTES)) {
             let start = out.len();
             out.extend_from_slice(segment);
             self.cipher.seal(nonce(number, self.round, false), &[], &mut out, start)?;
@@ -153,7 +154,7 @@ impl Sealing {
 }
 
 /// A file that is read.
-pub struct Opening {
+pub struct SealedReader {
     cipher: Cipher,
     round: u8,
     /// Bytes that were sealed.
@@ -162,7 +163,7 @@ pub struct Opening {
     last: Option<u64>,
 }
 
-impl Opening {
+impl SealedReader {
     /// The file that is called `name`, of which `stored` bytes are there. One that was not finished is read
     /// as far as there are segments: any of them may be the last one.
     ///
@@ -174,7 +175,7 @@ impl Opening {
         header_bytes: &[u8; HEADER_BYTES],
         stored: u64,
         is_finished: bool,
-    ) -> Result<Opening, Error> {
+    ) -> Result<SealedReader, Error> {
         let number = |at: usize| {
             let bytes = header_bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
             bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
@@ -197,15 +198,15 @@ impl Opening {
             .ok_or(Error::Damaged("sealed with a key that is not in the file of keys"))?;
         let cipher = cipher(keyring, keys, name, salt)?;
         let body = stored.saturating_sub(HEADER_BYTES as u64);
-        let (whole, rest) = (body / STORED as u64, body % STORED as u64);
+        let (whole, rest) = (body / STORED_SEGMENT_BYTES as u64, body % STORED_SEGMENT_BYTES as u64);
         let tag = TAG as u64;
         let (len, last) = match (is_finished, rest) {
-            (false, rest) => (whole * SEGMENT as u64 + rest.saturating_sub(tag), None),
-            (true, 0) if whole > 0 => (whole * SEGMENT as u64, Some(whole - 1)),
-            (true, rest) if rest >= tag => (whole * SEGMENT as u64 + rest - tag, Some(whole)),
+            (false, rest) => (whole * SEGMENT_BYTES as u64 + rest.saturating_sub(tag), None),
+            (true, 0) if whole > 0 => (whole * SEGMENT_BYTES as u64, Some(whole - 1)),
+            (true, rest) if rest >= tag => (whole * SEGMENT_BYTES as u64 + rest - tag, Some(whole)),
             _ => return Err(Error::Damaged("the file is cut")),
         };
-        Ok(Opening { cipher, round, len, last })
+        Ok(SealedReader { cipher, round, len, last })
     }
 
     /// Bytes that were sealed.
@@ -221,7 +222,7 @@ impl Opening {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn segment(&self, number: u64, stored: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let round = if number < FRONT as u64 { self.round } else { 0 };
+        let round = if number < REWRITABLE_SEGMENTS as u64 { self.round } else { 0 };
         let open = |stored, last| self.cipher.open(nonce(number, round, last), &[], stored);
         let opened = match self.last {
             Some(last) => open(stored, last == number),

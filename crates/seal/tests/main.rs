@@ -4,7 +4,7 @@
 
 #[path = "main/keys.rs"]
 mod keys;
+#[path = "main/vault.rs"]
+mod sealer;
 #[path = "main/stream.rs"]
 mod stream;
-#[path = "main/vault.rs"]
-mod vault;

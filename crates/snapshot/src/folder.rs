@@ -2,17 +2,17 @@
 //! XFS can make too.
 //!
 //! Both are created beside their original, or inside it if there is no room beside it on the same file
-//! system, under names that begin with [`OWN`]. A snapshot shows one moment. A copy does not: each file shows
-//! the moment when it was copied, so whoever writes to several files must be held while the copy is made. The
-//! copy is made twice: the first time everything is new and takes long, while nobody is held; the second time
-//! only what has changed since must be shared again.
+//! system, under names that begin with [`TEMP_PREFIX`]. A snapshot shows one moment. A copy does not: each
+//! file shows the moment when it was copied, so whoever writes to several files must be held while the copy
+//! is made. The copy is made twice: the first time everything is new and takes long, while nobody is held;
+//! the second time only what has changed since must be shared again.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use block::tree::{OWN, differing, is_own};
+use block::tree::{TEMP_PREFIX, is_own, moved_ranges};
 use far::{Cloned, Cloning};
 use progress::{Progress, count};
 
@@ -159,7 +159,7 @@ impl FolderSnapshot {
 
     /// The prefix of all names with this run's mark.
     fn prefix(&self) -> String {
-        format!("{OWN}{}-", self.mark)
+        format!("{TEMP_PREFIX}{}-", self.mark)
     }
 }
 
@@ -255,7 +255,7 @@ impl Snapshot for FolderSnapshot {
         let (tree, is) = (machine.tree(), self.path());
         let of_file = |node: &block::tree::Node| {
             let extents = |top: &Path| tree.extents(&top.join(&node.path));
-            Ok::<_, io::Error>(differing(&extents(&was)?, &extents(&is)?, node.len))
+            Ok::<_, io::Error>(moved_ranges(&extents(&was)?, &extents(&is)?, node.len))
         };
         now.changed(before, of_file).map(Some)
     }
@@ -301,7 +301,7 @@ impl Snapshot for FolderSnapshot {
 
 /// The stamp of something that was kept, under whatever mark.
 fn stamp_of(name: &OsStr) -> Option<String> {
-    let rest = name.to_str().filter(|_| is_own(name))?.strip_prefix(OWN)?;
+    let rest = name.to_str().filter(|_| is_own(name))?.strip_prefix(TEMP_PREFIX)?;
     Some(rest.split_once("-kept-")?.1.to_owned())
 }
 

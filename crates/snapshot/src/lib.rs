@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use block::tree::Layout;
-use block::{Feed, Seen, Want};
+use block::{ChunkRead, ChunkRequest, ChunkSource};
 use disk::Stat;
 use progress::Progress;
 use serde_json::Value;
@@ -125,19 +125,23 @@ pub trait Snapshot: Send + Sync {
 
 /// A reader of a snapshot that checks the snapshot from time to time.
 pub struct Watched<'a> {
-    feed: &'a mut dyn Feed,
+    feed: &'a mut dyn ChunkSource,
     snapshot: &'a dyn Snapshot,
     machine: &'a Machine,
     looked: Instant,
 }
 
 impl<'a> Watched<'a> {
-    pub fn new(feed: &'a mut dyn Feed, snapshot: &'a dyn Snapshot, machine: &'a Machine) -> Watched<'a> {
+    pub fn new(
+        feed: &'a mut dyn ChunkSource,
+        snapshot: &'a dyn Snapshot,
+        machine: &'a Machine,
+    ) -> Watched<'a> {
         Watched { feed, snapshot, machine, looked: Instant::now() }
     }
 }
 
-impl Feed for Watched<'_> {
+impl ChunkSource for Watched<'_> {
     fn stat(&mut self) -> io::Result<Stat> {
         self.feed.stat()
     }
@@ -146,7 +150,7 @@ impl Feed for Watched<'_> {
         self.feed.ahead()
     }
 
-    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+    fn expect(&mut self, number: u64, bytes: usize, want: ChunkRequest) -> io::Result<()> {
         if self.looked.elapsed() >= LOOK_AGAIN {
             self.snapshot.check(self.machine)?;
             self.looked = Instant::now();
@@ -154,7 +158,7 @@ impl Feed for Watched<'_> {
         self.feed.expect(number, bytes, want)
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
         self.feed.read(buffer).map_err(|error| match error.kind() {
             // The connection is gone, so nobody can be asked.
             io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => error,

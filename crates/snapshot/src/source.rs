@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use block::backup::Changed;
-use block::tree::{self, Layout, Left, Reader};
-use block::{Feed, Generation, Repository};
+use block::backup::ChangedRanges;
+use block::tree::{self, Layout, Skipped, TreeSource};
+use block::{ChunkSource, Generation, Repository};
 
 use crate::folder::{FolderSnapshot, Still};
 use crate::lvm::LogicalVolume;
@@ -90,15 +90,15 @@ impl Kind {
 
 /// An open source, to be read once.
 pub struct Opened {
-    pub feed: Box<dyn Feed>,
+    pub feed: Box<dyn ChunkSource>,
     /// Whether it is a tree of files.
     pub is_tree: bool,
     /// The things in it that can't be backed up.
-    pub left: Vec<Left>,
+    pub left: Vec<Skipped>,
     /// Where it may have changed since the generation before, or why that is unknown.
-    pub changed: Result<Changed, String>,
+    pub changed: Result<ChangedRanges, String>,
     /// Its contents at that time, if they can be read without going to another machine.
-    pub before: Option<Reader>,
+    pub before: Option<TreeSource>,
     /// Where its files are, if it is a tree.
     pub layout: Option<Layout>,
 }
@@ -344,7 +344,7 @@ fn open_tree(
     let noted = match (&before, newest) {
         (None, Some(newest)) => {
             let paths = nodes.iter().map(|node| node.path.clone());
-            tree::noted_places(repository, newest.number, paths).ok().flatten()
+            tree::load_placements(repository, newest.number, paths).ok().flatten()
         }
         _ => None,
     };
@@ -353,7 +353,7 @@ fn open_tree(
     let changes = snapshot.changes(machine, layouts);
     let feed = machine.scan_tree(&now, &top)?;
     let kept = snapshot.kept().filter(|_| matches!(machine, Machine::Here));
-    let before = before.zip(kept).map(|(layout, kept)| Reader::of(machine.disk(), &layout, &kept));
+    let before = before.zip(kept).map(|(layout, kept)| TreeSource::of(machine.disk(), &layout, &kept));
     Ok(Opened { feed, is_tree: true, left, changed: since(newest, changes), before, layout: Some(now) })
 }
 
@@ -361,10 +361,10 @@ fn open_tree(
 fn since(
     newest: Option<&Generation>,
     changes: io::Result<Option<Vec<Range<u64>>>>,
-) -> Result<Changed, String> {
+) -> Result<ChangedRanges, String> {
     let number = newest.map_or(0, |newest| newest.number);
     match changes {
-        Ok(Some(ranges)) => Ok(Changed { since: number, ranges }),
+        Ok(Some(ranges)) => Ok(ChangedRanges { since: number, ranges }),
         Ok(None) => Err(format!("there is no snapshot of generation {number} any more")),
         Err(error) => Err(error.to_string()),
     }

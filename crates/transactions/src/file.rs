@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use binlog::archive::Arrivals;
-use binlog::archive::pieces::{self, Pieces};
+use binlog::archive::segments::{self, SegmentArchive};
 use disk::{Disk, RealDisk, Source};
 
-/// A file of a log. It is its path, which is only a name if the file is in pieces.
+/// A file of a log. It is its path, which is only a name if the file is in segments.
 #[derive(Clone)]
 pub struct LogFile {
     path: PathBuf,
-    pieces: Option<(Arc<Pieces>, pieces::LogFile)>,
+    segments: Option<(Arc<SegmentArchive>, segments::LogFile)>,
     /// When its bytes came, if it is of an archive.
     arrivals: Arc<Arrivals>,
 }
@@ -21,7 +21,7 @@ pub struct LogFile {
 impl LogFile {
     /// A file of this machine.
     pub fn new(path: PathBuf) -> LogFile {
-        LogFile { path, pieces: None, arrivals: Arc::default() }
+        LogFile { path, segments: None, arrivals: Arc::default() }
     }
 
     /// A file of an archive, whose bytes came then.
@@ -29,14 +29,14 @@ impl LogFile {
         LogFile { arrivals: Arc::new(arrivals), ..LogFile::new(path) }
     }
 
-    /// A file that an archive has in pieces, in the line of this number.
-    pub fn in_pieces(
-        pieces: &Arc<Pieces>,
-        (line, file): (u32, &pieces::LogFile),
+    /// A file that an archive has in segments, in the timeline of this number.
+    pub fn in_segments(
+        segments: &Arc<SegmentArchive>,
+        (timeline, file): (u32, &segments::LogFile),
         arrivals: Arrivals,
     ) -> LogFile {
-        let path = PathBuf::from(format!("{}/{line:06}/{}", pieces.shown(), file.name));
-        LogFile { pieces: Some((Arc::clone(pieces), file.clone())), ..LogFile::archived(path, arrivals) }
+        let path = PathBuf::from(format!("{}/{timeline:06}/{}", segments.shown(), file.name));
+        LogFile { segments: Some((Arc::clone(segments), file.clone())), ..LogFile::archived(path, arrivals) }
     }
 
     /// When its bytes came, if it is of an archive.
@@ -44,17 +44,16 @@ impl LogFile {
         &self.arrivals
     }
 
-    /// Opens it.
     pub fn open(&self) -> io::Result<Box<dyn Source>> {
-        match &self.pieces {
-            Some((pieces, file)) => Ok(Box::new(pieces.open_file(file))),
+        match &self.segments {
+            Some((segments, file)) => Ok(Box::new(segments.open_file(file))),
             None => RealDisk.open(&self.path),
         }
     }
 
     /// Its bytes.
     pub fn bytes(&self) -> io::Result<u64> {
-        match &self.pieces {
+        match &self.segments {
             Some((_, file)) => Ok(file.end),
             None => Ok(RealDisk.stat(&self.path)?.len),
         }
@@ -62,7 +61,7 @@ impl LogFile {
 
     /// Where it is, if another program can read it there.
     pub fn on_disk(&self) -> Option<&Path> {
-        self.pieces.is_none().then_some(&self.path)
+        self.segments.is_none().then_some(&self.path)
     }
 }
 

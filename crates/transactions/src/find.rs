@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use binlog::archive::Arrivals;
-use binlog::archive::pieces::Pieces;
+use binlog::archive::segments::SegmentArchive;
 use disk::RealDisk;
 use humanize::text;
 use repository::location::Location;
@@ -47,11 +47,11 @@ pub enum Times {
 pub fn files(paths: &[PathBuf], key: &KeyFile, times: Times) -> Result<Found> {
     let mut found = Found::default();
     for path in paths {
-        if let Some((home, line)) = in_pieces(path)? {
-            of_pieces(&Arc::new(log_archive::open_to_read(&home, key)?), line, &mut found)?;
+        if let Some((home, timeline)) = in_segments(path)? {
+            of_segments(&Arc::new(log_archive::open_to_read(&home, key)?), timeline, &mut found)?;
         } else if path.is_dir() {
             match archived(path)? {
-                Some(line) => of_line(&line, times, &mut found)?,
+                Some(timeline) => of_timeline(&timeline, times, &mut found)?,
                 None => listed(&index(path)?, &mut found)?,
             }
         } else if path.extension().is_some_and(|end| end == "index") {
@@ -63,13 +63,14 @@ pub fn files(paths: &[PathBuf], key: &KeyFile, times: Times) -> Result<Found> {
     Ok(found)
 }
 
-/// Where an archive is that has the files in pieces, and the number of a line, if an argument names such a
-/// one.
-fn in_pieces(path: &Path) -> Result<Option<(Location, Option<u32>)>> {
-    let (name, line) = log_archive::line(path).map_or((path, None), |(name, line)| (name, Some(line)));
+/// Where an archive is that has the files in segments, and the number of a timeline, if an argument names
+/// such a one.
+fn in_segments(path: &Path) -> Result<Option<(Location, Option<u32>)>> {
+    let (name, timeline) =
+        log_archive::timeline(path).map_or((path, None), |(name, timeline)| (name, Some(timeline)));
     let home = Location::of(name)?;
-    if log_archive::has_pieces(&home)? {
-        return Ok(Some((home, line)));
+    if log_archive::has_segments(&home)? {
+        return Ok(Some((home, timeline)));
     }
     if address::is_in_store(path) {
         bail!("no log is archived in {}: 'remora binlog {}' does that", home.shown(), home.shown());
@@ -77,43 +78,43 @@ fn in_pieces(path: &Path) -> Result<Option<(Location, Option<u32>)>> {
     Ok(None)
 }
 
-/// The files of a line of an archive in pieces; of the newest one if no number is given. Returns its number.
-pub fn of_pieces(pieces: &Arc<Pieces>, line: Option<u32>, found: &mut Found) -> Result<u32> {
-    found.damages.extend(pieces.damages().iter().map(ToString::to_string));
-    let own = match line {
-        Some(number) => pieces.lines().iter().find(|line| line.number == number),
-        None => pieces.lines().last(),
+/// The files of a timeline of an archive in segments; of the newest one if no number is given. Returns its
+/// number.
+pub fn of_segments(segments: &Arc<SegmentArchive>, timeline: Option<u32>, found: &mut Found) -> Result<u32> {
+    found.damages.extend(segments.damages().iter().map(ToString::to_string));
+    let own = match timeline {
+        Some(number) => segments.timelines().iter().find(|timeline| timeline.number == number),
+        None => segments.timelines().last(),
     };
     let Some(own) = own else {
-        return Err(usage(match line {
-            Some(number) => format!("{} has no line {number}", pieces.shown()),
-            None => format!("{} has no line that can be read", pieces.shown()),
+        return Err(usage(match timeline {
+            Some(number) => format!("{} has no timeline {number}", segments.shown()),
+            None => format!("{} has no timeline that can be read", segments.shown()),
         }));
     };
     let first = found.files.len();
     for file in &own.files {
-        let arrivals = Arrivals::new(pieces.arrivals(file), before(found, first));
-        found.files.push(LogFile::in_pieces(pieces, (own.number, file), arrivals));
+        let arrivals = Arrivals::new(segments.arrivals(file), before(found, first));
+        found.files.push(LogFile::in_segments(segments, (own.number, file), arrivals));
     }
     Ok(own.number)
 }
 
-/// When the file before the next one came, if that is of the same line, whose first file has this place.
+/// When the file before the next one came, if that is of the same timeline, whose first file has this place.
 fn before(found: &Found, first: usize) -> Option<&Arrivals> {
     found.files.get(first..).and_then(<[LogFile]>::last).map(LogFile::arrivals)
 }
 
-/// The files of a line of an archive.
-fn of_line(line: &Path, times: Times, found: &mut Found) -> Result<()> {
+/// The files of a timeline of an archive.
+fn of_timeline(timeline: &Path, times: Times, found: &mut Found) -> Result<()> {
     let first = found.files.len();
-    for name in binlog::archive::files(&RealDisk, line).with_context(|| text::path(line))? {
-        let path = line.join(&name);
+    for name in binlog::archive::files(&RealDisk, timeline).with_context(|| text::path(timeline))? {
+        let path = timeline.join(&name);
         if path.is_file() {
             let arrivals = match times {
                 Times::Said => Vec::new(),
-                Times::Noted => {
-                    binlog::archive::arrivals(&RealDisk, line, &name).with_context(|| text::path(line))?
-                }
+                Times::Noted => binlog::archive::arrivals(&RealDisk, timeline, &name)
+                    .with_context(|| text::path(timeline))?,
             };
             let arrivals = Arrivals::new(arrivals, before(found, first));
             found.files.push(LogFile::archived(path, arrivals));
@@ -124,15 +125,15 @@ fn of_line(line: &Path, times: Times, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// The line of an archive that a folder is; or the newest one, if the folder is that of a name in a
+/// The timeline of an archive that a folder is; or the newest one, if the folder is that of a name in a
 /// repository and has one.
 fn archived(folder: &Path) -> Result<Option<PathBuf>> {
-    if binlog::archive::is_line(&RealDisk, folder) {
+    if binlog::archive::is_timeline(&RealDisk, folder) {
         return Ok(Some(folder.to_owned()));
     }
     let archive = folder.join(binlog::archive::FOLDER);
-    match binlog::archive::lines(&RealDisk, &archive) {
-        Ok(lines) => Ok(lines.into_iter().next_back()),
+    match binlog::archive::timelines(&RealDisk, &archive) {
+        Ok(timelines) => Ok(timelines.into_iter().next_back()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         // A folder of the server may be called so, or a file.
         Err(_) if index(folder).is_ok() => Ok(None),

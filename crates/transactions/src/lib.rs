@@ -21,7 +21,7 @@ pub use definitions::{Definitions, Known, logged, read as read_definitions};
 pub use end_time::{EndTime, Judged, TOLERANCE_S};
 pub use file::LogFile;
 pub use filter::{Condition, Filter, Range};
-pub use find::{Found, Times, files, of_pieces};
+pub use find::{Found, Times, files, of_segments};
 pub use reread::{Again, AskedRow, RowsEvent};
 pub use source::FileSource;
 pub use statement_text::Wording;

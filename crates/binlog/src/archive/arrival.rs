@@ -75,36 +75,36 @@ fn read(disk: &dyn Disk, path: &Path, until: u64) -> io::Result<(Vec<Arrival>, u
     Ok((all, len))
 }
 
-/// What is noted of a file of a line.
+/// What is noted of a file of a timeline.
 ///
 /// # Errors
 /// Errors of the operating system.
-pub fn arrivals(disk: &dyn Disk, line: &Path, file: &str) -> io::Result<Vec<Arrival>> {
-    Ok(read(disk, &path(line, file), u64::MAX)?.0)
+pub fn arrivals(disk: &dyn Disk, timeline: &Path, file: &str) -> io::Result<Vec<Arrival>> {
+    Ok(read(disk, &path(timeline, file), u64::MAX)?.0)
 }
 
 /// Writes the notes of the file that is written. They are not made durable before the file is whole: what a
 /// crash of the machine takes away is then not known, and nothing else.
-pub(super) struct Notes {
+pub(super) struct ArrivalLog {
     sink: Box<dyn Sink>,
     last: Option<Arrival>,
 }
 
-impl Notes {
+impl ArrivalLog {
     /// Those of a new file.
-    pub(super) fn begin(disk: &dyn Disk, folder: &Path, file: &str) -> io::Result<Notes> {
-        Notes::resume(disk, folder, file, 0)
+    pub(super) fn begin(disk: &dyn Disk, folder: &Path, file: &str) -> io::Result<ArrivalLog> {
+        ArrivalLog::resume(disk, folder, file, 0)
     }
 
     /// Those of a file that is archived up to an offset.
-    pub(super) fn resume(disk: &dyn Disk, folder: &Path, file: &str, end: u64) -> io::Result<Notes> {
+    pub(super) fn resume(disk: &dyn Disk, folder: &Path, file: &str, end: u64) -> io::Result<ArrivalLog> {
         let path = path(folder, file);
         let (mut all, len) = read(disk, &path, end)?;
         let sink = match disk.append(&path, len) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
             sink => sink?,
         };
-        Ok(Notes { sink, last: all.pop() })
+        Ok(ArrivalLog { sink, last: all.pop() })
     }
 
     pub(super) fn add(&mut self, arrival: Arrival) -> io::Result<()> {

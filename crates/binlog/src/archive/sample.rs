@@ -2,12 +2,12 @@
 
 use block::verify::Sample;
 
-use super::line::numbered;
+use super::timeline::numbered;
 
-/// Whether a file of a line is in a sample: by its own number, which stays when others are removed.
-pub(super) fn is_in(sample: Option<Sample>, line: u32, file: &str) -> bool {
+/// Whether a file of a timeline is in a sample: by its own number, which stays when others are removed.
+pub(super) fn is_in(sample: Option<Sample>, timeline: u32, file: &str) -> bool {
     let number = numbered(file).map_or(0, |(_, number)| number);
-    sample.is_none_or(|sample| sample.has(number, line.into()))
+    sample.is_none_or(|sample| sample.has(number, timeline.into()))
 }
 
 #[cfg(test)]

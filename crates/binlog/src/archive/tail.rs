@@ -5,7 +5,7 @@ use std::path::Path;
 
 use disk::Disk;
 
-use super::numbers::{self, State};
+use super::gtid_state::{self, GtidState};
 use crate::event::gtid::Number;
 use crate::event::{Body, Event, MAGIC};
 use crate::group::{Grouping, Part};
@@ -13,7 +13,7 @@ use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
 /// Bytes that are read at once.
-const PIECE_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 
 /// The end of the last file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Tail {
     /// Where the last whole transaction begins; if there is none, where the first event does.
     pub last: u64,
     /// The transactions up to the end, with those before the file. `None` if the file does not say: MySQL's.
-    pub state: Option<State>,
+    pub state: Option<GtidState>,
     /// The file that the log goes on with, if this one says so.
     pub next: Option<String>,
     /// What is wrong with the bytes behind the end, if more than that they are a part of a transaction. A
@@ -41,7 +41,7 @@ impl Tail {
         if source.stat()?.len <= first {
             return Ok(tail);
         }
-        let mut reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, source))?;
+        let mut reader = Reader::open(BufReader::with_capacity(READ_BYTES, source))?;
         match tail.scan(&mut reader) {
             Err(Error::Corrupt(corrupt)) => tail.damage = Some(corrupt),
             scanned => scanned?,
@@ -55,7 +55,7 @@ impl Tail {
     }
 
     fn scan(&mut self, reader: &mut Reader<impl Read>) -> Result<(), Error> {
-        let mut track = Track::default();
+        let mut track = PositionTracker::default();
         let scanned = track.all(reader);
         self.end = track.end.unwrap_or(self.end);
         self.last = track.last.unwrap_or(self.last);
@@ -79,7 +79,7 @@ pub(super) fn is_begun(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
 
 /// How far the events of a file are that were seen so far.
 #[derive(Default)]
-pub struct Track {
+pub struct PositionTracker {
     grouping: Grouping,
     /// Where the transaction begins that is open.
     began: Option<u64>,
@@ -88,12 +88,12 @@ pub struct Track {
     end: Option<u64>,
     last: Option<u64>,
     /// As in [`Tail`].
-    pub state: Option<State>,
+    pub state: Option<GtidState>,
     /// As in [`Tail`].
     pub next: Option<String>,
 }
 
-impl Track {
+impl PositionTracker {
     /// Behind the last whole transaction, or event that belongs to none.
     #[must_use]
     pub fn end(&self) -> Option<u64> {
@@ -123,7 +123,7 @@ impl Track {
             self.began = Some(event.at);
         }
         match &body {
-            Body::GtidList(list) => self.state = Some(numbers::state(list)),
+            Body::GtidList(list) => self.state = Some(gtid_state::gtid_state(list)),
             Body::Gtid(gtid) => self.open = Some(gtid.number),
             Body::Rotate(rotate) => self.next = Some(String::from_utf8_lossy(rotate.file).into_owned()),
             _ => {}

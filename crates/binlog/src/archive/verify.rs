@@ -7,18 +7,18 @@ use block::verify::Sample;
 use disk::Disk;
 
 use super::arrival::arrivals;
-use super::line::{Line, files};
-use super::lines;
-use super::numbers::{State, missing};
-use super::pieces::Verified;
+use super::gtid_state::{GtidState, missing_gtids};
 use super::sample::is_in;
-use super::tail::Track;
+use super::segments::Verified;
+use super::tail::PositionTracker;
+use super::timeline::{Timeline, files};
+use super::timelines;
 use crate::event::Kind;
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
 /// Bytes that are read at once.
-const PIECE_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 
 /// Reads all files of the archive in a folder, or those of a sample; `goes_on` is asked now and then, with
 /// the bytes that were read since, whether to go on.
@@ -32,22 +32,22 @@ pub fn verify(
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Verified, Error> {
     let mut found = Verified { is_opened: true, ..Verified::default() };
-    let all = lines(disk, archive)?;
-    for (at, line) in all.iter().enumerate() {
-        // How far it was when the line behind it began.
-        let next = all.get(at + 1).and_then(|next| Line::read(disk, next).ok());
-        let reached = next.and_then(|next| next.about.before);
-        let number = line.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
-        let names = files(disk, line)?;
+    let all = timelines(disk, archive)?;
+    for (at, timeline) in all.iter().enumerate() {
+        // How far it was when the timeline behind it began.
+        let next = all.get(at + 1).and_then(|next| Timeline::read(disk, next).ok());
+        let reached = next.and_then(|next| next.info.before);
+        let number = timeline.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
+        let names = files(disk, timeline)?;
         for (at, name) in names.iter().enumerate() {
-            let path = line.join(name);
+            let path = timeline.join(name);
             let source = match disk.open(&path) {
                 Ok(source) => source,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     // What a prune has removed meanwhile is not missing.
-                    if files(disk, line)?.contains(name) {
+                    if files(disk, timeline)?.contains(name) {
                         found.damages.push(Corrupt {
-                            what: "the file is missing, and the line's log.index names it".to_owned(),
+                            what: "the file is missing, and the timeline's log.index names it".to_owned(),
                             place: path.display().to_string(),
                         });
                     }
@@ -61,11 +61,11 @@ pub fn verify(
             if !is_in(sample, number, name) {
                 continue;
             }
-            let counted = Counted { source: BufReader::with_capacity(PIECE_BYTES, source), goes_on };
+            let counted = Counted { source: BufReader::with_capacity(READ_BYTES, source), goes_on };
             let next = names.get(at + 1).map(String::as_str);
             let what = match (file(counted, next.is_none())?, next) {
                 (Err(what), _) => Some(what),
-                (Ok(track), Some(next)) => cut(disk, line, (name, len), (&track, next))?,
+                (Ok(track), Some(next)) => cut(disk, timeline, (name, len), (&track, next))?,
                 (Ok(_), None) => shorter(len, reached.as_ref().filter(|(file, _)| file == name)),
             };
             if let Some(what) = what {
@@ -76,10 +76,10 @@ pub fn verify(
     Ok(found)
 }
 
-/// Reads a file: how far it is, or what is wrong with it. The last one of a line may be written, or end where
-/// a run was killed.
-fn file(input: impl Read, is_last: bool) -> Result<Result<Track, String>, Error> {
-    let mut track = Track::default();
+/// Reads a file: how far it is, or what is wrong with it. The last one of a timeline may be written, or end
+/// where a run was killed.
+fn file(input: impl Read, is_last: bool) -> Result<Result<PositionTracker, String>, Error> {
+    let mut track = PositionTracker::default();
     let read = || -> Result<_, Error> {
         let mut reader = Reader::open(input)?;
         // It says whether the others have checksums, so that without it nothing would be proven.
@@ -105,7 +105,7 @@ fn file(input: impl Read, is_last: bool) -> Result<Result<Track, String>, Error>
     })
 }
 
-/// What is missing at the end of the last file of a line, if it is known how far it was.
+/// What is missing at the end of the last file of a timeline, if it is known how far it was.
 fn shorter(len: u64, reached: Option<&(String, u64)>) -> Option<String> {
     let (_, end) = reached.filter(|(_, end)| *end > len)?;
     Some(format!("it ends at {len}, and {end} bytes were archived: the rest is missing"))
@@ -115,11 +115,11 @@ fn shorter(len: u64, reached: Option<&(String, u64)>) -> Option<String> {
 /// that is killed writes no last event, so only what else is known of the end can tell.
 fn cut(
     disk: &dyn Disk,
-    line: &Path,
+    timeline: &Path,
     (name, len): (&str, u64),
-    (track, next): (&Track, &str),
+    (track, next): (&PositionTracker, &str),
 ) -> io::Result<Option<String>> {
-    let noted = arrivals(disk, line, name)?.last().map(|arrival| (name.to_owned(), arrival.end));
+    let noted = arrivals(disk, timeline, name)?.last().map(|arrival| (name.to_owned(), arrival.end));
     if let Some(what) = shorter(len, noted.as_ref()) {
         return Ok(Some(what));
     }
@@ -127,8 +127,8 @@ fn cut(
     if let Some(other) = other {
         return Ok(Some(format!("it says that {other} follows, and in log.index {next} does")));
     }
-    let Some(before) = listed(disk, &line.join(next)) else { return Ok(None) };
-    let missing = missing(&track.state.clone().unwrap_or_default(), &before);
+    let Some(before) = listed(disk, &timeline.join(next)) else { return Ok(None) };
+    let missing = missing_gtids(&track.state.clone().unwrap_or_default(), &before);
     Ok(missing.map(|missing| {
         format!("it ends at {len}, and transactions are missing between it and {next}: {missing}")
     }))
@@ -136,9 +136,9 @@ fn cut(
 
 /// The last transactions before a file, as MariaDB lists them at its beginning. What is wrong with the file
 /// is told when it is read.
-fn listed(disk: &dyn Disk, path: &Path) -> Option<State> {
+fn listed(disk: &dyn Disk, path: &Path) -> Option<GtidState> {
     let mut reader = Reader::open(BufReader::new(disk.open(path).ok()?)).ok()?;
-    let mut track = Track::default();
+    let mut track = PositionTracker::default();
     while track.state.is_none() {
         let event = reader.next().ok()??;
         if ![Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST].contains(&event.header.kind) {

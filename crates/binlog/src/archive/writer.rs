@@ -1,24 +1,24 @@
-//! Writes the files of a line.
+//! Writes the files of a timeline.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use disk::{Disk, Output, Sink};
 
-use super::arrival::{Arrival, Notes};
+use super::arrival::{Arrival, ArrivalLog};
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
 /// Bytes that are written at once.
-const PIECE_BYTES: usize = 1 << 20;
+const WRITE_BYTES: usize = 1 << 20;
 
-/// Writes to the last file of a line. What was appended survives a crash after [`Writer::sync`].
+/// Writes to the last file of a timeline. What was appended survives a crash after [`Writer::sync`].
 pub struct Writer<'d> {
     disk: &'d dyn Disk,
     folder: PathBuf,
     index: PathBuf,
     files: Vec<String>,
     sink: Option<Box<dyn Sink>>,
-    notes: Option<Notes>,
+    notes: Option<ArrivalLog>,
     /// What is not given to the system yet.
     pending: Vec<u8>,
     at: u64,
@@ -53,7 +53,7 @@ impl<'d> Writer<'d> {
             self.at = MAGIC.len() as u64;
         }
         self.sink = Some(sink);
-        self.notes = Some(Notes::resume(self.disk, &self.folder, file, self.at)?);
+        self.notes = Some(ArrivalLog::resume(self.disk, &self.folder, file, self.at)?);
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl<'d> Writer<'d> {
         sink.write_all(&MAGIC)?;
         sink.sync()?;
         self.sink = Some(sink);
-        self.notes = Some(Notes::begin(self.disk, &self.folder, file)?);
+        self.notes = Some(ArrivalLog::begin(self.disk, &self.folder, file)?);
         self.at = MAGIC.len() as u64;
         self.files.push(file.to_owned());
         let mut index = Output::create(self.disk, &self.index)?;
@@ -101,7 +101,7 @@ impl<'d> Writer<'d> {
             *flags |= IN_USE.to_le_bytes()[0];
         }
         self.at += event.len() as u64;
-        if self.pending.len() >= PIECE_BYTES { self.write() } else { Ok(()) }
+        if self.pending.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
     }
 
     /// Notes that at this time, in seconds since 1970 by the server's clock, everything was there that was
@@ -109,7 +109,7 @@ impl<'d> Writer<'d> {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn came(&mut self, time_s: i64, all: bool) -> io::Result<()> {
+    pub fn note_arrival(&mut self, time_s: i64, all: bool) -> io::Result<()> {
         let arrival = Arrival { end: self.at, time_s, all };
         self.notes.as_mut().map_or(Ok(()), |notes| notes.add(arrival))
     }

@@ -5,7 +5,9 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use binlog::Error;
-use binlog::archive::{About, Archive, Line, Same, Why, caught_up, is_line, lines, verify};
+use binlog::archive::{
+    Archive, BeginReason, EventComparer, Timeline, TimelineInfo, caught_up, is_timeline, timelines, verify,
+};
 use binlog::reader::Reader;
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, RealDisk};
@@ -28,8 +30,8 @@ fn places() -> Vec<usize> {
     places
 }
 
-fn about() -> About {
-    About::new(Why::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
+fn info() -> TimelineInfo {
+    TimelineInfo::new(BeginReason::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
 }
 
 /// Archives three files as somebody does who was killed at any time and begins anew. Returns how many bytes
@@ -42,14 +44,14 @@ fn archive(disk: &FaultDisk, places: &[usize]) -> ([usize; 3], Result<(), Error>
 
 fn write(disk: &FaultDisk, places: &[usize], durable: &mut [usize; 3]) -> Result<(), Error> {
     let archive = Archive::open(disk, Path::new(FOLDER))?.unwrap();
-    let line = match archive.newest()? {
-        Some(line) => line,
-        None => archive.begin(about())?,
+    let timeline = match archive.newest()? {
+        Some(timeline) => timeline,
+        None => archive.begin(info())?,
     };
-    let tail = line.tail()?;
+    let tail = timeline.tail()?;
     let mut writer = match &tail {
-        Some(tail) => line.resume(tail)?,
-        None => line.writer()?,
+        Some(tail) => timeline.resume(tail)?,
+        None => timeline.writer()?,
     };
     let known = tail.as_ref().map(|tail| FILES.iter().position(|file| *file == tail.file).unwrap());
     for (number, file) in FILES.iter().enumerate().skip(known.unwrap_or(0)) {
@@ -73,24 +75,24 @@ fn write(disk: &FaultDisk, places: &[usize], durable: &mut [usize; 3]) -> Result
         writer.sync()?;
         durable[number] = LOG.len();
         // Readers see that more may come. A run that goes on with a whole file leaves it so.
-        assert!(tail.is_some() || bytes(disk, line.folder(), file).unwrap()[21] & 1 == 1);
+        assert!(tail.is_some() || bytes(disk, timeline.folder(), file).unwrap()[21] & 1 == 1);
     }
     writer.close()?;
     Ok(())
 }
 
-fn bytes(disk: &FaultDisk, line: &Path, file: &str) -> Option<Vec<u8>> {
+fn bytes(disk: &FaultDisk, timeline: &Path, file: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    disk.open(&line.join(file)).ok()?.read_to_end(&mut bytes).unwrap();
+    disk.open(&timeline.join(file)).ok()?.read_to_end(&mut bytes).unwrap();
     Some(bytes)
 }
 
 /// All files have the log, and the last two say whether they are in use.
 fn is_whole(disk: &FaultDisk) {
-    let line = lines(disk, Path::new(FOLDER)).unwrap();
-    assert_eq!(line.len(), 1);
+    let timeline = timelines(disk, Path::new(FOLDER)).unwrap();
+    assert_eq!(timeline.len(), 1);
     for file in FILES {
-        let mut bytes = bytes(disk, &line[0], file).unwrap();
+        let mut bytes = bytes(disk, &timeline[0], file).unwrap();
         assert_eq!(bytes[21] & 1, 0, "{file}");
         bytes[21] = LOG[21];
         assert!(bytes == LOG, "{file}");
@@ -110,7 +112,7 @@ fn kill9_each_sync_loses_nothing_durable() {
             let (durable, done) = archive(&disk, &places);
             assert!(done.is_err() || sync == whole.syncs(), "{sync}");
             let disk = disk.after_crash(unsynced);
-            let folders = lines(&disk, Path::new(FOLDER)).unwrap_or_default();
+            let folders = timelines(&disk, Path::new(FOLDER)).unwrap_or_default();
             for (file, durable) in FILES.iter().zip(durable).filter(|(_, durable)| *durable > 0) {
                 let found = bytes(&disk, &folders[0], file).unwrap();
                 assert!(
@@ -124,7 +126,7 @@ fn kill9_each_sync_loses_nothing_durable() {
     }
 }
 
-fn line(disk: &FaultDisk) -> Line<'_> {
+fn timeline(disk: &FaultDisk) -> Timeline<'_> {
     Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap().newest().unwrap().unwrap()
 }
 
@@ -135,20 +137,20 @@ fn what_a_killed_run_has_written_is_durable_once_another_one_goes_on() {
     for (opens, unsynced) in [true, false].into_iter().flat_map(|opens| Unsynced::ALL.map(|it| (opens, it))) {
         let disk = FaultDisk::default();
         let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-        let line = archive.begin(about()).unwrap();
-        let mut writer = line.writer().unwrap();
+        let timeline = archive.begin(info()).unwrap();
+        let mut writer = timeline.writer().unwrap();
         writer.begin(FILES[0]).unwrap();
         // It is given to the system, as it is much.
-        while disk.open(&line.folder().join(FILES[0])).unwrap().stat().unwrap().len <= 4 {
+        while disk.open(&timeline.folder().join(FILES[0])).unwrap().stat().unwrap().len <= 4 {
             writer.append(&LOG[4..]).unwrap();
         }
         drop(writer);
-        let there = bytes(&disk, line.folder(), FILES[0]).unwrap();
+        let there = bytes(&disk, timeline.folder(), FILES[0]).unwrap();
         if opens {
-            drop(line.writer().unwrap());
+            drop(timeline.writer().unwrap());
         }
         let disk = disk.after_crash(unsynced);
-        let folder = lines(&disk, Path::new(FOLDER)).unwrap().remove(0);
+        let folder = timelines(&disk, Path::new(FOLDER)).unwrap().remove(0);
         let kept = bytes(&disk, &folder, FILES[0]) == Some(there);
         assert!(kept || !opens, "{unsynced:?}");
         lost += u32::from(!kept);
@@ -156,7 +158,7 @@ fn what_a_killed_run_has_written_is_durable_once_another_one_goes_on() {
     assert!(lost > 0, "nothing is lost without it");
 }
 
-/// The same for the names that it gave: of the archive, the line and its files.
+/// The same for the names that it gave: of the archive, the timeline and its files.
 #[test]
 fn what_a_killed_run_has_named_is_durable_once_another_one_goes_on() {
     let places = places();
@@ -166,8 +168,8 @@ fn what_a_killed_run_has_named_is_durable_once_another_one_goes_on() {
         let disk = FaultDisk::failing_at(fails);
         archive(&disk, &places).1.unwrap_err();
         let reopened = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-        let line = reopened.newest().unwrap().unwrap_or_else(|| reopened.begin(about()).unwrap());
-        drop(line.writer().unwrap());
+        let timeline = reopened.newest().unwrap().unwrap_or_else(|| reopened.begin(info()).unwrap());
+        drop(timeline.writer().unwrap());
         let named = |disk: &FaultDisk| {
             disk.names().into_iter().filter(|path| path.starts_with(FOLDER)).collect::<Vec<_>>()
         };
@@ -177,12 +179,12 @@ fn what_a_killed_run_has_named_is_durable_once_another_one_goes_on() {
 
 /// A number is never begun again, and the first one least of all.
 #[test]
-fn there_is_no_line_after_the_highest_number() {
+fn there_is_no_timeline_after_the_highest_number() {
     let disk = FaultDisk::default();
     let last = Path::new(FOLDER).join(u32::MAX.to_string());
     disk.create_folder(&last).unwrap();
-    disk.put(&last.join("line.json"), b"{}");
-    let error = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap().begin(about()).err().unwrap();
+    disk.put(&last.join("timeline.json"), b"{}");
+    let error = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap().begin(info()).err().unwrap();
     assert!(error.to_string().contains("4294967295") && error.to_string().contains("remove it"), "{error}");
 }
 
@@ -193,17 +195,17 @@ fn a_tail_is_behind_a_whole_transaction_at_every_length() {
     let disk = FaultDisk::default();
     let (_, done) = archive(&disk, &places);
     done.unwrap();
-    let whole = line(&disk).tail().unwrap().unwrap();
+    let whole = timeline(&disk).tail().unwrap().unwrap();
     assert_eq!((whole.end, whole.file.as_str()), (LOG.len() as u64, FILES[2]));
     assert_eq!((whole.last, whole.next.as_deref()), (LAST, Some(FILES[1])));
     assert!(!whole.state.unwrap().is_empty());
-    let path = line(&disk).folder().join(FILES[2]);
-    // The line begins with it: else, without any event, it would be that of the file before.
-    disk.put(&line(&disk).folder().join("first"), FILES[2].as_bytes());
+    let path = timeline(&disk).folder().join(FILES[2]);
+    // The timeline begins with it: else, without any event, it would be that of the file before.
+    disk.put(&timeline(&disk).folder().join("first"), FILES[2].as_bytes());
     let mut ends = Vec::new();
     for len in 0..=LOG.len() {
         disk.put(&path, &LOG[..len]);
-        let tail = line(&disk).tail().unwrap().unwrap();
+        let tail = timeline(&disk).tail().unwrap().unwrap();
         assert!(tail.end <= (len as u64).max(4) && tail.last <= tail.end, "{len}: {tail:?}");
         assert!(places.contains(&usize::try_from(tail.end).unwrap()), "{len}: {tail:?}");
         ends.push(tail.end);
@@ -215,7 +217,7 @@ fn a_tail_is_behind_a_whole_transaction_at_every_length() {
         let mut bytes = LOG.to_vec();
         bytes[(start + end) / 2] ^= 0x10;
         disk.put(&path, &bytes);
-        let tail = line(&disk).tail().unwrap().unwrap();
+        let tail = timeline(&disk).tail().unwrap().unwrap();
         assert!(tail.end <= *start as u64 && tail.damage.is_some(), "{start}: {tail:?}");
     }
 }
@@ -240,20 +242,20 @@ fn an_event_is_archived_with_all_its_bytes() {
         let mut bytes = LOG.to_vec();
         bytes[21] = bytes[21] & !1 | in_use;
         disk.put(path, &bytes);
-        let mut file = Same::new(disk.open(path).unwrap());
+        let mut file = EventComparer::new(disk.open(path).unwrap());
         for (start, end) in places.iter().zip(&places[1..]).take(4) {
             for at in *start..*end {
                 for bit in [1, 2, 0x80] {
                     let mut event = LOG[*start..*end].to_vec();
                     event[at - start] ^= bit;
-                    let is_same = file.has(&event, *start as u64).unwrap();
+                    let is_same = file.matches(&event, *start as u64).unwrap();
                     assert_eq!(is_same, (at, bit) == (21, 1), "{in_use} {at} {bit}");
                 }
             }
-            assert!(file.has(&LOG[*start..*end], *start as u64).unwrap());
+            assert!(file.matches(&LOG[*start..*end], *start as u64).unwrap());
         }
         let last = places[places.len() - 2];
-        assert!(!file.has(&[&LOG[last..], &[0]].concat(), last as u64).unwrap());
+        assert!(!file.matches(&[&LOG[last..], &[0]].concat(), last as u64).unwrap());
     }
 }
 
@@ -277,12 +279,12 @@ impl Seek for Counted<'_> {
 fn many_events_are_compared_with_few_reads() {
     const EVENT: [u8; 30] = [7; 30];
     let reads = Cell::new(0);
-    let mut file = Same::new(Counted(Cursor::new(EVENT.repeat(100_000)), &reads));
+    let mut file = EventComparer::new(Counted(Cursor::new(EVENT.repeat(100_000)), &reads));
     for number in 0..100_000 {
-        assert!(file.has(&EVENT, number * 30).unwrap());
+        assert!(file.matches(&EVENT, number * 30).unwrap());
     }
     // Also going back, and at the end.
-    assert!(file.has(&EVENT, 30).unwrap() && !file.has(&EVENT, 2_999_971).unwrap());
+    assert!(file.matches(&EVENT, 30).unwrap() && !file.matches(&EVENT, 2_999_971).unwrap());
     assert!(reads.get() < 20, "{}", reads.get());
 }
 
@@ -290,39 +292,46 @@ fn many_events_are_compared_with_few_reads() {
 fn a_description_that_is_none_is_told() {
     let disk = FaultDisk::default();
     let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-    let line = archive.begin(about()).unwrap();
-    let path = line.folder().join("line.json");
-    assert_eq!(archive.newest().unwrap().unwrap().about, about());
-    assert!(is_line(&disk, line.folder()) && !is_line(&disk, Path::new(FOLDER)));
-    let mut first = serde_json::to_value(about()).unwrap();
-    first.as_object_mut().unwrap().remove("version");
-    disk.put(&path, &serde_json::to_vec(&first).unwrap());
-    assert_eq!(archive.newest().unwrap().unwrap().about, about());
+    let timeline = archive.begin(info()).unwrap();
+    let path = timeline.folder().join("timeline.json");
+    assert_eq!(archive.newest().unwrap().unwrap().info, info());
+    assert!(is_timeline(&disk, timeline.folder()) && !is_timeline(&disk, Path::new(FOLDER)));
     for text in ["", "{", "{\"version\": 2}"] {
         disk.put(&path, text.as_bytes());
         assert!(matches!(archive.newest(), Err(Error::Corrupt(_))), "{text}");
     }
-    let mut later = about();
-    later.version = 2;
+    let mut later = info();
+    later.version = 3;
     disk.put(&path, &serde_json::to_vec(&later).unwrap());
     let error = archive.newest().err().unwrap().to_string();
-    assert!(error.contains("version is 2"), "{error}");
+    assert!(error.contains("version is 3"), "{error}");
+}
+
+/// An archive of before the first release must not pass for one that was never begun.
+#[test]
+fn an_archive_with_the_former_description_is_refused() {
+    let disk = FaultDisk::default();
+    let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
+    disk.put(&Path::new(FOLDER).join("000001/line.json"), b"{\"version\": 1}");
+    let error = archive.newest().err().unwrap().to_string();
+    assert!(error.contains("before the first release"), "{error}");
+    assert!(archive.begin(info()).is_err() && timelines(&disk, Path::new(FOLDER)).is_err());
 }
 
 #[test]
 fn what_is_encrypted_is_in_no_archive() {
     let disk = FaultDisk::default();
     let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-    let line = archive.begin(about()).unwrap();
-    line.writer().unwrap().begin(FILES[0]).unwrap();
-    let path = line.folder().join(FILES[0]);
+    let timeline = archive.begin(info()).unwrap();
+    timeline.writer().unwrap().begin(FILES[0]).unwrap();
+    let path = timeline.folder().join(FILES[0]);
     // MariaDB encrypts what follows an event that is in clear, MySQL all of the file.
     let begun = framed(&[(164, &[&[1, 7, 0, 0, 0][..], &[9; 12]].concat())]);
     disk.put(&path, &[begun, vec![7; 50]].concat());
-    let error = line.tail().unwrap_err().to_string();
+    let error = timeline.tail().unwrap_err().to_string();
     assert!(error.contains("as servers send them"), "{error}");
     disk.put(&path, &[&[0xfd, 0x62, 0x69, 0x6e][..], &[7; 600]].concat());
-    let error = line.tail().unwrap_err().to_string();
+    let error = timeline.tail().unwrap_err().to_string();
     assert!(error.contains("as MySQL does it"), "{error}");
 }
 
@@ -330,26 +339,26 @@ fn what_is_encrypted_is_in_no_archive() {
 fn a_file_is_begun_once_and_from_its_first_byte() {
     let disk = FaultDisk::default();
     let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-    let line = archive.begin(about()).unwrap();
-    let mut writer = line.writer().unwrap();
+    let timeline = archive.begin(info()).unwrap();
+    let mut writer = timeline.writer().unwrap();
     assert_eq!(writer.file(), None);
     writer.begin(FILES[0]).unwrap();
     assert_eq!(writer.file(), Some(FILES[0]));
     let first = &LOG[4..places()[1]];
     writer.append(first).unwrap();
     writer.sync().unwrap();
-    let written = bytes(&disk, line.folder(), FILES[0]).unwrap();
+    let written = bytes(&disk, timeline.folder(), FILES[0]).unwrap();
     // A server that counts from 1 again must not empty what is there.
     assert!(writer.begin(FILES[0]).is_err());
-    assert_eq!(bytes(&disk, line.folder(), FILES[0]).unwrap().len(), written.len());
+    assert_eq!(bytes(&disk, timeline.folder(), FILES[0]).unwrap().len(), written.len());
     // Only some of the first four bytes reached the disk.
     for len in 0..=4 {
-        disk.put(&line.folder().join(FILES[0]), &LOG[..len]);
-        let tail = line.tail().unwrap().unwrap();
-        let mut writer = line.resume(&tail).unwrap();
+        disk.put(&timeline.folder().join(FILES[0]), &LOG[..len]);
+        let tail = timeline.tail().unwrap().unwrap();
+        let mut writer = timeline.resume(&tail).unwrap();
         writer.append(first).unwrap();
         writer.sync().unwrap();
-        assert_eq!(bytes(&disk, line.folder(), FILES[0]).unwrap(), written, "{len}");
+        assert_eq!(bytes(&disk, timeline.folder(), FILES[0]).unwrap(), written, "{len}");
     }
 }
 
@@ -358,28 +367,28 @@ fn a_file_is_begun_once_and_from_its_first_byte() {
 fn a_last_file_without_events_is_not_begun() {
     let disk = FaultDisk::default();
     let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-    let line = archive.begin(about()).unwrap();
-    let mut writer = line.writer().unwrap();
+    let timeline = archive.begin(info()).unwrap();
+    let mut writer = timeline.writer().unwrap();
     for file in &FILES[..2] {
         writer.begin(file).unwrap();
         writer.append(&LOG[4..]).unwrap();
     }
     writer.close().unwrap();
-    let whole = bytes(&disk, line.folder(), FILES[1]).unwrap();
+    let whole = bytes(&disk, timeline.folder(), FILES[1]).unwrap();
     // Also only a part of the first event.
     for len in [0, 1, 2, 3, 4, 5, 100] {
-        disk.put(&line.folder().join(FILES[1]), &LOG[..len]);
-        let tail = line.tail().unwrap().unwrap();
+        disk.put(&timeline.folder().join(FILES[1]), &LOG[..len]);
+        let tail = timeline.tail().unwrap().unwrap();
         assert_eq!((&*tail.file, tail.end, tail.last), (FILES[0], LOG.len() as u64, LAST), "{len}");
         // The server may have the first one no more.
-        for mut writer in [line.writer().unwrap(), line.resume(&tail).unwrap()] {
+        for mut writer in [timeline.writer().unwrap(), timeline.resume(&tail).unwrap()] {
             writer.begin(FILES[1]).unwrap();
             writer.append(&LOG[4..]).unwrap();
             writer.close().unwrap();
-            assert_eq!(line.files().unwrap(), FILES[..2], "{len}");
-            assert!(bytes(&disk, line.folder(), FILES[1]).unwrap() == whole, "{len}");
-            assert!(bytes(&disk, line.folder(), FILES[0]).unwrap() == whole, "{len}");
-            disk.put(&line.folder().join(FILES[1]), &LOG[..len]);
+            assert_eq!(timeline.files().unwrap(), FILES[..2], "{len}");
+            assert!(bytes(&disk, timeline.folder(), FILES[1]).unwrap() == whole, "{len}");
+            assert!(bytes(&disk, timeline.folder(), FILES[0]).unwrap() == whole, "{len}");
+            disk.put(&timeline.folder().join(FILES[1]), &LOG[..len]);
         }
     }
 }
@@ -392,7 +401,7 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
     assert!(caught_up(&RealDisk, &folder.join("Cargo.toml")).is_err());
 }
 
-/// Every byte is covered but the bit that says that a file is in use, whatever line and file it is in.
+/// Every byte is covered but the bit that says that a file is in use, whatever timeline and file it is in.
 #[test]
 fn every_flipped_byte_and_every_missing_file_is_told() {
     let disk = FaultDisk::default();

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use binlog::archive::{About, Archive, Why};
+use binlog::archive::{Archive, BeginReason, TimelineInfo};
 use binlog::reader::{End, Reader};
 use disk::RealDisk;
 
@@ -70,12 +70,13 @@ fn huge_group_an_archive_goes_on_behind_4_gib() {
     // What a test has left that was killed.
     fs::remove_dir_all(&folder).ok();
     let archive = Archive::open(&RealDisk, &folder).unwrap().unwrap();
-    let line =
-        archive.begin(About::new(Why::First, 1, 7, "10.11".to_owned(), "bin.000001".to_owned())).unwrap();
-    let mut writer = line.writer().unwrap();
+    let timeline = archive
+        .begin(TimelineInfo::new(BeginReason::First, 1, 7, "10.11".to_owned(), "bin.000001".to_owned()))
+        .unwrap();
+    let mut writer = timeline.writer().unwrap();
     writer.begin("bin.000001").unwrap();
     drop(writer);
-    let path = line.folder().join("bin.000001");
+    let path = timeline.folder().join("bin.000001");
     let file = File::options().write(true).open(&path).unwrap();
     let mut reader = Reader::open(LOG).unwrap();
     let first = reader.next().unwrap().unwrap().end();
@@ -93,19 +94,19 @@ fn huge_group_an_archive_goes_on_behind_4_gib() {
     let events = moved(at - first);
     file.write_all_at(&events, at).unwrap();
     let own = |offset: u64| offset + at - first;
-    let tail = line.tail().unwrap().unwrap();
+    let tail = timeline.tail().unwrap().unwrap();
     assert_eq!((tail.end, tail.damage), (own(LOG.len() as u64), None));
     assert!(tail.last > AROUND && tail.last < tail.end);
     // A part of a transaction goes, and nothing else.
     file.set_len(tail.end - 1).unwrap();
-    let cut = line.tail().unwrap().unwrap();
+    let cut = timeline.tail().unwrap().unwrap();
     assert!(cut.end > AROUND && cut.end < tail.end, "{cut:?}");
-    let mut writer = line.resume(&cut).unwrap();
+    let mut writer = timeline.resume(&cut).unwrap();
     let rest = &events[usize::try_from(cut.end - at).unwrap()..];
     writer.append(rest).unwrap();
-    writer.came(100, true).unwrap();
+    writer.note_arrival(100, true).unwrap();
     writer.close().unwrap();
-    assert_eq!(line.tail().unwrap().unwrap().end, tail.end);
+    assert_eq!(timeline.tail().unwrap().unwrap().end, tail.end);
     let notes = fs::read_to_string(path.with_extension("000001.arrived")).unwrap();
     assert_eq!(notes, format!("{} 100 all\n", tail.end));
     fs::remove_dir_all(&folder).unwrap();

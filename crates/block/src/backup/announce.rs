@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::track::{Look, Plan};
+use super::changed_ranges::{ReadPlan, ReadScope};
 use super::{Pipeline, bytes_of};
 use crate::Error;
-use crate::chain::{Chain, Chunk, Walk};
-use crate::feed::{Blocks, Feed, Want};
+use crate::chain::{Chain, Chunk, ChunkCursor};
+use crate::chunk_source::{BlockSet, ChunkRequest, ChunkSource};
 use crate::format::{BLOCK, Hash, chunks_of};
 
 /// The most chunks that are announced ahead of the one that is read.
@@ -14,11 +14,11 @@ const ANNOUNCED_MAX: usize = 256;
 
 /// A chunk that will be read, or will not.
 pub(super) enum Announced {
-    Same(Hash),
+    Unchanged(Hash),
     Read {
         prior: Option<Chunk>,
         /// The blocks that may have changed, if that must be proved.
-        claimed: Option<Blocks>,
+        claimed: Option<BlockSet>,
         /// How many bytes of it will be read.
         bytes: usize,
     },
@@ -26,8 +26,8 @@ pub(super) enum Announced {
 
 /// Tells the feed which chunks come next, as far ahead as it wants.
 pub(super) struct Announcer<'a> {
-    walk: Option<Walk<'a>>,
-    plan: Option<Plan>,
+    walk: Option<ChunkCursor<'a>>,
+    plan: Option<ReadPlan>,
     /// The next chunk to announce.
     next: u64,
     /// Chunks that were announced but not read yet.
@@ -36,13 +36,17 @@ pub(super) struct Announcer<'a> {
 }
 
 impl<'a> Announcer<'a> {
-    pub(super) fn new(chain: Option<&'a Chain>, plan: Option<Plan>) -> Announcer<'a> {
+    pub(super) fn new(chain: Option<&'a Chain>, plan: Option<ReadPlan>) -> Announcer<'a> {
         let walk = chain.map(Chain::walk);
         Announcer { walk, plan, next: 0, reading: 0, announced: VecDeque::new() }
     }
 
     /// The next chunk; if it will be read, it is ready.
-    pub(super) fn chunk(&mut self, feed: &mut dyn Feed, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
+    pub(super) fn chunk(
+        &mut self,
+        feed: &mut dyn ChunkSource,
+        pipeline: &Pipeline<'_>,
+    ) -> Result<Announced, Error> {
         while self.next < chunks_of(pipeline.len())
             && (self.reading <= feed.ahead() || self.announced.is_empty())
             && self.announced.len() < ANNOUNCED_MAX
@@ -57,30 +61,33 @@ impl<'a> Announcer<'a> {
         Ok(chunk)
     }
 
-    fn announce(&mut self, feed: &mut dyn Feed, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
+    fn announce(&mut self, feed: &mut dyn ChunkSource, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
         let number = self.next;
-        let mut look = self.plan.as_mut().map_or(Look::All, |plan| plan.look(number));
-        if let (Look::Not, Some(walk), false) = (&look, &mut self.walk, pipeline.damage.touches(number)) {
-            return walk.content(number).map(Announced::Same);
+        let mut scope = self.plan.as_mut().map_or(ReadScope::All, |plan| plan.scope(number));
+        if let (ReadScope::Nothing, Some(walk), false) =
+            (&scope, &mut self.walk, pipeline.damage.touches(number))
+        {
+            return walk.content(number).map(Announced::Unchanged);
         }
         let mut damages = Vec::new();
-        let mut prior = self.walk.as_mut().map(|walk| walk.told(number, &mut damages)).transpose()?;
-        prior.iter_mut().for_each(|prior| prior.forget(number, pipeline.damage));
+        let mut prior =
+            self.walk.as_mut().map(|walk| walk.chunk_as_known(number, &mut damages)).transpose()?;
+        prior.iter_mut().for_each(|prior| prior.mark_damaged(number, pipeline.damage));
         if prior.as_ref().is_some_and(|prior| prior.unknown.is_some()) {
             // This chunk must be stored again, even if nothing changed.
-            look = Look::All;
+            scope = ReadScope::All;
             pipeline.meet(damages);
         }
         let known = prior.as_ref().map(Chunk::hashes);
-        let (want, claimed) = match look {
-            Look::At(blocks) => (Want::Blocks(blocks), None),
-            Look::Proof(claimed) => (Want::All(known), Some(claimed)),
-            Look::All | Look::Not => (Want::All(known), None),
+        let (want, claimed) = match scope {
+            ReadScope::Blocks(blocks) => (ChunkRequest::Blocks(blocks), None),
+            ReadScope::Sample(claimed) => (ChunkRequest::All(known), Some(claimed)),
+            ReadScope::All | ReadScope::Nothing => (ChunkRequest::All(known), None),
         };
         let all = bytes_of(number, pipeline.len());
         let bytes = match &want {
-            Want::All(_) => all,
-            Want::Blocks(blocks) => blocks.iter().filter(|wanted| **wanted).count() * BLOCK,
+            ChunkRequest::All(_) => all,
+            ChunkRequest::Blocks(blocks) => blocks.iter().filter(|wanted| **wanted).count() * BLOCK,
         };
         feed.expect(number, all, want).map_err(|error| pipeline.failed(number, error))?;
         Ok(Announced::Read { prior, claimed, bytes })

@@ -6,15 +6,16 @@ use std::sync::{Mutex, PoisonError};
 
 use disk::Source;
 
-use crate::backup::Doubt;
+use crate::backup::SuspectCheck;
 use crate::backup::salvage::Salvaged;
 use crate::chain::Chunk;
-use crate::feed::Seen;
+use crate::chunk_source::ChunkRead;
+use crate::compress::{Compressor, DeltaCompressor};
 use crate::fetch::Fetcher;
 use crate::format::{
-    BLOCK, CHUNK_BLOCKS, Change, GROUP_BLOCKS, Group, Hash, Place, UNKNOWN, ZERO, block_hash, chunk_hash,
+    BLOCK, BlockLocation, CHUNK_BLOCKS, Change, GROUP_BLOCKS, Group, Hash, UNKNOWN, ZERO, block_hash,
+    chunk_hash,
 };
-use crate::pack::{DeltaPacker, Packer};
 use crate::{CHUNK, Error};
 
 /// After this many useless differences in a chunk no more are tried.
@@ -25,15 +26,15 @@ pub(super) struct Changer<'a> {
     fetcher: &'a Fetcher<'a>,
     /// The volume as it was, if a snapshot of that exists.
     before: Option<&'a dyn Source>,
-    packer: io::Result<Packer<'a>>,
+    compressor: io::Result<Compressor<'a>>,
     /// Damage that was met.
-    met: &'a Mutex<BTreeSet<String>>,
+    damage_seen: &'a Mutex<BTreeSet<String>>,
     /// What can't be right, and where that is noted.
-    doubt: Option<(Doubt<'a>, &'a Mutex<BTreeSet<u64>>)>,
+    is_suspect: Option<(SuspectCheck<'a>, &'a Mutex<BTreeSet<u64>>)>,
 }
 
 /// The result for a chunk.
-pub(super) struct Found {
+pub(super) struct ChunkResult {
     /// Hash of its content.
     pub(super) content: Hash,
     /// Hashes of its blocks; none if it was not read or is a hole.
@@ -46,16 +47,16 @@ pub(super) struct Found {
     pub(super) healed: u64,
 }
 
-impl Found {
+impl ChunkResult {
     /// It is as it was.
-    pub(super) fn unread(content: Hash) -> Found {
-        Found { content, hashes: Vec::new(), changes: None, reused: false, healed: 0 }
+    pub(super) fn unread(content: Hash) -> ChunkResult {
+        ChunkResult { content, hashes: Vec::new(), changes: None, reused: false, healed: 0 }
     }
 
     /// It is zeros.
-    pub(super) fn hole(prior: Option<&Chunk>) -> Found {
+    pub(super) fn hole(prior: Option<&Chunk>) -> ChunkResult {
         let was_zeros = prior.is_none_or(|prior| prior.content == ZERO && prior.unknown.is_none());
-        Found { changes: (!was_zeros).then(|| (Vec::new(), Vec::new())), ..Found::unread(ZERO) }
+        ChunkResult { changes: (!was_zeros).then(|| (Vec::new(), Vec::new())), ..ChunkResult::unread(ZERO) }
     }
 }
 
@@ -64,7 +65,7 @@ type BadBase = (Group, Error);
 
 /// A block to store.
 #[derive(Clone, Copy)]
-struct New {
+struct NewBlock {
     block: usize,
     hash: Hash,
 }
@@ -77,20 +78,20 @@ impl<'a> Changer<'a> {
     pub(super) fn new(
         fetcher: &'a Fetcher<'a>,
         before: Option<&'a dyn Source>,
-        met: &'a Mutex<BTreeSet<String>>,
-        doubt: Option<(Doubt<'a>, &'a Mutex<BTreeSet<u64>>)>,
+        damage_seen: &'a Mutex<BTreeSet<String>>,
+        is_suspect: Option<(SuspectCheck<'a>, &'a Mutex<BTreeSet<u64>>)>,
     ) -> Changer<'a> {
-        Changer { fetcher, before, packer: Packer::new(fetcher.vault()), met, doubt }
+        Changer { fetcher, before, compressor: Compressor::new(fetcher.sealer()), damage_seen, is_suspect }
     }
 
     /// Examines a chunk, given its number and its data.
     pub(super) fn changes(
         &mut self,
         (chunk, data): (u64, &[u8]),
-        seen: &Seen,
+        seen: &ChunkRead,
         prior: Option<&Chunk>,
         salvaged: Option<Salvaged>,
-    ) -> Result<Found, Error> {
+    ) -> Result<ChunkResult, Error> {
         let was = |block: usize| prior.and_then(|prior| prior.blocks.get(block)).and_then(Option::as_ref);
         let was_hash = |block: usize| match was(block) {
             Some(place) => place.hash,
@@ -98,25 +99,25 @@ impl<'a> Changer<'a> {
             None => ZERO,
         };
         let is_read = |block: usize| match seen {
-            Seen::Blocks(blocks) => blocks.get(block) == Some(&true),
-            Seen::Hole | Seen::Whole => true,
+            ChunkRead::Blocks(blocks) => blocks.get(block) == Some(&true),
+            ChunkRead::Hole | ChunkRead::Whole => true,
         };
         let hash = |(block, bytes)| if is_read(block) { block_hash(bytes) } else { was_hash(block) };
         let hashes: Vec<Hash> = data.chunks(BLOCK).enumerate().map(hash).collect();
         let content = chunk_hash(&hashes);
-        let differing: Vec<New> = hashes
+        let differing: Vec<NewBlock> = hashes
             .iter()
             .enumerate()
             .filter(|(block, hash)| was_hash(*block) != **hash)
-            .map(|(block, hash)| New { block, hash: *hash })
+            .map(|(block, hash)| NewBlock { block, hash: *hash })
             .collect();
-        let again = |new: &&New| prior.is_some_and(|prior| prior.is_unknown(new.block));
+        let again = |new: &&NewBlock| prior.is_some_and(|prior| prior.is_unknown(new.block));
         let healed = differing.iter().filter(again).count() as u64;
         if differing.is_empty() {
-            return Ok(Found { content, hashes, changes: None, reused: false, healed: 0 });
+            return Ok(ChunkResult { content, hashes, changes: None, reused: false, healed: 0 });
         }
         if content == ZERO {
-            return Ok(Found {
+            return Ok(ChunkResult {
                 content,
                 hashes,
                 changes: Some((Vec::new(), Vec::new())),
@@ -127,23 +128,30 @@ impl<'a> Changer<'a> {
         // An interrupted run may have left out blocks whose damage was not known then.
         let salvaged = salvaged.filter(|_| prior.is_none_or(|prior| prior.unknown.is_none()));
         if let Some(found) = salvaged.and_then(|salvaged| salvaged.take(&content)) {
-            return Ok(Found { content, hashes, changes: Some(found), reused: true, healed });
+            return Ok(ChunkResult { content, hashes, changes: Some(found), reused: true, healed });
         }
-        let (zeros, new): (Vec<New>, Vec<New>) = differing.into_iter().partition(|new| new.hash == ZERO);
-        let mut out = Out { bytes: Vec::new(), places: vec![None; CHUNK_BLOCKS] };
+        let (zeros, new): (Vec<NewBlock>, Vec<NewBlock>) =
+            differing.into_iter().partition(|new| new.hash == ZERO);
+        let mut out = ChunkOutput { bytes: Vec::new(), places: vec![None; CHUNK_BLOCKS] };
         zeros.iter().for_each(|zero| out.set(zero.block, None));
         let whole = match self.differences((chunk, data), &new, &was, &mut out)? {
             Ok(whole) => whole,
             Err((group, error)) => {
-                self.met.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
-                let prior = prior.map(|prior| prior.without((chunk, &group), is_read));
+                self.damage_seen.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
+                let prior = prior.map(|prior| prior.without_group((chunk, &group), is_read));
                 return self.changes((chunk, data), seen, prior.as_ref(), None);
             }
         };
         self.groups(data, &whole, &mut out)?;
         let places = out.places.into_iter().zip(0u8..=u8::MAX);
         let changes = places.filter_map(|(place, block)| Some((block, place?)));
-        Ok(Found { content, hashes, changes: Some((changes.collect(), out.bytes)), reused: false, healed })
+        Ok(ChunkResult {
+            content,
+            hashes,
+            changes: Some((changes.collect(), out.bytes)),
+            reused: false,
+            healed,
+        })
     }
 
     /// Stores blocks as differences to what they were before, where that pays. Returns the other blocks; or,
@@ -151,24 +159,25 @@ impl<'a> Changer<'a> {
     fn differences<'p>(
         &self,
         (chunk, data): (u64, &[u8]),
-        new: &[New],
-        was: &dyn Fn(usize) -> Option<&'p Place>,
-        out: &mut Out,
-    ) -> Result<Result<Vec<New>, BadBase>, Error> {
+        new: &[NewBlock],
+        was: &dyn Fn(usize) -> Option<&'p BlockLocation>,
+        out: &mut ChunkOutput,
+    ) -> Result<Result<Vec<NewBlock>, BadBase>, Error> {
         // Who can't read the former contents stores whole blocks.
         let based = new.iter().filter(|_| self.fetcher.reads());
-        let based: Vec<(New, &Place)> = based.filter_map(|new| Some((*new, was(new.block)?))).collect();
+        let based: Vec<(NewBlock, &BlockLocation)> =
+            based.filter_map(|new| Some((*new, was(new.block)?))).collect();
         let bases = match self.bases(chunk, &based)? {
             Ok(bases) => bases,
             Err(bad) => return Ok(Err(bad)),
         };
-        if let Some((doubt, doubted)) = self.doubt {
+        if let Some((is_suspect, suspect_blocks)) = self.is_suspect {
             let pairs = based.iter().zip(bases.chunks(BLOCK));
-            let bad = pairs.filter(|((new, _), base)| doubt(base, block_of(data, new.block)));
+            let bad = pairs.filter(|((new, _), base)| is_suspect(base, block_of(data, new.block)));
             let numbers = bad.map(|((new, _), _)| chunk * CHUNK_BLOCKS as u64 + new.block as u64);
-            doubted.lock().unwrap_or_else(PoisonError::into_inner).extend(numbers);
+            suspect_blocks.lock().unwrap_or_else(PoisonError::into_inner).extend(numbers);
         }
-        let mut packer = DeltaPacker::new(self.fetcher.vault()).map_err(packing)?;
+        let mut compressor = DeltaCompressor::new(self.fetcher.sealer()).map_err(packing)?;
         let (mut stored, mut paid, mut vain) = ([false; CHUNK_BLOCKS], 0, 0);
         for ((new, was), base) in based.iter().zip(bases.chunks(BLOCK)) {
             // Where nothing is similar, trying is only slow.
@@ -176,12 +185,12 @@ impl<'a> Changer<'a> {
                 break;
             }
             let Some(stored) = stored.get_mut(new.block) else { continue };
-            match packer.block(base, block_of(data, new.block), &mut out.bytes).map_err(packing)? {
+            match compressor.block(base, block_of(data, new.block), &mut out.bytes).map_err(packing)? {
                 None => vain += 1,
                 Some(group) => {
                     (paid, *stored) = (paid + 1, true);
                     let base = Some(base_of(was));
-                    out.set(new.block, Some(Place { hash: new.hash, group, slot: 0, base }));
+                    out.set(new.block, Some(BlockLocation { hash: new.hash, group, slot: 0, base }));
                 }
             }
         }
@@ -189,11 +198,15 @@ impl<'a> Changer<'a> {
     }
 
     /// The bases for differences of these blocks of a chunk, one after the other.
-    fn bases(&self, chunk: u64, blocks: &[(New, &Place)]) -> Result<Result<Vec<u8>, BadBase>, Error> {
+    fn bases(
+        &self,
+        chunk: u64,
+        blocks: &[(NewBlock, &BlockLocation)],
+    ) -> Result<Result<Vec<u8>, BadBase>, Error> {
         let mut unpacked: Option<(Group, Vec<u8>)> = None;
         let mut bases = vec![0; blocks.len() * BLOCK];
         for ((new, was), target) in blocks.iter().zip(bases.chunks_mut(BLOCK)) {
-            if self.kept(chunk * CHUNK as u64 + (new.block * BLOCK) as u64, was, target) {
+            if self.read_former(chunk * CHUNK as u64 + (new.block * BLOCK) as u64, was, target) {
                 continue;
             }
             let (group, slot) = base_of(was);
@@ -213,7 +226,7 @@ impl<'a> Changer<'a> {
 
     /// Reads the former content of a block from the snapshot, if that is the base itself, so that it need not
     /// be unpacked.
-    fn kept(&self, at: u64, was: &Place, target: &mut [u8]) -> bool {
+    fn read_former(&self, at: u64, was: &BlockLocation, target: &mut [u8]) -> bool {
         let Some(before) = self.before.filter(|_| was.base.is_none()) else { return false };
         let read = before.read_full_at(at, target).is_ok_and(|count| count == BLOCK);
         // Nobody else reads the snapshot.
@@ -222,8 +235,9 @@ impl<'a> Changer<'a> {
     }
 
     /// Stores whole blocks, several in a group.
-    fn groups(&mut self, data: &[u8], new: &[New], out: &mut Out) -> Result<(), Error> {
-        let packer = self.packer.as_mut().map_err(|error| packing(io::Error::other(error.to_string())))?;
+    fn groups(&mut self, data: &[u8], new: &[NewBlock], out: &mut ChunkOutput) -> Result<(), Error> {
+        let compressor =
+            self.compressor.as_mut().map_err(|error| packing(io::Error::other(error.to_string())))?;
         let mut gathered = Vec::new();
         for blocks in new.chunks(GROUP_BLOCKS) {
             let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { continue };
@@ -234,9 +248,9 @@ impl<'a> Changer<'a> {
                 blocks.iter().for_each(|new| gathered.extend_from_slice(block_of(data, new.block)));
                 &gathered
             };
-            let group = packer.group(raw, &mut out.bytes).map_err(packing)?;
+            let group = compressor.group(raw, &mut out.bytes).map_err(packing)?;
             for (new, slot) in blocks.iter().zip(0..) {
-                out.set(new.block, Some(Place { hash: new.hash, group, slot, base: None }));
+                out.set(new.block, Some(BlockLocation { hash: new.hash, group, slot, base: None }));
             }
         }
         Ok(())
@@ -244,14 +258,14 @@ impl<'a> Changer<'a> {
 }
 
 /// What to store of a chunk.
-struct Out {
+struct ChunkOutput {
     bytes: Vec<u8>,
     /// The place of each changed block; the inner `None` stands for zeros.
-    places: Vec<Option<Option<Place>>>,
+    places: Vec<Option<Option<BlockLocation>>>,
 }
 
-impl Out {
-    fn set(&mut self, block: usize, place: Option<Place>) {
+impl ChunkOutput {
+    fn set(&mut self, block: usize, place: Option<BlockLocation>) {
         if let Some(known) = self.places.get_mut(block) {
             *known = Some(place);
         }
@@ -260,7 +274,7 @@ impl Out {
 
 /// The base for a difference to this block: the block itself, or, if it is a difference, its base. So no
 /// block needs more than one other.
-fn base_of(was: &Place) -> (Group, u8) {
+fn base_of(was: &BlockLocation) -> (Group, u8) {
     was.base.unwrap_or((was.group, was.slot))
 }
 

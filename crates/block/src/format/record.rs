@@ -42,7 +42,7 @@ pub struct Group {
 
 /// Where the content of a block is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockLocation {
     /// Hash of the content.
     pub hash: Hash,
     /// The group that contains it.
@@ -55,7 +55,7 @@ pub struct Place {
 }
 
 /// A block that differs from the parent's, by its index in the chunk. `None`: it is zeros now.
-pub type Change = (u8, Option<Place>);
+pub type Change = (u8, Option<BlockLocation>);
 
 /// The changes in one chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Record {
     /// Encodes the record. Its last 16 bytes are the hash of the bytes before.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut table = Table::default();
+        let mut table = GroupTable::default();
         let mut changes = Vec::with_capacity(self.changes.len() * CHANGE_BYTES);
         for (block, place) in &self.changes {
             let Some(place) = place else {
@@ -127,7 +127,7 @@ impl Record {
         let mut rest = Fields::new(fields.bytes(count * CHANGE_BYTES)?);
         let groups = (0..groups).map(|_| group(&mut fields)).collect::<Result<Vec<_>, _>>()?;
         fields.end()?;
-        let mut named = Named { groups: &groups, first: Table::default() };
+        let mut named = GroupList { groups: &groups, first: GroupTable::default() };
         let mut changes: Vec<Change> = Vec::with_capacity(count);
         for _ in 0..count {
             let change = change(&mut rest, &mut named)?;
@@ -168,20 +168,20 @@ pub fn record_len(bytes: &[u8]) -> Result<usize, Corrupt> {
 }
 
 /// The groups of a record that is read. They are in the order in which blocks first name them, each once.
-struct Named<'a> {
+struct GroupList<'a> {
     groups: &'a [Group],
     /// Those that were named.
-    first: Table,
+    first: GroupTable,
 }
 
-impl Named<'_> {
+impl GroupList<'_> {
     fn get(&mut self, number: u16, slot: u8) -> Option<Group> {
         let group = *self.groups.get(usize::from(number)).filter(|group| slot < group.blocks)?;
         (self.first.number(&group) == number).then_some(group)
     }
 }
 
-fn change(fields: &mut Fields<'_>, named: &mut Named<'_>) -> Result<Change, Corrupt> {
+fn change(fields: &mut Fields<'_>, named: &mut GroupList<'_>) -> Result<Change, Corrupt> {
     let [block, kind, slot, base_slot] = fields.array()?;
     let (group, base) = (fields.u16()?, fields.u16()?);
     let hash = fields.hash()?;
@@ -201,7 +201,7 @@ fn change(fields: &mut Fields<'_>, named: &mut Named<'_>) -> Result<Change, Corr
     if hash == ZERO {
         return Err(fields.wrong("a block without a hash"));
     }
-    Ok((block, Some(Place { hash, group, slot, base })))
+    Ok((block, Some(BlockLocation { hash, group, slot, base })))
 }
 
 fn group(fields: &mut Fields<'_>) -> Result<Group, Corrupt> {
@@ -228,12 +228,12 @@ fn group(fields: &mut Fields<'_>) -> Result<Group, Corrupt> {
 
 /// The groups of a record, each once.
 #[derive(Default)]
-struct Table {
+struct GroupTable {
     bytes: Vec<u8>,
     numbers: BTreeMap<(u64, u64), u16>,
 }
 
-impl Table {
+impl GroupTable {
     fn number(&mut self, group: &Group) -> u16 {
         let next = u16::try_from(self.numbers.len()).unwrap_or(NONE);
         *self.numbers.entry((group.file, group.offset)).or_insert_with(|| {

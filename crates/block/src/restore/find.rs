@@ -8,7 +8,7 @@ use crate::Error;
 use crate::chain::Chain;
 use crate::file::File;
 use crate::format::CHUNK;
-use crate::repository::{Loaded, Repository};
+use crate::repository::{Repository, RepositoryState};
 
 /// If only a damaged header gives a volume's length, it may be at most this many times that of any other.
 const LONGER_MAX: u64 = 16;
@@ -23,7 +23,7 @@ pub fn note(repository: &Repository, request: Request) -> Result<String, Error> 
 }
 
 /// Hash of the volume: from the file itself, or from one that builds on it.
-pub(crate) fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u8; 32]> {
+pub(crate) fn expected(loaded: &RepositoryState, newest: Option<&Arc<File>>) -> Option<[u8; 32]> {
     let newest = newest?;
     let mut children = loaded.generations.values().filter(|file| file.is_sound());
     let mut child = || children.find(|file| file.header.parent == newest.header.generation);
@@ -31,7 +31,10 @@ pub(crate) fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u
 }
 
 /// The chain to restore, and the known damage that affects it.
-pub(crate) fn find(repository: &Repository, request: Request) -> Result<(Loaded, Chain, Vec<String>), Error> {
+pub(crate) fn find(
+    repository: &Repository,
+    request: Request,
+) -> Result<(RepositoryState, Chain, Vec<String>), Error> {
     if !request.keep_going {
         let loaded = repository.load()?;
         let chain = repository.chain(&loaded, request.generation)?;
@@ -52,7 +55,7 @@ pub(crate) fn find(repository: &Repository, request: Request) -> Result<(Loaded,
 
 /// The chain, when nothing proves the volume's length: tries the lengths until the content matches what was
 /// backed up.
-fn with_length(repository: &Repository, loaded: &Loaded, chain: Chain) -> Result<Chain, Error> {
+fn with_length(repository: &Repository, loaded: &RepositoryState, chain: Chain) -> Result<Chain, Error> {
     let Some(newest) = chain.newest().filter(|newest| !newest.is_sound()) else { return Ok(chain) };
     let Some(expected) = expected(loaded, Some(newest)) else { return Ok(chain) };
     if chain.content()? == expected {

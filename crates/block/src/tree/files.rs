@@ -10,7 +10,7 @@ use disk::{Disk, Guard, Kind, Share, Sink, Source, Stat, Volume};
 
 use super::{Node, read_layout};
 use crate::Error;
-use crate::content::{Content, Library};
+use crate::reader::{GenerationReader, RepositoryReader};
 use crate::repository::Repository;
 
 /// The files of a generation, as a disk that can only be read. Only the blocks of what is read are fetched,
@@ -18,7 +18,7 @@ use crate::repository::Repository;
 ///
 /// A symbolic link is not followed, because it may lead out of the tree: there is nothing at its path.
 pub struct Files {
-    content: Content,
+    content: GenerationReader,
     nodes: BTreeMap<PathBuf, Node>,
     /// The path of the top.
     top: PathBuf,
@@ -28,7 +28,7 @@ pub struct Files {
 ///
 /// # Errors
 /// When the generation has no tree of files, or its list of files is not as it was written.
-pub fn nodes(content: &Content) -> Result<Vec<Node>, Error> {
+pub fn nodes(content: &GenerationReader) -> Result<Vec<Node>, Error> {
     content.with_chain(|chain, copies| read_layout(chain, copies, false)).map(|found| found.layout.nodes)
 }
 
@@ -40,14 +40,14 @@ impl Files {
     /// When the generation does not exist, has no tree of files, or its list of files or of blocks is not as
     /// it was written. Damaged blocks are errors of reading them, of kind `InvalidData`.
     pub fn open(repository: Repository, generation: Option<u64>, top: &Path) -> Result<Files, Error> {
-        let content = Library::open(repository)?.content(generation)?;
+        let content = RepositoryReader::open(repository)?.content(generation)?;
         let nodes = nodes(&content)?.into_iter().map(|node| (node.path.clone(), node)).collect();
         Ok(Files { content, nodes, top: top.to_owned() })
     }
 
     /// The blocks of the generation.
     #[must_use]
-    pub fn content(&self) -> &Content {
+    pub fn content(&self) -> &GenerationReader {
         &self.content
     }
 
@@ -81,7 +81,7 @@ impl Files {
 
 /// An open file of a generation.
 struct OpenFile {
-    content: Content,
+    content: GenerationReader,
     stat: Stat,
     blocks: Vec<Range<u64>>,
     position: u64,

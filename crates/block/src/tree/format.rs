@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use disk::{Attributes, Extended, Kind};
 
-use super::{Bases, Layout, Node, blocks_of, places};
+use super::{Layout, Node, RegionStarts, blocks_of, places};
 use crate::format::BLOCK;
 
 const MAGIC: &[u8; 8] = b"remotree";
@@ -21,9 +21,9 @@ const GROWN: u32 = 3;
 /// The most bytes of a map: some million files.
 const MAP_MAX: u64 = 1 << 30;
 /// Bytes of a header before the parts of the map.
-const FRONT: usize = 64;
+const HEADER_BYTES: usize = 64;
 /// Parts of the map that a header has room for.
-pub(super) const MAP_PARTS_MAX: usize = (BLOCK - FRONT) / 16;
+pub(super) const MAP_PARTS_MAX: usize = (BLOCK - HEADER_BYTES) / 16;
 
 const FILE: u8 = 0;
 const FOLDER: u8 = 1;
@@ -32,13 +32,13 @@ const LINK: u8 = 2;
 const NAME: u8 = 3;
 
 /// The header of a volume whose map is in these blocks.
-pub(super) fn header(parts: &[Range<u64>], map: &[u8], grown: Option<Bases>) -> Vec<u8> {
+pub(super) fn header(parts: &[Range<u64>], map: &[u8], grown: Option<RegionStarts>) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     put_u32(&mut out, if grown.is_some() { GROWN } else { VERSION });
     put_u32(&mut out, u32::try_from(parts.len()).unwrap_or(u32::MAX));
     put_u64(&mut out, map.len() as u64);
     out.extend_from_slice(blake3::hash(map).as_bytes());
-    out.resize(FRONT, 0);
+    out.resize(HEADER_BYTES, 0);
     grown.into_iter().flatten().for_each(|base| put_u64(&mut out, base));
     put_blocks(&mut out, parts);
     out.resize(BLOCK, 0);
@@ -110,32 +110,32 @@ fn put_blocks(out: &mut Vec<u8>, blocks: &[Range<u64>]) {
 }
 
 /// A decoded header.
-pub(super) struct Front {
+pub(super) struct TreeHeader {
     pub(super) parts: Vec<Range<u64>>,
     len: u64,
     hash: [u8; 32],
     version: u32,
-    grown: Option<Bases>,
+    grown: Option<RegionStarts>,
 }
 
-impl Front {
+impl TreeHeader {
     /// Reads the header of a volume.
-    pub(super) fn decode(block: &[u8]) -> Result<Front, &'static str> {
-        let mut input = In(block.strip_prefix(MAGIC).ok_or("it is no tree of files")?);
+    pub(super) fn decode(block: &[u8]) -> Result<TreeHeader, &'static str> {
+        let mut input = Decoder(block.strip_prefix(MAGIC).ok_or("it is no tree of files")?);
         let version = input.u32()?;
         if ![PLAIN, VERSION, GROWN].contains(&version) {
             return Err("it is of a newer version of remora");
         }
         let count = input.u32()? as usize;
         let (len, hash) = (input.u64()?, input.array()?);
-        input.take(FRONT - 56)?;
+        input.take(HEADER_BYTES - 56)?;
         let grown = if version == GROWN { Some([input.u64()?, input.u64()?]) } else { None };
         let parts = input.blocks(count)?;
         let room: u64 = parts.iter().map(|range| range.end - range.start).sum();
         if room != blocks_of(len) || count > MAP_PARTS_MAX || len > MAP_MAX {
             return Err("the map has not the room it needs");
         }
-        Ok(Front { parts, len, hash, version, grown })
+        Ok(TreeHeader { parts, len, hash, version, grown })
     }
 
     /// The places of the map's bytes in the volume.
@@ -148,7 +148,7 @@ impl Front {
         if *blake3::hash(map).as_bytes() != self.hash {
             return Err("the map is not the one of the header");
         }
-        let mut input = In(map);
+        let mut input = Decoder(map);
         let count = input.u64()?;
         let mut nodes: Vec<Node> = Vec::new();
         for _ in 0..count {
@@ -164,7 +164,7 @@ impl Front {
 
     /// The layout as far as the first bytes of a map give it; these bytes are proven in another way.
     pub(super) fn part(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
-        let mut input = In(map);
+        let mut input = Decoder(map);
         let count = input.u64()?;
         let mut nodes: Vec<Node> = Vec::new();
         for _ in 0..count {
@@ -223,9 +223,9 @@ fn check(nodes: &[Node], node: &Node) -> Result<(), &'static str> {
     }
 }
 
-struct In<'a>(&'a [u8]);
+struct Decoder<'a>(&'a [u8]);
 
-impl<'a> In<'a> {
+impl<'a> Decoder<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], &'static str> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or("it is cut off")?;
         self.0 = rest;

@@ -7,44 +7,45 @@ use std::sync::Arc;
 
 use disk::{Disk, Source, Stat};
 
-use super::open::OpenFiles;
-use super::pages::{Check, Pages};
-use super::parts::{FilePart, Parts};
-use super::{Care, Layout, Part};
+use super::open_files::OpenFiles;
+use super::page_check::{PageCheck, Pages};
+use super::part_map::{FilePart, PartMap};
+use super::{ConcurrentUse, Layout, Part};
 
 /// A volume made of files and bytes at their places, with zeros between them.
-pub struct Reader {
+pub struct TreeSource {
     disk: Arc<dyn Disk>,
     len: u64,
-    parts: Parts<What>,
+    parts: PartMap<PartContent>,
     open: OpenFiles<dyn Source>,
-    check: Option<Arc<dyn Check>>,
+    check: Option<Arc<dyn PageCheck>>,
     position: u64,
 }
 
 /// The contents of a part.
-enum What {
+enum PartContent {
     Bytes(Vec<u8>),
-    File(FilePart, Care),
+    File(FilePart, ConcurrentUse),
 }
 
-impl Reader {
+impl TreeSource {
     /// A volume of `len` bytes, all zeros.
     #[must_use]
-    pub fn new(disk: Arc<dyn Disk>, len: u64) -> Reader {
-        Reader { disk, len, parts: Parts::new(), open: OpenFiles::new(), check: None, position: 0 }
+    pub fn new(disk: Arc<dyn Disk>, len: u64) -> TreeSource {
+        TreeSource { disk, len, parts: PartMap::new(), open: OpenFiles::new(), check: None, position: 0 }
     }
 
     /// The same, for files whose pages can be checked.
     #[must_use]
-    pub fn checked(disk: Arc<dyn Disk>, len: u64, check: Arc<dyn Check>) -> Reader {
-        Reader { check: Some(check), ..Reader::new(disk, len) }
+    pub fn checked(disk: Arc<dyn Disk>, len: u64, check: Arc<dyn PageCheck>) -> TreeSource {
+        TreeSource { check: Some(check), ..TreeSource::new(disk, len) }
     }
 
     /// The volume of a layout, with the files below `top`.
     #[must_use]
-    pub fn of(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Reader {
-        Reader::new(disk, layout.volume_len()).with(layout.parts(), &|path| (top.join(path), Care::Still))
+    pub fn of(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> TreeSource {
+        TreeSource::new(disk, layout.volume_len())
+            .with(layout.parts(), &|path| (top.join(path), ConcurrentUse::Unchanging))
     }
 
     /// Adds parts. `find`: where the file with a path in the volume is, and what others do to it meanwhile.
@@ -52,8 +53,8 @@ impl Reader {
     pub fn with<'a>(
         mut self,
         parts: impl Iterator<Item = (Range<u64>, Part<'a>)>,
-        find: &dyn Fn(&Path) -> (PathBuf, Care),
-    ) -> Reader {
+        find: &dyn Fn(&Path) -> (PathBuf, ConcurrentUse),
+    ) -> TreeSource {
         for (place, what) in parts {
             match what {
                 Part::Bytes(bytes) => self.add_bytes(place.start, bytes),
@@ -68,39 +69,41 @@ impl Reader {
 
     /// Adds bytes at a free place.
     pub fn add_bytes(&mut self, at: u64, bytes: Vec<u8>) {
-        self.parts.add(at..at + bytes.len() as u64, What::Bytes(bytes));
+        self.parts.add(at..at + bytes.len() as u64, PartContent::Bytes(bytes));
     }
 
     /// Adds a part of a file, from `offset` on, at a free place. Without a check, pages are an error when
     /// they are read.
-    pub fn add_file(&mut self, place: Range<u64>, path: PathBuf, offset: u64, care: Care) {
-        self.parts.add(place, What::File(FilePart { path, offset }, care));
+    pub fn add_file(&mut self, place: Range<u64>, path: PathBuf, offset: u64, care: ConcurrentUse) {
+        self.parts.add(place, PartContent::File(FilePart { path, offset }, care));
     }
 
     /// The file; none if it is gone and may be.
-    fn file(&self, path: &Path, care: Care) -> io::Result<Option<Arc<dyn Source>>> {
+    fn file(&self, path: &Path, care: ConcurrentUse) -> io::Result<Option<Arc<dyn Source>>> {
         let opened = self.open.get(path, |path| match care {
-            Care::Still | Care::Passing => self.disk.open(path),
-            Care::Pages(_) => self.disk.open_direct(path),
+            ConcurrentUse::Unchanging | ConcurrentUse::Removal => self.disk.open(path),
+            ConcurrentUse::PageWrites(_) => self.disk.open_direct(path),
         });
         match opened {
-            Err(error) if care != Care::Still && error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if care != ConcurrentUse::Unchanging && error.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
             file => file.map(Some),
         }
     }
 
-    fn read_file(&self, path: &Path, care: Care, offset: u64, target: &mut [u8]) -> io::Result<()> {
+    fn read_file(&self, path: &Path, care: ConcurrentUse, offset: u64, target: &mut [u8]) -> io::Result<()> {
         let Some(file) = self.file(path, care)? else {
             target.fill(0);
             return Ok(());
         };
-        if let Care::Pages(page_bytes) = care {
+        if let ConcurrentUse::PageWrites(page_bytes) = care {
             let check = self.check.as_deref();
             let check = check.ok_or_else(|| io::Error::other("nobody knows how to check these pages"))?;
             return Pages { path, file, check, page_bytes }.read(offset, target);
         }
         let filled = file.read_full_at(offset, target)?;
-        if filled < target.len() && care == Care::Still {
+        if filled < target.len() && care == ConcurrentUse::Unchanging {
             return Err(shorter(path));
         }
         target.get_mut(filled..).unwrap_or_default().fill(0);
@@ -115,7 +118,7 @@ impl Reader {
         mut act: impl FnMut(&dyn Source, Range<u64>, u64) -> io::Result<()>,
     ) -> io::Result<()> {
         for (place, what, within) in self.parts.touched(range) {
-            let What::File(FilePart { path, offset }, care) = what else { continue };
+            let PartContent::File(FilePart { path, offset }, care) = what else { continue };
             let Some(file) = self.file(path, *care)? else { continue };
             let start = offset + within;
             act(&*file, start..start + (place.end - place.start), place.start)?;
@@ -128,7 +131,7 @@ fn shorter(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, format!("{} is shorter than it was", path.display()))
 }
 
-impl Source for Reader {
+impl Source for TreeSource {
     fn stat(&self) -> io::Result<Stat> {
         Ok(Stat::of_volume(self.len))
     }
@@ -144,11 +147,11 @@ impl Source for Reader {
             filled = index(place.end);
             let target = buffer.get_mut(index(place.start)..filled).unwrap_or_default();
             match what {
-                What::Bytes(bytes) => {
+                PartContent::Bytes(bytes) => {
                     let from = bytes.get(usize::try_from(within).unwrap_or(usize::MAX)..).unwrap_or_default();
                     target.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                 }
-                What::File(FilePart { path, offset }, care) => {
+                PartContent::File(FilePart { path, offset }, care) => {
                     self.read_file(path, *care, offset + within, target)?;
                 }
             }
@@ -176,14 +179,18 @@ impl Source for Reader {
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
         for (place, what, within) in self.parts.touched(at..self.len) {
-            let What::File(FilePart { path, offset }, care) = what else { return Ok(Some(place.start)) };
+            let PartContent::File(FilePart { path, offset }, care) = what else {
+                return Ok(Some(place.start));
+            };
             let Some(file) = self.file(path, *care)? else { continue };
             let (start, end) = (offset + within, offset + within + (place.end - place.start));
             match file.skip_hole(start)? {
                 Some(data) if data < end => return Ok(Some(place.start + (data - start))),
                 Some(_) => {}
                 // After the end of a file there is no data either.
-                None if *care == Care::Still && file.stat()?.len < end => return Err(shorter(path)),
+                None if *care == ConcurrentUse::Unchanging && file.stat()?.len < end => {
+                    return Err(shorter(path));
+                }
                 None => {}
             }
         }
@@ -208,7 +215,7 @@ impl Source for Reader {
     }
 }
 
-impl Read for Reader {
+impl Read for TreeSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(self.position, buffer)?;
         self.position += count as u64;
@@ -216,7 +223,7 @@ impl Read for Reader {
     }
 }
 
-impl Seek for Reader {
+impl Seek for TreeSource {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.position = disk::seek(self.position, to, || Ok(self.len))?;
         Ok(self.position)

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use disk::extended::{ACCESS_LIST, mode_without_list};
 use disk::{Attributes, Disk, Kind, Output, Stat, Tree, Volume};
 
-use super::format::{self, Front};
-use super::open::OpenFiles;
-use super::parts::{FilePart, Parts};
+use super::format::{self, TreeHeader};
+use super::open_files::OpenFiles;
+use super::part_map::{FilePart, PartMap};
 use super::{Layout, Node};
-use crate::backup::World;
+use crate::backup::RunContext;
 use crate::chain::Chain;
-use crate::copies::Copies;
+use crate::fallback_reader::FallbackReader;
 use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::repository::Repository;
 use crate::restore::{Loss, Request, Summary, find, in_place_fresh};
@@ -24,20 +24,21 @@ use crate::{Error, chain};
 /// The prefix of attributes that are access control lists.
 const LISTS: &[u8] = b"system.posix_acl_";
 /// The most things that are listed one by one because the target can't store them.
-const BENT_MAX: usize = 1000;
+const ALTERED_MAX: usize = 1000;
 
 /// The layout of a generation, or of the newest one if none is named.
 ///
 /// # Errors
 /// When the generation does not exist, has no tree of files, or can't be read as it was written.
 pub fn layout_of(repository: &Repository, generation: Option<u64>) -> Result<Layout, Error> {
-    let _stays = repository.reading()?;
+    let _stays = repository.lock_reader()?;
     let (loaded, chain, _) = find(repository, Request::new(generation, 1))?;
-    read_layout(&chain, &Copies::new(repository.store(), &loaded.files), false).map(|found| found.layout)
+    read_layout(&chain, &FallbackReader::new(repository.store(), &loaded.files), false)
+        .map(|found| found.layout)
 }
 
 /// The list of files, as far as it is known.
-pub(crate) struct Found {
+pub(crate) struct LayoutRead {
     pub(crate) layout: Layout,
     /// Bytes of the list that are lost, up to its end.
     lost: Option<Range<u64>>,
@@ -45,7 +46,11 @@ pub(crate) struct Found {
 }
 
 /// The layout at the end of a chain; with `keep_going` its first part is enough.
-pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) -> Result<Found, Error> {
+pub(crate) fn read_layout(
+    chain: &Chain,
+    copies: &FallbackReader<'_>,
+    keep_going: bool,
+) -> Result<LayoutRead, Error> {
     let corrupt = |what: &str| {
         let shown = chain.newest().map(|file| file.shown.clone()).unwrap_or_default();
         Error::corrupt(shown, format!("the list of files: {what}"))
@@ -60,38 +65,38 @@ pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) 
     } else {
         first
     };
-    let front = Front::decode(&header.bytes).map_err(corrupt)?;
+    let tree_header = TreeHeader::decode(&header.bytes).map_err(corrupt)?;
     let blocks = chain.len() / BLOCK as u64;
-    if front.places().any(|(place, _)| place.end > chain.len()) {
+    if tree_header.places().any(|(place, _)| place.end > chain.len()) {
         return Err(corrupt("it lies behind the end"));
     }
-    let map = bytes(chain, copies, front.places())?;
+    let map = bytes(chain, copies, tree_header.places())?;
     let lost = map.lost.map(|lost| lost as u64..map.bytes.len() as u64);
     if !keep_going {
         map.whole()?;
-        return Ok(Found {
-            layout: front.layout(&map.bytes, blocks).map_err(corrupt)?,
+        return Ok(LayoutRead {
+            layout: tree_header.layout(&map.bytes, blocks).map_err(corrupt)?,
             lost,
             damages: Vec::new(),
         });
     }
     let known = map.lost.and_then(|lost| map.bytes.get(..lost));
     let layout = match known {
-        None => front.layout(&map.bytes, blocks),
-        Some(known) => front.part(known, blocks),
+        None => tree_header.layout(&map.bytes, blocks),
+        Some(known) => tree_header.part(known, blocks),
     };
-    Ok(Found { layout: layout.map_err(corrupt)?, lost, damages: map.damages })
+    Ok(LayoutRead { layout: layout.map_err(corrupt)?, lost, damages: map.damages })
 }
 
 /// Bytes of a volume.
-struct Bytes {
+struct VolumeBytes {
     bytes: Vec<u8>,
     /// The first of them that can't be read.
     lost: Option<usize>,
     damages: Vec<Error>,
 }
 
-impl Bytes {
+impl VolumeBytes {
     /// Fails unless all of them were read.
     fn whole(&self) -> Result<(), Error> {
         match (self.lost, self.damages.first()) {
@@ -108,9 +113,9 @@ impl Bytes {
 /// Bytes of a volume: each range goes to an offset in the result.
 fn bytes(
     chain: &Chain,
-    copies: &Copies<'_>,
+    copies: &FallbackReader<'_>,
     places: impl Iterator<Item = (Range<u64>, u64)>,
-) -> Result<Bytes, Error> {
+) -> Result<VolumeBytes, Error> {
     // A chain is walked in order, so the chunks come in order.
     let mut wanted: BTreeMap<u64, Vec<(Range<u64>, u64)>> = BTreeMap::new();
     let (mut len, size) = (0, CHUNK as u64);
@@ -124,10 +129,10 @@ fn bytes(
         }
     }
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-    let mut out = Bytes { bytes: vec![0; index(len)], lost: None, damages: Vec::new() };
+    let mut out = VolumeBytes { bytes: vec![0; index(len)], lost: None, damages: Vec::new() };
     let (mut walk, mut buffer) = (chain.walk(), vec![0; CHUNK]);
     for (number, parts) in wanted {
-        let chunk: chain::Chunk = walk.told(number, &mut out.damages)?;
+        let chunk: chain::Chunk = walk.chunk_as_known(number, &mut out.damages)?;
         buffer.fill(0);
         let is_wanted = |block: usize| {
             let start = number * size + (block * BLOCK) as u64;
@@ -194,12 +199,12 @@ pub fn restore(
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
     path: &Path,
     request: Request,
-    world: World<'_>,
+    context: RunContext<'_>,
 ) -> Result<Summary, Error> {
     free(&**disk, path)?;
-    let stays = repository.reading()?;
+    let stays = repository.lock_reader()?;
     let (loaded, chain, _) = find(repository, request)?;
-    let copies = Copies::new(repository.store(), &loaded.files);
+    let copies = FallbackReader::new(repository.store(), &loaded.files);
     let found = read_layout(&chain, &copies, request.keep_going)?;
     // The same generation, even if a newer one has been added meanwhile.
     let generation = chain.newest().map(|file| file.header.generation);
@@ -209,7 +214,7 @@ pub fn restore(
         let restored = build((disk, tree), &found.layout.nodes, partial, |syncs| {
             let target = Target::new(Arc::clone(disk), &found.layout, partial, syncs);
             let shown = partial.display().to_string();
-            in_place_fresh(repository, (&target, &shown), request, world)
+            in_place_fresh(repository, (&target, &shown), request, context)
         });
         restored.map(|summary| Summary { len: found.layout.bytes(), ..found.tell(summary) })
     })
@@ -235,7 +240,7 @@ pub(super) fn in_new_folder(
     crate::restore::name(&**disk, (&partial, path), make(&partial), || remove(&**disk, tree, &partial))
 }
 
-impl Found {
+impl LayoutRead {
     /// Translates what was lost of the volume into losses of its files.
     fn tell(&self, mut summary: Summary) -> Summary {
         let ranges: Vec<Range<u64>> = summary.losses.into_iter().map(|loss| loss.bytes).collect();
@@ -278,7 +283,7 @@ pub(super) fn build(
     for node in nodes {
         if let Some(file) = &node.same_as {
             let path = join(top, &node.path);
-            name_again(&**disk, tree, (&join(top, file), &path), &mut summary).map_err(failed(&path))?;
+            link_or_copy(&**disk, tree, (&join(top, file), &path), &mut summary).map_err(failed(&path))?;
         }
     }
     // The contents of a folder come before the folder itself, because they change its time.
@@ -287,7 +292,7 @@ pub(super) fn build(
         if node.kind == Kind::Folder && batch.is_none() {
             disk.sync_folder(&path).map_err(failed(&path))?;
         }
-        describe(tree, node, &path, &mut summary).map_err(failed(&path))?;
+        apply_attributes(tree, node, &path, &mut summary).map_err(failed(&path))?;
     }
     if let Some(batch) = batch {
         batch.sync().map_err(failed(top))?;
@@ -296,7 +301,7 @@ pub(super) fn build(
 }
 
 /// Makes a hard link to a file, or a copy if that is impossible.
-fn name_again(
+fn link_or_copy(
     disk: &dyn Disk,
     tree: &dyn Tree,
     (file, path): (&Path, &Path),
@@ -306,20 +311,23 @@ fn name_again(
     let mut sink = disk.create(path)?;
     io::copy(&mut disk.open(file)?, &mut sink)?;
     sink.sync()?;
-    summary.bend(path, format!("is a file of its own now, not another name of {}: {error}", file.display()));
+    summary.note_altered(
+        path,
+        format!("is a file of its own now, not another name of {}: {error}", file.display()),
+    );
     Ok(())
 }
 
 /// Sets owner, permissions, times and extended attributes. What can't be set is reported; nobody gets more
 /// permissions because of that.
-fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
+fn apply_attributes(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
     let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
     let mode = node.attributes.mode;
     let mode = list.map_or(mode, |(_, list)| mode_without_list(mode, list));
     let wanted = Attributes { mode, ..node.attributes };
     let has = tree.set_attributes(path, &node.kind, wanted)?;
     if has != wanted {
-        summary.bend(path, kept(wanted, has));
+        summary.note_altered(path, kept(wanted, has));
     }
     for (name, value) in &node.extended {
         let is_list = name.as_encoded_bytes().starts_with(LISTS);
@@ -333,7 +341,7 @@ fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) ->
             }
         };
         let what = if is_list { "access control list" } else { "attribute" };
-        summary.bend(path, format!("is without its {what} {}: {why}", name.display()));
+        summary.note_altered(path, format!("is without its {what} {}: {why}", name.display()));
     }
     Ok(())
 }
@@ -351,10 +359,10 @@ fn kept(wanted: Attributes, has: Attributes) -> String {
 }
 
 impl Summary {
-    fn bend(&mut self, path: &Path, what: String) {
-        match self.bent.len() {
-            ..BENT_MAX => self.bent.push((path.to_owned(), what)),
-            BENT_MAX => self.bent.push((PathBuf::new(), "there is more of that kind".to_owned())),
+    fn note_altered(&mut self, path: &Path, what: String) {
+        match self.altered.len() {
+            ..ALTERED_MAX => self.altered.push((path.to_owned(), what)),
+            ALTERED_MAX => self.altered.push((PathBuf::new(), "there is more of that kind".to_owned())),
             _ => {}
         }
     }
@@ -385,7 +393,7 @@ fn remove(disk: &dyn Disk, tree: &dyn Tree, folder: &Path) -> io::Result<()> {
 struct Target {
     disk: Arc<dyn Disk>,
     len: u64,
-    parts: Parts<FilePart>,
+    parts: PartMap<FilePart>,
     open: OpenFiles<dyn Volume>,
     files: Vec<PathBuf>,
     /// Whether each file must be synced; otherwise all are synced at once.
@@ -394,7 +402,7 @@ struct Target {
 
 impl Target {
     fn new(disk: Arc<dyn Disk>, layout: &Layout, top: &Path, syncs: bool) -> Target {
-        let (mut parts, mut files) = (Parts::new(), Vec::new());
+        let (mut parts, mut files) = (PartMap::new(), Vec::new());
         let is_file = |node: &&Node| node.kind == Kind::File && node.same_as.is_none();
         for node in layout.nodes.iter().filter(is_file) {
             let path = top.join(&node.path);

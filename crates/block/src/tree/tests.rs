@@ -31,7 +31,7 @@ fn nodes(lens: &[Option<u64>]) -> Vec<Node> {
 
 fn decoded(layout: &Layout) -> Result<Layout, &'static str> {
     let map = format::map(&layout.nodes);
-    format::Front::decode(&format::header(&layout.map, &map, layout.grown))?
+    format::TreeHeader::decode(&format::header(&layout.map, &map, layout.grown))?
         .layout(&map, layout.volume_len() / BLOCK_U64)
 }
 
@@ -51,7 +51,7 @@ proptest! {
                 let old = before.iter().flat_map(|before| &before.nodes).find(|old| old.path == node.path);
                 let Some(old) = old else { continue };
                 let both = blocks_of(node.len.min(old.len));
-                prop_assert_eq!(front(&node.blocks, both), front(&old.blocks, both));
+                prop_assert_eq!(first_blocks(&node.blocks, both), first_blocks(&old.blocks, both));
             }
             before = Some(layout);
         }
@@ -67,7 +67,7 @@ proptest! {
         let at = at % map.len();
         map.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = from);
         let header = format::header(&layout.map, &map, layout.grown);
-        let read = format::Front::decode(&header).and_then(|front| front.layout(&map, layout.volume_len() / BLOCK_U64));
+        let read = format::TreeHeader::decode(&header).and_then(|front| front.layout(&map, layout.volume_len() / BLOCK_U64));
         if let Ok(read) = read {
             for node in &read.nodes {
                 prop_assert!(!node.path.is_absolute());
@@ -80,9 +80,9 @@ proptest! {
     fn what_does_not_lie_where_it_lay_differs(
         before in extents(), now in extents(), len in 0u64..40,
     ) {
-        let differing = differing(&before, &now, len);
+        let moved_ranges = moved_ranges(&before, &now, len);
         for at in 0..len {
-            let told = differing.iter().any(|range| range.contains(&at));
+            let told = moved_ranges.iter().any(|range| range.contains(&at));
             prop_assert_eq!(told, of(&before, at) != of(&now, at), "byte {}", at);
         }
     }
@@ -112,11 +112,11 @@ fn of(extents: &[Extent], at: u64) -> Option<u64> {
 fn what_is_compressed_or_lies_in_the_list_itself_may_always_have_changed() {
     for flags in [0x8, 0x200, 0x4, 0x2] {
         let extents = [Extent { logical: 0, physical: 4096, len: 10, flags }];
-        assert_eq!(differing(&extents, &extents, 10), std::iter::once(0..10).collect::<Vec<_>>());
+        assert_eq!(moved_ranges(&extents, &extents, 10), std::iter::once(0..10).collect::<Vec<_>>());
     }
     // An invalid list is no reason to leave anything out.
     let odd = [Extent { logical: 0, physical: 0, len: 0, flags: 0 }; 2];
-    assert!(differing(&odd, &odd, 10).iter().any(|range| range.end == 10));
+    assert!(moved_ranges(&odd, &odd, 10).iter().any(|range| range.end == 10));
 }
 
 #[test]

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Damage, Hit};
+use super::{Damage, DamageSite};
 use crate::Error;
 use crate::chain::Chain;
-use crate::copies::{Copies, runs};
+use crate::chunk_versions::{ChunkVersion, ChunkVersions};
+use crate::fallback_reader::{FallbackReader, runs};
 use crate::file::File;
-use crate::format::{BLOCK, CHUNK, Hash, Place};
-use crate::known::{Bad, Damage as Known};
-use crate::repository::{Loaded, Repository};
+use crate::format::{BLOCK, BlockLocation, CHUNK, Hash};
+use crate::notes::{DamageEntry, KnownDamage};
+use crate::repository::{Repository, RepositoryState};
 use crate::restore::Loss;
 use crate::tree::{Layout, read_layout};
-use crate::view::{View, Views};
 
 /// The most losses that are listed for one damage in one generation.
 const LOSSES_MAX: usize = 1000;
@@ -32,27 +32,27 @@ pub struct Cost {
 /// Finds out for each damage what it costs.
 pub(super) fn tell(
     repository: &Repository,
-    known: &Known,
-    damages: &mut [(Damage, Hit)],
+    known: &KnownDamage,
+    damages: &mut [(Damage, DamageSite)],
 ) -> Result<(), Error> {
     let loaded = repository.load_damaged()?;
-    let copies = Copies::new(repository.store(), &loaded.files);
-    let mut teller = Teller { loaded: &loaded, copies: &copies, layouts: BTreeMap::new() };
+    let copies = FallbackReader::new(repository.store(), &loaded.files);
+    let mut teller = CostReport { loaded: &loaded, copies: &copies, layouts: BTreeMap::new() };
     for (damage, hit) in damages.iter_mut() {
-        if let Hit::File(number) = hit {
+        if let DamageSite::File(number) = hit {
             damage.costs = chains(&loaded, *number);
         }
     }
     // The listed damage by its place, with its index in the list.
-    let told: BTreeMap<Bad, usize> = damages
+    let told: BTreeMap<DamageEntry, usize> = damages
         .iter()
         .enumerate()
         .filter_map(|(at, (_, hit))| match hit {
-            Hit::Bad(bad) => Some((*bad, at)),
+            DamageSite::Entry(bad) => Some((*bad, at)),
             _ => None,
         })
         .collect();
-    let mut views = Views::new(&loaded.generations);
+    let mut views = ChunkVersions::new(&loaded.generations);
     let mut ignored = Vec::new();
     for chunk in known.chunks() {
         let found = views.chunk(chunk, &mut ignored)?;
@@ -75,12 +75,12 @@ pub(super) fn tell(
 }
 
 /// Generations whose chain includes a file.
-fn chains(loaded: &Loaded, number: u64) -> Vec<Cost> {
+fn chains(loaded: &RepositoryState, number: u64) -> Vec<Cost> {
     // A file of which nothing can be read leaves incomplete chains.
     let is_read = loaded.files.contains_key(&number);
     let through = |generation: &&u64| {
         let chain = Chain::partial(&loaded.generations, **generation);
-        chain.is_some_and(|(chain, why)| if is_read { chain.goes_through(number) } else { why.is_some() })
+        chain.is_some_and(|(chain, why)| if is_read { chain.includes_file(number) } else { why.is_some() })
     };
     let all = loaded.generations.keys().filter(through);
     all.map(|generation| Cost { generation: *generation, losses: Vec::new() }).collect()
@@ -89,13 +89,13 @@ fn chains(loaded: &Loaded, number: u64) -> Vec<Cost> {
 /// Blocks of a chunk that a generation has lost, by the damage that caused it.
 fn lost(
     chunk: u64,
-    view: &View,
-    known: &Known,
-    others: &BTreeMap<Hash, Vec<Place>>,
-) -> BTreeMap<Bad, BTreeSet<usize>> {
-    let mut lost: BTreeMap<Bad, BTreeSet<usize>> = BTreeMap::new();
+    view: &ChunkVersion,
+    known: &KnownDamage,
+    others: &BTreeMap<Hash, Vec<BlockLocation>>,
+) -> BTreeMap<DamageEntry, BTreeSet<usize>> {
+    let mut lost: BTreeMap<DamageEntry, BTreeSet<usize>> = BTreeMap::new();
     if let Some(file) = view.cause {
-        let bad = Bad { chunk, file, group: None };
+        let bad = DamageEntry { chunk, file, group: None };
         let unknown = (0..view.chunk.blocks.len()).filter(|block| view.chunk.is_unknown(*block));
         lost.entry(bad).or_default().extend(unknown);
     }
@@ -106,7 +106,7 @@ fn lost(
             continue;
         }
         for group in [Some(&place.group), place.base.as_ref().map(|(base, _)| base)].into_iter().flatten() {
-            let bad = Bad { chunk, file: group.file, group: Some(group.offset) };
+            let bad = DamageEntry { chunk, file: group.file, group: Some(group.offset) };
             if known.contains(&bad) {
                 lost.entry(bad).or_default().insert(block);
             }
@@ -115,14 +115,14 @@ fn lost(
     lost
 }
 
-struct Teller<'a> {
-    loaded: &'a Loaded,
-    copies: &'a Copies<'a>,
+struct CostReport<'a> {
+    loaded: &'a RepositoryState,
+    copies: &'a FallbackReader<'a>,
     /// The layouts of generations that are trees of files; none for the others.
     layouts: BTreeMap<u64, Option<Layout>>,
 }
 
-impl Teller<'_> {
+impl CostReport<'_> {
     /// Blocks of a chunk as bytes of the volume, or of the files of a tree.
     fn losses(&mut self, generation: u64, chunk: u64, blocks: BTreeSet<usize>) -> Vec<Loss> {
         let Some(file) = self.loaded.generations.get(&generation) else { return Vec::new() };
@@ -139,7 +139,7 @@ impl Teller<'_> {
     }
 }
 
-fn layout(loaded: &Loaded, copies: &Copies<'_>, generation: u64) -> Option<Layout> {
+fn layout(loaded: &RepositoryState, copies: &FallbackReader<'_>, generation: u64) -> Option<Layout> {
     let (chain, _) = Chain::partial(&loaded.generations, generation)?;
     // What is not a tree has no list of files.
     read_layout(&chain, copies, true).ok().map(|found| found.layout)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::Request;
-use block::{BLOCK, CHUNK, Error, Feed, Scan, Seen, World, backup, restore};
+use block::{BLOCK, CHUNK, ChunkRead, ChunkSource, Error, RunContext, Scan, backup, restore};
 use disk::faults::FaultDisk;
 use disk::{Disk, Stat};
 use progress::Silent;
@@ -42,7 +42,7 @@ struct Odd<'a> {
     unreliable: bool,
 }
 
-impl Feed for Odd<'_> {
+impl ChunkSource for Odd<'_> {
     fn stat(&mut self) -> io::Result<Stat> {
         let stat = self.scan.stat()?;
         Ok(Stat { len: stat.len + self.longer, ..stat })
@@ -50,10 +50,10 @@ impl Feed for Odd<'_> {
     fn ahead(&self) -> u64 {
         self.scan.ahead()
     }
-    fn expect(&mut self, number: u64, bytes: usize, want: block::Want) -> io::Result<()> {
+    fn expect(&mut self, number: u64, bytes: usize, want: block::ChunkRequest) -> io::Result<()> {
         self.scan.expect(number, bytes, want)
     }
-    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
         (self.meanwhile)();
         self.scan.read(buffer)
     }
@@ -121,7 +121,7 @@ fn a_file_whose_times_do_not_tell_is_seen_to_change() {
     assert!(matches!(error, Error::Changed { .. }), "{error}");
     // A snapshot is not checked again: nobody can write to it.
     let mut moving = Odd { scan: scan(&disk), longer: 0, meanwhile: &unseen, unreliable: false };
-    let still = Request { is_still: true, ..request() };
+    let still = Request { is_frozen: true, ..request() };
     backup(&repository(&disk), &mut moving, &still, world()).unwrap();
     assert_eq!(generations(&disk), [1]);
 }
@@ -283,7 +283,7 @@ fn a_run_that_is_stopped_adds_nothing() {
     let disk = FaultDisk::default();
     disk.put(Path::new(VOLUME), &Random(4).volume(20));
     let stop = AtomicBool::new(true);
-    let world = World { stop: &stop, progress: &Silent };
+    let world = RunContext { stop: &stop, progress: &Silent };
     assert!(matches!(backup(&repository(&disk), &mut scan(&disk), &request(), world), Err(Error::Stopped)));
     assert_eq!(generations(&disk), Vec::<u64>::new());
     back_up(&disk, false).unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::format::{Header, IndexEntry, Record, TRAILER_BYTES, Trailer};
-use block::tree::{Files, Layout, Node, Reader};
+use block::tree::{Files, Layout, Node, TreeSource};
 use block::{BLOCK, CHUNK, Error};
 use disk::faults::FaultDisk;
 use disk::{Attributes, Disk, Extended, Kind};
@@ -162,7 +162,7 @@ fn tree_volume(disk: &FaultDisk) -> Vec<u8> {
     let nodes = vec![node("", Kind::Folder, 0), node("file", Kind::File, bytes.len())];
     let layout = Layout::new(nodes, None);
     let mut volume = Vec::new();
-    Reader::of(Arc::new(disk.clone()), &layout, Path::new("/top")).read_to_end(&mut volume).unwrap();
+    TreeSource::of(Arc::new(disk.clone()), &layout, Path::new("/top")).read_to_end(&mut volume).unwrap();
     volume
 }
 

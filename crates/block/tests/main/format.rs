@@ -1,6 +1,6 @@
 //! Bytes to values and back.
 
-use block::format::{Change, Group, Header, IndexEntry, Method, Place, Record, Trailer, record_len};
+use block::format::{BlockLocation, Change, Group, Header, IndexEntry, Method, Record, Trailer, record_len};
 use proptest::prelude::{Just, Strategy, any, prop, proptest};
 use proptest::{prop_assert_eq, prop_oneof};
 
@@ -17,16 +17,16 @@ fn group() -> impl Strategy<Value = Group> {
     )
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = BlockLocation> {
     let hash = prop::array::uniform16(1u8..);
     let delta = (group(), any::<u8>());
     (hash, group(), any::<u8>(), prop::option::of(delta)).prop_map(|(hash, group, slot, base)| match base {
-        None => Place { hash, slot: slot % group.blocks, group, base: None },
+        None => BlockLocation { hash, slot: slot % group.blocks, group, base: None },
         Some((base, slot)) => {
             let own = Group { method: Method::Delta, blocks: 1, stored: 77, ..group };
             // Another offset, so that it is another group.
             let base = Group { offset: base.offset + (1 << 41), ..base };
-            Place { hash, group: own, slot: 0, base: Some((base, slot % base.blocks)) }
+            BlockLocation { hash, group: own, slot: 0, base: Some((base, slot % base.blocks)) }
         }
     })
 }
@@ -116,7 +116,7 @@ proptest! {
 #[test]
 fn a_group_is_listed_once_where_a_block_first_names_it() {
     let group = |offset| Group { file: 1, offset, stored: 9, method: Method::Zstd, blocks: 2, sum: [5; 16] };
-    let place = |offset, slot| Some(Place { hash: [7; 16], group: group(offset), slot, base: None });
+    let place = |offset, slot| Some(BlockLocation { hash: [7; 16], group: group(offset), slot, base: None });
     let record = Record { chunk: 3, content: [1; 16], changes: vec![(0, place(10, 0)), (4, place(20, 1))] };
     let whole = record.encode();
     // 40 bytes, and 24 for each of two blocks.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use block::backup::{Changed, Request, backup};
+use block::backup::{ChangedRanges, Request, backup};
 use block::{BLOCK, CHUNK, Error, Scan, restore};
 use disk::Disk;
 use disk::faults::FaultDisk;
@@ -90,7 +90,7 @@ fn tracked(
     random: &mut Random,
     model: &BTreeMap<u64, Vec<u8>>,
     volume: &[u8],
-) -> Option<Changed> {
+) -> Option<ChangedRanges> {
     let (since, before) = model.iter().next_back().filter(|_| random.below(2) == 0)?;
     let mut kept = before.clone();
     kept.iter_mut().zip(volume).skip(random.below(LEN_MAX)).for_each(|(kept, new)| *kept = *new);
@@ -99,7 +99,7 @@ fn tracked(
     let pieces = volume.chunks(grain).zip(before.chunks(grain)).enumerate();
     let differing = pieces.filter(|(at, (now, then))| now != then || at % 97 == 0);
     let range = |(at, _): (usize, _)| (at * grain) as u64..((at + 1) * grain) as u64;
-    Some(Changed { since: *since, ranges: differing.map(range).collect() })
+    Some(ChangedRanges { since: *since, ranges: differing.map(range).collect() })
 }
 
 fn life(seed: u64) {
@@ -223,8 +223,8 @@ fn a_block_that_moves_is_no_proof() {
     let has_moved = |block: &[u8]| block.iter().all(|byte| *byte == 0) || block[0] == 77;
     let try_with = |moves: &(dyn Fn(&[u8]) -> bool + Sync)| {
         let mut scan = Scan::new(disk.open(Path::new(VOLUME)).unwrap());
-        let changed = Some(Changed { since: 1, ranges: Vec::new() });
-        let request = Request { changed, moves: Some(moves), ..Request::new(VOLUME) };
+        let changed = Some(ChangedRanges { since: 1, ranges: Vec::new() });
+        let request = Request { changed, is_newer: Some(moves), ..Request::new(VOLUME) };
         backup(&repository(&disk), &mut scan, &request, world())
     };
     let refused = try_with(&|block| has_moved(block) && block[0] == 77);
@@ -255,22 +255,22 @@ fn only_what_may_have_changed_is_read() {
     volume[CHUNK..2 * CHUNK].fill(0);
     ranges.push(CHUNK as u64..2 * CHUNK as u64);
     disk.put(Path::new(VOLUME), &volume);
-    back_up_changed(&disk, false, Some(Changed { since: 1, ranges })).unwrap();
+    back_up_changed(&disk, false, Some(ChangedRanges { since: 1, ranges })).unwrap();
     assert!(restored(&disk, None).unwrap() == volume);
     // A change outside the ranges is not seen, except at the end of the volume: so only the ranges were read.
     volume.iter_mut().step_by(8 * CHUNK).for_each(|byte| *byte ^= 1);
     disk.put(Path::new(VOLUME), &volume);
-    let told = Changed { since: 2, ranges: Vec::new() };
+    let told = ChangedRanges { since: 2, ranges: Vec::new() };
     let made = back_up_changed(&disk, false, Some(told.clone())).map(|made| made.changed);
     assert!(matches!(made, Ok(1) | Err(Error::Untracked { .. })), "{made:?}");
     // But not for ever: each backup takes another sample, until all are wrong.
     volume.iter_mut().step_by(CHUNK).for_each(|byte| *byte ^= 2);
     disk.put(Path::new(VOLUME), &volume);
     let newest = *generations(&disk).last().unwrap();
-    let made = back_up_changed(&disk, false, Some(Changed { since: newest, ..told.clone() }));
+    let made = back_up_changed(&disk, false, Some(ChangedRanges { since: newest, ..told.clone() }));
     assert!(matches!(made, Err(Error::Untracked { at, .. }) if at % CHUNK as u64 == 0), "{made:?}");
     // Ranges since another generation mean nothing.
-    back_up_changed(&disk, false, Some(Changed { since: newest - 1, ..told })).unwrap();
+    back_up_changed(&disk, false, Some(ChangedRanges { since: newest - 1, ..told })).unwrap();
     assert!(restored(&disk, None).unwrap() == volume);
 }
 
@@ -280,7 +280,8 @@ fn what_a_block_was_is_read_where_a_snapshot_still_has_it() {
     let mut volume = Random(17).volume(60);
     back_up_bytes(&disk, &volume);
     disk.put(Path::new(KEPT), &volume);
-    let changed = |since| Some(Changed { since, ranges: std::iter::once(0..60 * BLOCK as u64).collect() });
+    let changed =
+        |since| Some(ChangedRanges { since, ranges: std::iter::once(0..60 * BLOCK as u64).collect() });
     volume.iter_mut().step_by(7 * BLOCK).for_each(|byte| *byte ^= 1);
     disk.put(Path::new(VOLUME), &volume);
     // The blocks of the previous generation can't be unpacked, and need not be.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use block::tree::{self, BadPage, Care, Check, Layout, Reader};
+use block::tree::{self, BadPage, ConcurrentUse, Layout, PageCheck, TreeSource};
 use block::{BLOCK, Scan, backup, restore};
 use disk::faults::FaultDisk;
 use disk::{Disk, RealDisk, Source};
@@ -28,7 +28,7 @@ impl<Then> Same<Then> {
     }
 }
 
-impl<Then: Fn(usize) + Send + Sync> Check for Same<Then> {
+impl<Then: Fn(usize) + Send + Sync> PageCheck for Same<Then> {
     fn first_bad(
         &self,
         _path: &Path,
@@ -51,14 +51,14 @@ fn file() -> Vec<u8> {
 }
 
 /// A volume with `file` at its block 1.
-fn reader(disk: &FaultDisk, check: Arc<dyn Check>) -> Reader {
+fn reader(disk: &FaultDisk, check: Arc<dyn PageCheck>) -> TreeSource {
     let len = file().len() as u64;
-    let mut reader = Reader::checked(Arc::new(disk.clone()), len + BLOCK as u64, check);
-    reader.add_file(BLOCK as u64..BLOCK as u64 + len, FILE.into(), 0, Care::Pages(16_384));
+    let mut reader = TreeSource::checked(Arc::new(disk.clone()), len + BLOCK as u64, check);
+    reader.add_file(BLOCK as u64..BLOCK as u64 + len, FILE.into(), 0, ConcurrentUse::PageWrites(16_384));
     reader
 }
 
-fn read(reader: &Reader) -> io::Result<Vec<u8>> {
+fn read(reader: &TreeSource) -> io::Result<Vec<u8>> {
     let mut bytes = vec![9; file().len()];
     let count = reader.read_full_at(BLOCK as u64, &mut bytes)?;
     assert_eq!(count, bytes.len());
@@ -126,11 +126,11 @@ fn a_file_that_was_cut_or_is_gone_is_zeros() {
     assert_eq!(reader(&disk, Same::new(|_| {})).skip_hole(0).unwrap(), None);
     // Files that are to stand still must be as long as they were; others may go.
     let of = |care| {
-        let mut other = Reader::new(Arc::new(disk.clone()), 2 * BLOCK as u64);
+        let mut other = TreeSource::new(Arc::new(disk.clone()), 2 * BLOCK as u64);
         other.add_file(0..2 * BLOCK as u64, FILE.into(), 0, care);
         other
     };
-    let still = of(Care::Still);
+    let still = of(ConcurrentUse::Unchanging);
     assert_eq!(still.skip_hole(0).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     assert_eq!(still.read_at(0, &mut [0]).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     let half = [7; BLOCK];
@@ -139,7 +139,7 @@ fn a_file_that_was_cut_or_is_gone_is_zeros() {
             None => disk.remove(Path::new(FILE)).unwrap(),
             Some(bytes) => disk.put(Path::new(FILE), bytes),
         }
-        let passing = of(Care::Passing);
+        let passing = of(ConcurrentUse::Removal);
         assert_eq!(passing.skip_hole(0).unwrap(), content.map(|_| 0));
         let mut bytes = [1; 2 * BLOCK];
         assert_eq!(passing.read_at(0, &mut bytes).unwrap(), bytes.len());
@@ -164,8 +164,8 @@ fn undo_truncated() {
 fn pages_that_nobody_can_check_are_refused() {
     let disk = FaultDisk::default();
     disk.put(Path::new(FILE), &file());
-    let mut reader = Reader::new(Arc::new(disk), BLOCK as u64);
-    reader.add_file(0..BLOCK as u64, FILE.into(), 0, Care::Pages(16_384));
+    let mut reader = TreeSource::new(Arc::new(disk), BLOCK as u64);
+    reader.add_file(0..BLOCK as u64, FILE.into(), 0, ConcurrentUse::PageWrites(16_384));
     assert!(reader.read_at(0, &mut [0; BLOCK]).unwrap_err().to_string().contains("check"));
 }
 
@@ -191,10 +191,14 @@ fn only_paged_files_are_checked_and_read_around_the_cache() {
     let paged = BTreeSet::from([PathBuf::from("t.ibd")]);
     let check = Same::new(|_| {});
     let open = || {
-        Reader::checked(Arc::new(RealDisk), layout.volume_len(), check.clone()).with(
+        TreeSource::checked(Arc::new(RealDisk), layout.volume_len(), check.clone()).with(
             layout.parts(),
             &|path| {
-                let care = if paged.contains(path) { Care::Pages(16_384) } else { Care::Still };
+                let care = if paged.contains(path) {
+                    ConcurrentUse::PageWrites(16_384)
+                } else {
+                    ConcurrentUse::Unchanging
+                };
                 (top.join(path), care)
             },
         )
@@ -253,8 +257,8 @@ fn blocks_that_can_not_be_right_are_told() {
     let back_up = |bytes: &[u8]| {
         disk.put(Path::new(FILE), bytes);
         let mut scan = Scan::new(disk.open(Path::new(FILE)).unwrap());
-        let request = backup::Request { jobs: 2, doubt: Some(&doubt), ..backup::Request::new("tree") };
-        backup(&repository(&disk), &mut scan, &request, world()).unwrap().doubted
+        let request = backup::Request { jobs: 2, is_suspect: Some(&doubt), ..backup::Request::new("tree") };
+        backup(&repository(&disk), &mut scan, &request, world()).unwrap().suspect_blocks
     };
     let mut bytes: Vec<u8> = (0..600).flat_map(|_| [100; BLOCK]).collect();
     assert_eq!(back_up(&bytes), [], "there is nothing before");

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use block::{CHUNK, Feed, Scan, Seen, Want};
+use block::{CHUNK, ChunkRead, ChunkRequest, ChunkSource, Scan};
 use disk::{Source, Stat};
 
 const CHUNKS: u64 = 5;
@@ -85,16 +85,19 @@ fn two_chunks_are_read_at_once_and_given_in_order() {
     let (mut announced, mut found) = (0, Vec::new());
     for number in 0..CHUNKS {
         while announced < CHUNKS && announced <= number + scan.ahead() {
-            scan.expect(announced, CHUNK, Want::All(None)).unwrap();
+            scan.expect(announced, CHUNK, ChunkRequest::All(None)).unwrap();
             announced += 1;
         }
         let mut buffer = Vec::new();
         let seen = scan.read(&mut buffer).unwrap();
-        assert!(seen == Seen::Hole || buffer.iter().all(|byte| u64::from(*byte) == number), "chunk {number}");
+        assert!(
+            seen == ChunkRead::Hole || buffer.iter().all(|byte| u64::from(*byte) == number),
+            "chunk {number}"
+        );
         found.push(seen);
     }
-    let whole = || Seen::Whole;
-    assert_eq!(found, [whole(), whole(), whole(), Seen::Hole, whole()]);
+    let whole = || ChunkRead::Whole;
+    assert_eq!(found, [whole(), whole(), whole(), ChunkRead::Hole, whole()]);
     let mut together = seats.now.lock().unwrap().1.clone();
     together.sort_unstable();
     together.dedup();

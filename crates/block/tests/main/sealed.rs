@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::backup::{Request, Summary};
-use block::tree::{self, Layout, Reader};
+use block::tree::{self, Layout, TreeSource};
 use block::{
-    BLOCK, Error, Folder, Repository, Scan, Sealed, Store, Upload, backup, is_sealed, prune, rekey, restore,
+    BLOCK, EncryptedStore, Error, Folder, Repository, Scan, Store, Upload, backup, is_encrypted, prune,
+    rekey, restore,
 };
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, Guard, RealDisk, Share, Source};
@@ -31,7 +32,7 @@ fn keys() -> (Key, Key) {
 fn an_encrypted_folder_keeps_the_contract() {
     let disk = Arc::new(FaultDisk::default());
     let folder = Folder::new(disk, "/new/repo".into());
-    let sealed = Sealed::open(Box::new(folder), &keys().0).unwrap();
+    let sealed = EncryptedStore::open(Box::new(folder), &keys().0).unwrap();
     contract(&sealed);
     keeps_what_is_left(&sealed);
 }
@@ -108,7 +109,7 @@ fn put_key_reads_nothing() {
         assert!(!holds(&bytes, PLANTED), "{}", name.display());
         assert!(!holds(&bytes, b"remoblk\n") && !holds(&bytes, b"chnk"), "{}", name.display());
         let name = name.file_name().unwrap().to_str().unwrap();
-        let sealed = Sealed::open(store(&disk), &put).unwrap();
+        let sealed = EncryptedStore::open(store(&disk), &put).unwrap();
         let Ok(source) = Store::open(&sealed, name) else { continue };
         let mut clear = vec![0; usize::try_from(source.stat().unwrap().len).unwrap()];
         assert_eq!(source.read_full_at(0, &mut clear).unwrap(), clear.len());
@@ -170,13 +171,13 @@ fn without_the_right_key_nothing_opens() {
     let disk = FaultDisk::default();
     let (full, _) = keys();
     with_key(&full, || back_up_bytes(&disk, &volume()));
-    assert!(is_sealed(&*store(&disk)).unwrap());
+    assert!(is_encrypted(&*store(&disk)).unwrap());
     let other = with_key(&keys().0, || opened(&disk).err().unwrap());
     assert!(matches!(other, Error::Key(_)) && other.to_string().contains(&full.id()), "{other}");
     // An unencrypted repository does not become encrypted in the middle.
     let plain = FaultDisk::default();
     back_up_bytes(&plain, &volume());
-    assert!(!is_sealed(&*store(&plain)).unwrap());
+    assert!(!is_encrypted(&*store(&plain)).unwrap());
     let error = with_key(&full, || back_up(&plain, false).unwrap_err());
     assert!(error.to_string().contains("is not encrypted"), "{error}");
     assert_eq!(generations(&plain), [1]);
@@ -277,18 +278,18 @@ fn an_unencrypted_repository_is_as_before() {
 fn back_up_tree(key: &Key, folder: &Path, top: &Path) -> Summary {
     let disk = Arc::new(RealDisk);
     let store = Folder::new(disk.clone(), folder.join("repo"));
-    let repository = Repository::new(Box::new(Sealed::open(Box::new(store), key).unwrap()));
+    let repository = Repository::new(Box::new(EncryptedStore::open(Box::new(store), key).unwrap()));
     let (nodes, _) = tree::list(&RealDisk, top).unwrap();
     let newest = repository.list().unwrap().generations.last().map(|newest| newest.number);
     let before = newest.and_then(|newest| {
         assert!(matches!(tree::layout_of(&repository, Some(newest)), Err(Error::Key(_))));
-        tree::noted_places(&repository, newest, nodes.iter().map(|node| node.path.clone())).unwrap()
+        tree::load_placements(&repository, newest, nodes.iter().map(|node| node.path.clone())).unwrap()
     });
     assert_eq!(before.is_some(), newest.is_some());
     let layout = Layout::new(nodes, before.as_ref());
-    let reader = Reader::of(disk, &layout, top);
+    let reader = TreeSource::of(disk, &layout, top);
     let made = backup(&repository, &mut Scan::new(Box::new(reader)), &Request::new("tree"), world()).unwrap();
-    tree::note_places(&repository, made.generation, &layout).unwrap();
+    tree::save_placements(&repository, made.generation, &layout).unwrap();
     made
 }
 
@@ -315,14 +316,14 @@ fn files_of_a_tree_keep_their_places_for_a_put_key() {
         RealDisk.open(&folder.path().join("repo").join(&name)).unwrap().read_to_end(&mut bytes).unwrap();
         assert!(!holds(&bytes, b"planted"), "{name:?}");
         let store = Folder::new(Arc::new(RealDisk), folder.path().join("repo"));
-        let sealed = Sealed::open(Box::new(store), &put).unwrap();
+        let sealed = EncryptedStore::open(Box::new(store), &put).unwrap();
         let Ok(mut source) = Store::open(&sealed, name.to_str().unwrap()) else { continue };
         bytes.clear();
         source.read_to_end(&mut bytes).unwrap();
         assert!(!holds(&bytes, b"planted"), "{name:?} once opened");
     }
     let store = Folder::new(Arc::new(RealDisk), folder.path().join("repo"));
-    let repository = Repository::new(Box::new(Sealed::open(Box::new(store), &full).unwrap()));
+    let repository = Repository::new(Box::new(EncryptedStore::open(Box::new(store), &full).unwrap()));
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let back = folder.path().join("back");
     tree::restore(&repository, (&disk, &RealDisk), &back, restore::Request::new(None, 1), world()).unwrap();
@@ -371,7 +372,7 @@ fn what_encryption_costs() {
             let store = Box::new(Folder::new(Arc::clone(&disk), path.clone()));
             let repository = match is_sealed {
                 0 => Repository::new(store),
-                _ => Repository::new(Box::new(Sealed::open(store, &put).unwrap())),
+                _ => Repository::new(Box::new(EncryptedStore::open(store, &put).unwrap())),
             };
             let before = processor_s();
             let mut scan = Scan::new(disk.open(&volume).unwrap());
@@ -388,7 +389,7 @@ fn what_encryption_costs() {
         (sealed / plain - 1.0) * 100.0
     );
     let store = Box::new(Folder::new(Arc::clone(&disk), folder.path().join("repo21")));
-    let repository = Repository::new(Box::new(Sealed::open(store, &full).unwrap()));
+    let repository = Repository::new(Box::new(EncryptedStore::open(store, &full).unwrap()));
     let target = folder.path().join("restored");
     restore::to_new_file(&repository, &RealDisk, &target, restore::Request::new(None, 2), world()).unwrap();
     let mut restored = Vec::new();
@@ -453,7 +454,7 @@ fn what_an_append_only_place_retains_is_named() {
             back_up(&disk, true).unwrap();
         });
     });
-    let sealed = Sealed::open(Box::new(AppendOnly(store(&disk))), &full).unwrap();
+    let sealed = EncryptedStore::open(Box::new(AppendOnly(store(&disk))), &full).unwrap();
     let done = prune(&Repository::new(Box::new(sealed)), &[3].into(), false, world()).unwrap();
     assert_eq!((done.forgotten, done.freed), (vec![1, 2], 0));
     assert!(done.retained.iter().any(|file| file.ends_with("000001.blk")), "{:?}", done.retained);

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use block::backup::{Changed, Request, Summary};
-use block::{BLOCK, Error, Folder, Repository, Scan, Sealed, World, backup, prune, restore, verify};
+use block::backup::{ChangedRanges, Request, Summary};
+use block::{
+    BLOCK, EncryptedStore, Error, Folder, Repository, RunContext, Scan, backup, prune, restore, verify,
+};
 use disk::Disk;
 use disk::faults::FaultDisk;
 use progress::Silent;
@@ -21,8 +23,8 @@ pub(crate) const TARGET: &str = "/target/restored";
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn world() -> World<'static> {
-    World { stop: &NEVER, progress: &Silent }
+pub(crate) fn world() -> RunContext<'static> {
+    RunContext { stop: &NEVER, progress: &Silent }
 }
 
 thread_local! {
@@ -46,7 +48,7 @@ pub(crate) fn store(disk: &FaultDisk) -> Box<Folder> {
 pub(crate) fn opened(disk: &FaultDisk) -> Result<Repository, Error> {
     match KEY.with(|key| key.borrow().clone()) {
         None => Ok(Repository::new(store(disk))),
-        Some(key) => Sealed::open(store(disk), &key).map(|sealed| Repository::new(Box::new(sealed))),
+        Some(key) => EncryptedStore::open(store(disk), &key).map(|sealed| Repository::new(Box::new(sealed))),
     }
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn back_up(disk: &FaultDisk, full: bool) -> Result<Summary, Error> {
 pub(crate) fn back_up_changed(
     disk: &FaultDisk,
     full: bool,
-    changed: Option<Changed>,
+    changed: Option<ChangedRanges>,
 ) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
     let mut scan = Scan::new(disk.open(Path::new(VOLUME)).map_err(failed)?);

@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::backup::{Changed, Request, Summary};
-use block::tree::{self, Layout, Reader};
+use block::backup::{ChangedRanges, Request, Summary};
+use block::tree::{self, Layout, TreeSource};
 use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, restore};
 use disk::{Disk, Kind, RealDisk, Tree};
 
@@ -23,7 +23,7 @@ pub(crate) fn repository(folder: &Path) -> Repository {
 type OfFile<'a> = dyn FnMut(&Path) -> Vec<Range<u64>> + 'a;
 
 /// Kind, bytes, permissions, owner, and time in s and ns.
-type Seen = (String, Vec<u8>, u32, u32, i64, i64);
+type ChunkRead = (String, Vec<u8>, u32, u32, i64, i64);
 
 /// A generation of `top`; where `changed` says which parts of a file have changed, only those are read.
 pub(crate) fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>>) -> Result<Summary, Error> {
@@ -35,9 +35,9 @@ pub(crate) fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>
     let layout = Layout::new(nodes, before.as_ref());
     let changed = before.zip(changed).map(|(before, of_file)| {
         let of_file = |node: &tree::Node| Ok::<_, Error>(of_file(&node.path));
-        Changed { since: newest.unwrap(), ranges: layout.changed(&before, of_file).unwrap() }
+        ChangedRanges { since: newest.unwrap(), ranges: layout.changed(&before, of_file).unwrap() }
     });
-    let reader = Reader::of(Arc::new(RealDisk), &layout, top);
+    let reader = TreeSource::of(Arc::new(RealDisk), &layout, top);
     let request = Request { changed, jobs: 2, ..Request::new("tree") };
     backup(&repository, &mut Scan::new(Box::new(reader)), &request, world())
 }
@@ -51,7 +51,7 @@ fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
 }
 
 /// All that can be seen of a tree: for each path its kind, bytes, permissions, owner and time.
-pub(crate) fn seen(top: &Path) -> BTreeMap<PathBuf, Seen> {
+pub(crate) fn seen(top: &Path) -> BTreeMap<PathBuf, ChunkRead> {
     let (nodes, _) = tree::list(&RealDisk, top).unwrap();
     let see = |node: tree::Node| {
         let path = if node.path.as_os_str().is_empty() { top.to_owned() } else { top.join(&node.path) };
@@ -196,7 +196,7 @@ fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
     let restored =
         tree::restore(&repository(folder.path()), (&disk, &Plain), &back, request, world()).unwrap();
     // Two names, twice two attributes, two lists of a folder and one list of a file: each is named once.
-    let told: Vec<&str> = restored.bent.iter().map(|(_, what)| what.split(": ").next().unwrap()).collect();
+    let told: Vec<&str> = restored.altered.iter().map(|(_, what)| what.split(": ").next().unwrap()).collect();
     assert!(told.iter().filter(|what| what.contains("a file of its own")).count() == 2, "{told:?}");
     assert!(told.iter().any(|what| what.contains("access control list system.posix_acl_access")), "{told:?}");
     assert!(told.iter().any(|what| what.contains("attribute user.one")), "{told:?}");
@@ -218,7 +218,7 @@ fn lost_and_found_is_left_out_at_the_top_and_nowhere_else() {
     let (nodes, left) = tree::list(&Plain, top).unwrap();
     let paths: Vec<&Path> = nodes.iter().map(|node| &*node.path).collect();
     assert_eq!(paths, [Path::new(""), Path::new("file"), Path::new("lost+found")]);
-    let left: Vec<_> = left.iter().map(|left| (&*left.path, left.of_no_use)).collect();
+    let left: Vec<_> = left.iter().map(|left| (&*left.path, left.is_harmless)).collect();
     assert_eq!(left, [(Path::new("lost+found"), true)]);
     std::fs::create_dir_all(top.join("sub/lost+found")).unwrap();
     assert_eq!(tree::list(&Plain, top).unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
@@ -241,11 +241,11 @@ fn a_path_that_is_too_long_is_left_out_and_told() {
     }
     std::fs::rename(folder.path().join("deep"), top.join("deep")).unwrap();
     let (nodes, left) = tree::list(&RealDisk, &top).unwrap();
-    assert!(left.len() == 1 && left[0].what.contains("longer than the system takes") && !left[0].of_no_use);
+    assert!(left.len() == 1 && left[0].what.contains("longer than the system takes") && !left[0].is_harmless);
     assert!(nodes.iter().any(|node| node.path == Path::new("file")));
     let again = folder.path().join("repo");
     let layout = Layout::new(nodes, None);
-    let reader = Reader::of(Arc::new(RealDisk), &layout, &top);
+    let reader = TreeSource::of(Arc::new(RealDisk), &layout, &top);
     let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), again)));
     backup(&repository, &mut Scan::new(Box::new(reader)), &Request::new("tree"), world()).unwrap();
 }
@@ -373,7 +373,7 @@ fn a_file_that_shrinks_while_it_is_read_is_a_failure() {
     std::fs::write(top.join("f"), vec![1; 9 * BLOCK]).unwrap();
     let (nodes, _) = tree::list(&RealDisk, &top).unwrap();
     let layout = Layout::new(nodes, None);
-    let reader = Reader::of(Arc::new(RealDisk), &layout, &top);
+    let reader = TreeSource::of(Arc::new(RealDisk), &layout, &top);
     std::fs::write(top.join("f"), vec![1; 8 * BLOCK]).unwrap();
     let request = Request::new("tree");
     let made = backup(&repository(folder.path()), &mut Scan::new(Box::new(reader)), &request, world());

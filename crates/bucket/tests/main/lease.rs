@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::sync::Barrier;
 
-use block::{Error, Library, READER, Store, Upload, WRITER};
+use block::{Error, READER_LOCK, RepositoryReader, Store, Upload, WRITER_LOCK};
 use disk::Share;
 
 use crate::fake::{Fake, State};
@@ -13,7 +13,7 @@ use crate::store::Scene;
 const DEAD: i64 = 121;
 
 fn writing(store: &dyn Store) -> std::io::Result<Option<Box<dyn disk::Guard>>> {
-    store.lock(WRITER, Share::Exclusive)
+    store.lock(WRITER_LOCK, Share::Exclusive)
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_is_read_is_not_removed() {
         scene.change();
         scene.back_up().unwrap();
     }
-    let read = Library::open(scene.open().unwrap()).unwrap();
+    let read = RepositoryReader::open(scene.open().unwrap()).unwrap();
     let done = scene.prune(&[3]).unwrap();
     assert!(done.left > 0 && done.freed == 0, "{done:?}");
     drop(read);
@@ -131,7 +131,7 @@ fn what_is_read_is_not_removed() {
     // A dead reader hinders for two minutes.
     scene.change();
     scene.back_up().unwrap();
-    let dead = Library::open(scene.open().unwrap()).unwrap();
+    let dead = RepositoryReader::open(scene.open().unwrap()).unwrap();
     assert!(scene.prune(&[4]).unwrap().left > 0);
     scene.fake.set(|state| state.now += DEAD);
     assert!(scene.prune(&[4]).unwrap().freed > 0);
@@ -157,7 +157,7 @@ fn a_short_file_is_put_once_and_counts_only_for_who_still_has_the_lock() {
     let fake = Fake::start();
     let (one, other) = (fake.bucket().below("db"), fake.bucket().below("db"));
     let name = "0000000001.log";
-    let held = one.lock(WRITER, Share::Exclusive).unwrap().unwrap();
+    let held = one.lock(WRITER_LOCK, Share::Exclusive).unwrap().unwrap();
     one.put(name, b"first").unwrap();
     assert_eq!(one.put(name, b"second").unwrap_err().kind(), ErrorKind::AlreadyExists);
     // The answer is lost, and the next try finds the file that the first one has written.
@@ -173,7 +173,7 @@ fn a_short_file_is_put_once_and_counts_only_for_who_still_has_the_lock() {
         assert_eq!(state.unfinished(), 0);
         state.now += 1000;
     });
-    let taken = other.lock(WRITER, Share::Exclusive).unwrap().unwrap();
+    let taken = other.lock(WRITER_LOCK, Share::Exclusive).unwrap().unwrap();
     let error = one.put("0000000003.log", b"too late").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
     other.put("0000000004.log", b"its successor").unwrap();
@@ -216,7 +216,7 @@ fn a_number_that_no_lock_reaches_is_none() {
 fn nobody_is_kept_out_for_longer_than_a_lock_is_believed() {
     let fake = Fake::start();
     let bucket = fake.bucket();
-    for (lock, name) in [(WRITER, "lease.writer.000007"), (READER, "lease.reader.with-y")] {
+    for (lock, name) in [(WRITER_LOCK, "lease.writer.000007"), (READER_LOCK, "lease.reader.with-y")] {
         fake.set(|state| {
             state.now = 100;
             state.files.insert(format!("p q/{name}"), held("9223372036854775807"));

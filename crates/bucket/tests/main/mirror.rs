@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use block::mirror::{Adding, Piece, Place, Summary};
-use block::{Error, Folder, World, mirror};
+use block::mirror::{MirrorSide, NewFile, ReadPart, Summary};
+use block::{Error, Folder, RunContext, mirror};
 use bucket::Bucket;
 use disk::{Guard, RealDisk};
 use progress::Silent;
@@ -17,8 +17,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 /// More than one part.
 const LONG: usize = (16 << 20) + 5;
 
-fn world() -> World<'static> {
-    World { stop: &NEVER, progress: &Silent }
+fn world() -> RunContext<'static> {
+    RunContext { stop: &NEVER, progress: &Silent }
 }
 
 fn folder(path: &Path) -> Folder {
@@ -234,15 +234,15 @@ fn another_run_is_waited_for_by_nobody() {
 fn it_stops_when_it_is_told_to() {
     let (source, target) = (source(), tempfile::tempdir().unwrap());
     let (stop, target) = (AtomicBool::new(true), folder(target.path()));
-    let world = World { stop: &stop, progress: &Silent };
+    let world = RunContext { stop: &stop, progress: &Silent };
     assert!(matches!(mirror(&folder(source.path()), &target, false, world), Err(Error::Stopped)));
     assert!(target.list().unwrap().is_empty());
 }
 
 /// A folder to which a backup is added when the first generation is read.
-struct Growing<'a>(&'a TempDir, Folder);
+struct GrowingSource<'a>(&'a TempDir, Folder);
 
-impl Place for Growing<'_> {
+impl MirrorSide for GrowingSource<'_> {
     fn list(&self) -> io::Result<BTreeMap<String, u64>> {
         self.1.list()
     }
@@ -255,7 +255,7 @@ impl Place for Growing<'_> {
         self.1.read(name, at, len)
     }
 
-    fn add(&self, file: &Adding<'_>, piece: &mut Piece<'_>) -> io::Result<()> {
+    fn add(&self, file: &NewFile<'_>, piece: &mut ReadPart<'_>) -> io::Result<()> {
         self.1.add(file, piece)
     }
 
@@ -264,7 +264,7 @@ impl Place for Growing<'_> {
     }
 
     fn shown(&self, name: &str) -> String {
-        Place::shown(&self.1, name)
+        MirrorSide::shown(&self.1, name)
     }
 }
 
@@ -272,7 +272,7 @@ impl Place for Growing<'_> {
 fn a_note_does_not_come_before_what_it_notes() {
     let (source, target) = (source(), tempfile::tempdir().unwrap());
     let target = folder(target.path());
-    let growing = Growing(&source, folder(source.path()));
+    let growing = GrowingSource(&source, folder(source.path()));
     mirror(&growing, &target, false, world()).unwrap();
     assert_eq!(target.read("newest.note", 0, 6).unwrap(), b"newest");
     assert!(!target.list().unwrap().contains_key("000011.blk"));

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::{Request, Summary};
-use block::{BLOCK, Error, Repository, Scan, Sealed, Store, World, backup, prune, rekey, restore, verify};
+use block::{
+    BLOCK, EncryptedStore, Error, Repository, RunContext, Scan, Store, backup, prune, rekey, restore, verify,
+};
 use disk::{Disk, RealDisk};
 use progress::Silent;
 use seal::{FullKey, Key};
@@ -18,8 +20,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 /// More blocks than go into one part.
 const LONG: usize = 1100;
 
-pub(crate) fn world() -> World<'static> {
-    World { stop: &NEVER, progress: &Silent }
+pub(crate) fn world() -> RunContext<'static> {
+    RunContext { stop: &NEVER, progress: &Silent }
 }
 
 /// A store, a volume, and what its generations were.
@@ -57,7 +59,7 @@ impl Scene {
         let store: Box<dyn Store> =
             Box::new(self.retain_s.map_or_else(|| bucket.clone(), |seconds| bucket.retaining(seconds)));
         Ok(match &self.key {
-            Some(key) => Repository::new(Box::new(Sealed::open(store, key)?)),
+            Some(key) => Repository::new(Box::new(EncryptedStore::open(store, key)?)),
             None => Repository::new(store),
         })
     }
@@ -67,7 +69,7 @@ impl Scene {
     pub(crate) fn back_up(&self) -> Result<Summary, Error> {
         std::fs::write(self.path("volume"), &self.volume).unwrap();
         let mut scan = Scan::new(RealDisk.open(&self.path("volume")).unwrap());
-        let request = Request { jobs: 2, is_still: true, ..Request::new("volume") };
+        let request = Request { jobs: 2, is_frozen: true, ..Request::new("volume") };
         backup(&self.open()?, &mut scan, &request, world())
     }
 
@@ -127,7 +129,7 @@ pub(crate) fn key() -> (Key, FullKey) {
 #[test]
 fn a_bucket_keeps_the_contract() {
     contract(&Fake::start().bucket().below("new/repo"));
-    contract(&Sealed::open(Box::new(Fake::start().bucket().below("new/repo")), &key().0).unwrap());
+    contract(&EncryptedStore::open(Box::new(Fake::start().bucket().below("new/repo")), &key().0).unwrap());
 }
 
 #[test]

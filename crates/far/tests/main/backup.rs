@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::backup::{Changed, Request, Summary};
-use block::{BLOCK, CHUNK, Error, Feed, Folder, Repository, Want, World, backup, restore, verify};
+use block::backup::{ChangedRanges, Request, Summary};
+use block::{
+    BLOCK, CHUNK, ChunkRequest, ChunkSource, Error, Folder, Repository, RunContext, backup, restore, verify,
+};
 use disk::faults::FaultDisk;
 use far::Connection;
 use progress::Silent;
@@ -14,7 +16,7 @@ use crate::support::{connect, connected};
 
 const VOLUME: &str = "/volume";
 static NEVER: AtomicBool = AtomicBool::new(false);
-const WORLD: World<'static> = World { stop: &NEVER, progress: &Silent };
+const WORLD: RunContext<'static> = RunContext { stop: &NEVER, progress: &Silent };
 
 fn repository(disk: &FaultDisk) -> Repository {
     Repository::new(Box::new(Folder::new(Arc::new(disk.clone()), "/repo".into())))
@@ -27,7 +29,7 @@ fn back_up(connection: &Connection, here: &FaultDisk) -> Result<Summary, Error> 
 fn back_up_tracked(
     connection: &Connection,
     here: &FaultDisk,
-    changed: Option<Changed>,
+    changed: Option<ChangedRanges>,
 ) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
     let mut feed = connection.scan(Path::new(VOLUME)).map_err(failed)?;
@@ -137,7 +139,7 @@ fn what_is_known_not_to_have_changed_is_not_read() {
     let at = 256 * 5 * BLOCK + 3 * BLOCK;
     bytes[at..at + 9].copy_from_slice(b"something");
     there.put(Path::new(VOLUME), &bytes);
-    let changed = Changed { since: 1, ranges: std::iter::once(at as u64..at as u64 + 1).collect() };
+    let changed = ChangedRanges { since: 1, ranges: std::iter::once(at as u64..at as u64 + 1).collect() };
     let made = back_up_tracked(&connection, &here, Some(changed)).unwrap();
     assert_eq!(made.changed, 1);
     assert!(restored(&here) == bytes);
@@ -151,19 +153,19 @@ fn a_feed_is_asked_in_order_and_other_questions_come_between() {
     let connection = connected(&there);
     let mut feed = connection.scan(Path::new(VOLUME)).unwrap();
     assert!(feed.read(&mut Vec::new()).is_err(), "nothing was announced");
-    feed.expect(0, CHUNK, Want::All(None)).unwrap();
-    feed.expect(1, CHUNK, Want::All(None)).unwrap();
+    feed.expect(0, CHUNK, ChunkRequest::All(None)).unwrap();
+    feed.expect(1, CHUNK, ChunkRequest::All(None)).unwrap();
     assert_eq!(feed.stat().unwrap().len, bytes.len() as u64);
     let ran = connection.run(&["echo".into(), "between".into()]).unwrap();
     assert_eq!(ran.output, b"between");
-    feed.expect(2, 88 * BLOCK, Want::All(None)).unwrap();
+    feed.expect(2, 88 * BLOCK, ChunkRequest::All(None)).unwrap();
     let mut buffer = Vec::new();
     for chunk in bytes.chunks(CHUNK) {
         feed.read(&mut buffer).unwrap();
         assert!(buffer[..chunk.len()] == *chunk);
     }
-    feed.expect(1, CHUNK, Want::All(None)).unwrap();
-    feed.expect(2, CHUNK, Want::All(None)).unwrap();
+    feed.expect(1, CHUNK, ChunkRequest::All(None)).unwrap();
+    feed.expect(2, CHUNK, ChunkRequest::All(None)).unwrap();
     feed.stat().unwrap();
     feed.read(&mut buffer).unwrap();
     drop(feed);

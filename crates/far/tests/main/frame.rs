@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use block::Want;
-use block::tree::Care;
+use block::ChunkRequest;
+use block::tree::ConcurrentUse;
 use disk::Attributes;
 use far::{Cloning, Connection, FilePart, Request, Still};
 use proptest::prelude::*;
@@ -16,15 +16,20 @@ fn path() -> impl Strategy<Value = PathBuf> {
     })
 }
 
-fn care() -> impl Strategy<Value = Care> {
-    prop_oneof![Just(Care::Still), Just(Care::Passing), (12u32..17).prop_map(|power| Care::Pages(1 << power))]
+fn care() -> impl Strategy<Value = ConcurrentUse> {
+    prop_oneof![
+        Just(ConcurrentUse::Unchanging),
+        Just(ConcurrentUse::Removal),
+        (12u32..17).prop_map(|power| ConcurrentUse::PageWrites(1 << power))
+    ]
 }
 
 fn request() -> impl Strategy<Value = Request> {
     let hashes = proptest::option::of(proptest::array::uniform16(0u8..).prop_map(|hash| vec![hash; 256]));
     let blocks = proptest::collection::vec(proptest::bool::ANY, 256);
-    let blocks = blocks.prop_map(|blocks| Want::Blocks(blocks.into_boxed_slice().try_into().unwrap()));
-    let want = prop_oneof![hashes.prop_map(Want::All), blocks];
+    let blocks =
+        blocks.prop_map(|blocks| ChunkRequest::Blocks(blocks.into_boxed_slice().try_into().unwrap()));
+    let want = prop_oneof![hashes.prop_map(ChunkRequest::All), blocks];
     prop_oneof![
         path().prop_map(Request::Stat),
         path().prop_map(Request::Open),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::backup::Request;
-use block::tree::{self, BadPage, Care, Check, Layout};
-use block::{BLOCK, Folder, Repository, World, backup, restore};
+use block::tree::{self, BadPage, ConcurrentUse, Layout, PageCheck};
+use block::{BLOCK, Folder, Repository, RunContext, backup, restore};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use disk::{Disk, RealDisk};
 use far::Intact;
@@ -16,7 +16,7 @@ use progress::Silent;
 use crate::support::{Real, TORN, connected_to};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
-const WORLD: World<'static> = World { stop: &NEVER, progress: &Silent };
+const WORLD: RunContext<'static> = RunContext { stop: &NEVER, progress: &Silent };
 
 /// A page of tablespace 7 with a full checksum.
 fn page(number: u8) -> Vec<u8> {
@@ -56,7 +56,7 @@ fn back_up(bytes: &[u8], torn: u64, paged: bool) -> Result<Vec<u8>, String> {
     let connection = connected_to(&machine);
     let find = |path: &Path| {
         let is_paged = paged && path == Path::new("t.ibd");
-        (top.join(path), if is_paged { Care::Pages(16_384) } else { Care::Still })
+        (top.join(path), if is_paged { ConcurrentUse::PageWrites(16_384) } else { ConcurrentUse::Unchanging })
     };
     let mut feed = connection.scan_parts(layout.volume_len(), layout.parts(), &find).unwrap();
     let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));

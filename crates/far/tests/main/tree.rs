@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::backup::Request;
 use block::tree::{self, Layout};
-use block::{BLOCK, Folder, Repository, World, backup, restore};
+use block::{BLOCK, Folder, Repository, RunContext, backup, restore};
 use disk::{Attributes, Disk, Extent, Kind, RealDisk, Tree};
 use progress::Silent;
 
 use crate::support::{Real, connected_here, connected_to};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
-const WORLD: World<'static> = World { stop: &NEVER, progress: &Silent };
+const WORLD: RunContext<'static> = RunContext { stop: &NEVER, progress: &Silent };
 
 fn write(path: &Path, bytes: &[u8]) {
     let mut sink = RealDisk.create(path).unwrap();

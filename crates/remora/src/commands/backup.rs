@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::World;
+use block::RunContext;
 use block::backup::Summary;
 use clap::Args;
 use humanize::date_time;
@@ -214,7 +214,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
     }
     let stop = commands::stop_flag(report)?;
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     let wait = Duration::from_secs(arguments.wait.into());
     let still = Duration::from_secs_f64(arguments.still);
     let servers = arguments.sources.iter().map(|source| server_of(source, &arguments.server));
@@ -319,7 +319,7 @@ fn go_on_with_former(
     let Some(former) = source.former_name() else { return Ok(()) };
     let has_backups = |name: &str| -> anyhow::Result<Option<Location>> {
         let home = Location::new(&arguments.to, name)?;
-        let has = home.store().list()?.iter().any(|file| block::is_of_backups(file));
+        let has = home.store().list()?.iter().any(|file| block::is_backup_file(file));
         Ok(has.then_some(home))
     };
     let (None, Some(home)) = (has_backups(name)?, has_backups(former)?) else { return Ok(()) };

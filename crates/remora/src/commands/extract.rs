@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
-use block::World;
+use block::RunContext;
 use clap::Args;
 use dump::{Pattern, Selection};
 use failure::usage;
@@ -181,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     };
     let statements = arguments.schema.as_ref().map(read).transpose()?;
     let stop = stop_flag(report)?;
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     let place = Place::find(arguments, report, world)?;
     let tables = chosen(arguments, &place.source)?.len();
     let output = match arguments.format {

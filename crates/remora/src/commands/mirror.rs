@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use block::World;
-use block::mirror::Place;
+use block::RunContext;
+use block::mirror::MirrorSide;
 use clap::Args;
 use progress::{Progress, count};
 use repository::address::Address;
@@ -45,8 +45,8 @@ ENVIRONMENT
 /// An object store must keep the condition If-None-Match, so that no file can be written twice. This is
 /// proven at the beginning of each run, and a store that ignores it is refused.
 ///
-/// The archive of a binary log is copied if it is in pieces, as in encrypted names and in stores. One that is
-/// the server's files is not copied; exit code 3 says that there is one.
+/// The archive of a binary log is copied if it is in segments, as in encrypted names and in stores. One that
+/// is the server's files is not copied; exit code 3 says that there is one.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -75,8 +75,8 @@ pub(crate) struct Arguments {
 /// The places of all names, and names with an archive of a log that is not copied.
 #[derive(Default)]
 struct Names {
-    /// By the name, and whether it is that of the archive in pieces. The backups' keys come first.
-    places: BTreeMap<(String, bool), Box<dyn Place>>,
+    /// By the name, and whether it is that of the archive in segments. The backups' keys come first.
+    places: BTreeMap<(String, bool), Box<dyn MirrorSide>>,
     /// Those with backups.
     backups: Vec<String>,
     archives: Vec<String>,
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         Address::Folder(root) => Location::Folder(root.join(name)),
         Address::Bucket(bucket) => Location::Bucket(bucket.below(name)),
     };
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     for ((name, is_log), from) in &names.places {
         let to = if *is_log { home(name).log() } else { home(name) };
         let to = arguments.retain.on(to)?.place();
@@ -151,9 +151,9 @@ fn names(address: &Address) -> Result<Names> {
     }
     // Also of names that have no backup.
     for (name, home) in all {
-        if log_archive::has_pieces(&home)? {
+        if log_archive::has_segments(&home)? {
             // An encrypted one is of no use without the keys beside it.
-            if block::is_sealed(&*home.store())? {
+            if block::is_encrypted(&*home.store())? {
                 names.places.entry((name.clone(), false)).or_insert_with(|| home.place());
             }
             names.places.insert((name, true), home.log().place());

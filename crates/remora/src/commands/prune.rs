@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use block::retention::Policy;
-use block::{Generation, World};
+use block::{Generation, RunContext};
 use clap::Args;
 use humanize::date_time;
 use progress::{Progress, count};
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         )
     })?;
     let stop = commands::stop_flag(report)?;
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     let mut exit = Exit::Done;
     let key = arguments.key.read()?;
     let names = repository::some_names(&arguments.repository)?;
@@ -87,7 +87,7 @@ pub(crate) fn forget(
     named: &Named,
     policy: &Policy,
     dry_run: bool,
-    (world, report): (World<'_>, &Report),
+    (world, report): (RunContext<'_>, &Report),
 ) -> Result<Exit> {
     let listing = named.repository.list()?;
     let keep = kept(policy, &listing.generations);

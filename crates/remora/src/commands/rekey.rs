@@ -53,19 +53,19 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         repository::names(&arguments.repository)?.into_iter().collect();
     // Also of a name that has only an archived log yet.
     for (name, home) in repository::places(&arguments.repository)? {
-        if block::is_sealed(&*home.store())? {
+        if block::is_encrypted(&*home.store())? {
             found.entry(name).or_insert(home);
         }
     }
     for (name, home) in found {
         let store = &*home.store();
-        if !block::is_sealed(store)? {
+        if !block::is_encrypted(store)? {
             report.warn(&format!("{name} is not encrypted"));
             exit = Exit::Partial;
             continue;
         }
         // A run that was killed has done some names already.
-        if block::Sealed::opens(store, &Key::Full(new.clone()))? {
+        if block::EncryptedStore::opens(store, &Key::Full(new.clone()))? {
             report.note(&format!("{name} opens with the key {id} already: --key was not tried"));
             continue;
         }

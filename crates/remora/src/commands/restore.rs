@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use block::restore::{Request, Summary, in_place, to_new_file};
-use block::{World, tree};
+use block::{RunContext, tree};
 use clap::Args;
 use disk::Disk;
 use failure::Failure;
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         identity::warn_of_mixed(&named.name, &named.repository.list()?.generations, report);
     }
     let stop = commands::stop_flag(report)?;
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let (delta, keep_going) = (arguments.delta, arguments.keep_going);
     let request = Request { generation, delta, keep_going, jobs };
@@ -174,7 +174,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     tell_losses(&restored, report)?;
     tell(&named.name, &restored, &target, began.elapsed().as_secs_f64(), report)?;
     tell_of_copy(&named, restored.generation, report);
-    Ok(match (restored.is_proven, restored.bent.is_empty()) {
+    Ok(match (restored.is_proven, restored.altered.is_empty()) {
         (false, _) => Exit::Damaged,
         (true, false) => Exit::Partial,
         (true, true) => Exit::Done,
@@ -206,7 +206,7 @@ fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
             report.data(&format!("lost: {}", loss::shown(loss)))?;
         }
     }
-    for (path, what) in &restored.bent {
+    for (path, what) in &restored.altered {
         report.warn(&format!("{}: {what}", text::path(path)));
     }
     if !restored.is_proven && restored.losses.is_empty() {

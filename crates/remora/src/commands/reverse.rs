@@ -142,13 +142,13 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)> {
     let place = arguments.request.repository();
     if arguments.children || place.is_ok() {
-        let (named, generation, line) =
+        let (named, generation, timeline) =
             place.context("--children needs a backup with the archived log beside it, as REPO/NAME")?;
         if generation.is_some() && !arguments.children {
             return Err(usage("@N is for --children: the log is that of all generations; write REPO/NAME"));
         }
         arguments.request.must_be_possible()?;
-        let log = Log::find(&named, line, &report.shared())?;
+        let log = Log::find(&named, timeline, report)?;
         let files = log.files.clone();
         return Ok((Some(Origin { named, generation, log }), Found { files, ..Found::default() }));
     }

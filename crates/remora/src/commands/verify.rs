@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use block::World;
+use block::RunContext;
 use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
 use clap::Args;
@@ -38,9 +38,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Prove that every byte of the backups is as it was written
 ///
 /// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed,
-/// each chain is followed to its end. So is the archive of a binary log that is in pieces, event by event;
-/// with a put key its pieces are proven as they are stored. What is damaged is named with its file, byte and
-/// block, and the exit code is 4.
+/// each chain is followed to its end. So is the archive of a binary log that is in segments, event by event;
+/// with a put key its segments are proven as they are stored. What is damaged is named with its file, byte
+/// and block, and the exit code is 4.
 ///
 /// With --boot a generation is restored into a file and mounted, a private server on this machine recovers
 /// the data, and every table is checked. That needs root, and room for what the volume holds. Nothing of it
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         ));
     }
     let stop = commands::stop_flag(report)?;
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let day = u64::try_from(repository::calendar::stamp(0, date_time::now_s()).day).unwrap_or(0);
     let sample = arguments.sample.map(|parts| Sample { part: day % parts, parts });

@@ -6,7 +6,7 @@ use std::process::Command;
 use sandbox::Product;
 
 use crate::moment::Scene;
-use crate::pieces::{self, Play, SEALED};
+use crate::segments::{self, Play, SEALED};
 use crate::support::until;
 
 /// When the times of the transactions begin, which say them themselves.
@@ -30,12 +30,12 @@ fn an_archiver_notes_when_bytes_came_and_when_there_was_nothing_more() {
     let silent = place(&mut scene);
     scene.does(&["INSERT INTO app.t VALUES (3, 'three')"]);
     let end = place(&mut scene);
-    let line = scene.folder.path().join("repo/db/log/000001");
-    until("it is archived", || fs::metadata(line.join("binlog.000001")).unwrap().len() == end);
+    let timeline = scene.folder.path().join("repo/db/log/000001");
+    until("it is archived", || fs::metadata(timeline.join("binlog.000001")).unwrap().len() == end);
     running.signal("TERM");
     running.end().exits(143);
     let ended = clock(&mut scene);
-    let notes = fs::read_to_string(line.join("binlog.000001.arrived")).unwrap();
+    let notes = fs::read_to_string(timeline.join("binlog.000001.arrived")).unwrap();
     let mut seen = Vec::new();
     for note in notes.lines() {
         let words: Vec<&str> = note.split(' ').collect();
@@ -46,8 +46,8 @@ fn an_archiver_notes_when_bytes_came_and_when_there_was_nothing_more() {
     }
     assert!(seen.contains(&(silent, true)) && seen.last().unwrap().0 == end, "{silent} {end} {notes}");
     // Who asks for no time does not need the notes.
-    fs::remove_file(line.join("binlog.000001.arrived")).unwrap();
-    fs::create_dir(line.join("binlog.000001.arrived")).unwrap();
+    fs::remove_file(timeline.join("binlog.000001.arrived")).unwrap();
+    fs::create_dir(timeline.join("binlog.000001.arrived")).unwrap();
     scene.run(&["log", "repo/db"]).exits(0);
     for asks in [&["log", "repo/db", "--json"][..], &["log", "repo/db", "--until", "2037-01-01"]] {
         scene.run(asks).exits(1);
@@ -124,12 +124,12 @@ fn until_time_outlier() {
     assert!(json.contains(&format!("\"ended\":[\"{}\",\"{}\"]", shown(100), shown(111))), "{json}");
 }
 
-/// What an archive in pieces says. Here the clocks are real: nothing ends years after it came.
+/// What an archive in segments says. Here the clocks are real: nothing ends years after it came.
 #[test]
-fn pieces_know_when_they_came() {
+fn segments_know_when_they_came() {
     let mut play = Play::new(SEALED, &[]);
     play.does(&[
-        pieces::TABLE,
+        segments::TABLE,
         "SET timestamp = 2145916800",
         "INSERT INTO app.t (v) VALUES ('of the future')",
     ]);

@@ -52,7 +52,7 @@ impl Play {
         Running::new(command.spawn().unwrap())
     }
 
-    pub(crate) fn line(&self, number: u32) -> PathBuf {
+    pub(crate) fn timeline(&self, number: u32) -> PathBuf {
         self.folder.path().join(format!("repo/db/log/{number:06}"))
     }
 
@@ -70,12 +70,12 @@ impl Play {
         });
     }
 
-    /// Every byte of the server's files is archived in a line, and no other. That a file is in use is no
+    /// Every byte of the server's files is archived in a timeline, and no other. That a file is in use is no
     /// difference: a server that was killed does not always take it back.
     pub(crate) fn is_archived(&mut self, number: u32) {
         for file in self.files() {
             let own = std::fs::read(self.server.data().join(&file)).unwrap();
-            let archived = std::fs::read(self.line(number).join(&file)).unwrap();
+            let archived = std::fs::read(self.timeline(number).join(&file)).unwrap();
             let unused = |mut bytes: Vec<u8>| {
                 bytes[21] &= !1;
                 bytes
@@ -88,7 +88,7 @@ impl Play {
     /// How many bytes of the file that is written now are archived.
     fn archived(&mut self, number: u32) -> u64 {
         let file = self.files().pop().unwrap();
-        std::fs::metadata(self.line(number).join(file)).map_or(0, |found| found.len())
+        std::fs::metadata(self.timeline(number).join(file)).map_or(0, |found| found.len())
     }
 
     /// All bytes are there.
@@ -103,7 +103,7 @@ impl Play {
     }
 
     pub(crate) fn description(&self, number: u32) -> serde_json::Value {
-        serde_json::from_slice(&std::fs::read(self.line(number).join("line.json")).unwrap()).unwrap()
+        serde_json::from_slice(&std::fs::read(self.timeline(number).join("timeline.json")).unwrap()).unwrap()
     }
 }
 
@@ -136,7 +136,7 @@ fn copy_is_bytes() {
             "SET SESSION binlog_format = STATEMENT",
             "INSERT INTO t (v) VALUES (CONCAT(RAND()))",
         ]);
-        play.once().exits(0).says(&["archived: line 1", "binlog.000002:"]);
+        play.once().exits(0).says(&["archived: timeline 1", "binlog.000002:"]);
         play.is_archived(1);
         // There is nothing more to do, and then there is.
         play.once().exits(0);
@@ -177,7 +177,7 @@ fn verify_reads_the_archived_files() {
     let arguments = play.arguments(&["--once"]);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     run(play.folder.path(), &arguments).exits(0);
-    let first = play.line(1).join(play.files().swap_remove(0));
+    let first = play.timeline(1).join(play.files().swap_remove(0));
     let verify = |what: &str| run(play.folder.path(), &["verify", what]);
     for what in ["repo/db", "repo"] {
         verify(what).exits(0).says(&["archived log: 2 files", "event by event"]);
@@ -238,14 +238,14 @@ fn what_is_killed_goes_on() {
         }
         // A part of a transaction is at the end, as a machine leaves it that lost power.
         let file = play.files().pop().unwrap();
-        let path = play.line(1).join(file);
+        let path = play.timeline(1).join(file);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.truncate(bytes.len() - 7);
         bytes.extend([0; 100]);
         std::fs::write(&path, bytes).unwrap();
         play.once().exits(0).says(&["what follows is fetched again"]);
         play.is_archived(1);
-        assert!(!play.line(2).exists());
+        assert!(!play.timeline(2).exists());
     }
 }
 
@@ -255,7 +255,7 @@ fn an_archive_follows_a_server_and_ends_when_it_is_told() {
     let mut play = Play::new(mariadb().next().unwrap(), &[]);
     play.does(&[TABLE]);
     let mut running = play.follow(&[]);
-    running.until_says("caught up: line 1");
+    running.until_says("caught up: timeline 1");
     play.does(&["INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS", "INSERT INTO t (v) VALUES ('b')"]);
     play.until_archived(1);
     // Nobody else writes to the archive, and the server knows us.
@@ -263,7 +263,7 @@ fn an_archive_follows_a_server_and_ends_when_it_is_told() {
     let hosts = play.session.strings("SHOW SLAVE HOSTS").unwrap();
     assert_eq!(hosts[0][1].as_deref(), Some("remora"), "{hosts:?}");
     running.signal("TERM");
-    running.end().exits(143).says(&["archived: line 1, binlog.000002:"]);
+    running.end().exits(143).says(&["archived: timeline 1, binlog.000002:"]);
     play.is_archived(1);
 }
 
@@ -400,7 +400,7 @@ fn an_archive_outlives_an_orderly_restart_of_the_server() {
     let mut play = Play::new(mariadb().next().unwrap(), &[]);
     play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
     let mut running = play.follow(&[]);
-    running.until_says("caught up: line 1");
+    running.until_says("caught up: timeline 1");
     play.server.stop().unwrap();
     running.until_says("trying again");
     play.server.restart().unwrap();
@@ -410,7 +410,7 @@ fn an_archive_outlives_an_orderly_restart_of_the_server() {
     running.must_run();
     running.signal("TERM");
     running.end().exits(143);
-    assert!(!play.line(2).exists());
+    assert!(!play.timeline(2).exists());
 }
 
 /// A server that shuts down ends its log as one does that has sent everything.
@@ -428,7 +428,7 @@ fn what_is_archived_at_once_is_whole_or_it_fails() {
     play.server.restart().unwrap();
     play.session = session(&play.server);
     let len = std::fs::metadata(play.server.data().join("binlog.000001")).unwrap().len();
-    let archived = std::fs::metadata(play.line(1).join("binlog.000001")).unwrap().len();
+    let archived = std::fs::metadata(play.timeline(1).join("binlog.000001")).unwrap().len();
     assert!(ended.code != 0 || archived > 240_000_000, "{archived} of {len}: {}", ended.err);
     play.once().exits(0);
     play.is_archived(1);

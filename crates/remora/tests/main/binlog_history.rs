@@ -19,7 +19,7 @@ fn reset_master(product: Product, is_connected: bool) {
     let mut play = Play::new(product, &[]);
     play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
     play.once().exits(0);
-    let before = std::fs::read(play.line(1).join("binlog.000001")).unwrap();
+    let before = std::fs::read(play.timeline(1).join("binlog.000001")).unwrap();
     let running = is_connected.then(|| {
         let mut running = play.follow(&[]);
         running.until_says("caught up");
@@ -28,18 +28,18 @@ fn reset_master(product: Product, is_connected: bool) {
     // The same names, and as many bytes.
     play.does(&["DROP TABLE t", "RESET MASTER", TABLE, "INSERT INTO t (v) VALUES ('b')"]);
     match running {
-        None => drop(play.once().exits(12).says(&["binlog.000001", "line 2 begins with binlog.000001"])),
+        None => drop(play.once().exits(12).says(&["binlog.000001", "timeline 2 begins with binlog.000001"])),
         Some(mut running) => {
-            running.until_says("line 2 begins");
+            running.until_says("timeline 2 begins");
             play.until_archived(2);
             running.signal("INT");
             running.end().exits(130);
         }
     }
     play.is_archived(2);
-    let archived = std::fs::read(play.line(1).join("binlog.000001")).unwrap();
+    let archived = std::fs::read(play.timeline(1).join("binlog.000001")).unwrap();
     assert!(archived.starts_with(&before));
-    assert_eq!(play.description(2)["why"], "fork");
+    assert_eq!(play.description(2)["reason"], "fork");
     // What was told once is not told again.
     play.once().exits(0);
     let shown = run(play.folder.path(), &["log", "repo/db", "--rows"]).exits(0).out;
@@ -59,7 +59,7 @@ fn a_file_that_was_begun_at_another_time_is_another_history() {
         let mut play = Play::new(product, &[]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('same')"]);
         play.once().exits(0);
-        let path = play.line(1).join("binlog.000001");
+        let path = play.timeline(1).join("binlog.000001");
         let mut bytes = std::fs::read(&path).unwrap();
         let end = 4 + usize::from(u16::from_le_bytes([bytes[13], bytes[14]]));
         bytes[4] ^= 1;
@@ -80,7 +80,7 @@ fn a_last_transaction_with_other_bytes_is_another_history() {
         let mut play = Play::new(product, &["--binlog-checksum=NONE"]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('unlike')"]);
         play.once().exits(0);
-        let path = play.line(1).join("binlog.000001");
+        let path = play.timeline(1).join("binlog.000001");
         let mut bytes = std::fs::read(&path).unwrap();
         let at = bytes.windows(6).rposition(|word| word == b"unlike").unwrap();
         bytes[at] ^= 1;
@@ -116,10 +116,10 @@ fn server_put_back_has_another_history() {
             for _ in 0..more {
                 play.does(&["INSERT INTO t (id, v) VALUES (103, 'C')"]);
             }
-            play.once().exits(12).says(&["line 2 begins with binlog.000001"]);
+            play.once().exits(12).says(&["timeline 2 begins with binlog.000001"]);
             play.is_archived(2);
             let shown =
-                run(play.folder.path(), &["log", play.line(1).to_str().unwrap(), "--rows"]).exits(0).out;
+                run(play.folder.path(), &["log", play.timeline(1).to_str().unwrap(), "--rows"]).exits(0).out;
             assert!(shown.contains("'d'"), "{shown}");
         }
     }
@@ -132,13 +132,13 @@ fn purged_while_away() {
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS"]);
         play.once().exits(0);
         // All that is purged is archived, up to the name of the next file, before which a run was killed: the
-        // line goes on.
-        std::fs::remove_file(play.line(1).join("binlog.000002")).unwrap();
-        std::fs::write(play.line(1).join("log.index"), "./binlog.000001\n").unwrap();
+        // timeline goes on.
+        std::fs::remove_file(play.timeline(1).join("binlog.000002")).unwrap();
+        std::fs::write(play.timeline(1).join("log.index"), "./binlog.000001\n").unwrap();
         play.purge("binlog.000002");
         play.does(&["INSERT INTO t (v) VALUES ('b')"]);
         play.once().exits(0);
-        assert!(!play.line(2).exists());
+        assert!(!play.timeline(2).exists());
         let shown = run(play.folder.path(), &["log", "repo/db", "--rows"]).exits(0).out;
         assert!(shown.contains("'a'") && shown.contains("'b'"), "{shown}");
         // And here it is not.
@@ -149,7 +149,7 @@ fn purged_while_away() {
         let ended = play.once().exits(12);
         ended.says(&["no binlog.000002 any more, its oldest file is binlog.000004", "not archived"]);
         play.is_archived(2);
-        assert_eq!(play.description(2)["why"], "gap");
+        assert_eq!(play.description(2)["reason"], "gap");
         assert_eq!(play.description(2)["before"][0], "binlog.000002");
         play.once().exits(0);
     }
@@ -157,7 +157,7 @@ fn purged_while_away() {
 
 /// Only numbers say that it goes on where the archive ends, and they are those of another history.
 #[test]
-fn another_history_with_as_many_transactions_is_another_line() {
+fn another_history_with_as_many_transactions_is_another_timeline() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('old')"]);
@@ -174,7 +174,7 @@ fn another_history_with_as_many_transactions_is_another_line() {
         }
         play.does(&["FLUSH BINARY LOGS", "INSERT INTO t (v) VALUES ('z')"]);
         play.purge("binlog.000002");
-        play.once().exits(12).says(&["no binlog.000001 any more", "line 2 begins with binlog.000002"]);
+        play.once().exits(12).says(&["no binlog.000001 any more", "timeline 2 begins with binlog.000002"]);
         play.is_archived(2);
     }
 }
@@ -190,20 +190,20 @@ fn multi_domain_gap() {
         play.does(&[TABLE, &insert(0), &insert(1), &insert(1), "FLUSH BINARY LOGS"]);
         play.once().exits(0);
         let forget = |play: &Play, file: &str, index: &str| {
-            std::fs::remove_file(play.line(1).join(file)).unwrap();
-            std::fs::write(play.line(1).join("log.index"), index).unwrap();
+            std::fs::remove_file(play.timeline(1).join(file)).unwrap();
+            std::fs::write(play.timeline(1).join("log.index"), index).unwrap();
         };
         // Both have in the server's oldest file what they have at the archive's end: it goes on.
         forget(&play, "binlog.000002", "./binlog.000001\n");
         play.purge("binlog.000002");
         play.does(&[&insert(1), "FLUSH BINARY LOGS", &insert(0), "FLUSH BINARY LOGS"]);
         play.once().exits(0);
-        assert!(!play.line(2).exists());
+        assert!(!play.timeline(2).exists());
         let verify = |play: &Play| run(play.folder.path(), &["verify", "repo/db"]);
         verify(&play).exits(0);
-        // A file in the midst of the line, which is in no list any more.
+        // A file in the midst of the timeline, which is in no list any more.
         let kept = ["binlog.000002", "log.index"].map(|name| {
-            let path = play.line(1).join(name);
+            let path = play.timeline(1).join(name);
             (std::fs::read(&path).unwrap(), path)
         });
         forget(&play, "binlog.000002", "./binlog.000001\n./binlog.000003\n./binlog.000004\n");
@@ -218,7 +218,7 @@ fn multi_domain_gap() {
         let ended =
             play.once().exits(12).says(&["no binlog.000004 any more, its oldest file is binlog.000006"]);
         assert!(ended.err.contains("is not archived, 1-7-5 behind 1-7-3;"), "{}", ended.err);
-        assert_eq!(play.description(2)["why"], "gap");
+        assert_eq!(play.description(2)["reason"], "gap");
         play.is_archived(2);
         verify(&play).exits(0);
     }
@@ -238,8 +238,8 @@ fn multi_domain_gap_in_another_history() {
         let domain_0 = domain_0.split(',').find(|it| it.starts_with("0-")).unwrap().to_owned();
         play.does(&["FLUSH BINARY LOGS"]);
         play.once().exits(0);
-        std::fs::remove_file(play.line(1).join("binlog.000002")).unwrap();
-        std::fs::write(play.line(1).join("log.index"), "./binlog.000001\n").unwrap();
+        std::fs::remove_file(play.timeline(1).join("binlog.000002")).unwrap();
+        std::fs::write(play.timeline(1).join("log.index"), "./binlog.000001\n").unwrap();
         play.does(&["RESET MASTER", &insert(1)]);
         loop {
             play.does(&[&insert(0)]);
@@ -250,7 +250,7 @@ fn multi_domain_gap_in_another_history() {
         play.does(&["FLUSH BINARY LOGS"]);
         play.purge("binlog.000002");
         play.once().exits(12).says(&["its oldest file is binlog.000002, with 1-7-1 as the last one"]);
-        assert_eq!(play.description(2)["why"], "fork");
+        assert_eq!(play.description(2)["reason"], "fork");
         play.is_archived(2);
     }
 }

@@ -166,13 +166,13 @@ fn archiver(folder: &Path, socket: &Path, more: &[&str]) -> Running {
     Running::new(command.spawn().unwrap())
 }
 
-/// The files of a line and their bytes; that one is in use is no difference.
-fn files(line: &Path) -> BTreeMap<String, Vec<u8>> {
-    let Ok(entries) = fs::read_dir(line) else { return BTreeMap::new() };
+/// The files of a timeline and their bytes; that one is in use is no difference.
+fn files(timeline: &Path) -> BTreeMap<String, Vec<u8>> {
+    let Ok(entries) = fs::read_dir(timeline) else { return BTreeMap::new() };
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let logs = names.filter(|name| name.strip_prefix("binlog.").is_some_and(|it| it.parse::<u32>().is_ok()));
     let read = |name: String| {
-        let mut bytes = fs::read(line.join(&name)).unwrap();
+        let mut bytes = fs::read(timeline.join(&name)).unwrap();
         if let Some(flags) = bytes.get_mut(21) {
             *flags &= !1;
         }
@@ -207,18 +207,18 @@ impl<'a> Cuts<'a> {
 
     /// Puts the archive back to what these files are.
     fn put(&self, state: &BTreeMap<String, Vec<u8>>) {
-        let line = self.folder.path().join("repo/db/log/000001");
+        let timeline = self.folder.path().join("repo/db/log/000001");
         fs::remove_dir_all(self.folder.path().join("repo")).ok();
         if state.is_empty() {
             return;
         }
-        fs::create_dir_all(&line).unwrap();
-        let about = r#"{"version":1,"why":"first","began_s":0,"server_id":7,"server":"","first":"binlog.000001","before":null,"what":""}"#;
-        fs::write(line.join("line.json"), about).unwrap();
+        fs::create_dir_all(&timeline).unwrap();
+        let about = r#"{"version":2,"reason":"first","began_s":0,"server_id":7,"server":"","first":"binlog.000001","before":null,"detail":""}"#;
+        fs::write(timeline.join("timeline.json"), about).unwrap();
         let index: String = state.keys().map(|name| format!("./{name}\n")).collect();
-        fs::write(line.join("log.index"), index).unwrap();
+        fs::write(timeline.join("log.index"), index).unwrap();
         for (name, bytes) in state {
-            fs::write(line.join(name), bytes).unwrap();
+            fs::write(timeline.join(name), bytes).unwrap();
         }
     }
 
@@ -253,7 +253,7 @@ fn resume_each_byte_of_a_log() {
     play.does(&["INSERT INTO t (v) VALUES ('b')"]);
     play.once().exits(0);
     play.is_archived(1);
-    let (socket, whole) = (play.server.socket().to_owned(), files(&play.line(1)));
+    let (socket, whole) = (play.server.socket().to_owned(), files(&play.timeline(1)));
     let first = Cuts::new(&socket, &whole);
     first.goes_on(&"first");
     let (connections, logs) = first.wire.passed();
@@ -336,12 +336,12 @@ fn resume_each_byte_by_itself() {
     running.must_run();
     running.signal("TERM");
     running.end().exits(143);
-    assert!(!play.line(2).exists());
+    assert!(!play.timeline(2).exists());
 }
 
 /// A server that was killed amid an event can't read its file to the end. That is no other history.
 #[test]
-fn what_a_server_cannot_read_further_begins_no_line() {
+fn what_a_server_cannot_read_further_begins_no_timeline() {
     let product = mariadb().next().unwrap();
     let mut play = Play::new(product, &[]);
     play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
@@ -359,7 +359,7 @@ fn what_a_server_cannot_read_further_begins_no_line() {
     }
     running.signal("TERM");
     running.end().exits(143);
-    assert!(!play.line(2).exists());
+    assert!(!play.timeline(2).exists());
 }
 
 /// Who came first ends and says why, so that they don't end each other for ever. A replica that is known is
@@ -386,7 +386,7 @@ fn two_archivers_with_one_number() {
         play.does(&["INSERT INTO t (v) VALUES ('b')"]);
         play.until_archived(1);
         until("the other archive has it, too", || {
-            files(&other.path().join("repo/db/log/000001")) == files(&play.line(1))
+            files(&other.path().join("repo/db/log/000001")) == files(&play.timeline(1))
         });
         drop((first, second));
     });

@@ -82,13 +82,13 @@ impl Play {
 
     /// Every file of the archive is what the server sends, and what another reader makes of it.
     fn is_archived(&mut self) {
-        let line = self.folder.path().join("repo/data/log/000001");
+        let timeline = self.folder.path().join("repo/data/log/000001");
         let names = self.session.strings("SHOW BINARY LOGS").unwrap();
         let names: Vec<String> = names.into_iter().map(|row| row[0].clone().unwrap()).collect();
-        let index = fs::read_to_string(line.join("log.index")).unwrap();
+        let index = fs::read_to_string(timeline.join("log.index")).unwrap();
         assert_eq!(index, names.iter().map(|name| format!("./{name}\n")).collect::<String>());
         for name in &names {
-            let archived = unused(fs::read(line.join(name)).unwrap());
+            let archived = unused(fs::read(timeline.join(name)).unwrap());
             let sent = unused(self.sent(name));
             assert!(archived == sent, "{name}: {} bytes, and {} are archived", sent.len(), archived.len());
             let second = 4 + usize::from(u16::from_le_bytes([sent[13], sent[14]]));
@@ -104,7 +104,7 @@ impl Play {
                 assert!(archived == unused(copy), "{name}");
             }
         }
-        assert!(!line.with_file_name("000002").exists());
+        assert!(!timeline.with_file_name("000002").exists());
     }
 
     /// A file as the server sends it to a replica.
@@ -208,10 +208,10 @@ fn an_archive_has_what_the_server_sends_whoever_is_killed() {
     }
 }
 
-/// In pieces, which are encrypted with a key of our own. The same log as the server's files says what is in
+/// In segments, which are encrypted with a key of our own. The same log as the server's files says what is in
 /// it.
 #[test]
-fn pieces_have_what_the_files_have_whoever_is_killed() {
+fn segments_have_what_the_files_have_whoever_is_killed() {
     for product in mariadb() {
         let Some(mut play) = Play::new(product) else { continue };
         for words in [&["key", "new", "full.key"][..], &["key", "put", "full.key", "host.put"]] {

@@ -119,7 +119,7 @@ fn failover_by_gtid() {
             let (found, ended) = scene.restored(&["--until", "end"]);
             assert_eq!(found, end, "{}", ended.err);
             ended.says(&[
-                "another server, line 1: line 2 has the same transactions up to",
+                "another server, timeline 1: timeline 2 has the same transactions up to",
                 &format!("{name}.00000"),
             ]);
             for (until, sums) in
@@ -131,9 +131,9 @@ fn failover_by_gtid() {
             let plan =
                 scene.run(&["restore", "repo/db@1", "--until", "end", "--plan", "--json"]).exits(0).out;
             let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
-            assert_eq!((&plan["own_line"], &plan["transactions"]), (&"1".into(), &7.into()), "{plan}");
-            assert!(plan["lacks"].as_array().unwrap().is_empty(), "{plan}");
-            let (found, _) = scene.restored(&["--line", "1", "--until", &before.gtid]);
+            assert_eq!((&plan["backup_timeline"], &plan["transactions"]), (&"1".into(), &7.into()), "{plan}");
+            assert!(plan["missing_transactions"].as_array().unwrap().is_empty(), "{plan}");
+            let (found, _) = scene.restored(&["--timeline", "1", "--until", &before.gtid]);
             assert_eq!(found, before.sums);
         }
     });
@@ -156,7 +156,7 @@ fn failover_by_gtid_to_a_replica_with_a_log_that_is_as_long() {
     let (_, end) = goes_on(&mut scene);
     let (found, ended) = scene.restored(&["--until", "end"]);
     assert_eq!(found, end, "{}", ended.err);
-    ended.says(&["another server, line 1: line 2 has the same transactions up to"]);
+    ended.says(&["another server, timeline 1: timeline 2 has the same transactions up to"]);
 }
 
 /// What the replica has not logged, though it went on.
@@ -237,7 +237,7 @@ fn failover_with_two_domains() {
         assert_eq!(scene.found(), end, "{generation}");
     }
     let third = scene.run(&["restore", "repo/db@3", "--until", "end", "--plan"]).exits(1);
-    third.says(&["in another order with those of other domains", "--line 1"]);
+    third.says(&["in another order with those of other domains", "--timeline 1"]);
     // Without a number another generation is taken.
     scene.restore(&["--until", "end", "--plan"]).exits(0).says(&["db@2 at"]);
 }
@@ -262,7 +262,7 @@ fn failover_to_a_replica_that_is_behind() {
     ended.says(&["db@1 at", &lacks]);
     let ended = scene.run(&["restore", "repo/db@2", "--to", "back", "--until", "end"]).exits(1);
     ended.says(&[&format!("the generation has {}, which that server has not logged", lost.gtid)]);
-    let (found, _) = scene.restored(&["--line", "1", "--until", "end"]);
+    let (found, _) = scene.restored(&["--timeline", "1", "--until", "end"]);
     assert_eq!(found, lost.sums);
 }
 
@@ -282,8 +282,8 @@ fn failover_to_a_replica_that_has_purged_its_log() {
     let mut scene = pair.fails();
     goes_on(&mut scene);
     let ended = scene.run(&["restore", "repo/db", "--to", "back", "--until", "end"]).exits(1);
-    ended.says(&["line 2 begins behind the generation", "'--line 1' replays line 1 to its end"]);
-    let (found, _) = scene.restored(&["--line", "1", "--until", "end"]);
+    ended.says(&["timeline 2 begins behind the generation", "'--timeline 1' replays timeline 1 to its end"]);
+    let (found, _) = scene.restored(&["--timeline", "1", "--until", "end"]);
     assert_eq!(found, moment.sums);
 }
 

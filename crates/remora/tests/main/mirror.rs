@@ -184,9 +184,9 @@ fn what_cannot_be_mirrored_is_told() {
 
     // The archive of a log stays behind.
     for name in ["disk", "alone"] {
-        let line = scene.path("repo").join(name).join("log/000001");
-        std::fs::create_dir_all(&line).unwrap();
-        std::fs::write(line.join("line.json"), "{}").unwrap();
+        let timeline = scene.path("repo").join(name).join("log/000001");
+        std::fs::create_dir_all(&timeline).unwrap();
+        std::fs::write(timeline.join("timeline.json"), "{}").unwrap();
     }
     scene.run("mirror repo copy").exits(3).says(&[
         "disk: the archive of the binary log is not copied",

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use block::tree::{self, Layout, Node, Reader};
-use block::{BLOCK, Folder, Repository, Scan, World};
+use block::tree::{self, Layout, Node, TreeSource};
+use block::{BLOCK, Folder, Repository, RunContext, Scan};
 use disk::RealDisk;
 use progress::Silent;
 use sandbox::{Product, Sandbox, Settings};
@@ -40,10 +40,10 @@ pub(crate) fn generation(folder: &Path, top: &Path) {
     let newest = repository.list().unwrap().generations.last().map(|generation| generation.number);
     let before = newest.map(|newest| tree::layout_of(&repository, Some(newest)).unwrap());
     let layout = Layout::new(nodes, before.as_ref());
-    let reader = Reader::of(Arc::new(RealDisk), &layout, top);
+    let reader = TreeSource::of(Arc::new(RealDisk), &layout, top);
     let note = r#"{"tree":true}"#.to_owned();
     let request = block::backup::Request { note, ..block::backup::Request::new("data") };
-    let world = World { stop: &NEVER, progress: &Silent };
+    let world = RunContext { stop: &NEVER, progress: &Silent };
     block::backup(&repository, &mut Scan::new(Box::new(reader)), &request, world).unwrap();
 }
 

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use block::{BLOCK, Folder, Repository, Scan, World};
+use block::{BLOCK, Folder, Repository, RunContext, Scan};
 use disk::RealDisk;
 use progress::Silent;
 
@@ -69,7 +69,7 @@ fn the_first_bytes_of_a_large_volume_fetch_little() {
     let gib: u64 = std::env::var("REMORA_MOUNT_GIB").map_or(1, |gib| gib.parse().unwrap());
     let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.join("repo/data"))));
     let request = block::backup::Request { jobs: 2, ..block::backup::Request::new("data") };
-    let world = World { stop: &NEVER, progress: &Silent };
+    let world = RunContext { stop: &NEVER, progress: &Silent };
     block::backup(&repository, &mut Scan::new(Box::new(Large(gib << 30))), &request, world).unwrap();
     let began = std::time::Instant::now();
     let mounted = Mounted::new(folder, &["--json"]);

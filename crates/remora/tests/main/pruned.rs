@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::moment::{Scene, on_mariadb};
 
-/// The names of the files of the archive's line. Each has its notes beside it, and there are no others.
+/// The names of the files of the archive's timeline. Each has its notes beside it, and there are no others.
 fn files(scene: &Scene) -> Vec<String> {
-    let line = scene.folder.path().join("repo/db/log/000001");
-    let names = fs::read_dir(line).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let timeline = scene.folder.path().join("repo/db/log/000001");
+    let names =
+        fs::read_dir(timeline).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.starts_with("binlog.")).collect();
     names.sort();
     let (notes, logs): (Vec<String>, Vec<String>) =
@@ -47,10 +48,10 @@ fn an_archive_is_listed_and_loses_what_no_backup_needs() {
         assert_eq!(names.len(), 5);
         let shown = scene.run(&["list", "repo/db", "--log-older-than", "1h"]).exits(0).out;
         let last = shown.lines().last().unwrap();
-        let expected = ["db log, line 1", "binlog.000001 to binlog.000005", "caught up 2"];
+        let expected = ["db log, timeline 1", "binlog.000001 to binlog.000005", "caught up 2"];
         assert!(expected.iter().all(|part| last.contains(part)), "{shown}");
         let told = lines(&scene.run(&["list", "repo", "--json"]).exits(0).out).remove(0);
-        assert_eq!((&told["files"], &told["why"]), (&5.into(), &"first".into()), "{told}");
+        assert_eq!((&told["files"], &told["reason"]), (&5.into(), &"first".into()), "{told}");
         // Nobody has archived for a day.
         fs::write(scene.folder.path().join("repo/db/log/caught-up"), "1700000000\n").unwrap();
         scene
@@ -68,7 +69,7 @@ fn an_archive_is_listed_and_loses_what_no_backup_needs() {
         scene.run(&["log", "repo/db"]).exits(0).says(&[]);
         scene.run(&["prune", "repo/db", "--keep-within", "1h"]).exits(0);
         assert_eq!(files(&scene), names[2..]);
-        // The archiver goes on in the same line, and the log leads from the oldest backup to its end.
+        // The archiver goes on in the same timeline, and the log leads from the oldest backup to its end.
         scene.does(&["INSERT INTO app.t VALUES (30, 'z')", "FLUSH BINARY LOGS"]);
         scene.archive();
         scene.run(&["list", "repo", "--log-older-than", "1h"]).exits(0);

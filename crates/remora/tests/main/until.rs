@@ -246,7 +246,7 @@ fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one(
     scene.does_not_restore(&["--until", &within], 1, "is within a transaction, which is from");
     scene.does_not_restore(&["--plan"], 2, "need --until");
     scene.does_not_restore(&["--until", "end", "--delta"], 2, "new folder");
-    scene.does_not_restore(&["--until", "end", "--line", "4"], 2, "has no line 4");
+    scene.does_not_restore(&["--until", "end", "--timeline", "4"], 2, "has no timeline 4");
 }
 
 #[test]

@@ -24,11 +24,11 @@ fn another_history_is_not_replayed() {
     rows.for_each(|sql| scene.does(&[&sql]));
     scene.archive();
     scene.does_not_restore(&["--until", "end"], 1, "it is another history with the same GTIDs");
-    let (found, _) = scene.restored(&["--until", "end", "--line", "1"]);
+    let (found, _) = scene.restored(&["--until", "end", "--timeline", "1"]);
     assert_eq!(found, moment.sums);
-    // Whoever names a moment of the older line need not know that.
+    // Whoever names a moment of the older timeline need not know that.
     let plan = scene.run(&["restore", "repo/db", "--until", "5-7-1", "--plan"]).exits(0);
-    plan.says(&["not in line 2 of the archived log, but in line 1", "1 transaction to 5-7-1"]);
+    plan.says(&["not in timeline 2 of the archived log, but in timeline 1", "1 transaction to 5-7-1"]);
 }
 
 /// Its own log has no transaction, so only the beginning of that can tell.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::binlog::{Play, TABLE};
 use crate::extract::{mariadb, run, session};
-use crate::pieces::{self, STORE};
+use crate::segments::{self, STORE};
 
 /// Where the events of an archived file end, and where its last transaction does.
 fn borders(play: &mut Play, file: &str) -> (Vec<u64>, u64) {
@@ -55,7 +55,7 @@ fn a_file_that_was_cut_behind_an_event_is_told() {
         play.once().exits(0);
         let files = ["binlog.000001", "binlog.000002", "binlog.000003"];
         let borders: Vec<_> = files.iter().map(|file| borders(&mut play, file)).collect();
-        // And the line is not the newest any more.
+        // And the timeline is not the newest any more.
         let last = play.session.value("SELECT @@gtid_binlog_pos").unwrap();
         play.does(&["RESET MASTER", "INSERT INTO t (v) VALUES ('z')"]);
         play.once().exits(12);
@@ -64,9 +64,9 @@ fn a_file_that_was_cut_behind_an_event_is_told() {
         sound(&play);
         for has_notes in [true, false] {
             for (file, (borders, last)) in files.iter().zip(&borders) {
-                let path = play.line(1).join(file);
+                let path = play.timeline(1).join(file);
                 if !has_notes {
-                    fs::remove_file(play.line(1).join(format!("{file}.arrived"))).unwrap();
+                    fs::remove_file(play.timeline(1).join(format!("{file}.arrived"))).unwrap();
                     sound(&play);
                 }
                 let len = fs::metadata(&path).unwrap().len();
@@ -82,11 +82,11 @@ fn a_file_that_was_cut_behind_an_event_is_told() {
             }
         }
         assert!(last.is_some());
-        let newest = play.line(1).join("binlog.000004");
+        let newest = play.timeline(1).join("binlog.000004");
         let len = fs::metadata(&newest).unwrap().len();
         let said = cut(&play, &newest, 4);
         assert!(said.contains(&format!("it ends at 4, and {len} bytes were archived")), "{said}");
-        fs::write(play.line(1).join("log.index"), "./binlog.000001\n./binlog.000003\n").unwrap();
+        fs::write(play.timeline(1).join("log.index"), "./binlog.000001\n./binlog.000003\n").unwrap();
         let said = run(play.folder.path(), &["verify", "repo/db"]).exits(4).out;
         assert!(said.contains("binlog.000002 follows, and in log.index binlog.000003 does"), "{said}");
     }
@@ -107,7 +107,7 @@ fn a_sample_has_a_part_of_the_log() {
     }
     play.once().exits(0);
     for number in 1..=4 {
-        let path = play.line(1).join(format!("binlog.{number:06}"));
+        let path = play.timeline(1).join(format!("binlog.{number:06}"));
         let mut bytes = fs::read(&path).unwrap();
         let row = bytes.windows(3).rposition(|bytes| bytes == b"one").unwrap();
         bytes[row] ^= 1;
@@ -119,14 +119,14 @@ fn a_sample_has_a_part_of_the_log() {
     assert!(found[0] == 4 && found[1] == 2 && found[2] == 1, "{found:?}");
     verify("1/2").exits(4).says(&["archived log: 5 files", "of 2 (another one each day)"]);
 
-    let mut play = pieces::Play::new(STORE, &[]);
-    play.does(&[pieces::TABLE, "INSERT INTO app.t (v) VALUES ('x')"]);
+    let mut play = segments::Play::new(STORE, &[]);
+    play.does(&[segments::TABLE, "INSERT INTO app.t (v) VALUES ('x')"]);
     for _ in 0..3 {
         play.once().exits(0);
         play.does(&["FLUSH BINARY LOGS", "INSERT INTO app.t (v) VALUES ('x')"]);
     }
     play.once().exits(0);
-    // The first piece has no bytes of the log.
+    // The first segment has no bytes of the log.
     for (name, mut bytes) in play.stored().into_iter().skip(1).filter(|(name, _)| name.ends_with(".log")) {
         let at = bytes.len() - 40;
         bytes[at] ^= 1;

@@ -1,6 +1,6 @@
 //! Files of keys.
 
-use seal::{Error, FullKey, Key, Keyring, Vault};
+use seal::{BlockSealer, Error, FullKey, Key, Keyring};
 
 fn full() -> FullKey {
     FullKey::generate().unwrap()
@@ -81,13 +81,13 @@ fn a_new_key_opens_what_was_sealed_before_and_an_old_one_nothing_new() {
     let (first, second) = (full(), full());
     let (old, file) = Keyring::begin(&Key::Full(first.clone())).unwrap();
     let mut sealed = b"rows".to_vec();
-    Vault::new(old.clone()).unwrap().seal(&mut sealed, 0).unwrap();
+    BlockSealer::new(old.clone()).unwrap().seal(&mut sealed, 0).unwrap();
     let put = Keyring::open(&file, 1, &Key::Put(first.put())).unwrap();
     assert_eq!(put.rekey(&second).unwrap_err(), Error::NeedsFull(first.put().id()));
     let (_, later) = old.rekey(&second).unwrap();
-    let anew = Vault::new(Keyring::open(&later, 2, &Key::Full(second)).unwrap()).unwrap();
+    let anew = BlockSealer::new(Keyring::open(&later, 2, &Key::Full(second)).unwrap()).unwrap();
     assert_eq!(anew.open(&sealed).unwrap(), b"rows");
     let mut new = b"new rows".to_vec();
     anew.seal(&mut new, 0).unwrap();
-    assert!(Vault::new(old).unwrap().open(&new).is_err());
+    assert!(BlockSealer::new(old).unwrap().open(&new).is_err());
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use seal::{Error, FullKey, HEADER_BYTES, Key, Keyring, Opening, SEGMENT, Sealing, stored_segment};
+use seal::{
+    Error, FullKey, HEADER_BYTES, Key, Keyring, SEGMENT_BYTES, SealedReader, SealedWriter, stored_range,
+};
 
 fn keyring() -> Keyring {
     Keyring::begin(&Key::Full(FullKey::generate().unwrap())).unwrap().0
@@ -11,7 +13,7 @@ fn keyring() -> Keyring {
 
 /// The file with these contents, added in pieces.
 fn sealed(keyring: &Keyring, name: &str, bytes: &[u8], piece: usize) -> Vec<u8> {
-    let (mut sealing, mut file) = Sealing::begin(keyring, name).unwrap();
+    let (mut sealing, mut file) = SealedWriter::begin(keyring, name).unwrap();
     bytes.chunks(piece).for_each(|piece| sealing.push(piece, &mut file).unwrap());
     sealing.finish(&mut file).unwrap();
     file
@@ -19,10 +21,10 @@ fn sealed(keyring: &Keyring, name: &str, bytes: &[u8], piece: usize) -> Vec<u8> 
 
 fn opened(keyring: &Keyring, name: &str, file: &[u8], is_finished: bool) -> Result<Vec<u8>, Error> {
     let header = file.first_chunk::<HEADER_BYTES>().ok_or(Error::Damaged("cut"))?;
-    let opening = Opening::new(keyring, name, header, file.len() as u64, is_finished)?;
+    let opening = SealedReader::new(keyring, name, header, file.len() as u64, is_finished)?;
     let mut out = Vec::new();
     for number in 0.. {
-        let range = stored_segment(number);
+        let range = stored_range(number);
         let at = |at: u64| usize::try_from(at).unwrap().min(file.len());
         let stored = file[at(range.start)..at(range.end)].to_vec();
         // The last segment of an empty file is empty.
@@ -42,8 +44,10 @@ fn contents(len: usize) -> Vec<u8> {
 #[test]
 fn a_file_is_read_as_it_was_written() {
     let keyring = keyring();
-    for len in [0, 1, SEGMENT - 1, SEGMENT, SEGMENT + 1, 3 * SEGMENT, 7 * SEGMENT + 5] {
-        for piece in [100, SEGMENT, 3 * SEGMENT + 1] {
+    for len in
+        [0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_BYTES, 7 * SEGMENT_BYTES + 5]
+    {
+        for piece in [100, SEGMENT_BYTES, 3 * SEGMENT_BYTES + 1] {
             let file = sealed(&keyring, "a", &contents(len), piece);
             assert_eq!(opened(&keyring, "a", &file, true).unwrap(), contents(len), "{len} {piece}");
         }
@@ -53,7 +57,7 @@ fn a_file_is_read_as_it_was_written() {
 #[test]
 fn flip_any_ciphertext_byte() {
     let keyring = keyring();
-    let file = sealed(&keyring, "a", &contents(2 * SEGMENT + 50), SEGMENT);
+    let file = sealed(&keyring, "a", &contents(2 * SEGMENT_BYTES + 50), SEGMENT_BYTES);
     let all = (0..HEADER_BYTES + 40).chain((0..file.len()).step_by(97)).chain(file.len() - 70..file.len());
     for at in all {
         let mut bad = file.clone();
@@ -65,24 +69,24 @@ fn flip_any_ciphertext_byte() {
 #[test]
 fn every_cut_and_every_swap_is_told() {
     let keyring = keyring();
-    let file = sealed(&keyring, "a", &contents(3 * SEGMENT + 50), SEGMENT);
+    let file = sealed(&keyring, "a", &contents(3 * SEGMENT_BYTES + 50), SEGMENT_BYTES);
     for len in (0..file.len())
         .step_by(101)
-        .chain([1, 2, 3].map(|end| usize::try_from(stored_segment(end).start).unwrap()))
+        .chain([1, 2, 3].map(|end| usize::try_from(stored_range(end).start).unwrap()))
     {
         assert!(opened(&keyring, "a", &file[..len], true).is_err(), "cut at {len}");
     }
     assert!(opened(&keyring, "b", &file, true).is_err(), "under another name");
     assert!(opened(&self::keyring(), "a", &file, true).is_err(), "in another repository");
     let stored = |number| {
-        let range = stored_segment(number);
+        let range = stored_range(number);
         usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()
     };
     let mut swapped = file.clone();
     swapped[stored(0)].copy_from_slice(&file[stored(1)]);
     swapped[stored(1)].copy_from_slice(&file[stored(0)]);
     assert!(opened(&keyring, "a", &swapped, true).is_err(), "segments in another order");
-    let other = sealed(&keyring, "a", &contents(3 * SEGMENT + 50), SEGMENT);
+    let other = sealed(&keyring, "a", &contents(3 * SEGMENT_BYTES + 50), SEGMENT_BYTES);
     let mut mixed = file.clone();
     mixed[stored(1)].copy_from_slice(&other[stored(1)]);
     assert!(opened(&keyring, "a", &mixed, true).is_err(), "a segment of an earlier file of that name");
@@ -91,21 +95,32 @@ fn every_cut_and_every_swap_is_told() {
 #[test]
 fn what_was_not_finished_is_read_as_far_as_it_is_whole() {
     let keyring = keyring();
-    let (mut sealing, mut file) = Sealing::begin(&keyring, "a").unwrap();
-    sealing.push(&contents(3 * SEGMENT), &mut file).unwrap();
-    assert_eq!(opened(&keyring, "a", &file, false).unwrap(), contents(3 * SEGMENT)[..2 * SEGMENT]);
+    let (mut sealing, mut file) = SealedWriter::begin(&keyring, "a").unwrap();
+    sealing.push(&contents(3 * SEGMENT_BYTES), &mut file).unwrap();
+    assert_eq!(
+        opened(&keyring, "a", &file, false).unwrap(),
+        contents(3 * SEGMENT_BYTES)[..2 * SEGMENT_BYTES]
+    );
     assert!(opened(&keyring, "a", &file[..file.len() - 1], false).is_err(), "a torn segment");
     assert!(opened(&keyring, "a", &file, true).is_err(), "it does not pass for a whole one");
     sealing.finish(&mut file).unwrap();
-    assert_eq!(opened(&keyring, "a", &file, false).unwrap(), contents(3 * SEGMENT), "given up in order");
+    assert_eq!(
+        opened(&keyring, "a", &file, false).unwrap(),
+        contents(3 * SEGMENT_BYTES),
+        "given up in order"
+    );
 }
 
 #[test]
 fn the_beginning_can_be_written_again() {
     let keyring = keyring();
-    for (len, again) in [(10, 10), (SEGMENT + 9, 100), (3 * SEGMENT, SEGMENT + 1), (9 * SEGMENT, 5 * SEGMENT)]
-    {
-        let (mut sealing, mut file) = Sealing::begin(&keyring, "a").unwrap();
+    for (len, again) in [
+        (10, 10),
+        (SEGMENT_BYTES + 9, 100),
+        (3 * SEGMENT_BYTES, SEGMENT_BYTES + 1),
+        (9 * SEGMENT_BYTES, 5 * SEGMENT_BYTES),
+    ] {
+        let (mut sealing, mut file) = SealedWriter::begin(&keyring, "a").unwrap();
         sealing.push(&contents(len), &mut file).unwrap();
         let before = file.clone();
         let front = sealing.begin_anew(&vec![0xee; again]).unwrap();
@@ -121,7 +136,7 @@ fn the_beginning_can_be_written_again() {
             assert!(opened(&keyring, "a", &file, true).is_err());
         }
     }
-    let (mut sealing, mut file) = Sealing::begin(&keyring, "a").unwrap();
+    let (mut sealing, mut file) = SealedWriter::begin(&keyring, "a").unwrap();
     sealing.push(&contents(10), &mut file).unwrap();
     assert!(sealing.begin_anew(&[0; 11]).is_err(), "more than there is");
 }
@@ -133,17 +148,17 @@ fn nonce_never_twice() {
     let keyring = keyring();
     let (mut segments, mut count) = (BTreeSet::new(), 0);
     let mut take = |file: &[u8]| {
-        for stored in file.get(HEADER_BYTES..).unwrap_or_default().chunks(SEGMENT + 16) {
+        for stored in file.get(HEADER_BYTES..).unwrap_or_default().chunks(SEGMENT_BYTES + 16) {
             segments.insert(stored.to_vec());
             count += 1;
         }
     };
     // The same name again and again, as after a run that was killed.
     for _ in 0..3 {
-        let (mut sealing, mut file) = Sealing::begin(&keyring, "a").unwrap();
-        sealing.push(&vec![0; 7 * SEGMENT], &mut file).unwrap();
-        take(&sealing.begin_anew(&vec![0; SEGMENT]).unwrap());
-        take(&sealing.begin_anew(&vec![0; SEGMENT]).unwrap());
+        let (mut sealing, mut file) = SealedWriter::begin(&keyring, "a").unwrap();
+        sealing.push(&vec![0; 7 * SEGMENT_BYTES], &mut file).unwrap();
+        take(&sealing.begin_anew(&vec![0; SEGMENT_BYTES]).unwrap());
+        take(&sealing.begin_anew(&vec![0; SEGMENT_BYTES]).unwrap());
         sealing.finish(&mut file).unwrap();
         take(&file);
     }

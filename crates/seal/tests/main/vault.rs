@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use seal::{DATA_OVERHEAD, Error, FullKey, Key, Keyring, Vault};
+use seal::{BlockSealer, DATA_OVERHEAD, Error, FullKey, Key, Keyring};
 
-fn vaults() -> (Vault, Vault) {
+fn vaults() -> (BlockSealer, BlockSealer) {
     let full = FullKey::generate().unwrap();
     let (_, file) = Keyring::begin(&Key::Full(full.clone())).unwrap();
-    let open = |key| Vault::new(Keyring::open(&file, 1, &key).unwrap()).unwrap();
+    let open = |key| BlockSealer::new(Keyring::open(&file, 1, &key).unwrap()).unwrap();
     (open(Key::Full(full.clone())), open(Key::Put(full.put())))
 }
 
@@ -46,7 +46,7 @@ fn every_changed_byte_is_told() {
 #[test]
 fn data_of_one_repository_are_not_those_of_another_with_the_same_key() {
     let key = Key::Full(FullKey::generate().unwrap());
-    let [one, other] = [0, 1].map(|_| Vault::new(Keyring::begin(&key).unwrap().0).unwrap());
+    let [one, other] = [0, 1].map(|_| BlockSealer::new(Keyring::begin(&key).unwrap().0).unwrap());
     let mut sealed = b"some rows".to_vec();
     one.seal(&mut sealed, 0).unwrap();
     assert_eq!(one.open(&sealed).unwrap(), b"some rows");
@@ -65,12 +65,12 @@ fn nonce_never_twice() {
     let mut places = BTreeSet::new();
     // As if a program were started again and again, each with threads.
     for _ in 0..20 {
-        let vault = Vault::new(keyring.clone()).unwrap();
+        let sealer = BlockSealer::new(keyring.clone()).unwrap();
         let all: Vec<Vec<u8>> = std::thread::scope(|scope| {
             let work = || {
                 let sealed = || {
                     let mut bytes = b"the same".to_vec();
-                    vault.seal(&mut bytes, 0).unwrap();
+                    sealer.seal(&mut bytes, 0).unwrap();
                     bytes
                 };
                 (0..200).map(|_| sealed()).collect::<Vec<_>>()

@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::Instant;
 
-use block::backup::{Changed, Request, Summary};
-use block::tree::{Layout, layout_of, note_places, noted_places};
-use block::{Error, Generation, Repository, World};
+use block::backup::{ChangedRanges, Request, Summary};
+use block::tree::{Layout, layout_of, load_placements, save_placements};
+use block::{Error, Generation, Repository, RunContext};
 use hotcopy::{Before, HotCopy, HotFeed};
 use humanize::{date_time, text};
 use progress::{Progress, count};
@@ -35,7 +35,7 @@ pub(super) struct Run<'a> {
     pub(super) login: &'a Login<'a>,
     /// What the backups are encrypted with.
     pub(super) key: Option<&'a Key>,
-    pub(super) world: World<'a>,
+    pub(super) world: RunContext<'a>,
     pub(super) report: &'a Report,
 }
 
@@ -248,7 +248,7 @@ impl Run<'_> {
         let noted = match (&known, &newest) {
             (None, Some(newest)) => {
                 let paths = found.paths(machine).map_err(|error| self.source.failed(error))?;
-                noted_places(repository, newest.number, paths).ok().flatten()
+                load_placements(repository, newest.number, paths).ok().flatten()
             }
             _ => None,
         };
@@ -317,27 +317,27 @@ impl Run<'_> {
         let request = Request {
             taken_s: date_time::now_s(),
             changed,
-            moves: moves.as_deref(),
-            doubt: doubt.as_deref(),
+            is_newer: moves.as_deref(),
+            is_suspect: doubt.as_deref(),
             note: HotFeed::room_for_note(),
             full: self.arguments.full,
             jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
             rate: self.arguments.rate,
             // What changes meanwhile is in the redo log.
-            is_still: true,
+            is_frozen: true,
             ..Request::new(&shown)
         };
         let made = block::backup(repository, &mut feed, &request, self.world);
         let summary = made.map_err(|error| explain(error, machine))?;
-        self.note_places(repository, &summary, feed.layout.as_ref());
+        self.save_placements(repository, &summary, feed.layout.as_ref());
         let unsound = self.tell_doubted(repository, &summary, page_bytes)?;
         Ok(Made { summary, unsound, is_copy: true, is_part: false })
     }
 
     /// Notes where the files are, if the repository is encrypted.
-    fn note_places(&self, repository: &Repository, made: &Summary, layout: Option<&Layout>) {
+    fn save_placements(&self, repository: &Repository, made: &Summary, layout: Option<&Layout>) {
         let Some(layout) = layout else { return };
-        if let Err(error) = note_places(repository, made.generation, layout) {
+        if let Err(error) = save_placements(repository, made.generation, layout) {
             let what = "a backup with the put key will store more than what changed";
             self.report
                 .warn(&format!("{}: {what}, because this could not be noted: {error}", self.source.name()));
@@ -351,12 +351,12 @@ impl Run<'_> {
         summary: &Summary,
         page_bytes: usize,
     ) -> Result<usize, Error> {
-        if summary.doubted.is_empty() {
+        if summary.suspect_blocks.is_empty() {
             return Ok(0);
         }
         let layout = layout_of(repository, Some(summary.generation))?;
         for (path, offset) in
-            summary.doubted.iter().take(DOUBTED_MAX).filter_map(|block| layout.file_of(*block))
+            summary.suspect_blocks.iter().take(DOUBTED_MAX).filter_map(|block| layout.file_of(*block))
         {
             self.report.warn(&format!(
                 "{}: {}, at page {}, is not what it was in {}@{}, but by its LSN nobody has written to it since: the disk \
@@ -368,7 +368,7 @@ impl Run<'_> {
                 summary.parent
             ));
         }
-        Ok(summary.doubted.len())
+        Ok(summary.suspect_blocks.len())
     }
 
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
@@ -421,7 +421,7 @@ impl Run<'_> {
                 left.what
             ));
         }
-        let whole = opened.left.iter().all(|left| left.of_no_use);
+        let whole = opened.left.iter().all(|left| left.is_harmless);
         let changed = std::mem::replace(&mut opened.changed, Err(String::new()));
         if let (Err(why), true, Some(_)) = (&changed, self.arguments.track, newest) {
             self.report.note(&format!("{}: everything is read: {why}", self.source.name()));
@@ -439,7 +439,7 @@ impl Run<'_> {
         &self,
         repository: &Repository,
         held: Option<&HeldStill<'_>>,
-        (opened, changed): (Opened, Option<Changed>),
+        (opened, changed): (Opened, Option<ChangedRanges>),
         (machine, note): (&Machine, &Value),
     ) -> Result<Summary, Error> {
         let shown = self.source.name();
@@ -463,13 +463,13 @@ impl Run<'_> {
             note: note.to_string(),
             full: self.arguments.full,
             changed,
-            moves: None,
+            is_newer: None,
             before: opened.before.as_ref().map(|before| before as &dyn disk::Source),
             live: self.arguments.live,
             jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
             rate: self.arguments.rate,
-            is_still: snapshot.is_some(),
-            doubt: None,
+            is_frozen: snapshot.is_some(),
+            is_suspect: None,
         };
         let mut feed = opened.feed;
         let mut watched = snapshot.map(|snapshot| Watched::new(&mut *feed, snapshot, machine));
@@ -478,7 +478,7 @@ impl Run<'_> {
             None => block::backup(repository, &mut *feed, &request, self.world),
         };
         let made = made.map_err(|error| explain(error, machine))?;
-        self.note_places(repository, &made, opened.layout.as_ref());
+        self.save_placements(repository, &made, opened.layout.as_ref());
         Ok(made)
     }
 }

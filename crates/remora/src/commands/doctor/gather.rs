@@ -228,7 +228,7 @@ fn look_into(found: &mut Repository, (name, home): (String, Location), arguments
     if home.folder().is_some_and(|folder| !folder.is_dir()) {
         return Ok(());
     }
-    if block::is_sealed(&*home.store())? {
+    if block::is_encrypted(&*home.store())? {
         let file = arguments.key.path();
         let is_beside = |file: &Path| {
             let device = |path: &Path| RealDisk.entry(path).ok().map(|entry| entry.device);
@@ -253,9 +253,9 @@ fn look_into(found: &mut Repository, (name, home): (String, Location), arguments
     found.archive = match log_archive::find(&named.home, named.key.as_ref())? {
         None => Archive::None,
         Some(Archived::Files(folder)) => Archive::There(binlog::archive::caught_up(&RealDisk, &folder)?),
-        Some(Archived::Pieces(pieces)) => {
-            found.broken.extend(pieces.damages().iter().map(ToString::to_string));
-            Archive::There(pieces.caught_up())
+        Some(Archived::Segments(segments)) => {
+            found.broken.extend(segments.damages().iter().map(ToString::to_string));
+            Archive::There(segments.caught_up())
         }
     };
     Ok(())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use block::restore::Request;
-use block::{World, tree};
+use block::{RunContext, tree};
 use disk::{Disk, Kind, RealDisk};
 use humanize::date_time;
 use instance::Wanted;
@@ -74,7 +74,7 @@ impl Arguments {
 
 impl Place {
     /// The files that the user named. A volume is restored first.
-    pub(super) fn find(arguments: &Arguments, report: &Report, world: World<'_>) -> Result<Place> {
+    pub(super) fn find(arguments: &Arguments, report: &Report, world: RunContext<'_>) -> Result<Place> {
         let text = arguments.source.to_string_lossy();
         if !repository::is_named(&text) {
             let path = std::path::absolute(&arguments.source)?;
@@ -124,7 +124,7 @@ impl Place {
         arguments: &Arguments,
         (named, generation): (Named, Option<u64>),
         report: &Report,
-        world: World<'_>,
+        world: RunContext<'_>,
     ) -> Result<Place> {
         let wanted = arguments.wanted();
         let work = wanted.work_folder()?;
@@ -153,7 +153,12 @@ impl Place {
 
     /// The files, if they can be trusted or the user insists. A data folder in a backup is recovered first if
     /// it was not that of a server that was shut down.
-    pub(super) fn trusted(self, arguments: &Arguments, report: &Report, world: World<'_>) -> Result<Place> {
+    pub(super) fn trusted(
+        self,
+        arguments: &Arguments,
+        report: &Report,
+        world: RunContext<'_>,
+    ) -> Result<Place> {
         let Verdict::Doubtful(doubt) = self.judge(arguments)? else { return Ok(self) };
         if arguments.force {
             report.warn(&doubt.to_string());
@@ -187,7 +192,7 @@ impl Place {
         doubt: &Doubt,
         arguments: &Arguments,
         report: &Report,
-        world: World<'_>,
+        world: RunContext<'_>,
     ) -> Result<Place> {
         let wanted = arguments.wanted();
         let Some(data) = self.source.data.clone() else { return Ok(self) };

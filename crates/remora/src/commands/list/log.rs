@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use binlog::archive::pieces::{LineFiles, LogFile, Pieces};
-use binlog::archive::{self, About, Line, Why};
+use binlog::archive::segments::{LogFile, SegmentArchive, TimelineFiles};
+use binlog::archive::{self, BeginReason, Timeline, TimelineInfo};
 use disk::{Disk, RealDisk};
 use humanize::{date_time, text};
 use progress::Progress;
@@ -18,17 +18,17 @@ use crate::report::{self, Report};
 /// The archive of a name.
 pub(super) struct Log {
     name: String,
-    lines: Vec<Shown>,
+    timelines: Vec<Shown>,
     /// Whether it was asked until when it is retained.
     is_retained: bool,
     caught_up: Option<i64>,
     damages: Vec<String>,
 }
 
-/// What is shown of a line.
+/// What is shown of a timeline.
 struct Shown {
     number: u32,
-    about: About,
+    info: TimelineInfo,
     first: Option<String>,
     last: Option<String>,
     files: usize,
@@ -39,27 +39,27 @@ struct Shown {
 
 impl Shown {
     fn of_files(folder: &Path) -> Result<Shown> {
-        let line = Line::read(&RealDisk, folder)?;
-        let files = line.files()?;
+        let timeline = Timeline::read(&RealDisk, folder)?;
+        let files = timeline.files()?;
         let mut bytes = 0;
         for file in &files {
             bytes += RealDisk.stat(&folder.join(file))?.len;
         }
         let (first, last) = (files.first().cloned(), files.last().cloned());
-        let (number, about) = (line.number, line.about);
-        Ok(Shown { number, about, first, last, files: files.len(), bytes, until_s: None })
+        let (number, info) = (timeline.number, timeline.info);
+        Ok(Shown { number, info, first, last, files: files.len(), bytes, until_s: None })
     }
 
-    fn of_pieces(pieces: &Pieces, line: &LineFiles, is_retained: bool) -> Result<Shown> {
+    fn of_segments(segments: &SegmentArchive, timeline: &TimelineFiles, is_retained: bool) -> Result<Shown> {
         let name = |file: Option<&LogFile>| file.map(|file| file.name.clone());
-        let until_s = if is_retained { pieces.retained(line)? } else { None };
+        let until_s = if is_retained { segments.retained(timeline)? } else { None };
         Ok(Shown {
-            number: line.number,
-            about: line.about.clone(),
-            first: name(line.files.first()),
-            last: name(line.files.last()),
-            files: line.files.len(),
-            bytes: line.files.iter().map(|file| file.end).sum(),
+            number: timeline.number,
+            info: timeline.info.clone(),
+            first: name(timeline.files.first()),
+            last: name(timeline.files.last()),
+            files: timeline.files.len(),
+            bytes: timeline.files.iter().map(|file| file.end).sum(),
             until_s,
         })
     }
@@ -72,25 +72,26 @@ impl Log {
         match log_archive::find(&named.home, named.key.as_ref())? {
             None => Ok(None),
             Some(Archive::Files(folder)) => {
-                let lines = archive::lines(&RealDisk, &folder).with_context(|| text::path(&folder))?;
-                let lines: Result<Vec<Shown>> = lines
+                let timelines =
+                    archive::timelines(&RealDisk, &folder).with_context(|| text::path(&folder))?;
+                let timelines: Result<Vec<Shown>> = timelines
                     .iter()
-                    .map(|line| Shown::of_files(line).with_context(|| text::path(line)))
+                    .map(|timeline| Shown::of_files(timeline).with_context(|| text::path(timeline)))
                     .collect();
                 let caught_up =
                     archive::caught_up(&RealDisk, &folder).with_context(|| text::path(&folder))?;
-                Ok(Some(Log { name, lines: lines?, is_retained, caught_up, damages: Vec::new() }))
+                Ok(Some(Log { name, timelines: timelines?, is_retained, caught_up, damages: Vec::new() }))
             }
-            Some(Archive::Pieces(pieces)) => {
-                let lines = pieces.lines().iter();
-                let lines: Result<_> =
-                    lines.map(|line| Shown::of_pieces(&pieces, line, is_retained)).collect();
+            Some(Archive::Segments(segments)) => {
+                let timelines = segments.timelines().iter();
+                let timelines: Result<_> =
+                    timelines.map(|timeline| Shown::of_segments(&segments, timeline, is_retained)).collect();
                 Ok(Some(Log {
                     name,
-                    lines: lines?,
+                    timelines: timelines?,
                     is_retained,
-                    caught_up: pieces.caught_up(),
-                    damages: pieces.damages().iter().map(ToString::to_string).collect(),
+                    caught_up: segments.caught_up(),
+                    damages: segments.damages().iter().map(ToString::to_string).collect(),
                 }))
             }
         }
@@ -108,48 +109,48 @@ impl Log {
         self.caught_up
     }
 
-    /// A line for each line of it.
+    /// One line of output for each timeline.
     pub(super) fn show(&self, report: &Report) -> Result<()> {
-        for (at, line) in self.lines.iter().enumerate() {
-            let caught_up = self.caught_up.filter(|_| at + 1 == self.lines.len());
-            self.show_line(line, caught_up, report)?;
+        for (at, timeline) in self.timelines.iter().enumerate() {
+            let caught_up = self.caught_up.filter(|_| at + 1 == self.timelines.len());
+            self.show_timeline(timeline, caught_up, report)?;
         }
         Ok(())
     }
 
-    fn show_line(&self, line: &Shown, caught_up: Option<i64>, report: &Report) -> Result<()> {
-        let about = &line.about;
+    fn show_timeline(&self, timeline: &Shown, caught_up: Option<i64>, report: &Report) -> Result<()> {
+        let info = &timeline.info;
         if report.is_json() {
             let mut shown = json!({
-                "message_type": "log", "name": self.name, "line": line.number, "why": about.why,
-                "began": date_time::machine(about.began_s), "server": about.server, "first_file": line.first,
-                "last_file": line.last, "files": line.files, "bytes": line.bytes,
+                "message_type": "log", "name": self.name, "timeline": timeline.number, "reason": info.reason,
+                "began": date_time::machine(info.began_s), "server": info.server, "first_file": timeline.first,
+                "last_file": timeline.last, "files": timeline.files, "bytes": timeline.bytes,
                 "caught_up": caught_up.map(date_time::machine),
             });
             if self.is_retained {
-                shown["retained_until"] = json!(line.until_s.map(date_time::machine));
+                shown["retained_until"] = json!(timeline.until_s.map(date_time::machine));
             }
             return Ok(report.message(&shown)?);
         }
-        let place = format!("{} log, line {}", self.name, line.number);
-        let what = match about.why {
-            Why::First => "log",
-            Why::Fork => "log after a fork",
-            Why::Gap => "log after a gap",
+        let place = format!("{} log, timeline {}", self.name, timeline.number);
+        let what = match info.reason {
+            BeginReason::First => "log",
+            BeginReason::Fork => "log after a fork",
+            BeginReason::Gap => "log after a gap",
         };
-        let [first, last] = [&line.first, &line.last].map(|file| file.as_deref().unwrap_or_default());
+        let [first, last] = [&timeline.first, &timeline.last].map(|file| file.as_deref().unwrap_or_default());
         let caught_up = caught_up.map(|when| format!("  caught up {}", date_time::shown(when)));
-        let until = if self.is_retained { shown_until(line.until_s) } else { String::new() };
+        let until = if self.is_retained { shown_until(timeline.until_s) } else { String::new() };
         report.data(&format!(
             "{place:<24} {}  {what:<16} {:>9}  {first} to {last}{}{until}",
-            date_time::shown(about.began_s),
-            report::size(line.bytes),
+            date_time::shown(info.began_s),
+            report::size(timeline.bytes),
             caught_up.unwrap_or_default(),
         ))?;
         Ok(())
     }
 
-    /// Why the archive may lack more than what was committed in the last seconds, if it may.
+    /// BeginReason the archive may lack more than what was committed in the last seconds, if it may.
     pub(super) fn too_old(&self, limit: u64, now_s: i64) -> Option<String> {
         let Some(when) = self.caught_up else { return Some("the log was never archived whole".to_owned()) };
         let is_old = u64::try_from(now_s - when).is_ok_and(|age| age > limit);

@@ -1,7 +1,7 @@
 //! What `remora prune` removes of an archived binary log.
 
 use anyhow::{Context, Result};
-use binlog::archive::{self, Forgotten};
+use binlog::archive::{self, Pruned};
 use block::Generation;
 use disk::RealDisk;
 use humanize::{date_time, text};
@@ -21,10 +21,11 @@ pub(super) fn forget<'a>(
     report: &Report,
 ) -> Result<()> {
     let name = &named.name;
-    if !dry_run && log_archive::has_pieces(&named.home)? {
+    if !dry_run && log_archive::has_segments(&named.home)? {
         let store = log_archive::keyed(&named.home, named.key.as_ref())?;
-        let cleared = archive::pieces::clear(&*store).with_context(|| named.home.log().shown())?;
-        if cleared != Forgotten::default() {
+        let cleared =
+            archive::segments::remove_superseded(&*store).with_context(|| named.home.log().shown())?;
+        if cleared != Pruned::default() {
             tell(name, &cleared, dry_run, report)?;
         }
     }
@@ -44,14 +45,14 @@ pub(super) fn forget<'a>(
     }
     let done = match archive {
         Archive::Files(folder) => {
-            archive::forget(&RealDisk, &folder, &needed, dry_run).with_context(|| text::path(&folder))?
+            archive::prune(&RealDisk, &folder, &needed, dry_run).with_context(|| text::path(&folder))?
         }
-        Archive::Pieces(pieces) => {
-            if let Some(damage) = pieces.damages().first() {
+        Archive::Segments(segments) => {
+            if let Some(damage) = segments.damages().first() {
                 stays(&damage.to_string());
                 return Ok(());
             }
-            match archive::pieces::forget(pieces, &needed, dry_run) {
+            match archive::segments::prune(segments, &needed, dry_run) {
                 Err(binlog::Error::Corrupt(damage)) => {
                     stays(&damage.to_string());
                     return Ok(());
@@ -67,7 +68,7 @@ pub(super) fn forget<'a>(
     tell(name, &done, dry_run, report)
 }
 
-fn tell(name: &str, done: &Forgotten, dry_run: bool, report: &Report) -> Result<()> {
+fn tell(name: &str, done: &Pruned, dry_run: bool, report: &Report) -> Result<()> {
     if report.is_json() {
         report.message(&json!({
             "message_type": "log", "name": name, "dry_run": dry_run, "files": done.files, "bytes_freed": done.bytes,
@@ -78,7 +79,7 @@ fn tell(name: &str, done: &Forgotten, dry_run: bool, report: &Report) -> Result<
     if done.bytes > 0 {
         let would = if dry_run { "would be " } else { "" };
         let files = match done.files {
-            0 => "pieces that were folded".to_owned(),
+            0 => "segments that were compacted".to_owned(),
             files => count(files, "file"),
         };
         report.note(&format!(

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use block::restore::Request;
-use block::{World, tree};
+use block::{RunContext, tree};
 use failure::usage;
 use humanize::text;
 use progress::Progress;
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         chosen.must_be_in(&files, &repository::at_generation(&arguments.from, generation))?;
     }
     let stop = commands::stop_flag(report)?;
-    let world = World { stop: &stop, progress: report };
+    let world = RunContext { stop: &stop, progress: report };
     let place = arguments.target()?;
     let target = place.to_string();
     let machine =
@@ -43,10 +43,10 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return Err(usage(format!("{target} exists already; --path needs a new folder")));
     }
     let is_wanted = |path: &std::path::Path| arguments.path.iter().any(|chosen| chosen.is(path));
-    let restored = tree::restore_part(&files, (&disk, &*machine.tree()), path, is_wanted, world)
+    let restored = tree::restore_paths(&files, (&disk, &*machine.tree()), path, is_wanted, world)
         .with_context(|| format!("nothing is in {target}"))?;
     report.end();
-    for (path, what) in &restored.bent {
+    for (path, what) in &restored.altered {
         report.warn(&format!("{}: {what}", text::path(path)));
     }
     let (fetched, seconds) = (files.content().library().fetched(), began.elapsed().as_secs_f64());
@@ -63,5 +63,5 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             report::size(fetched),
         ));
     }
-    Ok(if restored.bent.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(if restored.altered.is_empty() { Exit::Done } else { Exit::Partial })
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use block::World;
+use block::RunContext;
 use block::restore::Request;
 use clap::Args;
 use disk::{Disk, RealDisk};
@@ -47,9 +47,9 @@ pub(super) struct Moment {
     #[arg(long, value_name = "TEXT", help_heading = HEADING)]
     before_statement: Option<String>,
 
-    /// Which line of the archive [default: the newest]
+    /// Which timeline of the archive [default: the newest]
     #[arg(long, value_name = "N", help_heading = HEADING)]
-    pub(super) line: Option<u32>,
+    pub(super) timeline: Option<u32>,
 
     /// Say what would be done and what would come next, and do nothing. Requirements no --to
     #[arg(long, help_heading = HEADING)]
@@ -76,8 +76,8 @@ impl Moment {
 
     /// Refuses what only makes sense with a moment. `server`: a server is started in any case.
     pub(super) fn without_goal(&self, server: bool) -> Result<()> {
-        if self.line.is_some() || self.plan {
-            return Err(usage("--line and --plan need --until, --before or --before-statement"));
+        if self.timeline.is_some() || self.plan {
+            return Err(usage("--timeline and --plan need --until, --before or --before-statement"));
         }
         if !server && (self.server.is_some() || !self.server_option.is_empty()) {
             return Err(usage(
@@ -109,7 +109,7 @@ pub(super) fn run(goal: &RecoveryTarget, arguments: &super::Arguments, report: &
         }
     }
     let stop = commands::stop_flag(report)?;
-    let past = Recovery::find((&named, wanted), goal, own.line, &report.shared())?;
+    let past = Recovery::find((&named, wanted), goal, own.timeline, report)?;
     if own.plan {
         return plan(&named, &past, report);
     }
@@ -164,7 +164,7 @@ fn whole(
     let tree = work.path().join(instance::TREE);
     let request = Request::new(Some(past.generation), jobs);
     if named.is_tree(request)? {
-        instance::files(named, work.path(), request, World { stop, progress: report })?;
+        boot::files(named, work.path(), request, RunContext { stop, progress: report })?;
     } else {
         instance::out_of_volume(named, past.generation, (work.path(), jobs), stop, &report.shared())?;
     }
@@ -209,7 +209,7 @@ fn own(folder: &Path, (uid, gid): (u32, u32)) -> Result<()> {
 pub(super) struct Told {
     name: String,
     generation: u64,
-    line: String,
+    timeline: String,
     /// How many tables were checked.
     pub(super) tables: Option<usize>,
     pub(super) seconds: Option<f64>,
@@ -217,21 +217,21 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn new(named: &Named, past: &Recovery<'_>) -> Told {
-        let (name, line) = (named.name.clone(), past.log.line.clone());
-        Told { name, generation: past.generation, line, tables: None, seconds: None }
+        let (name, timeline) = (named.name.clone(), past.log.timeline.clone());
+        Told { name, generation: past.generation, timeline, tables: None, seconds: None }
     }
 
     /// The same as JSON.
     pub(super) fn json(&self, reached: &Reached) -> Value {
-        let Told { name, generation, line, .. } = self;
+        let Told { name, generation, timeline, .. } = self;
         let Reached { start, found } = reached;
         let (way, (file, offset)) = (&found.way, &start.own);
         let mut message = json!({
-            "message_type": "summary", "name": name, "generation": generation, "line": line,
+            "message_type": "summary", "name": name, "generation": generation, "timeline": timeline,
             "from_file": file, "from_offset": offset, "transactions": way.transactions,
             "bytes_of_log": way.bytes, "gtid": last(way), "time": way.time.map(date_time::machine),
-            "next": way.next, "judged_by_arrival": found.judged.count,
-            "own_line": start.line, "lacks": start.lacks,
+            "next": way.next, "by_arrival_time": found.judged.count,
+            "backup_timeline": start.timeline, "missing_transactions": start.lacks,
             "prepared": way.prepared.keys().map(names::xa).collect::<Vec<_>>(),
         });
         if let Some(tables) = self.tables {
@@ -262,7 +262,7 @@ impl Told {
             report::size(way.bytes),
             count(way.transactions, "transaction"),
         ));
-        tell_other(start, &self.line, report);
+        tell_other(start, &self.timeline, report);
         match &way.next {
             Some(next) => report.note(&format!("next would be {next}")),
             None if found.is_open => report.warn(
@@ -292,17 +292,22 @@ impl Told {
     }
 }
 
-/// Says that the line that is replayed is of another server than the generation, and what it lacks.
-fn tell_other(Start { own, here, line: own_line, lacks }: &Start, line: &str, report: &Report) {
-    let Some(own_line) = own_line else { return };
+/// Says that the timeline that is replayed is of another server than the generation, and what it lacks.
+fn tell_other(
+    Start { own, here, timeline: backup_timeline, lacks }: &Start,
+    timeline: &str,
+    report: &Report,
+) {
+    let Some(backup_timeline) = backup_timeline else { return };
     report.note(&format!(
-        "the generation is in the log of another server, line {own_line}: line {line} has the same transactions up to {}:{}",
+        "the generation is in the log of another server, timeline {backup_timeline}: timeline {timeline} has the same \
+         transactions up to {}:{}",
         here.0, here.1
     ));
     if !lacks.is_empty() {
         report.warn(&format!(
-            "line {line} lacks transactions that line {own_line} has behind {}:{}: {}. That server has not logged them, so they are not \
-             replayed; '--line {own_line}' replays line {own_line} instead",
+            "timeline {timeline} lacks transactions that timeline {backup_timeline} has behind {}:{}: {}. That server has not \
+             logged them, so they are not replayed; '--timeline {backup_timeline}' replays timeline {backup_timeline} instead",
             own.0,
             own.1,
             lacks.join(", ")

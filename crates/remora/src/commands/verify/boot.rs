@@ -6,7 +6,7 @@ use std::{fs, iter};
 
 use anyhow::{Context, Result, bail};
 use block::restore::Request;
-use block::{Repository, World};
+use block::{Repository, RunContext};
 use instance::binary_log::{self, BinaryLog, Position};
 use instance::requirements::{NOTHING, Requirements};
 use instance::table_check::{self, Checked};
@@ -66,8 +66,8 @@ pub(crate) fn boot(
         let (generation, files) = instance::lazy(named, request.generation, work.path(), say)?;
         (generation, files, "recovered")
     } else {
-        let world = World { stop, progress: report };
-        let (restored, files) = instance::files(named, work.path(), request, world)?;
+        let world = RunContext { stop, progress: report };
+        let (restored, files) = boot::files(named, work.path(), request, world)?;
         (restored.generation, files, "restored and recovered")
     };
     let log_end = log_end(&named.repository, Some(generation))?;

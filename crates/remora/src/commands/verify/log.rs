@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use binlog::archive::{self, pieces};
+use binlog::archive::{self, segments};
 use block::verify::Sample;
 use disk::RealDisk;
 use humanize::text;
@@ -42,9 +42,9 @@ pub(super) fn verify(
         !stop.load(Ordering::Relaxed)
     };
     let (done, shown) = match archive {
-        Archive::Pieces(all) => {
+        Archive::Segments(all) => {
             let shown = all.shown();
-            (pieces::verify(&Arc::new(all), sample, &mut goes_on), shown)
+            (segments::verify(&Arc::new(all), sample, &mut goes_on), shown)
         }
         Archive::Files(folder) => {
             (archive::verify(&RealDisk, &folder, sample, &mut goes_on), text::path(&folder))
@@ -66,7 +66,7 @@ pub(super) fn verify(
     let seconds = began.elapsed().as_secs_f64();
     if report.is_json() {
         report.message(&json!({
-            "message_type": "log", "name": name, "pieces": found.pieces, "files": found.files,
+            "message_type": "log", "name": name, "segments": found.segments, "files": found.files,
             "opened": found.is_opened, "bytes": found.bytes, "damages": found.damages.len(), "seconds": seconds,
             "part": sample.map(|sample| sample.part + 1), "parts": sample.map(|sample| sample.parts),
         }))?;
@@ -79,7 +79,7 @@ pub(super) fn verify(
     report.note(&format!(
         "{name}, archived log: {}{}, {}, {}{}, {seconds:.1} s: {damages}",
         count(found.files, "file"),
-        if found.pieces == 0 { String::new() } else { format!(" in {}", count(found.pieces, "piece")) },
+        if found.segments == 0 { String::new() } else { format!(" in {}", count(found.segments, "segment")) },
         report::size(found.bytes),
         match found.is_opened {
             true => "event by event",

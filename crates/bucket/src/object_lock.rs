@@ -1,0 +1,127 @@
+//! Files that nobody can remove for a time: object lock.
+//!
+//! docs/decisions/0524-nobody-can-remove-it.md gives the reasons.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use block::mirror::is_lasting;
+use jiff::Timestamp;
+
+use crate::client::{Bucket, StoreRequest, StoreResponse};
+use crate::xml;
+
+/// Nobody ends it before its time, whatever key he has.
+const MODE: &str = "COMPLIANCE";
+/// The header with the end of a file's retention.
+const UNTIL: &str = "x-amz-object-lock-retain-until-date";
+/// What a store says of a file without a retention, and of one in a bucket without object lock.
+const NONE: [&str; 3] =
+    ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest"];
+
+/// `2026-12-26T16:05:00Z`, in which fractions of a second are left out.
+fn written(until: Timestamp) -> String {
+    until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The time that a store names.
+fn time_s(text: &str) -> Option<i64> {
+    text.parse::<Timestamp>().ok().map(|until| until.as_second())
+}
+
+impl Bucket {
+    /// The same bucket, which keeps what is written from being removed, by anybody, for so many seconds from
+    /// then on.
+    #[must_use]
+    pub fn retaining(&self, seconds: u64) -> Bucket {
+        self.with_settings(|settings| settings.retain_s = Some(seconds))
+    }
+
+    /// The end of what is written now.
+    fn until(&self) -> io::Result<Option<Timestamp>> {
+        let Some(seconds) = self.settings.retain_s else { return Ok(None) };
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let until = Timestamp::from_second(Timestamp::now().as_second().saturating_add(seconds));
+        until.map(Some).map_err(io::Error::other)
+    }
+
+    /// The headers with which a file that is written is retained.
+    pub(crate) fn retention(&self, name: &str) -> io::Result<Vec<(&'static str, String)>> {
+        let until = self.until()?.filter(|_| is_lasting(name));
+        let headers = |until| vec![("x-amz-object-lock-mode", MODE.to_owned()), (UNTIL, written(until))];
+        Ok(until.map(headers).unwrap_or_default())
+    }
+
+    /// Fails if files are to be retained, and the bucket can't do it. It is asked once.
+    pub(crate) fn require_object_lock(&self) -> io::Result<()> {
+        if self.settings.retain_s.is_none() || self.state.retains.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let query = [("object-lock", "")];
+        let ask = StoreRequest { method: "GET", name: None, query: &query, headers: &[], body: b"" };
+        let (answer, text) = self.send_text(&ask)?;
+        match answer.status() {
+            200 if xml::first(&text, "ObjectLockEnabled").as_deref() == Some("Enabled") => {
+                self.state.retains.store(true, Ordering::Release);
+                Ok(())
+            }
+            403 | 500.. => {
+                let what = "ask whether the bucket has object lock (s3:GetBucketObjectLockConfiguration)";
+                Err(self.failure(what, "", answer))
+            }
+            _ => {
+                let text = "files can't be retained in this bucket, because it has no object lock; make a bucket that has it \
+                            (most stores can't turn it on later), or leave out --retain";
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
+        }
+    }
+
+    /// Retains a file that is there.
+    pub(crate) fn extend_retention(&self, name: &str) -> io::Result<()> {
+        let Some(until) = self.until()? else { return Ok(()) };
+        let body = format!(
+            "<Retention><Mode>{MODE}</Mode><RetainUntilDate>{}</RetainUntilDate></Retention>",
+            written(until)
+        );
+        let query = [("retention", "")];
+        let answer = self.send(&StoreRequest {
+            query: &query,
+            body: body.as_bytes(),
+            ..StoreRequest::about("PUT", name)
+        })?;
+        if answer.status() == 200 {
+            return Ok(());
+        }
+        // No store makes it shorter, and which error it gives for that differs.
+        let refused = self.failure("retain (s3:PutObjectRetention)", name, answer);
+        let asked = match self.retention_of(name) {
+            // It was not refused because of what is there: a right is missing to know that.
+            Err(error) if refused.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            asked => asked.unwrap_or_default(),
+        };
+        let is_later = |(mode, until_s): &(String, i64)| mode == MODE && *until_s >= until.as_second();
+        if asked.as_ref().is_some_and(is_later) { Ok(()) } else { Err(refused) }
+    }
+
+    /// How a file is retained: the mode, and until when.
+    pub(crate) fn retention_of(&self, name: &str) -> io::Result<Option<(String, i64)>> {
+        let mut answer =
+            self.send(&StoreRequest { query: &[("retention", "")], ..StoreRequest::about("GET", name) })?;
+        let text = if matches!(answer.status(), 200 | 400 | 404) { answer.text()? } else { String::new() };
+        let code = xml::first(&text, "Code").unwrap_or_default();
+        match answer.status() {
+            200 => {
+                let until_s = xml::first(&text, "RetainUntilDate").and_then(|until| time_s(&until));
+                Ok(xml::first(&text, "Mode").zip(until_s))
+            }
+            400 | 404 if NONE.contains(&&*code) => Ok(None),
+            _ => Err(self.failure("ask until when it is retained (s3:GetObjectRetention)", name, answer)),
+        }
+    }
+}
+
+/// Until when a file is retained, if the answer about it tells: who may not ask is not told.
+pub(crate) fn retained_until(answer: &StoreResponse) -> Option<i64> {
+    answer.header(UNTIL).and_then(time_s)
+}
