@@ -38,8 +38,8 @@ const EXAMPLES: &str = "EXAMPLES
 /// Archive a server's binary log as it is written
 ///
 /// remora connects as a replica does, and keeps the server's files byte for byte in REPO/NAME/log. In an
-/// encrypted name and in a store it keeps them in segments, from which the other commands read. A run that
-/// was stopped or killed goes on where it was, after it has compared what the server has there with what is
+/// encrypted name and in a store it keeps them in segments, from which the other commands read. A run that was
+/// stopped or killed goes on where it was, after it has compared what the server has there with what is
 /// archived. If the server has another history (RESET MASTER, an older state put back), or has purged files
 /// that were not archived yet, a new timeline begins beside the former one: nothing is overwritten, and what
 /// happened is told (exit code 12 with --once).
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     once: bool,
 
-    /// How long what came may wait until it is made durable: 0s, 1s, 1m
+    /// Maximum delay before received events are synced: 0s, 1s, 1m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = date_time::duration_s)]
     sync: u64,
 
@@ -64,8 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "once")]
     ack: bool,
 
-    /// The number by which the server knows us, which no replica has [default: made of the machine and
-    /// REPO/NAME]
+    /// server_id to register with; must be unique [default: derived from the machine and REPO/NAME]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     server_id: Option<u32>,
 
@@ -79,121 +78,6 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
-/// What a run needs.
-pub(crate) struct Run<'a> {
-    once: bool,
-    sync: Duration,
-    ack: bool,
-    server_id: u32,
-    target: &'a Target,
-    kept: &'a ArchiveOutput,
-    sealed: Option<&'a EncryptedStore>,
-    /// When it was looked last whether the key was replaced.
-    looked: Cell<Instant>,
-    /// How often what is older is retained anew, if it is.
-    renew: Option<Duration>,
-    /// When that was done last.
-    renewed: Cell<Option<Instant>>,
-    stop: Arc<AtomicBool>,
-    /// Whether it was told that everything is archived.
-    has_told: Cell<bool>,
-    /// Whether something was archived since a connection broke last.
-    has_archived: Cell<bool>,
-    /// Up to when everything is archived, and when that was noted last.
-    noted: Cell<(i64, Option<Instant>)>,
-    /// How far the server's clock is ahead of ours, in seconds.
-    ahead_s: Cell<i64>,
-    /// Where in its log the server had nothing more, and when, by its clock.
-    silent: Cell<Option<(u64, i64)>>,
-    /// With --ack: commits that did not wait for us.
-    unwaited: Option<Unwaited>,
-    report: &'a Report,
-}
-
-impl Run<'_> {
-    /// The time by the server's clock.
-    fn time_s(&self) -> i64 {
-        date_time::now_s() + self.ahead_s.get()
-    }
-
-    /// Looks how the server's clock differs from ours: transactions have the server's times, and so has what
-    /// is noted of when they came.
-    fn compare_clocks(&self, session: &mut Session) -> Result<()> {
-        let now_s = date_time::now_s();
-        let time = session.value("SELECT UNIX_TIMESTAMP()")?.unwrap_or_default();
-        let time_s: i64 = time.parse().with_context(|| format!("the server says that its time is {time}"))?;
-        self.ahead_s.set(time_s - now_s);
-        Ok(())
-    }
-
-    /// Notes that everything is archived.
-    fn note_now(&self) -> Result<()> {
-        let now_s = date_time::now_s();
-        self.noted.set((now_s, Some(Instant::now())));
-        self.must_have_the_key()?;
-        self.retain()?;
-        Ok(self.kept.note_caught_up(now_s)?)
-    }
-
-    /// The server has nothing more behind this place in its log, at this time.
-    fn hears_nothing(&self, place: (u64, i64)) {
-        self.silent.set(Some(place));
-        self.look_for_unwaited();
-    }
-
-    /// Tells commits that did not wait for us.
-    fn look_for_unwaited(&self) {
-        if let Some(unwaited) = &self.unwaited {
-            unwaited.look(self.target, self.report);
-        }
-    }
-
-    /// Ends the run if the key that it was given is not the one that opens the backups any more.
-    fn must_have_the_key(&self) -> Result<()> {
-        let Some(sealed) = self.sealed else { return Ok(()) };
-        if self.looked.get().elapsed() < LOOK {
-            return Ok(());
-        }
-        self.looked.set(Instant::now());
-        if sealed.is_replaced()? {
-            bail!(
-                "the key was replaced ('remora rekey'): start it again with the new one, so that the old one does not open what comes"
-            );
-        }
-        Ok(())
-    }
-
-    /// Keeps from being removed what the segments that are written need, and the keys. It is done before the
-    /// first one is written.
-    fn retain(&self) -> Result<()> {
-        let Some(renew) = self.renew else { return Ok(()) };
-        if self.renewed.get().is_some_and(|renewed| renewed.elapsed() < renew) {
-            return Ok(());
-        }
-        if let Some(sealed) = self.sealed {
-            sealed.key_files()?.iter().try_for_each(|name| sealed.retain(name))?;
-        }
-        self.kept.retain()?;
-        self.renewed.set(Some(Instant::now()));
-        Ok(())
-    }
-
-    /// Notes that everything up to this time is archived, unless that was done a moment ago. The time is what
-    /// a transaction says: sessions may set it, and a long statement has that of its beginning.
-    fn note(&self, time_s: i64) -> Result<()> {
-        let (noted_s, last) = self.noted.get();
-        if last.is_some_and(|last| last.elapsed() < NOTE) {
-            return Ok(());
-        }
-        let time_s = time_s.min(date_time::now_s()).max(noted_s);
-        self.noted.set((time_s, Some(Instant::now())));
-        self.look_for_unwaited();
-        self.must_have_the_key()?;
-        self.retain()?;
-        Ok(self.kept.note_caught_up(time_s)?)
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let target = arguments.server.target(password)?;
     let line = report.clone();
@@ -202,131 +86,16 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         true => report.phase("archiving", None),
         false => report.endless("archiving"),
     }
-    let mut is_broken = false;
-    let mut pause = PAUSE;
-    let mut has_connected = false;
-    let mut must_look = false;
-    while !run.stop.load(Ordering::Relaxed) {
-        for damage in kept.damages() {
-            report.warn(&format!(
-                "{damage}; the run goes on behind it, and 'remora verify' tells what is lost"
-            ));
-        }
-        if std::mem::take(&mut must_look) {
-            kept.look()?;
-        }
-        match once(&run, &mut is_broken, &mut has_connected) {
-            Ok(Left::End) => {
-                report.end();
-                return Ok(if is_broken { Exit::Broken } else { Exit::Done });
-            }
-            Ok(Left::Stopped) => break,
-            Ok(Left::Again) => pause = PAUSE,
-            Ok(Left::Forked(what)) => {
-                begin::fork(&run, &what)?;
-                (is_broken, pause) = (true, PAUSE);
-                run.has_told.set(false);
-            }
-            Err(error) if has_connected && !run.once && is_passing(&error) => {
-                report.warn(&format!("{error:#}; trying again"));
-                run.has_told.set(false);
-                if run.has_archived.take() {
-                    pause = PAUSE;
-                }
-                stop::pause(pause, &run.stop);
-                must_look = true;
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    report.end();
-    Ok(exit::stopped())
-}
-
-/// One connection.
-fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result<Left> {
-    let mut session = run.target.connect()?;
-    if run.ack {
-        can_acknowledge(&mut session, run.report)?;
-    }
-    if !*has_connected {
-        must_have(&mut session, &[Duty::Archive])?;
-        alone::must_be(&mut session, run.target, run.server_id)?;
-        lacks::tell(&mut session, run.report)?;
-    }
-    run.compare_clocks(&mut session)?;
-    run.retain()?;
-    let Beginning { timeline, tail, first, end } = begin::begin(run, &mut session, is_broken)?;
-    *has_connected = true;
-    Follow::new(run, &timeline, tail, (first, end))?.all()
-}
-
-/// Opens what is written: files of the server in a folder that is not encrypted, or else segments.
-fn open(
-    arguments: &Arguments,
-    world: (&AtomicBool, &Report),
-) -> Result<(ArchiveOutput, Option<EncryptedStore>)> {
-    let home = arguments.retain.renewing().on(Location::of(&arguments.to)?)?;
-    let busy = |shown: String| anyhow::Error::new(Held(format!("{shown}: another run archives into it")));
-    let key = arguments.key.read()?;
-    repository::must_be_of_one(&arguments.to, &home)?;
-    if let Some(folder) = home.folder()
-        && key.is_none()
-        && !block::is_encrypted(&*home.store())?
-        && !log_archive::has_segments(&home)?
-    {
-        let folder = folder.join(FOLDER);
-        let archive = Archive::open(&RealDisk, &folder).with_context(|| text::path(&folder))?;
-        return Ok((ArchiveOutput::Files(archive.ok_or_else(|| busy(text::path(&folder)))?), None));
-    }
-    if log_archive::has_files(&home) {
-        return Err(failure::usage(format!(
-            "{}: the log that is archived here is not encrypted, and rows in clear must not lie beside encrypted ones: leave out the \
-             key, or archive under another name",
-            home.shown()
-        )));
-    }
-    // In a store the lock of a run that was killed ends by itself; in a folder it has ended.
-    let waits = !arguments.once && home.folder().is_none();
-    let until = Instant::now() + if waits { LOCK_WAIT } else { Duration::ZERO };
-    let mut has_told = false;
-    loop {
-        let Place { store, sealed } = log_archive::place(&home, key.as_ref())?;
-        let keeper = SegmentWriter::open(store).with_context(|| home.log().shown())?;
-        if let Some(keeper) = keeper {
-            return Ok((ArchiveOutput::Segments(Box::new(RefCell::new(keeper))), sealed));
-        }
-        if Instant::now() >= until {
-            return Err(busy(home.log().shown()));
-        }
-        if !std::mem::replace(&mut has_told, true) {
-            world.1.note(&format!(
-                "{}: another run archives into it, or was killed a short time ago; waiting for up to {} s until its lock ends",
-                home.log().shown(),
-                LOCK_WAIT.as_secs()
-            ));
-        }
-        if !stop::pause(LOCK_LOOK, world.0) {
-            return Err(block::Error::Stopped.into());
-        }
-    }
-}
-
-/// Whether the same may work later.
-fn is_passing(error: &anyhow::Error) -> bool {
-    if error.chain().any(is_away) {
-        return true;
-    }
-    let server = error.chain().find_map(|cause| cause.downcast_ref::<server::Error>());
-    server.is_some_and(|error| error.is_passing() || error.code() == Some(NO_SUCH_PLACE))
-}
-
-/// Whether a store did not answer, or has a segment that an earlier request has written behind our back.
-fn is_away(error: &(dyn std::error::Error + 'static)) -> bool {
-    let kind = match (error.downcast_ref::<io::Error>(), error.downcast_ref::<binlog::Error>()) {
-        (Some(error), _) | (_, Some(binlog::Error::Io(error))) => error.kind(),
-        _ => return false,
+    let options = Options {
+        target: &target,
+        to: &arguments.to,
+        location: arguments.retain.renewing().on(Location::of(&arguments.to)?)?,
+        key: arguments.key.read()?,
+        once: arguments.once,
+        sync: Duration::from_secs(arguments.sync),
+        ack: arguments.ack,
+        server_id: arguments.server_id,
+        renew: arguments.retain.renewed(),
     };
     let outcome = archiver::run(options, stop, report)?;
     report.end();

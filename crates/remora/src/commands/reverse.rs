@@ -148,7 +148,7 @@ fn log(arguments: &Arguments, report: &Report) -> Result<(Option<Origin>, Found)
             return Err(usage("@N is for --children: the log is that of all generations; write REPO/NAME"));
         }
         arguments.request.must_be_possible()?;
-        let log = Log::find(&named, timeline, report)?;
+        let log = Log::find(&named, timeline, &report.shared())?;
         let files = log.files.clone();
         return Ok((Some(Origin { named, generation, log }), Found { files, ..Found::default() }));
     }

@@ -111,7 +111,7 @@ pub(super) fn run(goal: Option<&RecoveryTarget>, arguments: &Arguments, report: 
         }
     }
     let stop = commands::stop_flag(report)?;
-    let find = |goal| Recovery::find((&named, generation), goal, arguments.until.timeline, report);
+    let find = |goal| Recovery::find((&named, generation), goal, arguments.until.timeline, &report.shared());
     let past = goal.map(find).transpose()?;
     if let (Some(past), true) = (&past, arguments.until.plan) {
         return until::plan(&named, past, report);

@@ -109,7 +109,7 @@ pub(super) fn run(goal: &RecoveryTarget, arguments: &super::Arguments, report: &
         }
     }
     let stop = commands::stop_flag(report)?;
-    let past = Recovery::find((&named, wanted), goal, own.timeline, report)?;
+    let past = Recovery::find((&named, wanted), goal, own.timeline, &report.shared())?;
     if own.plan {
         return plan(&named, &past, report);
     }
@@ -164,7 +164,7 @@ fn whole(
     let tree = work.path().join(instance::TREE);
     let request = Request::new(Some(past.generation), jobs);
     if named.is_tree(request)? {
-        boot::files(named, work.path(), request, RunContext { stop, progress: report })?;
+        instance::files(named, work.path(), request, RunContext { stop, progress: report })?;
     } else {
         instance::out_of_volume(named, past.generation, (work.path(), jobs), stop, &report.shared())?;
     }

@@ -67,7 +67,7 @@ pub(crate) fn boot(
         (generation, files, "recovered")
     } else {
         let world = RunContext { stop, progress: report };
-        let (restored, files) = boot::files(named, work.path(), request, world)?;
+        let (restored, files) = instance::files(named, work.path(), request, world)?;
         (restored.generation, files, "restored and recovered")
     };
     let log_end = log_end(&named.repository, Some(generation))?;
