@@ -1,9 +1,5 @@
 //! `remora poke`
 
-mod door;
-mod image;
-mod known;
-mod process;
 mod room;
 mod set;
 
@@ -12,13 +8,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use failure::usage;
+use poke::access::{Access, Memory};
+use poke::variables::{self, Variable};
 use serde_json::json;
+use snapshot::server::Connect;
 
-use crate::args::ServerArgs;
+use crate::args::{Account, ServerArgs};
 use crate::exit::Exit;
 use crate::report::Report;
-use door::{Door, Memory};
-use known::Known;
 
 const EXAMPLES: &str = "EXAMPLES
   remora poke max-connections 500 --yes-i-know       a full server lets clients in again
@@ -102,24 +99,25 @@ struct Which {
 }
 
 impl Which {
-    fn door(&self, password: Option<String>) -> Result<Door> {
-        Door::find(&self.server, self.pid, self.pid_file.as_deref(), password)
+    fn access(&self, password: Option<String>) -> Result<Access> {
+        let account = Account { server: &self.server, password };
+        Access::find(&|socket| account.target(socket), self.pid, self.pid_file.as_deref())
     }
 }
 
 pub(crate) fn run(action: &Action, password: Option<String>, report: &Report) -> Result<Exit> {
     match action {
         Action::Set(Set { name, value, which }) => {
-            let known = known::find(name)?;
+            let known = variables::find(name)?;
             let value = known.parse(value)?;
-            set::run(&which.door(password)?, known, value, which.yes_i_know, report)
+            set::run(&which.access(password)?, known, value, which.yes_i_know, report)
         }
         Action::MaxConnections(MaxConnections { limit, which }) => {
-            let limit = known::find("max_connections")?.parse(limit)?;
-            room::limit(&which.door(password)?, limit, which.yes_i_know, report)
+            let limit = variables::find("max_connections")?.parse(limit)?;
+            room::limit(&which.access(password)?, limit, which.yes_i_know, report)
         }
         Action::KillQuery(KillQuery { id, which }) => {
-            room::kill_query(&which.door(password)?, *id, which.yes_i_know, report)
+            room::kill_query(&which.access(password)?, *id, which.yes_i_know, report)
         }
         Action::List => list(report),
     }
@@ -158,7 +156,7 @@ fn short(build: &str) -> &str {
 }
 
 /// Fails unless the user has agreed to a store.
-fn consent(agreed: bool, known: &Known, old: u64, new: u64) -> Result<()> {
+fn consent(agreed: bool, known: &Variable, old: u64, new: u64) -> Result<()> {
     if agreed {
         return Ok(());
     }
@@ -169,16 +167,16 @@ fn consent(agreed: bool, known: &Known, old: u64, new: u64) -> Result<()> {
 }
 
 fn list(report: &Report) -> Result<Exit> {
-    for Known { name, symbol, width, range, takes_effect, tried, .. } in &known::KNOWN {
+    for Variable { name, symbol, width, range, takes_effect, tried, .. } in &variables::VARIABLES {
         let (least, most) = (range.start(), range.end());
         if report.is_json() {
             report.message(&json!({
                 "message_type": "variable", "variable": name, "symbol": symbol, "bytes": width.bytes(),
-                "least": least, "most": most, "takes_effect": takes_effect, "tried": tried, "series": known::SERIES,
+                "least": least, "most": most, "takes_effect": takes_effect, "tried": tried, "series": variables::SERIES,
             }))?;
         } else {
             report.data(&format!("{name:<30} {least} to {most}; it takes effect {takes_effect}"))?;
-            report.data(&format!("{:<30} tried on MariaDB {}: {tried}", "", known::SERIES.join(", ")))?;
+            report.data(&format!("{:<30} tried on MariaDB {}: {tried}", "", variables::SERIES.join(", ")))?;
         }
     }
     Ok(Exit::Done)

@@ -1,17 +1,12 @@
 //! `remora queue`
 
 mod bench;
-mod column;
 mod drop;
-mod feed;
 mod forward;
-mod insert;
+mod forwarded;
 mod list;
 mod overview;
 mod peek;
-mod publish;
-mod receive;
-mod relay;
 mod replay;
 mod retry;
 mod rows;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail, ensure};
+use poke::access::{Access, Sql, store};
+use poke::process::Process;
+use poke::variables;
 use progress::Progress;
 use server::Session;
 
-use super::door::{Door, Sql, store};
-use super::known;
-use super::process::Process;
 use super::{Told, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
@@ -20,9 +20,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const ROOM: u64 = 10;
 
 /// Changes the connection limit: by SQL if the server answers, else in memory.
-pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Result<Exit> {
-    let known = known::find("max_connections")?;
-    let why = match door.sql()? {
+pub(crate) fn limit(access: &Access, new: u64, agreed: bool, report: &Report) -> Result<Exit> {
+    let known = variables::find("max_connections")?;
+    let why = match access.sql()? {
         Sql::Answers(mut session, place) => {
             let old = limit_by_sql(&mut session)?;
             set_limit(&mut session, new)?;
@@ -31,7 +31,7 @@ pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Res
         Sql::Silent(why) => why,
     };
     report.warn(&format!("SQL can't be asked: {why}"));
-    let memory = door.memory()?;
+    let memory = access.memory()?;
     let (cell, old) = memory.variable(known)?;
     if old != new {
         consent(agreed, known, old, new)?;
@@ -39,7 +39,7 @@ pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Res
     }
     warn_of_files(&memory.process, old, new, report)?;
     tell(Some(&memory), &Told { name: known.name, old, new, by: "in memory" }, report)?;
-    let Some(mut session) = enter(door)? else {
+    let Some(mut session) = enter(access)? else {
         report.warn("SQL could not confirm it: the server still does not let us in");
         return Ok(Exit::Partial);
     };
@@ -56,8 +56,8 @@ pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Res
 }
 
 /// Kills a statement by SQL; if the server is full, room is made in its memory first.
-pub(crate) fn kill_query(door: &Door, id: u64, agreed: bool, report: &Report) -> Result<Exit> {
-    let sql = door.sql()?;
+pub(crate) fn kill_query(access: &Access, id: u64, agreed: bool, report: &Report) -> Result<Exit> {
+    let sql = access.sql()?;
     let is_full = sql.is_full();
     let why = match sql {
         Sql::Answers(session, place) => return kill(session, id, place, report),
@@ -70,14 +70,14 @@ pub(crate) fn kill_query(door: &Door, id: u64, agreed: bool, report: &Report) ->
         )));
     }
     report.warn(&format!("SQL can't be asked: {why}"));
-    let known = known::find("max_connections")?;
-    let memory = door.memory()?;
+    let known = variables::find("max_connections")?;
+    let memory = access.memory()?;
     let (cell, old) = memory.variable(known)?;
     let room = (old + ROOM).min(*known.range.end());
     consent(agreed, known, old, room)?;
     store(&cell, known, room)?;
     report.note(&format!("max_connections is {room} for a moment"));
-    let done = match enter(door) {
+    let done = match enter(access) {
         Ok(Some(mut session)) => {
             let back = set_limit(&mut session, old);
             kill(session, id, " in a connection that room was made for", report)
@@ -127,10 +127,10 @@ fn set_limit(session: &mut Session, new: u64) -> Result<()> {
 }
 
 /// Opens a session when there is room. Others want it too, so this takes more than one try.
-fn enter(door: &Door) -> Result<Option<Session>> {
+fn enter(access: &Access) -> Result<Option<Session>> {
     let never = crossbeam_channel::never::<()>();
     for _ in 0..TRIES {
-        match door.sql()? {
+        match access.sql()? {
             Sql::Answers(session, _) => return Ok(Some(session)),
             sql if !sql.is_full() => return Ok(None),
             _ => {}

@@ -1,18 +1,24 @@
 //! `remora poke set`: a value that SQL calls read-only.
 
 use anyhow::{Context, Result, bail, ensure};
+use poke::access::{Access, Sql, store};
+use poke::variables::{Requirement, Variable};
 use progress::Progress;
 use server::{Flavour, Session};
 
-use super::door::{Door, Sql, store};
-use super::known::{Known, Need};
 use super::{Told, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
 
 /// Stores a value, if everything fits.
-pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &Report) -> Result<Exit> {
-    let mut session = match door.sql()? {
+pub(crate) fn run(
+    access: &Access,
+    known: &Variable,
+    new: u64,
+    agreed: bool,
+    report: &Report,
+) -> Result<Exit> {
+    let mut session = match access.sql()? {
         Sql::Answers(session, _) => Some(session),
         Sql::Silent(error) => {
             report.warn(&format!("SQL can't be asked: {error}"));
@@ -27,7 +33,7 @@ pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &R
         ensure!(by_sql(session, known)? == new, "SET GLOBAL {} did not change it", known.name);
         return tell(None, &Told { name: known.name, old, new, by: "by SQL" }, report);
     }
-    let memory = door.memory()?;
+    let memory = access.memory()?;
     let (cell, old) = memory.variable(known)?;
     match &mut session {
         Some(session) => {
@@ -63,7 +69,13 @@ pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &R
     Ok(Exit::Done)
 }
 
-fn explain(known: &Known, old: u64, new: u64, session: Option<&mut Session>, report: &Report) -> Result<()> {
+fn explain(
+    known: &Variable,
+    old: u64,
+    new: u64,
+    session: Option<&mut Session>,
+    report: &Report,
+) -> Result<()> {
     let name = known.name;
     report.note(&format!("it takes effect {}", known.takes_effect));
     if name == "log_slave_updates"
@@ -83,7 +95,7 @@ fn explain(known: &Known, old: u64, new: u64, session: Option<&mut Session>, rep
 }
 
 /// Whether SQL calls it read-only.
-fn is_read_only(session: &mut Session, known: &Known) -> Result<bool> {
+fn is_read_only(session: &mut Session, known: &Variable) -> Result<bool> {
     let version = &session.about.version_text;
     ensure!(
         session.about.flavour == Flavour::MariaDb,
@@ -98,27 +110,27 @@ fn is_read_only(session: &mut Session, known: &Known) -> Result<bool> {
     Ok(says == "YES")
 }
 
-fn by_sql(session: &mut Session, known: &Known) -> Result<u64> {
+fn by_sql(session: &mut Session, known: &Variable) -> Result<u64> {
     let says = session.value(&format!("SELECT @@global.{}", known.name))?.unwrap_or_default();
     says.parse().with_context(|| format!("{} is '{says}' by SQL, which is not a number", known.name))
 }
 
 /// Fails unless a condition is met.
-fn check(session: &mut Session, need: Need, known: &Known) -> Result<()> {
+fn check(session: &mut Session, need: Requirement, known: &Variable) -> Result<()> {
     let name = known.name;
     match need {
-        Need::ReplicaStopped => {
+        Requirement::ReplicaStopped => {
             let running = running(session)?;
             ensure!(
                 !running,
                 "{name} is used by the threads of a replica, and they are running: STOP ALL SLAVES first"
             );
         }
-        Need::BinaryLog => {
+        Requirement::BinaryLog => {
             let on = session.value("SELECT @@global.log_bin")?;
             ensure!(on.as_deref() == Some("1"), "{name} does nothing here: the server has no binary log");
         }
-        Need::NoCluster => {
+        Requirement::NoCluster => {
             let on = session.value("SELECT COUNT(*) FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = 'WSREP_ON' AND VARIABLE_VALUE = 'ON'")?;
             ensure!(
                 on.as_deref() == Some("0"),

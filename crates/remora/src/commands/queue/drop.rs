@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use failure::usage;
 use progress::{Progress, count};
+use relay::queue_table;
 use serde_json::json;
 
 use super::rows;
@@ -46,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let queue = table_name("QUEUE", &arguments.queue, &target)?;
     let mut session = target.connect()?;
     // From any other table a DELETE would delete rows too.
-    rows::must_be_queue(&mut session, &queue)?;
+    queue_table::must_be_queue(&mut session, &queue)?;
     let condition = arguments.condition.as_deref();
     if arguments.dry_run {
         let (waiting, hidden) = rows::waiting_and_hidden(&mut session, &queue, condition)?;

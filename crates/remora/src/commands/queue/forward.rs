@@ -3,11 +3,10 @@
 use anyhow::{Result, bail};
 use broker::{is_name, is_subject, kafka};
 use clap::Args;
+use relay::{Broker, Messages, Receipt, Route, Rows, To};
 use server::TableName;
 
-use super::publish::{Broker, Messages};
-use super::receive::Receipt;
-use super::relay::{Route, Rows, To};
+use super::forwarded;
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
 use crate::exit::Exit;
@@ -84,7 +83,8 @@ fn receive(arguments: &Arguments, password: Option<String>, report: &Report) -> 
     let messages = messages(arguments, &from, &arguments.queue, true)?;
     let consumer = consumer(arguments, &from, &into)?;
     let (once, stop) = (arguments.once, stop_flag(report)?);
-    Receipt { from, messages, consumer, to, into, once, stop }.run_and_tell(report)
+    let receipt = Receipt { from, messages, consumer, to, into, once, stop };
+    forwarded::tell("received", receipt.run(report)?, report)
 }
 
 fn send(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
@@ -117,7 +117,8 @@ fn send(arguments: &Arguments, password: Option<String>, report: &Report) -> Res
         };
         To::Queue(to, into)
     };
-    Route { from, queue, to, rows, stop: stop_flag(report)? }.run_and_tell("forwarded", report)
+    let route = Route { from, queue, to, rows, stop: stop_flag(report)? };
+    forwarded::tell("forwarded", route.run(report)?, report)
 }
 
 fn messages(arguments: &Arguments, broker: &Broker, subject: &str, wildcards: bool) -> Result<Messages> {

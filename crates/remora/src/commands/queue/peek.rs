@@ -6,9 +6,10 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 use clap::Args;
 use progress::{Progress, count};
+use relay::column::{Column, columns};
+use relay::queue_table;
 use serde_json::json;
 
-use super::column::{Column, columns};
 use super::rows;
 use crate::args::ServerArgs;
 use crate::commands::table_name;
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let target = arguments.server.target(password)?;
     let queue = table_name("QUEUE", &arguments.queue, &target)?;
     let mut session = target.connect()?;
-    rows::must_be_queue(&mut session, &queue)?;
+    queue_table::must_be_queue(&mut session, &queue)?;
     rows::see_hidden(&mut session, arguments.hidden)?;
     if arguments.kept {
         session.execute("SET SESSION queue_show_kept = 1")?;

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use failure::usage;
 use progress::{Progress, count};
+use relay::queue_table;
 use serde_json::json;
 
 use super::rows;
@@ -50,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let target = arguments.server.target(password)?;
     let queue = table_name("QUEUE", &arguments.queue, &target)?;
     let mut session = target.connect()?;
-    rows::must_be_queue(&mut session, &queue)?;
+    queue_table::must_be_queue(&mut session, &queue)?;
     let null = || "NULL".to_owned();
     let number = |bound: Option<i64>| bound.map_or_else(null, |bound| bound.to_string());
     let time = |bound: &Option<String>| bound.as_ref().map_or_else(null, |bound| session.quote(bound));

@@ -3,11 +3,12 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use progress::{Progress, count};
+use relay::column::{Column, columns};
+use relay::{Route, Rows, To, queue_table};
 use serde_json::json;
 use server::{Session, TableName};
 
-use super::column::{Column, columns};
-use super::relay::{Route, Rows, To};
+use super::forwarded;
 use super::{rows, tries};
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
@@ -46,8 +47,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let queue = table_name("DEAD", &arguments.queue, &target)?;
     let into = table_name("--to", &arguments.into, &target)?;
     let mut session = target.connect()?;
-    rows::must_be_queue(&mut session, &queue)?;
-    rows::must_be_queue(&mut session, &into)?;
+    queue_table::must_be_queue(&mut session, &queue)?;
+    queue_table::must_be_queue(&mut session, &into)?;
     must_fit(&mut session, &queue, &into)?;
     let definition = session.definition(&queue)?;
     let rows = Rows {
@@ -73,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
         return Ok(Exit::Done);
     }
-    route.run_and_tell(&format!("moved from {queue} to {into}"), report)
+    forwarded::tell(&format!("moved from {queue} to {into}"), route.run(report)?, report)
 }
 
 /// Each row has to fit as it is: what is cut off or left out could not be brought back.

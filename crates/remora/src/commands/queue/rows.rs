@@ -6,32 +6,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 use server::{Session, TableName};
 
-use super::column::Column;
 use crate::report::Report;
 use failure::usage;
+use relay::column::Column;
 
 /// Error codes of servers.
 const NO_FUNCTION: u16 = 1305;
 const WRONG_ARGUMENTS: u16 = 1210;
-
-/// The engine of a table; the inner `None` is for a view, or for a table that the server can't open.
-pub(crate) fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<Option<String>>> {
-    let (schema, name) = (session.quote(&table.schema), session.quote(&table.table));
-    let found = session.strings(&format!(
-        "SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
-    ))?;
-    Ok(found.into_iter().next().map(|row| row.into_iter().next().flatten()))
-}
-
-/// Refuses what is no queue: it has other rules, or none, for who owns a row.
-pub(crate) fn must_be_queue(session: &mut Session, table: &TableName) -> Result<()> {
-    match table_engine(session, table)? {
-        Some(Some(name)) if name == "QUEUE" => Ok(()),
-        Some(Some(name)) => bail!("{table} is no queue (ENGINE={name})"),
-        Some(None) => bail!("{table} is no queue: a view, or a table that cannot be opened"),
-        None => bail!("{table}: no such table, or no privilege to see it"),
-    }
-}
 
 /// The end of a statement for the rows that a condition selects.
 pub(crate) fn only(condition: Option<&str>) -> String {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use progress::{Progress, count, pause};
+use relay::column::{Column, columns};
 use serde_json::json;
 use server::{Error, Session, TableName};
 
-use super::column::{Column, columns};
 use super::rows::{end, peek, show_row};
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};

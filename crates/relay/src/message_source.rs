@@ -5,19 +5,19 @@ use std::time::Duration;
 use anyhow::Result;
 use broker::{Consumer, Delivery, Link, Stream, kafka};
 
-use super::publish::{Broker, Messages};
+use crate::publish::{Broker, Messages};
 
 /// After so many messages of NATS the queue is told which numbers will not come again, and forgets them.
 const FORGET_EACH: u64 = 1000;
 
 /// A message, which is to be acknowledged before the next one.
-pub(crate) struct Incoming {
+pub struct Incoming {
     /// Which message it is, as the queue knows rows.
-    pub(crate) origin: String,
+    pub origin: String,
     /// The same for people.
-    pub(crate) shown: String,
+    pub shown: String,
     /// What it says. None for the message of Kafka that says that a key is gone.
-    pub(crate) body: Option<Vec<u8>>,
+    pub body: Option<Vec<u8>>,
     token: Token,
 }
 
@@ -27,12 +27,12 @@ enum Token {
 }
 
 /// Where messages come from.
-pub(crate) enum Feed {
+pub enum MessageSource {
     Nats(Box<Nats>),
     Kafka(Box<kafka::Consumer>),
 }
 
-pub(crate) struct Nats {
+pub struct Nats {
     link: Link,
     consumer: Consumer,
     /// The stream, as the queue knows senders: 32 hexadecimal digits.
@@ -42,9 +42,9 @@ pub(crate) struct Nats {
     told: u64,
 }
 
-impl Feed {
+impl MessageSource {
     /// Connects. The broker remembers under this name what has come.
-    pub(crate) fn connect(broker: &Broker, messages: &Messages, consumer: &str) -> Result<Feed> {
+    pub fn connect(broker: &Broker, messages: &Messages, consumer: &str) -> Result<MessageSource> {
         match broker {
             Broker::Nats(address) => {
                 let mut link = Link::connect(address)?;
@@ -52,20 +52,20 @@ impl Feed {
                 let consumer = Consumer::open(&mut link, &stream, consumer)?;
                 let source = source(&format!("nats {} {}", stream.name, stream.created));
                 let floor = consumer.floor(&mut link)?;
-                Ok(Feed::Nats(Box::new(Nats { link, consumer, source, floor, told: 0 })))
+                Ok(MessageSource::Nats(Box::new(Nats { link, consumer, source, floor, told: 0 })))
             }
             Broker::Kafka(address) => {
                 let consumer = kafka::Consumer::open(address, &messages.subject, consumer)?;
-                Ok(Feed::Kafka(Box::new(consumer)))
+                Ok(MessageSource::Kafka(Box::new(consumer)))
             }
         }
     }
 
     /// The next message; none if there is none in that time.
-    pub(crate) fn next(&mut self, wait: Duration, messages: &Messages) -> Result<Option<Incoming>> {
+    pub fn next(&mut self, wait: Duration, messages: &Messages) -> Result<Option<Incoming>> {
         let subject = &messages.subject;
         match self {
-            Feed::Nats(nats) => {
+            MessageSource::Nats(nats) => {
                 let Some(mut delivery) = nats.consumer.next(&mut nats.link, wait)? else { return Ok(None) };
                 let number = delivery.sequence;
                 let origin = format!("{}:{number}:{}", nats.source, nats.floor.min(number));
@@ -73,7 +73,7 @@ impl Feed {
                 let body = Some(std::mem::take(&mut delivery.body));
                 Ok(Some(Incoming { origin, shown, body, token: Token::Nats(delivery) }))
             }
-            Feed::Kafka(consumer) => {
+            MessageSource::Kafka(consumer) => {
                 let Some(mut record) = consumer.next(wait)? else { return Ok(None) };
                 let topic = u128::from_be_bytes(consumer.topic());
                 let source = source(&format!("kafka {topic:032x} {}", record.partition));
@@ -89,47 +89,47 @@ impl Feed {
     }
 
     /// Whether no message waits, and none was delivered that is not acknowledged.
-    pub(crate) fn is_done(&mut self) -> Result<bool> {
+    pub fn is_done(&mut self) -> Result<bool> {
         match self {
-            Feed::Nats(nats) => Ok(nats.consumer.is_done(&mut nats.link)?),
-            Feed::Kafka(consumer) => Ok(consumer.is_done()),
+            MessageSource::Nats(nats) => Ok(nats.consumer.is_done(&mut nats.link)?),
+            MessageSource::Kafka(consumer) => Ok(consumer.is_done()),
         }
     }
 
     /// Says that a message need not come again.
-    pub(crate) fn acknowledge(&mut self, incoming: &Incoming) -> Result<()> {
+    pub fn acknowledge(&mut self, incoming: &Incoming) -> Result<()> {
         match (self, &incoming.token) {
-            (Feed::Nats(nats), Token::Nats(delivery)) => {
+            (MessageSource::Nats(nats), Token::Nats(delivery)) => {
                 nats.consumer.acknowledge(&mut nats.link, delivery)?;
                 nats.told += 1;
                 if nats.told % FORGET_EACH == 0 {
                     nats.floor = nats.consumer.floor(&mut nats.link)?;
                 }
             }
-            (Feed::Kafka(consumer), Token::Kafka(record)) => consumer.acknowledge(record)?,
+            (MessageSource::Kafka(consumer), Token::Kafka(record)) => consumer.acknowledge(record)?,
             _ => {}
         }
         Ok(())
     }
 
     /// Gives a message back that could not become a row.
-    pub(crate) fn give_back(&mut self, incoming: &Incoming) -> Result<()> {
+    pub fn give_back(&mut self, incoming: &Incoming) -> Result<()> {
         match (self, &incoming.token) {
-            (Feed::Nats(nats), Token::Nats(delivery)) => {
+            (MessageSource::Nats(nats), Token::Nats(delivery)) => {
                 nats.consumer.give_back(&mut nats.link, delivery)?;
             }
             // It waits there. Those before it are done.
-            (Feed::Kafka(consumer), _) => consumer.commit()?,
+            (MessageSource::Kafka(consumer), _) => consumer.commit()?,
             _ => {}
         }
         Ok(())
     }
 
     /// Makes sure that the broker knows what was acknowledged.
-    pub(crate) fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self) -> Result<()> {
         match self {
-            Feed::Nats(nats) => Ok(nats.link.flush()?),
-            Feed::Kafka(consumer) => Ok(consumer.commit()?),
+            MessageSource::Nats(nats) => Ok(nats.link.flush()?),
+            MessageSource::Kafka(consumer) => Ok(consumer.commit()?),
         }
     }
 }

@@ -6,21 +6,21 @@ use anyhow::{Context, Result, bail};
 use broker::{Address, Link, Stream, kafka, publish};
 use jiff::Timestamp;
 
-use super::column::Column;
+use crate::column::Column;
 
 /// Where a broker is.
-pub(crate) enum Broker {
+pub enum Broker {
     Nats(Address),
     Kafka(kafka::Address),
 }
 
 impl Broker {
     /// Whether a text names a broker, rightly or not.
-    pub(crate) fn is_meant(text: &str) -> bool {
+    pub fn is_meant(text: &str) -> bool {
         Address::is_meant(text) || kafka::Address::is_meant(text)
     }
 
-    pub(crate) fn parse(url: &str) -> Result<Broker> {
+    pub fn parse(url: &str) -> Result<Broker> {
         let trusted = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
         Ok(if kafka::Address::is_meant(url) {
             Broker::Kafka(kafka::Address { trusted, ..kafka::Address::parse(url)? })
@@ -31,17 +31,17 @@ impl Broker {
 }
 
 /// How rows become messages.
-pub(crate) struct Messages {
+pub struct Messages {
     /// Their subject, or with Kafka their topic.
-    pub(crate) subject: String,
+    pub subject: String,
     /// The column that has the text of a message. Without one the row is the message, as an object of JSON.
-    pub(crate) body: Option<String>,
+    pub body: Option<String>,
     /// The column that has the key of a message, for Kafka.
-    pub(crate) key: Option<String>,
+    pub key: Option<String>,
 }
 
 /// A connection to a broker. Each message says which row it is, and none is in a stream or topic twice.
-pub(crate) struct Publisher {
+pub struct Publisher {
     way: Way,
     columns: Vec<Column>,
     /// Whether a message is the value of the only column, and not a row.
@@ -64,7 +64,7 @@ enum Way {
 
 impl Publisher {
     /// Connects, and refuses a subject that no stream keeps, and a topic that is not there.
-    pub(crate) fn connect(broker: &Broker, messages: &Messages, columns: Vec<Column>) -> Result<Publisher> {
+    pub fn connect(broker: &Broker, messages: &Messages, columns: Vec<Column>) -> Result<Publisher> {
         let key =
             messages.key.as_deref().map(|name| column_named("--key", &columns, name)).transpose()?.cloned();
         let columns = match &messages.body {
@@ -86,12 +86,12 @@ impl Publisher {
     }
 
     /// The key comes last.
-    pub(crate) fn reads(&self) -> Vec<String> {
+    pub fn reads(&self) -> Vec<String> {
         let read = if self.is_value { Column::read_bytes } else { Column::read_json };
         self.columns.iter().map(read).chain(self.key.iter().map(Column::read_bytes)).collect()
     }
 
-    pub(crate) fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
+    pub fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
         // Without the lowest row that waits there: that one changes.
         let (id, _) = origin.rsplit_once(':').context("the server did not say where the row is from")?;
         let (values, key) = values.split_at(self.columns.len());
@@ -110,7 +110,7 @@ impl Publisher {
         Ok(())
     }
 
-    pub(crate) fn keep(&mut self) -> Result<()> {
+    pub fn keep(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Nats { link, .. } => Ok(link.keep()?),
             Way::Kafka(_) => Ok(()),
@@ -118,7 +118,7 @@ impl Publisher {
     }
 
     /// Looks whether the last rows came twice.
-    pub(crate) fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Nats { .. } => Ok(()),
             Way::Kafka(producer) => Ok(producer.finish()?),
@@ -126,7 +126,7 @@ impl Publisher {
     }
 
     /// How many rows came twice.
-    pub(crate) fn doubles(&self) -> u64 {
+    pub fn duplicates(&self) -> u64 {
         match &self.way {
             Way::Nats { .. } => 0,
             Way::Kafka(producer) => producer.doubles(),
@@ -154,7 +154,7 @@ fn bytes(hex: &str) -> Result<Vec<u8>> {
 }
 
 /// The column of this name, which an option gives.
-pub(crate) fn column_named<'a>(option: &str, columns: &'a [Column], name: &str) -> Result<&'a Column> {
+pub fn column_named<'a>(option: &str, columns: &'a [Column], name: &str) -> Result<&'a Column> {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let found = columns.iter().find(|column| column.name.to_lowercase() == name.to_lowercase());
     match found {

@@ -9,8 +9,8 @@ use disk::{Disk, RealDisk, Source, Volume};
 use object::read::elf::{ElfFile64, ElfSegment64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 
-use super::known::Width;
-use super::process::{Mapping, Process};
+use crate::process::{Mapping, Process};
+use crate::variables::Width;
 use progress::count;
 
 /// The section in which MariaDB keeps what must not change after its start, and which it then protects.
@@ -26,7 +26,7 @@ const VERSION_MAX: usize = 64;
 type Elf<'a> = ElfFile64<'a, LittleEndian, &'a ReadCache<Box<dyn Source>>>;
 
 /// The memory of a server, and the facts from its program file.
-pub(crate) struct Image {
+pub struct Image {
     pid: u32,
     memory: Box<dyn Volume>,
     mappings: Vec<Mapping>,
@@ -37,7 +37,7 @@ pub(crate) struct Image {
     segments: Vec<Segment>,
     symbols: Vec<Symbol>,
     /// The build id, in hexadecimal digits.
-    pub(crate) build: String,
+    pub build: String,
 }
 
 /// A part of the program that is loaded.
@@ -55,15 +55,15 @@ struct Symbol {
 }
 
 /// A variable in memory.
-pub(crate) struct Cell<'a> {
+pub struct Cell<'a> {
     image: &'a Image,
-    pub(crate) address: u64,
+    pub address: u64,
     width: Width,
 }
 
 impl Image {
     /// Opens a server's memory and finds the variables with these names in its program.
-    pub(crate) fn open(process: &Process, wanted: &[&'static str]) -> Result<Image> {
+    pub fn open(process: &Process, wanted: &[&'static str]) -> Result<Image> {
         // The memory comes first: if the process ends and another one gets its number, this handle still
         // belongs to the old one.
         let memory = RealDisk
@@ -118,7 +118,7 @@ impl Image {
     }
 
     /// The server's version.
-    pub(crate) fn version(&self) -> Result<String> {
+    pub fn version(&self) -> Result<String> {
         let symbol = self.symbol(VERSION)?;
         let mut bytes = vec![0; usize::try_from(symbol.size)?.min(VERSION_MAX)];
         self.read(self.place(symbol)?, &mut bytes)?;
@@ -127,7 +127,7 @@ impl Image {
     }
 
     /// The variable with that name and width, if everything fits.
-    pub(crate) fn cell(&self, name: &str, width: Width) -> Result<Cell<'_>> {
+    pub fn cell(&self, name: &str, width: Width) -> Result<Cell<'_>> {
         let symbol = self.symbol(name)?;
         let size = width.bytes() as u64;
         ensure!(symbol.size == size, "{name} has {} in this program, not {size}", count(symbol.size, "byte"));
@@ -175,14 +175,14 @@ impl Image {
 }
 
 impl Cell<'_> {
-    pub(crate) fn read(&self) -> Result<u64> {
+    pub fn read(&self) -> Result<u64> {
         let mut bytes = [0; 8];
         self.image.read(self.address, bytes.get_mut(..self.width.bytes()).unwrap_or_default())?;
         Ok(u64::from_le_bytes(bytes))
     }
 
     /// Stores a value in one write of its width, so that no thread of the server sees half of it.
-    pub(crate) fn write(&self, value: u64) -> Result<()> {
+    pub fn write(&self, value: u64) -> Result<()> {
         let bytes = value.to_le_bytes();
         let bytes = bytes.get(..self.width.bytes()).unwrap_or_default();
         self.image.memory.write_at(self.address, bytes).map_err(|error| forbidden(self.image.pid, error))

@@ -6,44 +6,47 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use progress::Progress;
 use serde_json::value::RawValue;
 use server::{Session, TableName, Target, quote_name};
 
-use super::column::{Column, columns};
-use super::feed::{Feed, Incoming};
-use super::insert::{insert_from, must_be_destination};
-use super::publish::{Broker, Messages, column_named};
-use super::relay::{Moved, run_and_tell};
-use crate::exit::{Exit, stopped};
-use crate::report::Report;
+use crate::column::{Column, columns};
+use crate::forward::{Ended, Moved, Summary, keep_running};
+use crate::insert::{insert_from, must_be_destination};
+use crate::message_source::{Incoming, MessageSource};
+use crate::publish::{Broker, Messages, column_named};
 
 /// How long the broker waits for a message before it is asked whether to continue.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Source and destination.
-pub(crate) struct Receipt {
-    pub(crate) from: Broker,
-    pub(crate) messages: Messages,
+pub struct Receipt {
+    pub from: Broker,
+    pub messages: Messages,
     /// The name under which the broker remembers what has come.
-    pub(crate) consumer: String,
-    pub(crate) to: Target,
-    pub(crate) into: TableName,
+    pub consumer: String,
+    pub to: Target,
+    pub into: TableName,
     /// Only what waits, instead of waiting for more.
-    pub(crate) once: bool,
-    pub(crate) stop: Arc<AtomicBool>,
+    pub once: bool,
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Receipt {
-    pub(crate) fn run_and_tell(&self, report: &Report) -> Result<Exit> {
+    /// Takes messages until none is left that was asked for, or the run is stopped.
+    ///
+    /// # Errors
+    /// Errors other than lost connections, which are made anew.
+    pub fn run(&self, report: &dyn Progress) -> Result<Summary> {
         let connect = || Receiver::connect(self);
-        run_and_tell("received", &self.stop, report, connect, |receiver, moved| receiver.run(self, moved))
+        keep_running(&self.stop, report, connect, |receiver, moved| receiver.run(self, moved))
     }
 }
 
 /// Both connections. The queue notes which message of which stream a row is, in the same record of its log as
 /// the row: so each arrives exactly once, however often it is delivered.
 struct Receiver {
-    feed: Feed,
+    feed: MessageSource,
     session: Session,
     into: TableName,
     columns: Vec<Column>,
@@ -64,19 +67,19 @@ impl Receiver {
             None => columns,
             Some(name) => vec![column_named("--body", &columns, name)?.clone()],
         };
-        let feed = Feed::connect(&receipt.from, &receipt.messages, &receipt.consumer)?;
+        let feed = MessageSource::connect(&receipt.from, &receipt.messages, &receipt.consumer)?;
         let (into, is_value) = (receipt.into.clone(), receipt.messages.body.is_some());
         Ok(Receiver { feed, session, into, columns, is_value })
     }
 
     /// Moves messages until it is stopped, or with `once` until there are none.
-    fn run(&mut self, receipt: &Receipt, moved: &mut Moved) -> Result<Exit> {
+    fn run(&mut self, receipt: &Receipt, moved: &mut Moved) -> Result<Ended> {
         let mut wait = if receipt.once { Duration::ZERO } else { WAIT };
         while !receipt.stop.load(Ordering::Relaxed) {
             // At the end another forwarder may still have a message that comes back.
             let Some(incoming) = self.feed.next(wait, &receipt.messages)? else {
                 if receipt.once && self.feed.is_done()? {
-                    return Ok(Exit::Done);
+                    return Ok(Ended::Done);
                 }
                 wait = WAIT;
                 continue;
@@ -90,7 +93,7 @@ impl Receiver {
             moved.rows += 1;
         }
         self.feed.finish()?;
-        Ok(stopped())
+        Ok(Ended::Stopped)
     }
 
     fn insert(&mut self, incoming: &Incoming) -> Result<()> {

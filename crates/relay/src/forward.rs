@@ -8,16 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use progress::{Progress, count, pause};
-use serde_json::json;
+use progress::{Progress, pause};
 use server::{Session, TableName, Target};
 
-use super::column::{Column, columns};
-use super::insert::Inserts;
-use super::publish::{Broker, Messages, Publisher};
-use super::rows::must_be_queue;
-use crate::exit::{Exit, stopped};
-use crate::report::{self, Report};
+use crate::column::{Column, columns};
+use crate::insert::Inserts;
+use crate::publish::{Broker, Messages, Publisher};
+use crate::queue_table::must_be_queue;
 
 /// Seconds that the source waits for a row before the relay checks whether to continue.
 const WAIT_S: u32 = 1;
@@ -36,16 +33,16 @@ fn is_gone(error: &anyhow::Error) -> bool {
 }
 
 /// Source and destination.
-pub(crate) struct Route {
-    pub(crate) from: Target,
-    pub(crate) queue: TableName,
-    pub(crate) to: To,
-    pub(crate) rows: Rows,
-    pub(crate) stop: Arc<AtomicBool>,
+pub struct Route {
+    pub from: Target,
+    pub queue: TableName,
+    pub to: To,
+    pub rows: Rows,
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Where rows go.
-pub(crate) enum To {
+pub enum To {
     /// To a queue on this server.
     Queue(Target, TableName),
     /// To a broker.
@@ -104,47 +101,50 @@ impl Destination {
     }
 
     /// How many rows came twice: a queue takes none again.
-    fn doubles(&self) -> u64 {
+    fn duplicates(&self) -> u64 {
         match self {
             Destination::Queue(_) => 0,
-            Destination::Subject(publisher) => publisher.doubles(),
+            Destination::Subject(publisher) => publisher.duplicates(),
         }
     }
 }
 
 /// What has moved.
-#[derive(Default)]
-pub(crate) struct Moved {
-    pub(crate) rows: u64,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moved {
+    pub rows: u64,
     /// Rows that came twice, which the destination could not prevent.
-    pub(crate) doubles: u64,
+    pub duplicates: u64,
 }
 
 /// Which rows move.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// The reader whose rows they are, in a queue with readers.
-    pub(crate) reader: Option<String>,
+    pub reader: Option<String>,
     /// A condition of `queue_wait`.
-    pub(crate) condition: Option<String>,
+    pub condition: Option<String>,
     /// Only what waits, instead of waiting for more.
-    pub(crate) once: bool,
+    pub once: bool,
     /// At most so many.
-    pub(crate) limit: Option<u64>,
+    pub limit: Option<u64>,
     /// Only rows with lower numbers.
-    pub(crate) before: Option<i64>,
+    pub before: Option<i64>,
 }
 
 impl Route {
-    /// Moves rows and says how many; `done` is what was done with them.
-    pub(crate) fn run_and_tell(&self, done: &str, report: &Report) -> Result<Exit> {
+    /// Moves rows until none is left that was asked for, or the run is stopped.
+    ///
+    /// # Errors
+    /// Errors other than lost connections, which are made anew.
+    pub fn run(&self, report: &dyn Progress) -> Result<Summary> {
         // The owned row goes back with a connection that is lost, and is sent again: the destination knows
         // whether it has arrived.
-        run_and_tell(done, &self.stop, report, || self.connect(), |relay, moved| relay.run(self, moved))
+        keep_running(&self.stop, report, || self.connect(), |relay, moved| relay.run(self, moved))
     }
 
     /// Connects, and refuses what cannot be relayed.
-    pub(crate) fn connect(&self) -> Result<Relay> {
+    pub fn connect(&self) -> Result<Relay> {
         let queue = &self.queue;
         let mut source = self.from.connect()?;
         source.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")?;
@@ -158,45 +158,48 @@ impl Route {
     }
 }
 
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// What was asked for has moved.
+    Done,
+    /// The user asked to stop.
+    Stopped,
+}
+
+/// What a run has done.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// How it ended.
+    pub ended: Ended,
+    /// What has moved.
+    pub moved: Moved,
+    /// How long it took.
+    pub time: Duration,
+}
+
 /// Moves rows with connections that are made anew when they are lost, until it is stopped or there are none.
-/// Says how many rows moved, and how many of them came twice; `done` is what was done with them.
-pub(crate) fn run_and_tell<L>(
-    done: &str,
+pub(crate) fn keep_running<L>(
     stop: &AtomicBool,
-    report: &Report,
+    report: &dyn Progress,
     connect: impl Fn() -> Result<L>,
-    run: impl Fn(&mut L, &mut Moved) -> Result<Exit>,
-) -> Result<Exit> {
+    run: impl Fn(&mut L, &mut Moved) -> Result<Ended>,
+) -> Result<Summary> {
     let began = Instant::now();
     let mut moved = Moved::default();
     let mut link = Some(connect()?);
     let ended = loop {
-        let Some(mut linked) = link.take() else { break stopped() };
+        let Some(mut linked) = link.take() else { break Ended::Stopped };
         match run(&mut linked, &mut moved) {
             Ok(ended) => break ended,
-            Err(error) if is_gone(&error) => report.say(&format!("{}; trying again", report::told(&error))),
+            Err(error) if is_gone(&error) => report.warn(&format!("{error:#}; trying again")),
             Err(error) => return Err(error),
         }
         // Before another one is made: what it owns goes back.
         drop(linked);
         link = reconnect(stop, &connect)?;
     };
-    let seconds = began.elapsed().as_secs_f64();
-    let Moved { rows, doubles } = moved;
-    if report.is_json() {
-        let summary =
-            json!({ "message_type": "summary", "rows": rows, "doubles": doubles, "seconds": seconds });
-        report.message(&summary)?;
-    } else {
-        report.note(&format!("{} {done} in {}", count(rows, "row"), report::clock(seconds)));
-        if doubles > 0 {
-            report.note(&format!(
-                "{} came twice: a copy was still under way when its forwarder was killed",
-                count(doubles, "row")
-            ));
-        }
-    }
-    Ok(ended)
+    Ok(Summary { ended, moved, time: began.elapsed() })
 }
 
 /// Connects as soon as both sides are available; none when it was stopped before that.
@@ -214,7 +217,7 @@ fn reconnect<L>(stop: &AtomicBool, connect: impl Fn() -> Result<L>) -> Result<Op
 }
 
 /// Both connections.
-pub(crate) struct Relay {
+pub struct Relay {
     source: Session,
     destination: Destination,
     select: String,
@@ -222,16 +225,16 @@ pub(crate) struct Relay {
 
 impl Relay {
     /// Moves rows until it is stopped, or with `once` until there are none.
-    fn run(&mut self, route: &Route, moved: &mut Moved) -> Result<Exit> {
+    fn run(&mut self, route: &Route, moved: &mut Moved) -> Result<Ended> {
         let ended = self.run_rows(route, &mut moved.rows).and_then(|ended| {
             self.destination.finish()?;
             Ok(ended)
         });
-        moved.doubles += self.destination.doubles();
+        moved.duplicates += self.destination.duplicates();
         ended
     }
 
-    fn run_rows(&mut self, route: &Route, rows: &mut u64) -> Result<Exit> {
+    fn run_rows(&mut self, route: &Route, rows: &mut u64) -> Result<Ended> {
         let wait =
             format!("queue_wait({}, {})", self.taken(route, ""), if route.rows.once { 0 } else { WAIT_S });
         // Each wait also ends the previous row, which the destination has by then.
@@ -241,7 +244,7 @@ impl Relay {
             if stop || route.rows.limit.is_some_and(|limit| *rows + sent >= limit) {
                 self.source.execute("SELECT queue_end()")?;
                 *rows += sent;
-                return Ok(if stop { stopped() } else { Exit::Done });
+                return Ok(if stop { Ended::Stopped } else { Ended::Done });
             }
             let taken = self.source.value(&format!("SELECT {wait}"))?;
             *rows += sent;
@@ -249,7 +252,7 @@ impl Relay {
             match taken.as_deref() {
                 Some("1") if self.is_past(route.rows.before)? => {
                     self.source.execute("SELECT queue_abort()")?;
-                    return Ok(Exit::Done);
+                    return Ok(Ended::Done);
                 }
                 Some("1") => {
                     self.send()?;
@@ -257,7 +260,7 @@ impl Relay {
                 }
                 Some(_) if route.rows.once => {
                     self.source.execute("SELECT queue_end()")?;
-                    return Ok(Exit::Done);
+                    return Ok(Ended::Done);
                 }
                 Some(_) => self.destination.keep()?,
                 None => bail!("{}: {}", route.queue, self.why()?),
@@ -276,7 +279,7 @@ impl Relay {
     }
 
     /// Takes nothing, and returns an error if the source does not understand the condition.
-    pub(crate) fn check_condition(&mut self, route: &Route) -> Result<()> {
+    pub fn check_condition(&mut self, route: &Route) -> Result<()> {
         let none = self.taken(route, " and 0 = 1");
         if route.rows.condition.is_some()
             && self.source.value(&format!("SELECT queue_wait({none}, 0)"))?.is_none()

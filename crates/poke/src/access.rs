@@ -7,10 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use server::{Error, Session, Target};
 
-use super::image::{Cell, Image};
-use super::known::{self, Known, Width};
-use super::process::Process;
-use crate::args::ServerArgs;
+use crate::image::{Cell, Image};
+use crate::process::Process;
+use crate::variables::{self, Variable, Width};
 use failure::usage;
 
 /// A server that does not answer for this long lets nobody in.
@@ -20,23 +19,26 @@ const TOO_MANY: u16 = 1040;
 /// The program's variable with the second port.
 const EXTRA_PORT: &str = "mysqld_extra_port";
 
+/// What to connect to: as options say, or through a local socket.
+pub type TargetOf<'a> = dyn Fn(Option<&Path>) -> Result<Target, Error> + 'a;
+
 /// A server, and the ways into it.
-pub(crate) struct Door {
+pub struct Access {
     /// The process, if the user named one.
     named: Option<Process>,
     target: Target,
 }
 
 /// The memory of a server's process.
-pub(crate) struct Memory {
-    pub(crate) process: Process,
-    pub(crate) image: Image,
+pub struct Memory {
+    pub process: Process,
+    pub image: Image,
     /// The version in its program.
-    pub(crate) version: String,
+    pub version: String,
 }
 
 /// The result of asking for a session.
-pub(crate) enum Sql {
+pub enum Sql {
     /// A session, and where it was opened, if not at the usual place.
     Answers(Session, &'static str),
     /// No session, for this reason.
@@ -45,19 +47,14 @@ pub(crate) enum Sql {
 
 impl Sql {
     /// Whether the server has all the connections that it may have.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         matches!(self, Sql::Silent(Error::Refused { code: TOO_MANY, .. }))
     }
 }
 
-impl Door {
+impl Access {
     /// Finds the server that the user named: by its process, or by its socket.
-    pub(crate) fn find(
-        server: &ServerArgs,
-        pid: Option<u32>,
-        pid_file: Option<&Path>,
-        password: Option<String>,
-    ) -> Result<Door> {
+    pub fn find(target: &TargetOf<'_>, pid: Option<u32>, pid_file: Option<&Path>) -> Result<Access> {
         let pid = match pid_file {
             None => pid,
             Some(file) => {
@@ -69,24 +66,24 @@ impl Door {
                 )
             }
         };
-        let mut target = server.target(password.clone())?;
+        let mut resolved = target(None)?;
         let named = pid.map(Process::of_pid).transpose()?;
         if let Some(process) = &named {
             // This prevents using the memory of one server and the SQL of another.
             let sockets = process.sockets()?;
-            if !target.socket.as_ref().is_some_and(|socket| is_among(socket, &sockets)) {
+            if !resolved.socket.as_ref().is_some_and(|socket| is_among(socket, &sockets)) {
                 let socket = sockets.first().with_context(|| {
                     format!("process {} has no socket of its own: SQL can't be asked about it", process.pid)
                 })?;
-                target = server.through(socket).target(password)?;
+                resolved = target(Some(socket))?;
             }
         }
-        target.connect_timeout = target.connect_timeout.min(ANSWER);
-        Ok(Door { named, target })
+        resolved.connect_timeout = resolved.connect_timeout.min(ANSWER);
+        Ok(Access { named, target: resolved })
     }
 
     /// Opens the memory of the server.
-    pub(crate) fn memory(&self) -> Result<Memory> {
+    pub fn memory(&self) -> Result<Memory> {
         let process = match (&self.named, &self.target.socket) {
             (Some(process), _) => Process::of_pid(process.pid)?,
             (None, Some(socket)) => Process::of_socket(socket)?,
@@ -97,18 +94,19 @@ impl Door {
                 )));
             }
         };
-        let symbols: Vec<&str> = known::KNOWN.iter().map(|known| known.symbol).chain([EXTRA_PORT]).collect();
+        let symbols: Vec<&str> =
+            variables::VARIABLES.iter().map(|known| known.symbol).chain([EXTRA_PORT]).collect();
         let image = Image::open(&process, &symbols)?;
         let version = image.version()?;
-        if known::series(&version).is_none() {
-            let all = known::SERIES.join(", ");
+        if variables::series(&version).is_none() {
+            let all = variables::SERIES.join(", ");
             bail!("this is {version}: writing to memory was tried only on MariaDB {all}");
         }
         Ok(Memory { process, image, version })
     }
 
     /// Opens a session: at the socket, and if the server is full at its second port.
-    pub(crate) fn sql(&self) -> Result<Sql> {
+    pub fn sql(&self) -> Result<Sql> {
         let sql = sql_at(&self.target, "");
         if !sql.is_full() {
             return Ok(sql);
@@ -134,7 +132,7 @@ fn sql_at(target: &Target, door: &'static str) -> Sql {
 
 impl Memory {
     /// Fails unless this session is with the server whose memory this is.
-    pub(crate) fn check(&self, session: &mut Session) -> Result<()> {
+    pub fn check(&self, session: &mut Session) -> Result<()> {
         let version = session.value("SELECT @@version")?.unwrap_or_default();
         let same = version.starts_with(&self.version) || self.version.starts_with(&version);
         ensure!(
@@ -147,7 +145,7 @@ impl Memory {
     }
 
     /// A variable and its value.
-    pub(crate) fn variable(&self, known: &Known) -> Result<(Cell<'_>, u64)> {
+    pub fn variable(&self, known: &Variable) -> Result<(Cell<'_>, u64)> {
         let cell = self.image.cell(known.symbol, known.width)?;
         let now = cell.read()?;
         ensure!(
@@ -160,7 +158,7 @@ impl Memory {
 }
 
 /// Stores a value and checks that it is there.
-pub(crate) fn store(cell: &Cell<'_>, known: &Known, value: u64) -> Result<()> {
+pub fn store(cell: &Cell<'_>, known: &Variable, value: u64) -> Result<()> {
     cell.write(value)?;
     let is = cell.read()?;
     ensure!(is == value, "{} should be {value} in memory now, but is {is}", known.name);

@@ -10,12 +10,12 @@ use server::{Session, TableName, quote_name};
 
 /// A column of a queue, and how to transfer its values without loss.
 #[derive(Clone)]
-pub(crate) struct Column {
-    pub(crate) name: String,
+pub struct Column {
+    pub name: String,
     /// Its type as SQL writes it.
-    pub(crate) written: String,
+    pub written: String,
     /// Whether an option of the queue names it: it is filled when a row is read.
-    pub(crate) filled: bool,
+    pub filled: bool,
     kind: Kind,
 }
 
@@ -31,7 +31,7 @@ enum Kind {
 }
 
 /// The columns of a queue, without those that the server computes.
-pub(crate) fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Column>> {
+pub fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Column>> {
     let (schema, table) = (source.quote(&queue.schema), source.quote(&queue.table));
     let rows = source.strings(&format!(
         "SELECT column_name, data_type, character_set_name, column_type FROM information_schema.columns \
@@ -58,13 +58,13 @@ pub(crate) fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Col
 
 impl Column {
     /// Whether it has the name and the type of another column.
-    pub(crate) fn is_like(&self, other: &Column) -> bool {
+    pub fn is_like(&self, other: &Column) -> bool {
         let same = self.written == other.written && self.kind == other.kind;
         same && self.name.to_lowercase() == other.name.to_lowercase()
     }
 
     /// The expression to select a value for transfer.
-    pub(crate) fn read(&self) -> String {
+    pub fn read(&self) -> String {
         let name = quote_name(&self.name);
         match self.kind {
             Kind::Number | Kind::Plain => name,
@@ -76,7 +76,7 @@ impl Column {
     }
 
     /// The expression to select a value for people: bytes that are not text become hexadecimal digits.
-    pub(crate) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         let name = quote_name(&self.name);
         match self.kind {
             Kind::Bytes(None) => format!("HEX({name})"),
@@ -86,7 +86,7 @@ impl Column {
     }
 
     /// The expression to select the bytes of a value, as hexadecimal digits: text in UTF-8, numbers as text.
-    pub(crate) fn read_bytes(&self) -> String {
+    pub fn read_bytes(&self) -> String {
         let name = quote_name(&self.name);
         match self.kind {
             Kind::Bytes(None) => format!("HEX({name})"),
@@ -96,7 +96,7 @@ impl Column {
     }
 
     /// The expression to select a value for JSON.
-    pub(crate) fn read_json(&self) -> String {
+    pub fn read_json(&self) -> String {
         let name = quote_name(&self.name);
         match self.kind {
             Kind::Bytes(None) => format!("REPLACE(TO_BASE64({name}), '\\n', '')"),
@@ -107,7 +107,7 @@ impl Column {
 
     /// A value selected in this way, as JSON: as `queue_lease_json` writes it, and floating-point numbers and
     /// bits as numbers.
-    pub(crate) fn json(&self, value: Option<&str>) -> String {
+    pub fn json(&self, value: Option<&str>) -> String {
         let Some(value) = value else { return "null".to_owned() };
         match self.kind {
             Kind::Number | Kind::Float | Kind::Bit => {
@@ -121,7 +121,7 @@ impl Column {
     }
 
     /// A value of JSON, as a literal for an INSERT.
-    pub(crate) fn literal_of_json(&self, json: &RawValue, session: &Session) -> Result<String> {
+    pub fn literal_of_json(&self, json: &RawValue, session: &Session) -> Result<String> {
         let text = match json.get() {
             "null" => return Ok("NULL".to_owned()),
             text if text.starts_with('"') => serde_json::from_str(text)?,
@@ -142,7 +142,7 @@ impl Column {
     }
 
     /// Bytes as a literal for an INSERT; in UTF-8 if the column has text.
-    pub(crate) fn bytes(&self, bytes: &[u8]) -> String {
+    pub fn bytes(&self, bytes: &[u8]) -> String {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         match self.kind {
             Kind::Bytes(None) => format!("x'{hex}'"),
@@ -151,7 +151,7 @@ impl Column {
     }
 
     /// A value selected in this way, as a literal for an INSERT.
-    pub(crate) fn literal(&self, value: Option<&str>) -> String {
+    pub fn literal(&self, value: Option<&str>) -> String {
         let Some(value) = value else { return "NULL".to_owned() };
         match &self.kind {
             Kind::Number | Kind::Float | Kind::Bit => value.to_owned(),

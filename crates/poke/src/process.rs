@@ -19,30 +19,30 @@ const LISTENING: u32 = 0x0001_0000;
 
 /// A server.
 #[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) pid: u32,
+pub struct Process {
+    pub pid: u32,
     /// The server's program, as named in the table of its memory.
-    pub(crate) program: String,
+    pub program: String,
     /// Where to read the running program, whatever file has its name by now.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
 }
 
 /// A part of a process's memory.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
-    pub(crate) place: Range<u64>,
-    pub(crate) is_writable: bool,
+pub struct Mapping {
+    pub place: Range<u64>,
+    pub is_writable: bool,
     /// Whether writes to it stay within this process.
-    pub(crate) is_private: bool,
+    pub is_private: bool,
     /// Its offset in the file.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Empty for memory without a file.
-    pub(crate) path: String,
+    pub path: String,
 }
 
 impl Process {
     /// The server with this process id.
-    pub(crate) fn of_pid(pid: u32) -> Result<Process> {
+    pub fn of_pid(pid: u32) -> Result<Process> {
         let folder = folder(pid);
         let status =
             read_to_string(folder.join("status")).map_err(|_| anyhow!("there is no process {pid}"))?;
@@ -73,7 +73,7 @@ impl Process {
     }
 
     /// The server that listens on a local socket.
-    pub(crate) fn of_socket(socket: &Path) -> Result<Process> {
+    pub fn of_socket(socket: &Path) -> Result<Process> {
         let real = socket.canonicalize().with_context(|| format!("no socket {}", socket.display()))?;
         let sockets = listening()?;
         let inodes: Vec<u64> = sockets
@@ -108,7 +108,7 @@ impl Process {
     }
 
     /// The named sockets on which it listens, if no other socket has the same name.
-    pub(crate) fn sockets(&self) -> Result<Vec<PathBuf>> {
+    pub fn sockets(&self) -> Result<Vec<PathBuf>> {
         let (open, all) = (inodes_of(self.pid)?, listening()?);
         let is_alone = |path: &PathBuf| all.iter().filter(|(_, other)| other == path).count() == 1;
         let own = all.iter().filter(|(inode, path)| open.contains(inode) && is_alone(path));
@@ -116,12 +116,12 @@ impl Process {
     }
 
     /// The mappings of its memory.
-    pub(crate) fn mappings(&self) -> Result<Vec<Mapping>> {
+    pub fn mappings(&self) -> Result<Vec<Mapping>> {
         mappings(self.pid)
     }
 
     /// How many files it has open, and how many it may have open.
-    pub(crate) fn files(&self) -> Result<(u64, u64)> {
+    pub fn files(&self) -> Result<(u64, u64)> {
         let folder = folder(self.pid);
         let open = std::fs::read_dir(folder.join("fd"))?.count() as u64;
         let limits = read_to_string(folder.join("limits"))?;

@@ -7,11 +7,11 @@ use anyhow::Result;
 use failure::usage;
 
 /// The series of MariaDB on which all of these were tried.
-pub(crate) const SERIES: [&str; 3] = ["10.11", "11.4", "11.8"];
+pub const SERIES: [&str; 3] = ["10.11", "11.4", "11.8"];
 
 /// How a variable is stored in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
+pub enum Width {
     /// `bool` or `my_bool`: a byte that is 0 or 1.
     Flag,
     /// `uint`.
@@ -21,7 +21,7 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    pub(crate) fn bytes(self) -> usize {
+    pub fn bytes(self) -> usize {
         match self {
             Width::Flag => 1,
             Width::Four => 4,
@@ -32,7 +32,7 @@ impl Width {
 
 /// What must be true before a value is stored. SQL tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub enum Requirement {
     /// No replica thread runs: these threads read the variable while they run.
     ReplicaStopped,
     /// The server has a binary log.
@@ -43,33 +43,33 @@ pub(crate) enum Need {
 
 /// A variable that may be stored into.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub struct Variable {
     /// Its name in SQL.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its name in the program.
-    pub(crate) symbol: &'static str,
-    pub(crate) width: Width,
-    pub(crate) range: RangeInclusive<u64>,
-    pub(crate) needs: &'static [Need],
+    pub symbol: &'static str,
+    pub width: Width,
+    pub range: RangeInclusive<u64>,
+    pub needs: &'static [Requirement],
     /// When the new value takes effect.
-    pub(crate) takes_effect: &'static str,
+    pub takes_effect: &'static str,
     /// What was observed on each of [`SERIES`].
-    pub(crate) tried: &'static str,
+    pub tried: &'static str,
 }
 
 /// All known variables. Left out are variables that need more than a store, and those that the server reads
 /// only when it starts.
-pub(crate) static KNOWN: [Known; 5] = [
-    Known {
+pub static VARIABLES: [Variable; 5] = [
+    Variable {
         name: "log_slave_updates",
         symbol: "opt_log_slave_updates",
         width: Width::Flag,
         range: 0..=1,
-        needs: &[Need::ReplicaStopped, Need::BinaryLog, Need::NoCluster],
+        needs: &[Requirement::ReplicaStopped, Requirement::BinaryLog, Requirement::NoCluster],
         takes_effect: "at the next START SLAVE",
         tried: "a replica wrote what it applied to its binary log, and stopped doing so when it was off again",
     },
-    Known {
+    Variable {
         name: "max_connections",
         symbol: "max_connections",
         width: Width::Eight,
@@ -78,25 +78,25 @@ pub(crate) static KNOWN: [Known; 5] = [
         takes_effect: "at once",
         tried: "a full server let clients in at once; then SQL set the same value again",
     },
-    Known {
+    Variable {
         name: "replicate_annotate_row_events",
         symbol: "opt_replicate_annotate_row_events",
         width: Width::Flag,
         range: 0..=1,
-        needs: &[Need::ReplicaStopped, Need::BinaryLog],
+        needs: &[Requirement::ReplicaStopped, Requirement::BinaryLog],
         takes_effect: "at the next START SLAVE",
         tried: "a replica with log_slave_updates did or did not write the source's statements to its binary log",
     },
-    Known {
+    Variable {
         name: "report_port",
         symbol: "report_port",
         width: Width::Four,
         range: 0..=65_535,
-        needs: &[Need::ReplicaStopped],
+        needs: &[Requirement::ReplicaStopped],
         takes_effect: "at the next START SLAVE",
         tried: "SHOW SLAVE HOSTS of the source told the new port",
     },
-    Known {
+    Variable {
         name: "skip_name_resolve",
         symbol: "opt_skip_name_resolve",
         width: Width::Flag,
@@ -108,11 +108,11 @@ pub(crate) static KNOWN: [Known; 5] = [
 ];
 
 /// The variable with that name.
-pub(crate) fn find(name: &str) -> Result<&'static Known> {
+pub fn find(name: &str) -> Result<&'static Variable> {
     let wanted = name.trim_start_matches("@@").trim_start_matches("global.").replace('-', "_").to_lowercase();
-    let known = KNOWN.iter().find(|known| known.name == wanted);
+    let known = VARIABLES.iter().find(|known| known.name == wanted);
     known.ok_or_else(|| {
-        let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+        let names: Vec<&str> = VARIABLES.iter().map(|known| known.name).collect();
         usage(format!(
             "{name} is not one of the variables that can be stored safely: {}. Others need SET GLOBAL or a restart",
             names.join(", ")
@@ -120,9 +120,9 @@ pub(crate) fn find(name: &str) -> Result<&'static Known> {
     })
 }
 
-impl Known {
+impl Variable {
     /// The number in a text, if it is in range.
-    pub(crate) fn parse(&self, text: &str) -> Result<u64> {
+    pub fn parse(&self, text: &str) -> Result<u64> {
         let word = text.to_lowercase();
         let number = match (&*word, self.width) {
             ("on" | "true" | "yes", Width::Flag) => Some(1),
@@ -141,7 +141,7 @@ impl Known {
 }
 
 /// The series of a version such as `10.11.19-MariaDB-0+deb12u1`, if it was tried.
-pub(crate) fn series(version: &str) -> Option<&'static str> {
+pub fn series(version: &str) -> Option<&'static str> {
     let is = |series: &&str| version.strip_prefix(series).is_some_and(|rest| rest.starts_with('.'));
     SERIES.into_iter().find(|series| is(series) && version.contains("MariaDB"))
 }
@@ -156,7 +156,7 @@ mod tests {
         assert!(find("innodb_buffer_pool_chunk_size").unwrap_err().to_string().contains("report_port"));
         let flag = find("log_slave_updates").unwrap();
         assert_eq!([flag.parse("ON").unwrap(), flag.parse("0").unwrap()], [1, 0]);
-        let bad = |known: &Known, text: &str| known.parse(text).unwrap_err().to_string();
+        let bad = |known: &Variable, text: &str| known.parse(text).unwrap_err().to_string();
         assert!(bad(flag, "2").contains("takes ON or OFF, not '2'"));
         let most = find("max_connections").unwrap();
         assert!(bad(most, "9").contains("10 to 100000") && bad(most, "on").contains("'on'"));
