@@ -20,7 +20,7 @@ const PATIENCE: u32 = 30;
 const IN_INNODB: &str = ".ibb";
 
 /// A timeline to write, and where to go on.
-pub struct Beginning<'a> {
+pub(crate) struct Beginning<'a> {
     pub timeline: Written<'a>,
     /// What is archived, and is to be compared. `None`: all that is archived is whole.
     pub tail: Option<Tail>,

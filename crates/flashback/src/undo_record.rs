@@ -20,7 +20,7 @@ const STATEMENT: u8 = b'S';
 const INSERT: u8 = b'I';
 
 /// A part of the script.
-pub enum Record<'a> {
+pub(crate) enum Record<'a> {
     /// What follows in the script is of this transaction.
     Note(&'a str),
     /// A statement that changes one row.

@@ -127,6 +127,7 @@ impl Machine {
         }
     }
 
+    /// Its name, as it calls itself.
     pub fn name(&self) -> String {
         match self {
             Machine::Here => rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -134,10 +135,12 @@ impl Machine {
         }
     }
 
+    /// Its files, for reading and writing.
     pub fn disk(&self) -> Arc<dyn Disk> {
         self.files()
     }
 
+    /// Its files, for who reads them as they are.
     pub fn files(&self) -> Arc<dyn Files> {
         match self {
             Machine::Here => Arc::new(RealDisk),
@@ -145,6 +148,7 @@ impl Machine {
         }
     }
 
+    /// Its folders.
     pub fn tree(&self) -> Box<dyn Tree> {
         match self {
             Machine::Here => Box::new(RealDisk),

@@ -3,16 +3,15 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use failure::Failure;
 use physical::Position;
 use serde_json::Value;
 use server::{HoldMode, Session};
 use snapshot::server_lock;
 
-use failure::Failure;
-
 /// How long the session may be idle while nobody waits for it, in seconds: pages may be read slowly, and
 /// their repository may stand still.
-pub const IDLE_S: u64 = 3600;
+pub(crate) const IDLE_S: u64 = 3600;
 /// The same while others wait.
 const IDLE_AND_HELD_S: u64 = 60;
 /// How long commits wait for the server to flush its redo log. It does so once a second if not told
@@ -22,7 +21,7 @@ const FLUSH_MAX: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A backup that the server knows of. If the session ends, the server ends the backup.
-pub struct Stages {
+pub(crate) struct Stages {
     session: Session,
     wait: Duration,
     /// When the server was last asked something.
@@ -34,14 +33,14 @@ pub struct Stages {
 }
 
 /// How long others had to wait.
-pub struct Waited {
+pub(crate) struct Waited {
     pub ddl: Duration,
     pub commits: Duration,
 }
 
 impl Stages {
     /// Tells the server that a backup begins; from now on it keeps a list of DDL.
-    pub fn start(session: Session, wait: Duration) -> io::Result<Stages> {
+    pub(crate) fn start(session: Session, wait: Duration) -> io::Result<Stages> {
         let mut stages =
             Stages { session, wait, asked: Instant::now(), stopped: [None; 2], waited: Duration::ZERO };
         // Asked again while nobody can commit. Whoever may not is told now, not after all pages were read.
@@ -60,7 +59,7 @@ impl Stages {
     }
 
     /// Keeps the session from being ended while it is idle. To be called often.
-    pub fn stay(&mut self) -> io::Result<()> {
+    pub(crate) fn stay(&mut self) -> io::Result<()> {
         if self.asked.elapsed().as_secs() >= IDLE_AND_HELD_S / 6 {
             self.session.execute("DO 1").map_err(io::Error::other)?;
             self.asked = Instant::now();
@@ -69,12 +68,12 @@ impl Stages {
     }
 
     /// The session in which the stages are.
-    pub fn session(&mut self) -> &mut Session {
+    pub(crate) fn session(&mut self) -> &mut Session {
         &mut self.session
     }
 
     /// Stops DDL, and writes to tables without transactions.
-    pub fn block_ddl(&mut self) -> io::Result<()> {
+    pub(crate) fn block_ddl(&mut self) -> io::Result<()> {
         self.end_idle(IDLE_AND_HELD_S)?;
         self.stopped[0] = Some(Instant::now());
         self.go("BACKUP STAGE FLUSH")?;
@@ -82,13 +81,13 @@ impl Stages {
     }
 
     /// Stops everything that changes tables or the binary log.
-    pub fn block_commit(&mut self) -> io::Result<()> {
+    pub(crate) fn block_commit(&mut self) -> io::Result<()> {
         self.stopped[1] = Some(Instant::now());
         self.go("BACKUP STAGE BLOCK_COMMIT")
     }
 
     /// The server's position, and the end of its redo log, which is on the disk then.
-    pub fn position(&mut self) -> io::Result<(Value, u64)> {
+    pub(crate) fn position(&mut self) -> io::Result<(Value, u64)> {
         let position = self.session.position().map_err(io::Error::other)?;
         let source = self.session.source_position().map_err(io::Error::other)?;
         let committed = Position::read(&mut self.session).map_err(io::Error::other)?.current;
@@ -120,7 +119,7 @@ impl Stages {
     }
 
     /// The files of the binary log with their lengths.
-    pub fn binary_logs(&mut self) -> io::Result<Vec<(String, u64)>> {
+    pub(crate) fn binary_logs(&mut self) -> io::Result<Vec<(String, u64)>> {
         if !self.session.about.log_bin {
             return Ok(Vec::new());
         }
@@ -133,7 +132,7 @@ impl Stages {
     }
 
     /// Ends the backup. Fails if it had ended before: then nothing was stopped, and the copy is of no use.
-    pub fn end(mut self) -> io::Result<Waited> {
+    pub(crate) fn end(mut self) -> io::Result<Waited> {
         self.session.execute("BACKUP STAGE END").map_err(|error| {
             io::Error::other(format!("the server's locks were lost while it was copied: {error}"))
         })?;

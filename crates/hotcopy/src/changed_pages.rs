@@ -28,14 +28,16 @@ use crate::{HotFeed, preflight};
 const REACH: f64 = 0.9;
 
 /// Whether a block has changed since some moment.
-pub type Moves = Box<dyn Fn(&[u8]) -> bool + Sync>;
+pub(crate) type Moves = Box<dyn Fn(&[u8]) -> bool + Sync>;
 
 /// The generation before.
 #[derive(Clone, Copy)]
 pub struct Before<'a> {
+    /// The generation.
     pub number: u64,
     /// What it is called, such as `db@3`.
     pub shown: &'a str,
+    /// Where its files are.
     pub layout: &'a Layout,
     /// What was noted of it.
     pub note: &'a Value,
@@ -44,7 +46,7 @@ pub struct Before<'a> {
 }
 
 /// When the server was started, by its own clock, in seconds since the epoch.
-pub fn started(session: &mut Session) -> io::Result<Option<String>> {
+pub(crate) fn started(session: &mut Session) -> io::Result<Option<String>> {
     // Both are of the moment at which the statement began.
     let asked = session.value(
         "SELECT UNIX_TIMESTAMP() - VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Uptime'",

@@ -18,7 +18,7 @@ const CHECKPOINT_LOG: Range<usize> = 4..7;
 const NEWEST: Range<usize> = 11..15;
 
 /// The file.
-pub struct Control {
+pub(crate) struct Control {
     bytes: Vec<u8>,
     /// Where in it the part that changes begins.
     start: usize,
@@ -26,7 +26,7 @@ pub struct Control {
 
 impl Control {
     /// Fails if it is not whole.
-    pub fn new(bytes: Vec<u8>) -> io::Result<Control> {
+    pub(crate) fn new(bytes: Vec<u8>) -> io::Result<Control> {
         let [start, len] = LENGTHS.map(|place| number(bytes.get(place).unwrap_or_default()) as usize);
         let part = bytes.get(start..start + len).unwrap_or_default();
         if len < NEWEST.end || part.get(SUM) != Some(&sum(part)) {
@@ -40,17 +40,17 @@ impl Control {
     }
 
     /// The number of the log file with the checkpoint.
-    pub fn checkpoint(&self) -> u32 {
+    pub(crate) fn checkpoint(&self) -> u32 {
         number(&self.part()[CHECKPOINT_LOG])
     }
 
     /// The number of the newest log file.
-    pub fn newest(&self) -> u32 {
+    pub(crate) fn newest(&self) -> u32 {
         number(&self.part()[NEWEST])
     }
 
     /// The file with the checkpoint of an older state of it, and another number of the newest log file.
-    pub fn joined(mut self, older: &Control, newest: u32) -> Vec<u8> {
+    pub(crate) fn joined(mut self, older: &Control, newest: u32) -> Vec<u8> {
         let part = self.bytes.get_mut(self.start..).unwrap_or_default();
         part[CHECKPOINT].copy_from_slice(&older.part()[CHECKPOINT]);
         part[NEWEST].copy_from_slice(&newest.to_le_bytes());

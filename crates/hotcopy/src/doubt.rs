@@ -7,14 +7,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use host::Machine;
 use serde_json::Value;
 
 use crate::HotFeed;
 use crate::file_places::Places;
-use host::Machine;
 
 /// Whether a block can't be right, by what it was and what it is.
-pub type Doubt = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;
+pub(crate) type Doubt = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;
 
 impl HotFeed<'_> {
     /// Whether a block can't be right, by what it was and what it is; none if nothing tells.
@@ -30,7 +30,7 @@ impl HotFeed<'_> {
 
 /// Tells these data from those of another server, and from what was restored since: the first file of the
 /// system tablespace, which is made with them and never again.
-pub fn identity(machine: &Machine, places: &Places) -> io::Result<String> {
+pub(crate) fn identity(machine: &Machine, places: &Places) -> io::Result<String> {
     let Some(path) = places.system().next() else { return Ok(String::new()) };
     let entry = machine.tree().entry(&places.real(path))?;
     Ok(format!("{}-{}", entry.inode, entry.born_ns))
@@ -38,7 +38,7 @@ pub fn identity(machine: &Machine, places: &Places) -> io::Result<String> {
 
 /// The LSN since which pages in a copy of the same data have changed if they differ from those of the
 /// generation before. `begins`: where the log of this copy begins.
-pub fn since(before: &Value, now: &Value, begins: u64) -> Option<u64> {
+pub(crate) fn since(before: &Value, now: &Value, begins: u64) -> Option<u64> {
     let of = |note: &Value| note.pointer("/log/of").and_then(Value::as_str).map(str::to_owned);
     let from = before.pointer("/log/from").and_then(Value::as_u64)?;
     let same = of(now).is_some_and(|of| !of.is_empty() && !of.ends_with("-0"));
@@ -49,7 +49,7 @@ pub fn since(before: &Value, now: &Value, begins: u64) -> Option<u64> {
 mod tests {
     use serde_json::json;
 
-    use crate::changed_pages;
+    use super::since;
 
     #[test]
     fn only_copies_of_the_same_data_are_compared() {

@@ -6,18 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use block::tree::Node;
+use host::Machine;
 use instance::plugins;
 use server::Session;
 use snapshot::server_files::{self, setting};
 
-use host::Machine;
-
 /// The redo log.
-pub const REDO: &str = "ib_logfile0";
+pub(crate) const REDO: &str = "ib_logfile0";
 /// The list of DDL that a server keeps while it is copied.
-pub const DDL: &str = "ddl.log";
+pub(crate) const DDL: &str = "ddl.log";
 /// What Aria knows of its log.
-pub const ARIA_CONTROL: &str = "aria_log_control";
+pub(crate) const ARIA_CONTROL: &str = "aria_log_control";
 
 /// Extensions of files that only change with their table's rows or definition, of engines without a log.
 const UNLOGGED: [&str; 15] =
@@ -62,7 +61,7 @@ pub enum When {
 }
 
 /// Names that depend on the server's settings.
-pub struct Names {
+pub(crate) struct Names {
     /// Bytes of a page of InnoDB.
     pub page_bytes: u32,
     /// The files of the system tablespace, by their paths in the copy.
@@ -80,7 +79,7 @@ pub struct Names {
 impl Names {
     /// Asks a server whose data folder is `data`. `inside`: the path in the copy of what a setting names, as
     /// it is written, and without links.
-    pub fn of(
+    pub(crate) fn of(
         session: &mut Session,
         machine: &Machine,
         (data, system): (&Path, BTreeSet<PathBuf>),
@@ -105,7 +104,7 @@ impl Names {
     }
 
     /// When the file with this path in the copy is copied.
-    pub fn when(&self, path: &Path) -> When {
+    pub(crate) fn when(&self, path: &Path) -> When {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let end = path.extension().and_then(OsStr::to_str).unwrap_or_default();
         let at_top = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
@@ -139,19 +138,19 @@ impl Names {
     }
 
     /// The path of a file of the binary log.
-    pub fn binary_log(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn binary_log(&self, name: &str) -> Option<PathBuf> {
         self.binary_log.as_ref().map(|base| base.with_file_name(name))
     }
 }
 
 /// Whether a file in such a folder has rows of the queue. Such a file does not change any more when there is
 /// a newer one.
-pub fn is_queue_part(path: &Path) -> bool {
+pub(crate) fn is_queue_part(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "seg")
 }
 
 /// The newest files of their folders, by their names.
-pub fn newest<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeSet<PathBuf> {
+pub(crate) fn newest<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeSet<PathBuf> {
     let mut newest: BTreeMap<Option<&Path>, &Path> = BTreeMap::new();
     for node in nodes {
         let found = newest.entry(node.path.parent()).or_insert(&node.path);
@@ -161,12 +160,12 @@ pub fn newest<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeSet<PathBuf> {
 }
 
 /// Whether this is the tablespace of a table, or of a partition.
-pub fn is_table(path: &Path) -> bool {
+pub(crate) fn is_table(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "ibd")
 }
 
 /// Whether a file at the top is an undo tablespace.
-pub fn is_undo(path: &Path) -> bool {
+pub(crate) fn is_undo(path: &Path) -> bool {
     let number = path.to_str().and_then(|name| name.strip_prefix("undo"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -184,24 +183,24 @@ fn is_relayed(base: &Path, path: &Path) -> bool {
 }
 
 /// The number of a part of Aria's log.
-pub fn aria_log(path: &Path) -> Option<u32> {
+pub(crate) fn aria_log(path: &Path) -> Option<u32> {
     path.to_str()?.strip_prefix("aria_log.")?.parse().ok()
 }
 
 /// Whether this is a part of Aria's log.
-pub fn is_aria_log(path: &Path) -> bool {
+pub(crate) fn is_aria_log(path: &Path) -> bool {
     aria_log(path).is_some()
 }
 
 /// Whether this is a table, or a partition of one, that an ALTER TABLE makes; it may be gone at any time. In
 /// the name of a table that a user has given, `#` is written in another way.
-pub fn is_altered(path: &Path) -> bool {
+pub(crate) fn is_altered(path: &Path) -> bool {
     let stem = path.file_stem().unwrap_or_default().as_encoded_bytes();
     stem.starts_with(b"#sql") || stem.to_ascii_uppercase().ends_with(MADE)
 }
 
 /// How many bytes of a list of the binary log's files end with the line of this one; none if it is not there.
-pub fn listed_up_to(list: &[u8], file: &str) -> Option<usize> {
+pub(crate) fn listed_up_to(list: &[u8], file: &str) -> Option<usize> {
     let mut end = 0;
     list.split_inclusive(|&byte| byte == b'\n').find_map(|line| {
         end += line.len();
@@ -212,7 +211,7 @@ pub fn listed_up_to(list: &[u8], file: &str) -> Option<usize> {
 
 /// The tables that the server's list of DDL names: database and table as in the names of their files. A table
 /// without a name stands for the whole database.
-pub fn named_in(ddl: &str) -> BTreeSet<(String, String)> {
+pub(crate) fn named_in(ddl: &str) -> BTreeSet<(String, String)> {
     let mut named = BTreeSet::new();
     for line in ddl.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -229,7 +228,7 @@ pub fn named_in(ddl: &str) -> BTreeSet<(String, String)> {
 }
 
 /// Whether a file belongs to one of these tables.
-pub fn is_named(named: &BTreeSet<(String, String)>, path: &Path) -> bool {
+pub(crate) fn is_named(named: &BTreeSet<(String, String)>, path: &Path) -> bool {
     // The folder of a database, also of one outside of the data folder.
     let schema = path.parent().map(|parent| parent.file_name().unwrap_or_default()).and_then(OsStr::to_str);
     let (Some(schema), Some(stem)) = (schema, path.file_stem().and_then(OsStr::to_str)) else {

@@ -20,6 +20,7 @@ use std::path::{Component, Path, PathBuf};
 
 use block::tree::{self, Node, Skipped};
 use disk::{Attributes, Entry, Extended, Kind};
+use host::Machine;
 use innodb::redo::path_in_copy;
 use serde_json::{Value, json};
 use server::Session;
@@ -30,7 +31,6 @@ use crate::early::Early;
 use crate::file::{self, is_altered};
 use crate::found::{Found, Identity, identity};
 use crate::named;
-use host::Machine;
 
 /// What `innodb_data_file_path` is if nobody has set it.
 const USUAL_SYSTEM: &str = "ibdata1:12M:autoextend";
@@ -41,7 +41,7 @@ const PATH_MAX: u64 = 4096;
 const NOTED_MAX: usize = 4096;
 
 /// Where the files of a copy are.
-pub struct Places {
+pub(crate) struct Places {
     /// The data folder, without links, and as the server calls it.
     pub data: PathBuf,
     called: PathBuf,
@@ -65,7 +65,7 @@ pub struct Places {
 
 impl Places {
     /// Asks a server for its settings.
-    pub fn of(session: &mut Session, machine: &Machine) -> io::Result<Places> {
+    pub(crate) fn of(session: &mut Session, machine: &Machine) -> io::Result<Places> {
         let (called, data) = data_folder(session, machine)?;
         let mut folder = |name| setting(session, name).map(|value| data.join(value.unwrap_or_default()));
         let log = folder("innodb_log_group_home_dir")?.join(file::REDO);
@@ -118,7 +118,7 @@ impl Places {
 
     /// The path in the copy of what a setting names: as it is written, and without links. None if it is not
     /// in the data folder.
-    pub fn inside(&self, written: &Path, real: &Path) -> Option<PathBuf> {
+    pub(crate) fn inside(&self, written: &Path, real: &Path) -> Option<PathBuf> {
         let leads_up = written.components().any(|part| part == Component::ParentDir);
         let written = [&self.data, &self.called]
             .into_iter()
@@ -131,7 +131,7 @@ impl Places {
     }
 
     /// The files of the system tablespace, by their paths in the copy.
-    pub fn system(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn system(&self) -> impl Iterator<Item = &Path> {
         self.system.iter().map(|(path, ..)| &**path)
     }
 
@@ -142,7 +142,7 @@ impl Places {
     }
 
     /// Where the file or folder with this path in the copy is.
-    pub fn real(&self, path: &Path) -> PathBuf {
+    pub(crate) fn real(&self, path: &Path) -> PathBuf {
         let parent = path.parent().unwrap_or(path);
         if let Some((_, real, _)) = self.system.iter().find(|(system, ..)| system == path) {
             return real.clone();
@@ -161,12 +161,12 @@ impl Places {
     }
 
     /// Whether a folder of the copy is one with tables that link files lead to.
-    pub fn is_outside(&self, folder: &Path) -> bool {
+    pub(crate) fn is_outside(&self, folder: &Path) -> bool {
         self.led.contains_key(folder)
     }
 
     /// The folders outside of the data folder that have files of the copy, except the redo log.
-    pub fn outside(&self, machine: &Machine) -> io::Result<BTreeSet<PathBuf>> {
+    pub(crate) fn outside(&self, machine: &Machine) -> io::Result<BTreeSet<PathBuf>> {
         let links: Vec<PathBuf> = self.links.iter().map(|(path, _)| path.clone()).collect();
         let parent = |path: &Path| path.parent().unwrap_or(path).to_owned();
         let linked = resolve(machine, &links)?.into_iter().zip(&self.links);
@@ -199,7 +199,7 @@ impl Places {
     }
 
     /// Notes what was outside of the data folder, for who restores it.
-    pub fn note(&self, machine: &Machine, note: &mut Value) -> io::Result<()> {
+    pub(crate) fn note(&self, machine: &Machine, note: &mut Value) -> io::Result<()> {
         if let Some(folder) = self.log.parent().filter(|folder| *folder != self.data) {
             note["log"]["folder"] = folder.display().to_string().into();
         }
@@ -216,7 +216,7 @@ impl Places {
 
     /// Whether a place is in the data folder, or will be once it is made, or a link in that folder leads
     /// there.
-    pub fn has(&self, place: &Path) -> bool {
+    pub(crate) fn has(&self, place: &Path) -> bool {
         let place = std::path::absolute(place).unwrap_or_default();
         let Some(nearest) = place.ancestors().find_map(|above| above.canonicalize().ok()) else {
             return false;
@@ -230,7 +230,7 @@ impl Places {
 
     /// Entries of a folder of the copy, with their paths in it. Links are followed. Link files are left out:
     /// what they say is known.
-    pub fn entries(&self, machine: &Machine, folder: &Path) -> io::Result<Vec<Node>> {
+    pub(crate) fn entries(&self, machine: &Machine, folder: &Path) -> io::Result<Vec<Node>> {
         let (tree, top) = (machine.tree(), self.real(folder));
         let mut nodes = Vec::new();
         for entry in tree.entries(&top)? {
@@ -277,7 +277,7 @@ impl Places {
     }
 
     /// The files and folders of the copy, and what is known of each file.
-    pub fn list(&mut self, machine: &Machine) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
+    pub(crate) fn list(&mut self, machine: &Machine) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
         let (tree, mut found) = (machine.tree(), Found::default());
         self.led.clear();
         self.leads.clear();

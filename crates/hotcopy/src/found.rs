@@ -10,11 +10,11 @@ use disk::Entry;
 use crate::early::Early;
 
 /// A file or folder by its device and its number there.
-pub type Identity = (u64, u64);
+pub(crate) type Identity = (u64, u64);
 
 /// What is found while folders are listed.
 #[derive(Default)]
-pub struct Found {
+pub(crate) struct Found {
     pub nodes: BTreeMap<PathBuf, Node>,
     pub seen: BTreeMap<PathBuf, Early>,
     pub files: BTreeMap<Identity, PathBuf>,
@@ -25,7 +25,7 @@ pub struct Found {
 impl Found {
     /// Adds a file. `who` says which file a path leads to now: while folders are listed, a table that is
     /// altered takes another name, and a new file the number of one that is gone.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         path: PathBuf,
         entry: Entry,
@@ -61,7 +61,7 @@ fn has_two_names(path: &Path, other: &Path) -> io::Error {
     ))
 }
 
-pub fn identity(entry: &Entry) -> Identity {
+pub(crate) fn identity(entry: &Entry) -> Identity {
     (entry.device, entry.inode)
 }
 

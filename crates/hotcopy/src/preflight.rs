@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host::Machine;
 use instance::requirements::KEY_PLUGIN;
 use physical::follow::Spooled;
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use server::{Flavour, Rights, Session, Version};
 use snapshot::server_files::setting;
 
 use crate::HotFeed;
-use host::Machine;
 
 /// The first version with the redo log that can be followed.
 const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };
@@ -35,7 +35,7 @@ const ENGINES: [&str; 13] = [
 const ENCRYPTS: [&str; 3] = ["innodb_encrypt_log", "aria_encrypt_tables", "encrypt_binlog"];
 
 /// Fails for a server of which a copy made in this way would not be right.
-pub fn server(session: &mut Session) -> io::Result<()> {
+pub(crate) fn server(session: &mut Session) -> io::Result<()> {
     let about = &session.about;
     let no = |why: String| Err(io::Error::other(format!("{why}; dump the server with 'remora dump'")));
     if about.flavour != Flavour::MariaDb || about.version < FIRST {
@@ -74,7 +74,7 @@ pub fn server(session: &mut Session) -> io::Result<()> {
 
 /// Where the keys of encrypted tablespaces are, if there are such tablespaces: that is noted. Fails for keys
 /// that a server on a copy could not be given here.
-pub fn keys(session: &mut Session) -> io::Result<Option<Value>> {
+pub(crate) fn keys(session: &mut Session) -> io::Result<Option<Value>> {
     let query = "SELECT name FROM information_schema.innodb_tablespaces_encryption WHERE encryption_scheme <> 0 LIMIT 1";
     let name = session.value(query).map_err(io::Error::other)?;
     let Some(name) = name else { return Ok(None) };
@@ -96,7 +96,7 @@ pub fn keys(session: &mut Session) -> io::Result<Option<Value>> {
 }
 
 /// Fails if the first page of the system tablespace is only in the log: without it no server recovers.
-pub fn new_system(machine: &Machine, system: &Path) -> io::Result<()> {
+pub(crate) fn new_system(machine: &Machine, system: &Path) -> io::Result<()> {
     let mut first = [0; 64];
     machine.disk().open_direct(system)?.read_full_at(0, &mut first)?;
     if first == [0; 64] {
@@ -115,7 +115,7 @@ fn is_unknown(session: &Session) -> String {
 }
 
 /// Fails if there is a table of an engine that is not known to be copied rightly.
-pub fn engines(session: &mut Session) -> io::Result<()> {
+pub(crate) fn engines(session: &mut Session) -> io::Result<()> {
     let query = format!(
         "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE {} AND \
          table_type NOT LIKE 'SYSTEM VIEW' LIMIT 1",
@@ -131,7 +131,7 @@ pub fn engines(session: &mut Session) -> io::Result<()> {
 }
 
 /// The name that the redo log of a copy gives to the file with this path in the copy.
-pub fn name_in_log(path: &Path) -> String {
+pub(crate) fn name_in_log(path: &Path) -> String {
     // Those from outside have names without a folder to begin with.
     match path.to_string_lossy() {
         path if path.starts_with('.') => path.into_owned(),

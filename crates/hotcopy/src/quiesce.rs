@@ -20,7 +20,7 @@ const READS: usize = 50;
 const TICK: Duration = Duration::from_millis(20);
 
 /// Waits until a write that goes on then tells another time than one that was told at `listed`.
-pub fn wait_after(listed: Instant) {
+pub(crate) fn wait_after(listed: Instant) {
     if let Some(left) = TICK.checked_sub(listed.elapsed()) {
         // Nobody sends on this channel: it is a wait that ends by itself.
         crossbeam_channel::never::<()>().recv_timeout(left).ok();

@@ -8,13 +8,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use host::Machine;
 use physical::Position;
 use physical::follow::{Follow, HEAD_BYTES, Spooled};
 use server::Session;
 
 use crate::backup_stage::IDLE_S;
 use crate::spool::Spool;
-use host::Machine;
 
 /// How often the log is read.
 const STEP: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ const TRIES: usize = 10;
 const BEHIND_MAX: f64 = 0.7;
 
 /// A log that is followed.
-pub struct LogReader {
+pub(crate) struct LogReader {
     /// The LSN at which it begins.
     pub checkpoint: u64,
     /// The LSN up to which it was read before it was followed.
@@ -38,7 +38,7 @@ pub struct LogReader {
 
 impl LogReader {
     /// Takes the last checkpoint, reads the log from there to its end, and follows it.
-    pub fn begin(
+    pub(crate) fn begin(
         machine: &Machine,
         path: &Path,
         spool: &Spool,
@@ -71,17 +71,17 @@ impl LogReader {
     }
 
     /// Whether it can't be followed any more; [`LogReader::stop`] says why.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.thread.is_finished()
     }
 
     /// Whether so much of the log is unread that pages should wait.
-    pub fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.late.load(Ordering::Acquire)
     }
 
     /// Ends the thread. Nothing of the log is read then until [`Stopped::finish`].
-    pub fn stop(self) -> io::Result<Stopped> {
+    pub(crate) fn stop(self) -> io::Result<Stopped> {
         drop(self.stop);
         let (follow, session) =
             self.thread.join().map_err(|_| io::Error::other("a thread ended early"))??;
@@ -105,7 +105,7 @@ fn caught_up(
 }
 
 /// A log that is read as far as some LSN.
-pub struct Stopped {
+pub(crate) struct Stopped {
     follow: Follow,
     session: Session,
     /// The LSN before which the first page was read.
@@ -114,7 +114,7 @@ pub struct Stopped {
 
 impl Stopped {
     /// Reads up to the LSN `end`, and proves that the log is whole.
-    pub fn finish(mut self, end: u64) -> io::Result<Spooled> {
+    pub(crate) fn finish(mut self, end: u64) -> io::Result<Spooled> {
         let Stopped { follow, session, .. } = &mut self;
         let mut current = || Ok(Position::read(session)?.current);
         follow.step(end, &mut current).map_err(io::Error::other)?;

@@ -7,19 +7,19 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A file without a name: nothing is left of it, however the run ends.
-pub struct Spool {
+pub(crate) struct Spool {
     file: File,
     len: u64,
 }
 
 impl Spool {
     /// An empty one on the file system of this folder.
-    pub fn new(folder: &Path) -> io::Result<Spool> {
+    pub(crate) fn new(folder: &Path) -> io::Result<Spool> {
         Ok(Spool { file: tempfile::tempfile_in(folder)?, len: 0 })
     }
 
     /// Another way to write to it, from byte `at` on.
-    pub fn writer(&self, at: u64) -> io::Result<File> {
+    pub(crate) fn writer(&self, at: u64) -> io::Result<File> {
         // Opened anew, because a copy of the descriptor would share its position.
         let mut file = File::options().write(true).open(self.path())?;
         file.seek(SeekFrom::Start(at))?;
@@ -27,12 +27,12 @@ impl Spool {
     }
 
     /// How many bytes were added.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// Adds bytes; returns where they begin, and how many they are.
-    pub fn add(&mut self, mut from: impl Read) -> io::Result<(u64, u64)> {
+    pub(crate) fn add(&mut self, mut from: impl Read) -> io::Result<(u64, u64)> {
         let start = self.len;
         let count = io::copy(&mut from, &mut self.file)?;
         self.len += count;
@@ -40,17 +40,17 @@ impl Spool {
     }
 
     /// Reads bytes that were added.
-    pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, at)
     }
 
     /// Replaces bytes that were added.
-    pub fn replace(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn replace(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, at)
     }
 
     /// A path that leads to it in this process.
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 }

@@ -22,7 +22,7 @@ use block::{RepositoryReader, RunContext, tree};
 use disk::{Disk, Output, RealDisk, Source};
 use mount::{InodeTable, Mount, Warn, WriteFolder};
 use physical::follow::{self, is_copy};
-use progress::Progress;
+use progress::{Progress, Shared};
 use repository::Named;
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use server::{Overrides, Session, Target};
@@ -31,7 +31,6 @@ use self::binary_log::BinaryLog;
 use self::requirements::{Requirements, leads_inside};
 use crate::server_folders::server_folders;
 use crate::settings::ELSEWHERE;
-use progress::Shared;
 
 /// How deep in a volume a data folder may be.
 pub const DEPTH_MAX: usize = 4;

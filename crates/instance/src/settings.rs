@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use progress::Progress;
+use progress::{Progress, Shared};
 use serde_json::{Value, json};
 use server::Session;
-
-use progress::Shared;
 
 /// Those that a server takes only when it starts. Some of them it needs to read the data.
 pub const AT_START: [&str; 11] = [

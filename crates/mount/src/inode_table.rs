@@ -76,7 +76,7 @@ pub struct Item {
 
 /// A thing, with its number.
 #[derive(Debug, Clone, Copy)]
-pub struct Inode {
+pub(crate) struct Inode {
     pub number: u64,
     pub known: Metadata,
 }

@@ -15,12 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use failure::usage;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit};
-
-use failure::usage;
 
 pub use file_data::WriteFolder;
 pub use inode_table::{InodeTable, Warn};

@@ -23,7 +23,7 @@ pub(crate) const TOP: usize = 0;
 const NS: i128 = 1_000_000_000;
 
 /// A generation.
-pub struct Overlay {
+pub(crate) struct Overlay {
     pub content: GenerationReader,
     nodes: RwLock<Vec<Node>>,
 }
@@ -49,7 +49,7 @@ enum NodeContent {
 
 /// What is known about a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Metadata {
+pub(crate) struct Metadata {
     pub node: usize,
     pub kind: NodeKind,
     pub len: u64,
@@ -67,7 +67,7 @@ pub enum NodeKind {
 
 /// What to change of a node.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Change {
+pub(crate) struct Change {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,

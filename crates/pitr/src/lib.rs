@@ -49,6 +49,7 @@ pub use self::steps::Steps;
 pub struct Log {
     /// The timeline's number.
     pub timeline: String,
+    /// Its files, in their order.
     pub files: Vec<LogFile>,
     /// Up to when it surely has everything, in seconds since 1970, if it is the newest.
     caught_up: Option<i64>,

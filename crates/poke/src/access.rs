@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use failure::usage;
 use server::{Error, Session, Target};
 
 use crate::image::{Cell, Image};
 use crate::process::Process;
 use crate::variables::{self, Variable, Width};
-use failure::usage;
 
 /// A server that does not answer for this long lets nobody in.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -31,7 +31,9 @@ pub struct Access {
 
 /// The memory of a server's process.
 pub struct Memory {
+    /// The process.
     pub process: Process,
+    /// The program in it.
     pub image: Image,
     /// The version in its program.
     pub version: String,

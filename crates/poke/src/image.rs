@@ -8,10 +8,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use disk::{Disk, RealDisk, Source, Volume};
 use object::read::elf::{ElfFile64, ElfSegment64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use progress::count;
 
 use crate::process::{Mapping, Process};
 use crate::variables::Width;
-use progress::count;
 
 /// The section in which MariaDB keeps what must not change after its start, and which it then protects.
 const PROTECTED: &str = "ro_after_init";
@@ -57,6 +57,7 @@ struct Symbol {
 /// A variable in memory.
 pub struct Cell<'a> {
     image: &'a Image,
+    /// Its address in the memory of the process.
     pub address: u64,
     width: Width,
 }
@@ -175,6 +176,7 @@ impl Image {
 }
 
 impl Cell<'_> {
+    /// Its value.
     pub fn read(&self) -> Result<u64> {
         let mut bytes = [0; 8];
         self.image.read(self.address, bytes.get_mut(..self.width.bytes()).unwrap_or_default())?;

@@ -20,6 +20,7 @@ const LISTENING: u32 = 0x0001_0000;
 /// A server.
 #[derive(Debug)]
 pub struct Process {
+    /// Its number.
     pub pid: u32,
     /// The server's program, as named in the table of its memory.
     pub program: String,
@@ -30,7 +31,9 @@ pub struct Process {
 /// A part of a process's memory.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mapping {
+    /// Its addresses.
     pub place: Range<u64>,
+    /// Whether the process may write there.
     pub is_writable: bool,
     /// Whether writes to it stay within this process.
     pub is_private: bool,

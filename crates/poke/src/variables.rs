@@ -3,7 +3,6 @@
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-
 use failure::usage;
 
 /// The series of MariaDB on which all of these were tried.
@@ -21,6 +20,7 @@ pub enum Width {
 }
 
 impl Width {
+    /// How many bytes it has.
     pub fn bytes(self) -> usize {
         match self {
             Width::Flag => 1,
@@ -48,8 +48,11 @@ pub struct Variable {
     pub name: &'static str,
     /// Its name in the program.
     pub symbol: &'static str,
+    /// How it is stored.
     pub width: Width,
+    /// The values that the server takes.
     pub range: RangeInclusive<u64>,
+    /// What must be true before it is changed.
     pub needs: &'static [Requirement],
     /// When the new value takes effect.
     pub takes_effect: &'static str,

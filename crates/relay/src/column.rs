@@ -11,6 +11,7 @@ use server::{Session, TableName, quote_name};
 /// A column of a queue, and how to transfer its values without loss.
 #[derive(Clone)]
 pub struct Column {
+    /// Its name.
     pub name: String,
     /// Its type as SQL writes it.
     pub written: String,

@@ -34,10 +34,15 @@ fn is_gone(error: &anyhow::Error) -> bool {
 
 /// Source and destination.
 pub struct Route {
+    /// The server with the rows.
     pub from: Target,
+    /// The queue there.
     pub queue: TableName,
+    /// Where they go.
     pub to: To,
+    /// Which of them.
     pub rows: Rows,
+    /// Set when the run must stop.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -112,6 +117,7 @@ impl Destination {
 /// What has moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
+    /// How many rows.
     pub rows: u64,
     /// Rows that came twice, which the destination could not prevent.
     pub duplicates: u64,

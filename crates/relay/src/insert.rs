@@ -8,7 +8,7 @@ use crate::queue_table::table_engine;
 
 /// A connection to the server whose queue gets rows. The queue notes where a row is from in the same record
 /// of its log as the row: so each arrives exactly once.
-pub struct Inserts {
+pub(crate) struct Inserts {
     session: Session,
     columns: Vec<Column>,
     insert: String,
@@ -17,7 +17,7 @@ pub struct Inserts {
 impl Inserts {
     /// Connects, and refuses a table that is no queue or lacks a column, and the very queue that rows come
     /// from.
-    pub fn connect(
+    pub(crate) fn connect(
         target: &Target,
         source: &mut Session,
         [queue, into]: [&TableName; 2],
@@ -46,11 +46,11 @@ impl Inserts {
         Ok(Inserts { session, columns, insert })
     }
 
-    pub fn reads(&self) -> Vec<String> {
+    pub(crate) fn reads(&self) -> Vec<String> {
         self.columns.iter().map(Column::read).collect()
     }
 
-    pub fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
+    pub(crate) fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
         let pairs = self.columns.iter().zip(values);
         let literals: Vec<String> = pairs.map(|(column, value)| column.literal(value.as_deref())).collect();
         let insert = format!("{}({})", self.insert, literals.join(", "));
@@ -59,7 +59,7 @@ impl Inserts {
 }
 
 /// Inserts a row, unless the queue has had the row of this origin already.
-pub fn insert_from(session: &mut Session, origin: &str, insert: &str) -> Result<()> {
+pub(crate) fn insert_from(session: &mut Session, origin: &str, insert: &str) -> Result<()> {
     let armed = format!("SELECT queue_set_origin({})", session.quote(origin));
     if session.value(&armed)?.as_deref() != Some("1") {
         bail!("the destination does not understand {origin}: is its engine of the same version?");
@@ -69,7 +69,7 @@ pub fn insert_from(session: &mut Session, origin: &str, insert: &str) -> Result<
 }
 
 /// Only a queue knows which rows have already arrived. `like` says which columns one needs.
-pub fn must_be_destination(session: &mut Session, into: &TableName, like: &str) -> Result<()> {
+pub(crate) fn must_be_destination(session: &mut Session, into: &TableName, like: &str) -> Result<()> {
     let engine = match table_engine(session, into)? {
         Some(Some(name)) if name == "QUEUE" => return Ok(()),
         Some(Some(name)) => format!("ENGINE={name}"),

@@ -11,7 +11,7 @@ use crate::publish::{Broker, Messages};
 const FORGET_EACH: u64 = 1000;
 
 /// A message, which is to be acknowledged before the next one.
-pub struct Incoming {
+pub(crate) struct Incoming {
     /// Which message it is, as the queue knows rows.
     pub origin: String,
     /// The same for people.
@@ -27,12 +27,12 @@ enum Token {
 }
 
 /// Where messages come from.
-pub enum MessageSource {
+pub(crate) enum MessageSource {
     Nats(Box<Nats>),
     Kafka(Box<kafka::Consumer>),
 }
 
-pub struct Nats {
+pub(crate) struct Nats {
     link: Link,
     consumer: Consumer,
     /// The stream, as the queue knows senders: 32 hexadecimal digits.
@@ -44,7 +44,7 @@ pub struct Nats {
 
 impl MessageSource {
     /// Connects. The broker remembers under this name what has come.
-    pub fn connect(broker: &Broker, messages: &Messages, consumer: &str) -> Result<MessageSource> {
+    pub(crate) fn connect(broker: &Broker, messages: &Messages, consumer: &str) -> Result<MessageSource> {
         match broker {
             Broker::Nats(address) => {
                 let mut link = Link::connect(address)?;
@@ -62,7 +62,7 @@ impl MessageSource {
     }
 
     /// The next message; none if there is none in that time.
-    pub fn next(&mut self, wait: Duration, messages: &Messages) -> Result<Option<Incoming>> {
+    pub(crate) fn next(&mut self, wait: Duration, messages: &Messages) -> Result<Option<Incoming>> {
         let subject = &messages.subject;
         match self {
             MessageSource::Nats(nats) => {
@@ -89,7 +89,7 @@ impl MessageSource {
     }
 
     /// Whether no message waits, and none was delivered that is not acknowledged.
-    pub fn is_done(&mut self) -> Result<bool> {
+    pub(crate) fn is_done(&mut self) -> Result<bool> {
         match self {
             MessageSource::Nats(nats) => Ok(nats.consumer.is_done(&mut nats.link)?),
             MessageSource::Kafka(consumer) => Ok(consumer.is_done()),
@@ -97,7 +97,7 @@ impl MessageSource {
     }
 
     /// Says that a message need not come again.
-    pub fn acknowledge(&mut self, incoming: &Incoming) -> Result<()> {
+    pub(crate) fn acknowledge(&mut self, incoming: &Incoming) -> Result<()> {
         match (self, &incoming.token) {
             (MessageSource::Nats(nats), Token::Nats(delivery)) => {
                 nats.consumer.acknowledge(&mut nats.link, delivery)?;
@@ -113,7 +113,7 @@ impl MessageSource {
     }
 
     /// Gives a message back that could not become a row.
-    pub fn give_back(&mut self, incoming: &Incoming) -> Result<()> {
+    pub(crate) fn give_back(&mut self, incoming: &Incoming) -> Result<()> {
         match (self, &incoming.token) {
             (MessageSource::Nats(nats), Token::Nats(delivery)) => {
                 nats.consumer.give_back(&mut nats.link, delivery)?;
@@ -126,7 +126,7 @@ impl MessageSource {
     }
 
     /// Makes sure that the broker knows what was acknowledged.
-    pub fn finish(&mut self) -> Result<()> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         match self {
             MessageSource::Nats(nats) => Ok(nats.link.flush()?),
             MessageSource::Kafka(consumer) => Ok(consumer.commit()?),

@@ -10,7 +10,9 @@ use crate::column::Column;
 
 /// Where a broker is.
 pub enum Broker {
+    /// A server of NATS with JetStream.
     Nats(Address),
+    /// A cluster of Kafka.
     Kafka(kafka::Address),
 }
 
@@ -20,6 +22,7 @@ impl Broker {
         Address::is_meant(text) || kafka::Address::is_meant(text)
     }
 
+    /// Reads a URL. The authorities of TLS are those that SSL_CERT_FILE names, if it is set.
     pub fn parse(url: &str) -> Result<Broker> {
         let trusted = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
         Ok(if kafka::Address::is_meant(url) {
@@ -41,7 +44,7 @@ pub struct Messages {
 }
 
 /// A connection to a broker. Each message says which row it is, and none is in a stream or topic twice.
-pub struct Publisher {
+pub(crate) struct Publisher {
     way: Way,
     columns: Vec<Column>,
     /// Whether a message is the value of the only column, and not a row.
@@ -64,7 +67,7 @@ enum Way {
 
 impl Publisher {
     /// Connects, and refuses a subject that no stream keeps, and a topic that is not there.
-    pub fn connect(broker: &Broker, messages: &Messages, columns: Vec<Column>) -> Result<Publisher> {
+    pub(crate) fn connect(broker: &Broker, messages: &Messages, columns: Vec<Column>) -> Result<Publisher> {
         let key =
             messages.key.as_deref().map(|name| column_named("--key", &columns, name)).transpose()?.cloned();
         let columns = match &messages.body {
@@ -86,12 +89,12 @@ impl Publisher {
     }
 
     /// The key comes last.
-    pub fn reads(&self) -> Vec<String> {
+    pub(crate) fn reads(&self) -> Vec<String> {
         let read = if self.is_value { Column::read_bytes } else { Column::read_json };
         self.columns.iter().map(read).chain(self.key.iter().map(Column::read_bytes)).collect()
     }
 
-    pub fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
+    pub(crate) fn send(&mut self, origin: &str, values: &[Option<String>]) -> Result<()> {
         // Without the lowest row that waits there: that one changes.
         let (id, _) = origin.rsplit_once(':').context("the server did not say where the row is from")?;
         let (values, key) = values.split_at(self.columns.len());
@@ -110,7 +113,7 @@ impl Publisher {
         Ok(())
     }
 
-    pub fn keep(&mut self) -> Result<()> {
+    pub(crate) fn keep(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Nats { link, .. } => Ok(link.keep()?),
             Way::Kafka(_) => Ok(()),
@@ -118,7 +121,7 @@ impl Publisher {
     }
 
     /// Looks whether the last rows came twice.
-    pub fn finish(&mut self) -> Result<()> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Nats { .. } => Ok(()),
             Way::Kafka(producer) => Ok(producer.finish()?),
@@ -126,7 +129,7 @@ impl Publisher {
     }
 
     /// How many rows came twice.
-    pub fn duplicates(&self) -> u64 {
+    pub(crate) fn duplicates(&self) -> u64 {
         match &self.way {
             Way::Nats { .. } => 0,
             Way::Kafka(producer) => producer.doubles(),
@@ -154,7 +157,7 @@ fn bytes(hex: &str) -> Result<Vec<u8>> {
 }
 
 /// The column of this name, which an option gives.
-pub fn column_named<'a>(option: &str, columns: &'a [Column], name: &str) -> Result<&'a Column> {
+pub(crate) fn column_named<'a>(option: &str, columns: &'a [Column], name: &str) -> Result<&'a Column> {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let found = columns.iter().find(|column| column.name.to_lowercase() == name.to_lowercase());
     match found {

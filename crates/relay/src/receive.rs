@@ -21,14 +21,19 @@ const WAIT: Duration = Duration::from_secs(1);
 
 /// Source and destination.
 pub struct Receipt {
+    /// Where the messages are.
     pub from: Broker,
+    /// Which messages, and how they become rows.
     pub messages: Messages,
     /// The name under which the broker remembers what has come.
     pub consumer: String,
+    /// The server that gets them.
     pub to: Target,
+    /// The queue there.
     pub into: TableName,
     /// Only what waits, instead of waiting for more.
     pub once: bool,
+    /// Set when the run must stop.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use host::{Address, Call, Machine};
 use server::{Environment, Overrides, SslMode, Target};
 use snapshot::server::Connect;
-
-use host::{Address, Call, Machine};
 
 /// How to reach the server: as the MariaDB and MySQL clients do it.
 #[derive(Clone, Debug, Args)]

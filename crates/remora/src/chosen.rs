@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use block::tree::Files;
-use glob::{MatchOptions, Pattern};
-
 use failure::usage;
+use glob::{MatchOptions, Pattern};
 
 /// A star does not go beyond a folder; two of them do.
 const OPTIONS: MatchOptions = MatchOptions {

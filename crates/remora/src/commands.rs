@@ -34,11 +34,11 @@ pub(crate) mod verify;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use failure::usage;
 use server::{TableName, Target};
 
 use crate::report::Report;
 use crate::stop;
-use failure::usage;
 
 /// Cores of this machine that this process may use.
 pub(crate) fn cores() -> usize {

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use dump::{Pattern, Selection};
+use failure::usage;
 use humanize::point_in_time;
 use repository::{Named, log_archive};
+use transactions::{self, Condition, Filter, Found, Known, Range, Times, Wording};
 
 use crate::keys::KeyArguments;
-use failure::usage;
-use transactions::{self, Condition, Filter, Found, Known, Range, Times, Wording};
 
 /// Which transactions and rows of which files.
 #[derive(Debug, Args)]

@@ -5,8 +5,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::exit;
-
 /// Passes the password to the program that replaces this one. Only the same user can read it there, as with
 /// MYSQL_PWD.
 const VARIABLE: &str = "REMORA_TYPED_PASSWORD";

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use failure::usage;
 use humanize::date_time;
 use repository::location::Location;
-
-use failure::usage;
 
 /// The longest time: nobody can take it back, and a slip of the finger must not cost ten years.
 const DAYS_MAX: u64 = 400;

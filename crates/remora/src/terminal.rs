@@ -143,9 +143,9 @@ mod tests {
         assert_eq!(codes("q/\u{e4}?".as_bytes()), letters("q/\u{e4}?"));
         assert_eq!(codes(b"\x1b"), [KeyCode::Esc]);
         assert_eq!(codes(b"\r\t\x7f\x01"), [KeyCode::Enter, KeyCode::Tab, KeyCode::Backspace]);
-        use KeyCode::{BackTab, Down, Left, Location, PageDown, PageUp, Right, Up};
+        use KeyCode::{BackTab, Down, Home, Left, PageDown, PageUp, Right, Up};
         let arrows = b"\x1b[A\x1b[B\x1bOC\x1b[1;5D\x1b[H\x1b[1~\x1b[5~\x1b[6~\x1b[Z";
-        assert_eq!(codes(arrows), [Up, Down, Right, Left, Location, Location, PageUp, PageDown, BackTab]);
+        assert_eq!(codes(arrows), [Up, Down, Right, Left, Home, Home, PageUp, PageDown, BackTab]);
         // What is not known, or not whole, does not end the rest.
         assert_eq!(codes(b"a\x1b[200~b\xffc\xc3"), letters("abc"));
         assert_eq!(codes(b"\x1b[3"), []);

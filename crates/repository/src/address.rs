@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bucket::{Authorities, Bucket, Settings};
-
 use failure::usage;
 
 const SCHEME: &str = "s3://";

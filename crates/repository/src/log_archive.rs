@@ -26,11 +26,13 @@ const CLEAR: &[u8] = b"remolog\n";
 pub enum Archive {
     /// The folder with its timelines.
     Files(PathBuf),
+    /// Segments of the files, in an encrypted folder or a store.
     Segments(SegmentArchive),
 }
 
 /// Where the segments of an archive are written.
 pub struct Place {
+    /// The files of the archive.
     pub store: Box<dyn Store>,
     /// The backups beside it, if they are encrypted.
     pub sealed: Option<EncryptedStore>,

@@ -8,6 +8,7 @@ use host::Machine;
 
 /// A file system, from findmnt(8).
 pub struct FileSystem {
+    /// Its type, such as `xfs`.
     pub kind: String,
     /// The device that is mounted.
     pub source: PathBuf,

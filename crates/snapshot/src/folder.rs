@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 use block::tree::{TEMP_PREFIX, is_own, moved_ranges};
 use far::{Cloned, Cloning};
+use host::Machine;
 use progress::{Progress, count};
 
 use crate::file_system::FileSystem;
 use crate::{Layouts, Mark, Snapshot, new_name};
-use host::Machine;
 
 /// The inode number of a subvolume's top folder (`BTRFS_FIRST_FREE_OBJECTID`).
 const SUBVOLUME: &str = "256";

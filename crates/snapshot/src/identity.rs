@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use block::Generation;
-use progress::{Progress, Shared, count};
+use host::Machine;
+use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use crate::Source;
 use crate::server::Login;
-use host::Machine;
 
 /// Tells machines of one name from each other.
 const MACHINE_ID: &str = "/etc/machine-id";

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 use block::tree::Layout;
 use block::{ChunkRead, ChunkRequest, ChunkSource};
 use disk::Stat;
+use host::Machine;
 use progress::Progress;
 use serde_json::Value;
 
 use crate::start_options::Start;
-use host::Machine;
 
 /// How long to read before the snapshot is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -44,7 +44,9 @@ pub struct Mark<'a> {
 /// A tree of files as it is now, and as it was when the kept snapshot was made.
 #[derive(Clone, Copy)]
 pub struct Layouts<'a> {
+    /// Where files are in the snapshot.
     pub now: &'a Layout,
+    /// Where they were in the generation before.
     pub before: &'a Layout,
 }
 
@@ -132,6 +134,7 @@ pub struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
+    /// A source that is read while its snapshot is looked after.
     pub fn new(
         feed: &'a mut dyn ChunkSource,
         snapshot: &'a dyn Snapshot,

@@ -11,12 +11,12 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use host::Machine;
 use progress::{Progress, size};
 use serde_json::Value;
 
 use crate::lvm::delta::Pool;
 use crate::{Layouts, Mark, Snapshot, new_name};
-use host::Machine;
 
 /// The default room for a snapshot is one in this many parts of the volume: a fifth.
 const SHARE: u64 = 5;

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use failure::Failure;
+use host::Machine;
 use instance::settings;
 use progress::{Progress, Shared};
 use serde_json::Value;
@@ -23,7 +24,6 @@ use crate::server_files::{self, Reach, resolve, setting};
 use crate::server_lock::{self, Waiting};
 use crate::start_options::{self, Start};
 use crate::{Layouts, Mark, Snapshot};
-use host::Machine;
 
 /// Why no server is started on a copy.
 const LINKED: &str = "links in its data folder would lead a second server to files of the original";
@@ -42,6 +42,7 @@ pub trait Connect: Sync {
 
 /// How to reach the server.
 pub struct Login<'a> {
+    /// The account, and the ways to the server.
     pub server: &'a dyn Connect,
     /// How long to try to get its lock.
     pub wait: Duration,

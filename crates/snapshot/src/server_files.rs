@@ -7,10 +7,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use disk::Kind;
+use host::Machine;
 use server::{Flavour, Session, Version};
 
 use crate::file_system::FileSystem;
-use host::Machine;
 
 /// Settings with a folder without which the data are useless.
 const FOLDERS: [&str; 7] = [
@@ -171,6 +171,7 @@ fn needed(session: &mut Session) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
+/// The value of a variable of the server; `None` if it is empty or there is no such variable.
 pub fn setting(session: &mut Session, name: &str) -> io::Result<Option<String>> {
     let rows = session.strings(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'")).map_err(io::Error::other)?;
     Ok(rows.into_iter().next().and_then(|row| row.into_iter().nth(1)?))

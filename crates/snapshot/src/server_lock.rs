@@ -51,11 +51,9 @@ pub fn take(mut session: Session, mode: &HoldMode, target: &Target, waiting: &Wa
         }
         if Instant::now() >= end {
             let seconds = waiting.wait.as_secs();
-            return Err(failure::busy(
-                (format!(
-                    "{target} could not be locked within {seconds} s, blocked by {last}; --wait waits longer"
-                )),
-            ));
+            return Err(failure::busy(format!(
+                "{target} could not be locked within {seconds} s, blocked by {last}; --wait waits longer"
+            )));
         }
     }
 }

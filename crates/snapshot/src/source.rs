@@ -9,17 +9,19 @@ use std::str::FromStr;
 use block::backup::ChangedRanges;
 use block::tree::{self, Layout, Skipped, TreeSource};
 use block::{ChunkSource, Generation, Repository};
+use host::{Address, Call, Machine};
 
 use crate::folder::{FolderSnapshot, Still};
 use crate::lvm::LogicalVolume;
 use crate::server::{Login, ServerSnapshot};
 use crate::{Layouts, Snapshot};
-use host::{Address, Call, Machine};
 
 /// A path on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// The other machine; none: this one.
     pub host: Option<Address>,
+    /// The path there.
     pub path: PathBuf,
 }
 
@@ -90,6 +92,7 @@ impl Kind {
 
 /// An open source, to be read once.
 pub struct Opened {
+    /// Reads it.
     pub feed: Box<dyn ChunkSource>,
     /// Whether it is a tree of files.
     pub is_tree: bool,

@@ -3,11 +3,11 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use host::Machine;
 use instance::settings::ELSEWHERE;
 use server::Session;
 
 use crate::server_files::setting;
-use host::Machine;
 
 /// Settings without which the data can't be read. A `path` may be in the data folder.
 const SETTINGS: [&str; 18] = [

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use crossbeam_channel::{RecvTimeoutError, bounded};
+use host::Machine;
 use instance::table_check::{self, Checked};
 use progress::Progress;
 use server::{Overrides, Session, Target};
 
 use crate::start_options::Start;
-use host::Machine;
 
 /// How long to wait before checking again whether it answers.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -77,8 +77,11 @@ while is "runs loads" "$server" "$1"; do kill -9 "$server"; sleep 0.02; done 2>/
 /// The result of a trial.
 #[derive(Debug)]
 pub struct Tried {
+    /// The version of the server.
     pub version: String,
+    /// What was found.
     pub checked: Checked,
+    /// How long it took.
     pub seconds: f64,
 }
 
@@ -95,10 +98,13 @@ pub fn socket(folder: &Path) -> PathBuf {
 
 /// How to try a copy.
 pub struct Trial<'a> {
+    /// Where the copy is.
     pub machine: &'a Machine,
+    /// The program and its options.
     pub start: &'a Start,
     /// The copy, which the server writes to.
     pub data: &'a Path,
+    /// The folder of [`folder`].
     pub folder: &'a Path,
     /// A local socket that leads to the folder's socket.
     pub socket: &'a Path,

@@ -44,6 +44,7 @@ impl LogFile {
         &self.arrivals
     }
 
+    /// Opens it.
     pub fn open(&self) -> io::Result<Box<dyn Source>> {
         match &self.segments {
             Some((segments, file)) => Ok(Box::new(segments.open_file(file))),

@@ -1,19 +1,18 @@
 //! Which files are the log.
 
 use std::path::{Path, PathBuf};
-
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use binlog::archive::Arrivals;
 use binlog::archive::segments::SegmentArchive;
 use disk::RealDisk;
+use failure::usage;
 use humanize::text;
 use repository::location::Location;
 use repository::{KeyFile, address, log_archive};
 
 use crate::file::LogFile;
-use failure::usage;
 
 /// The files of a log.
 #[derive(Default)]

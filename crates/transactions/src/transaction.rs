@@ -93,6 +93,7 @@ pub struct Statement {
 pub struct Changed {
     /// The database.
     pub schema: String,
+    /// The table.
     pub name: String,
     /// Rows inserted, updated, deleted.
     pub rows: [u64; 3],

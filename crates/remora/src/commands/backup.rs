@@ -10,6 +10,7 @@ use std::time::Duration;
 use block::RunContext;
 use block::backup::Summary;
 use clap::Args;
+use host::Machine;
 use humanize::date_time;
 use instance::server_folders::server_folders;
 use progress::{Progress, count};
@@ -20,15 +21,13 @@ use snapshot::identity::Identity;
 use snapshot::server::Login;
 use snapshot::{Source, is_name};
 
+use self::run::Run;
 use crate::args::{Account, ServerArgs};
 use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 use crate::retain::RetainArguments;
-use host::Machine;
-
-use self::run::Run;
 
 const EXAMPLES: &str = "EXAMPLES
   remora backup file:/vm/disk.img --to /backup        full the first time, then what changed

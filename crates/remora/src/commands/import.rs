@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
+use form::FormArgs;
 use import::source::Stdin;
 use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary, World};
 use progress::{Progress, count};
@@ -21,8 +22,6 @@ use crate::commands::table_name;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::stdin::Patient;
-
-use form::FormArgs;
 pub(super) use word::size;
 use word::{Delimiter, Maybe, assignment, columns};
 

@@ -4,7 +4,6 @@ mod rows;
 mod show;
 mod sums;
 
-use crate::log_request::Request;
 use anyhow::Result;
 use clap::Args;
 use progress::{Progress, count};
@@ -12,6 +11,7 @@ use transactions::{Again, Asked, LogFile, Take, Transaction, Walk};
 
 use self::show::Show;
 use crate::exit::Exit;
+use crate::log_request::Request;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES

@@ -18,10 +18,10 @@ use progress::{Progress, count};
 use repository::Named;
 use serde_json::json;
 
+use crate::commands;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
-use crate::{commands, stop};
 
 /// How often it is looked whether somebody has unmounted it.
 const LOOK: Duration = Duration::from_millis(100);

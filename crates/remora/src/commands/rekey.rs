@@ -12,7 +12,6 @@ use seal::Key;
 use serde_json::json;
 
 use crate::exit::Exit;
-use crate::keys;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES

@@ -16,6 +16,7 @@ use block::{RunContext, tree};
 use clap::Args;
 use disk::Disk;
 use failure::Failure;
+use host::{Call, Machine};
 use humanize::text;
 use instance::requirements::{KEY_PLUGIN, Requirements};
 use pitr::must_replay_all;
@@ -30,7 +31,6 @@ use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::loss;
 use crate::report::{self, Report};
-use host::{Call, Machine};
 
 const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/disk.img --to /vm/new.img           the newest generation into a new file

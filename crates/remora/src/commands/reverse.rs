@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::log_request::Request;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use disk::{Output, RealDisk, Tree};
@@ -19,6 +18,7 @@ use transactions::{Definitions, Found, Known, Walk};
 
 use crate::commands;
 use crate::exit::{self, Exit};
+use crate::log_request::Request;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES

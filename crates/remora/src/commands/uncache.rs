@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use disk::{Disk, RealDisk};
+use find::Found;
 use humanize::text;
+use look::{Look, bar, held};
 use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::Exit;
 use crate::report::{Report, size};
-use find::Found;
-use look::{Look, bar, held};
 
 const EXAMPLES: &str = "EXAMPLES
   remora uncache --show /var/lib/mysql -r          show how much of a server's files is in memory

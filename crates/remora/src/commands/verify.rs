@@ -13,7 +13,7 @@ use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
 use clap::Args;
 use failure::usage;
-use humanize::{date_time, text};
+use humanize::date_time;
 use progress::{Progress, count};
 use repository::unlock;
 use serde_json::json;

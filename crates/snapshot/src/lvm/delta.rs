@@ -10,7 +10,7 @@ use host::Machine;
 const SECTOR: u64 = 512;
 
 /// A thin pool, by its names in device-mapper.
-pub struct Pool {
+pub(crate) struct Pool {
     /// The pool's device.
     device: String,
     /// The device of its metadata.
@@ -19,14 +19,14 @@ pub struct Pool {
 
 impl Pool {
     /// A pool of a volume group, by its names in LVM.
-    pub fn new(group: &str, name: &str) -> Pool {
+    pub(crate) fn new(group: &str, name: &str) -> Pool {
         // As libdevmapper combines names: it joins them with a dash and doubles the dashes in them.
         let name = format!("{}-{}", group.replace('-', "--"), name.replace('-', "--"));
         Pool { device: format!("{name}-tpool"), metadata: format!("/dev/mapper/{name}_tmeta") }
     }
 
     /// Bytes that may differ between two snapshots, given by their numbers in the pool.
-    pub fn delta(&self, machine: &Machine, was: &str, is: &str) -> io::Result<Vec<Range<u64>>> {
+    pub(crate) fn delta(&self, machine: &Machine, was: &str, is: &str) -> io::Result<Vec<Range<u64>>> {
         // The metadata change all the time, so a snapshot of them is read. A pool has at most one.
         self.tell(machine, "reserve_metadata_snap").map_err(|error| {
             let free = format!("dmsetup message {} 0 release_metadata_snap", self.device);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use block::Error;
+use host::{Call, Machine};
 use instance::Wanted;
 use instance::requirements::NOTHING;
 use progress::{Progress, count};
@@ -19,7 +20,6 @@ use snapshot::trial_start::{self, Trial, Tried};
 use super::run::{Proof, Run};
 use crate::commands;
 use crate::commands::verify::boot::boot;
-use host::{Call, Machine};
 
 /// The most defects that are noted in the repository.
 const NOTED_MAX: usize = 5;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use block::backup::{ChangedRanges, Request, Summary};
 use block::tree::{Layout, layout_of, load_placements, save_placements};
 use block::{Error, Generation, Repository, RunContext};
+use host::{Call, Machine};
 use hotcopy::{Before, HotCopy, HotFeed};
 use humanize::{date_time, text};
 use progress::{Progress, count};
@@ -22,7 +23,6 @@ use super::{Arguments, Way, tell};
 use crate::commands;
 use crate::exit::Exit;
 use crate::report::{self, Report};
-use host::{Call, Machine};
 
 /// The most pages that are told.
 const DOUBTED_MAX: usize = 20;

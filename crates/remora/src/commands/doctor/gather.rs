@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use disk::{RealDisk, Tree};
+use host::{Call, Machine};
 use hotcopy::HotCopy;
 use humanize::{date_time, text};
 use instance::server_folders::server_folders;
@@ -26,7 +27,6 @@ use crate::commands;
 use crate::commands::backup::server_of;
 use crate::commands::list::Known;
 use crate::report::Report;
-use host::{Call, Machine};
 
 /// Tables of a kind that are named.
 const NAMED_MAX: u64 = 3;

@@ -7,6 +7,7 @@ use anyhow::Context;
 use codec::Codec;
 use disk::{Disk, RealDisk};
 use dump::{Maker, Source};
+use failure::usage;
 use physical::{Table, TableFiles};
 use server::catalogue::{self, Kind, Object, Settings};
 use server::definition::{counted, with_counter, without_counter};
@@ -14,7 +15,6 @@ use server::{TableName, quote_name};
 
 use super::place::Place;
 use super::{Arguments, Wish};
-use failure::usage;
 
 /// Compression of the data files: that of `remora dump`.
 const CODEC: (Codec, u32) = (Codec::Zstd, 1);

@@ -4,7 +4,6 @@ use import::{FieldTarget, Indexes, OnDuplicate, Physical};
 use rows::{DateOrder, LineEnd};
 
 use crate::commands::unquoted;
-use crate::exit;
 
 /// What separates fields.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use anyhow::{Context, Result, anyhow, bail};
+use failure::usage;
+use relay::column::Column;
 use serde_json::{Map, Value, json};
 use server::{Session, TableName};
 
 use crate::report::Report;
-use failure::usage;
-use relay::column::Column;
 
 /// Error codes of servers.
 const NO_FUNCTION: u16 = 1305;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use block::restore::Request;
 use block::{RunContext, tree};
 use failure::usage;
+use host::{Call, Machine};
 use humanize::text;
 use progress::Progress;
 use serde_json::json;
@@ -15,7 +16,6 @@ use super::Arguments;
 use crate::commands;
 use crate::exit::Exit;
 use crate::report::{self, Report};
-use host::{Call, Machine};
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();

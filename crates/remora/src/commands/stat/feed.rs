@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use failure::usage;
 use server::{Error, Target};
 use status::counter::sample::Sample;
 use status::counter::watch::{Clock, Wants, Watch};
 
 use crate::args::ServerArgs;
-use failure::usage;
 
 /// How often a wait checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);

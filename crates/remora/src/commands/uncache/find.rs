@@ -9,8 +9,6 @@ use disk::{Disk, Entry, Kind, RealDisk, Tree};
 use glob::Pattern;
 use humanize::text;
 
-use crate::exit;
-
 /// The result.
 #[derive(Default)]
 pub(crate) struct Found {

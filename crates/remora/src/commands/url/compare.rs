@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use codec::single::{self, Single, Zstd};
 use progress::Progress as _;
+use progress::count;
 use serde_json::json;
 use urlpack::{Model, Options, train};
 
@@ -14,7 +15,6 @@ use super::list::{self, List};
 use super::measure::{ROUNDS, least_ns};
 use crate::exit::Exit;
 use crate::report::{self, Report};
-use progress::count;
 
 /// The most values for a codec of this kind: slow codecs get fewer, spread over the list.
 const VALUES_MAX: usize = 200_000;

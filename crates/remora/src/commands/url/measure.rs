@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use progress::Progress as _;
+use progress::count;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use urlpack::{Measured, Model, measure};
@@ -12,7 +13,6 @@ use super::ModelArgs;
 use super::list::{self, List};
 use crate::exit::Exit;
 use crate::report::{self, Report};
-use progress::count;
 
 /// Rounds, of which the fastest counts: other work on the machine only adds to the time.
 pub(super) const ROUNDS: usize = 5;

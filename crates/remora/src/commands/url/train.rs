@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use progress::Progress as _;
+use progress::count;
 use serde_json::json;
 use urlpack::{Family, Model, Options, Progress, measure, train};
 
@@ -13,7 +14,6 @@ use super::TextArgs;
 use super::list::{self, List};
 use crate::exit::Exit;
 use crate::report::{self, Report};
-use progress::count;
 
 /// Prefixes that the estimate probes: enough to notice a broken model, and fast compared with the training.
 const PROBES: u64 = 10_000;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use failure::usage;
 use instance::server_folders::server_folders;
 use sandbox::{Product, Sandbox, Settings};
 use status::variable::{Snapshot, are_equal, deprecations, is_administrative, read_server};
 
 use super::{program, prove};
-use failure::usage;
 
 /// Variables whose values follow from the options of a sandbox.
 const DEPENDENT: [&str; 2] = ["have_ssl", "have_openssl"];

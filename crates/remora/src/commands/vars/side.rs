@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use failure::usage;
 use server::{OptionFile, OptionFiles, OptionLine};
 use status::variable::{Snapshot, read_file, read_server, shipped};
 
 use super::{fresh, program};
 use crate::args::ServerArgs;
-use failure::usage;
 
 /// A side; an option file's names are not interpreted yet.
 pub(super) enum Side {
