@@ -2,6 +2,7 @@
 //! and characters, and that documents are up to date.
 
 mod circle;
+mod document;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ pub(crate) fn run() -> Result<()> {
     manifests(&root, &files, &mut complaints)?;
     manuals(&root, &mut complaints)?;
     circle::check(&root, &mut complaints)?;
+    document::check(&root, &mut complaints)?;
     matrix::check(&root, &mut complaints)?;
     complaints.extend(header::stale(&root)?);
     widths(&root, &files, &mut complaints)?;
