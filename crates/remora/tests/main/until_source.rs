@@ -13,7 +13,7 @@ use crate::support::{connect, places, start};
 
 /// The settings that a generation notes.
 fn noted() -> Vec<&'static str> {
-    let source = include_str!("../../src/setting.rs");
+    let source = include_str!("../../../instance/src/settings.rs");
     let lines = source.lines().filter_map(|line| line.strip_prefix("    \"")?.strip_suffix("\","));
     lines
         .filter(|name| {
