@@ -40,7 +40,7 @@ fn archive() -> &'static Vec<(PathBuf, Vec<u8>)> {
                 let len = u32::from_le_bytes(len.try_into().expect("4 bytes")) as usize;
                 let bytes = &LOG[at..at + len];
                 let next = {
-                    let event = Event::prove(bytes, at as u64, &format).expect("an event");
+                    let event = Event::checked(bytes, at as u64, &format).expect("an event");
                     keeper.append(&event, bytes).expect("appended");
                     match event.parse() {
                         Ok(Body::Format(format)) => Some(*format),

@@ -182,7 +182,7 @@ fn listed(run: &Run<'_>, file: &str) -> Result<Option<GtidState>> {
             Packet::End => return Ok(None),
         };
         let next = {
-            let event = Event::prove(bytes, at, &format)?;
+            let event = Event::checked(bytes, at, &format)?;
             at += bytes.len() as u64;
             match event.parse()? {
                 Body::Format(format) => *format,

@@ -201,7 +201,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         let since = Instant::now();
         while since.elapsed() < SILENCE_MAX {
             let Packet::Event { bytes, .. } = dump.next(HEARTBEAT)? else { continue };
-            let event = Event::cut(bytes, FIRST, &format)?;
+            let event = Event::unchecked(bytes, FIRST, &format)?;
             if event.header.kind == Kind::FORMAT_DESCRIPTION {
                 let is_same = self.compare.as_mut().map_or(Ok(true), |compare| compare.has_head(bytes))?;
                 return Ok((!is_same).then(|| format!("the server began {} anew", self.first)));
@@ -360,7 +360,7 @@ impl<'r, 'a> Follow<'r, 'a> {
 
     fn event(&mut self, bytes: &[u8]) -> Result<Took> {
         // The server changes the first event of a file that it repeats, and not always its checksum.
-        let prove = if self.skips_format { Event::cut } else { Event::prove };
+        let prove = if self.skips_format { Event::unchecked } else { Event::checked };
         let event = match prove(bytes, self.at, &self.format) {
             Ok(event) => event,
             Err(corrupt) => return self.no_event(bytes, &corrupt),

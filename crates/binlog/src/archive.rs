@@ -1,12 +1,11 @@
 //! An archive of a server's binary log: the server's own files, byte for byte.
 //!
 //! docs/formats/archive.md describes the folder. It consists of timelines. A [`Timeline`] is one unbroken
-//! history: its files follow one another, and nothing is missing between them. Where the history breaks (the
-//! server begins anew, is put back, or has purged what was not archived yet) another timeline begins, and
-//! says why.
+//! history: its files follow one another without gaps. Where the history breaks (the server was reset, was
+//! restored, or has purged logs that were not archived yet) another timeline begins, and records the reason.
 //!
-//! The files are the only record of how far the archive is: [`Timeline::tail`] reads the last one. So there
-//! is nothing that could say more than is there.
+//! The files alone record how far the archive is: [`Timeline::tail`] reads the last one. So no record can
+//! claim more than the archive has.
 
 mod arrival;
 mod compare;
@@ -36,11 +35,11 @@ pub use writer::Writer;
 
 use crate::Error;
 
-/// The folder of the archive in the folder of a name in a repository.
+/// The archive's folder, below the folder of a name in a repository.
 pub const FOLDER: &str = "log";
 /// When the archive last had everything, in seconds since 1970.
 const CAUGHT_UP: &str = "caught-up";
-/// The lock of the one who writes.
+/// The lock that the archiver holds.
 const LOCK: &str = "writer.lock";
 
 /// An archive that is open for writing.
@@ -51,8 +50,8 @@ pub struct Archive<'d> {
 }
 
 impl<'d> Archive<'d> {
-    /// Opens the archive in a folder, which is made if it does not exist. `None` if somebody else writes to
-    /// it.
+    /// Opens the archive in a folder, which is created if it does not exist. `None` if another run is writing
+    /// to it.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -65,13 +64,13 @@ impl<'d> Archive<'d> {
     /// The newest timeline.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Corrupt`] if its description is not one.
+    /// [`Error::Io`]; [`Error::Corrupt`] if its description can't be read.
     pub fn newest(&self) -> Result<Option<Timeline<'d>>, Error> {
         let Some(number) = numbers(self.disk, &self.folder)?.pop() else { return Ok(None) };
         Timeline::open(self.disk, &self.folder, number).map(Some)
     }
 
-    /// Notes that the archive had everything at this time, in seconds since 1970.
+    /// Records that the archive had everything at this time, in seconds since 1970.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -100,7 +99,7 @@ pub fn caught_up(disk: &dyn Disk, archive: &Path) -> io::Result<Option<i64>> {
     Ok(timeline::read(disk, &archive.join(CAUGHT_UP))?.and_then(|text| text.trim_end().parse().ok()))
 }
 
-/// The folders of the timelines of an archive, in their order.
+/// The folders of an archive's timelines, in order.
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -108,12 +107,12 @@ pub fn timelines(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(numbers(disk, folder)?.into_iter().map(|number| timeline::folder(folder, number)).collect())
 }
 
-/// The numbers of all timelines that were begun, in their order.
+/// The numbers of all timelines that were begun, in order.
 fn numbers(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<u32>> {
     let mut numbers: Vec<u32> = Vec::new();
     for name in disk.list(folder)? {
         let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // Without its description it never began: the run was ended before.
+        // Without a description it was never begun: the run was killed before.
         if timeline::has_description(disk, folder, number)? {
             numbers.push(number);
         }

@@ -56,7 +56,7 @@ pub enum Type {
     Null,
 }
 
-const TOO_LONG: Flaw = Flaw("the properties of a column are no server's");
+const TOO_LONG: Flaw = Flaw("invalid column metadata");
 
 impl Type {
     /// Reads the properties of a type with this number.
@@ -93,7 +93,7 @@ impl Type {
             247 | 248 | 254 => return string(number, details.u8()?, details.u8()?),
             249..=252 => length(details.u8()?, Type::Blob)?,
             255 => length(details.u8()?, Type::Geometry)?,
-            _ => return Err(Flaw("a column has a type that is not known")),
+            _ => return Err(Flaw("unknown column type")),
         })
     }
 

@@ -1,4 +1,4 @@
-//! Events: what a log consists of.
+//! Events, which a log consists of.
 //!
 //! Facts: `log_event.h` and `log_event.cc` of MariaDB's source, and MySQL's documents on its replication
 //! protocol.
@@ -37,11 +37,11 @@ pub const FLAGS_AT: usize = 17;
 
 /// The file is being written, or its server was killed.
 pub const IN_USE: u16 = 0x1;
-/// Made for the reader: it is in no log.
+/// Made for the reader; it is in no log file.
 pub const ARTIFICIAL: u16 = 0x20;
 /// The file is a relay log: its first event says so.
 pub const RELAY: u16 = 0x40;
-/// Whoever does not know the event may leave it out.
+/// Readers that do not know the event may skip it.
 pub const IGNORABLE: u16 = 0x80;
 
 /// The first bytes of a file, as many as [`is_relayed`] needs.
@@ -57,15 +57,15 @@ pub fn is_relayed(first: &[u8]) -> bool {
 /// What every event begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// When the statement began, or for the end of a transaction when that was; seconds since 1970.
+    /// When the statement began, or the transaction ended; seconds since 1970.
     pub timestamp: u32,
     /// What it is.
     pub kind: Kind,
-    /// The server that made it.
+    /// The `server_id` of the server that wrote it.
     pub server_id: u32,
-    /// Its bytes, with header and checksum.
+    /// Its length in bytes, with header and checksum.
     pub len: u32,
-    /// Where the next event is in the log of the server that made it, without the bits above 32.
+    /// The offset of the next event in the log of the server that wrote it, modulo 2^32.
     pub next_position: u32,
     /// Such as [`IN_USE`].
     pub flags: u16,
@@ -86,24 +86,24 @@ impl Header {
     }
 }
 
-/// An event whose checksum is right.
+/// An event whose checksum is correct.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// Where it begins in the file or stream.
     pub at: u64,
     /// Its header.
     pub header: Header,
-    /// What follows the header, without the checksum.
+    /// The body: what follows the header, without the checksum.
     pub body: &'a [u8],
-    /// How the log is written.
+    /// The format of the log.
     pub format: &'a Format,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Body<'a> {
-    /// How the events after it are written.
+    /// The format of the events after it.
     Format(Box<Format>),
     /// The next file.
     Rotate(Rotate<'a>),
@@ -111,7 +111,7 @@ pub enum Body<'a> {
     Stop,
     /// A statement.
     Query(Query<'a>),
-    /// A transaction is committed; InnoDB's number for it.
+    /// A transaction was committed; InnoDB's number for it.
     Xid(u64),
     /// The value of LAST_INSERT_ID (1) or of the first AUTO_INCREMENT (2) for the next statement.
     Intvar(u8, u64),
@@ -119,43 +119,43 @@ pub enum Body<'a> {
     Rand(u64, u64),
     /// A user variable for the next statement.
     UserVariable(UserVariable<'a>),
-    /// A table that the rows after it are of.
+    /// The table of the rows after it.
     Table(Rc<Table>),
     /// Rows.
     Rows(Rows<'a>),
     /// The statement whose rows follow.
     Annotate(&'a [u8]),
-    /// MariaDB's begin of a transaction or statement.
+    /// MariaDB's start of a transaction or statement.
     Gtid(Gtid<'a>),
-    /// MariaDB's last transactions before this file.
+    /// MariaDB's GTID state before this file.
     GtidList(GtidList),
     /// The oldest file that a recovery needs.
     Checkpoint(Checkpoint<'a>),
     /// The rest of the file is encrypted.
     Encryption(Encryption),
-    /// MySQL's begin of a transaction or statement; `None` without a number.
+    /// MySQL's start of a transaction or statement; `None` if it is anonymous.
     MySqlGtid(Option<(Uuid, u64)>),
-    /// MySQL's transactions before this file, for each server.
+    /// MySQL's executed GTIDs before this file, by server.
     PreviousGtids(Vec<(Uuid, Ranges)>),
-    /// Nothing happened up to this position of this file.
+    /// A heartbeat: nothing happened up to this position of this file.
     Heartbeat(&'a [u8]),
-    /// A part of a file of LOAD DATA.
+    /// A part of a LOAD DATA file.
     LoadBlock(LoadBlock<'a>),
     /// LOAD DATA of a file whose parts came before.
     ExecuteLoad(ExecuteLoad<'a>),
-    /// The file of a LOAD DATA is not needed: its number.
+    /// A LOAD DATA file is no longer needed: its number.
     DeleteFile(u32),
     /// XA PREPARE, or XA COMMIT ... ONE PHASE.
     XaPrepare(XaPrepare<'a>),
-    /// Something happened that is not in the log: its number and a message.
+    /// An incident: something happened that is not in the log. Its number and a message.
     Incident(u16, &'a [u8]),
     /// An event of a kind that this crate does not know.
     Unknown,
 }
 
-/// Compares the checksum at the end of an event. That of the first one is of the time before the file was in
+/// Checks the checksum at the end of an event. That of the first event was computed before the file was in
 /// use.
-pub(crate) fn prove_sum(event: &[u8], header: Header, at: u64) -> Result<(), Corrupt> {
+pub(crate) fn check_sum(event: &[u8], header: Header, at: u64) -> Result<(), Corrupt> {
     let corrupt = |what: &str| Corrupt { what: what.to_owned(), place: place(header.kind, at) };
     let Some((bytes, sum)) = event.split_last_chunk::<SUM_BYTES>() else {
         return Err(corrupt("it is too short for a checksum"));
@@ -181,14 +181,14 @@ pub(crate) fn prove_sum(event: &[u8], header: Header, at: u64) -> Result<(), Cor
 }
 
 impl<'a> Event<'a> {
-    /// An event that came alone, and will be at this offset.
+    /// A single event, which will be at this offset.
     ///
     /// # Errors
     /// [`Corrupt`] if its length or its checksum is wrong.
-    pub fn prove(bytes: &'a [u8], at: u64, format: &'a Format) -> Result<Event<'a>, Corrupt> {
-        let event = Event::cut(bytes, at, format)?;
+    pub fn checked(bytes: &'a [u8], at: u64, format: &'a Format) -> Result<Event<'a>, Corrupt> {
+        let event = Event::unchecked(bytes, at, format)?;
         if event.has_sum() {
-            prove_sum(bytes, event.header, at)?;
+            check_sum(bytes, event.header, at)?;
         }
         Ok(event)
     }
@@ -198,11 +198,11 @@ impl<'a> Event<'a> {
         self.format.has_sums || self.header.kind == Kind::FORMAT_DESCRIPTION
     }
 
-    /// The same without looking at the checksum.
+    /// The same without checking the checksum.
     ///
     /// # Errors
     /// [`Corrupt`] if its length is wrong.
-    pub fn cut(bytes: &'a [u8], at: u64, format: &'a Format) -> Result<Event<'a>, Corrupt> {
+    pub fn unchecked(bytes: &'a [u8], at: u64, format: &'a Format) -> Result<Event<'a>, Corrupt> {
         let corrupt = |kind, what: &str| Corrupt { what: what.to_owned(), place: place(kind, at) };
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(corrupt(Kind(0), "it is shorter than a header"));
@@ -213,31 +213,31 @@ impl<'a> Event<'a> {
         let body = end.and_then(|end| bytes.get(HEADER_BYTES..end));
         event.body = body
             .filter(|_| u64::from(header.len) == bytes.len() as u64)
-            .ok_or_else(|| corrupt(header.kind, "its length is not that of its bytes"))?;
+            .ok_or_else(|| corrupt(header.kind, "its length field does not match its size"))?;
         Ok(event)
     }
 
-    /// Whether whoever does not know it may leave it out.
+    /// Whether readers that do not know it may skip it.
     #[must_use]
     pub fn is_ignorable(&self) -> bool {
         self.header.flags & IGNORABLE != 0
     }
 
-    /// The offset behind it.
+    /// The offset after it.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.at.saturating_add(self.header.len.into())
     }
 
-    /// What it says. A TABLE_MAP is quicker read by [`crate::tables::Tables`], which knows it from before.
+    /// Parses the body. For TABLE_MAP events [`crate::tables::Tables`] is faster, because it remembers them.
     ///
     /// # Errors
-    /// [`Corrupt`] for a body that is too short, or says what no server says.
+    /// [`Corrupt`] for a body that is too short, or that no server writes.
     pub fn parse(&self) -> Result<Body<'a>, Corrupt> {
         self.body().map_err(|flaw| flaw.at(self.place()))
     }
 
-    /// The table that it describes, or whose rows it has: its number.
+    /// The number of the table that it describes, or whose rows it has.
     ///
     /// # Errors
     /// [`Corrupt`] for a body that is too short.
@@ -302,7 +302,7 @@ fn described(mut wire: Wire<'_>, format: &Format) -> Result<Table, Flaw> {
     Ok(table)
 }
 
-/// The bytes themselves, or what was packed in them.
+/// The bytes themselves, or decompressed.
 fn unpacked(bytes: &[u8], is_packed: bool) -> Result<Cow<'_, [u8]>, Flaw> {
     if is_packed { wire::unpacked(bytes).map(Cow::Owned) } else { Ok(Cow::Borrowed(bytes)) }
 }

@@ -1,53 +1,53 @@
-//! Groups: the events of a transaction, or of a statement that is none.
+//! Groups: the events of a transaction, or of a statement outside of transactions.
 
 use crate::event::gtid::{Number, Uuid};
 use crate::event::{Body, Event};
 
-/// The part that an event has in a group.
+/// The role of an event in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// It belongs to no group.
     Outside,
     /// A group begins with it.
     First,
-    /// It is in the group that is open.
+    /// It is inside the open group.
     Inside,
-    /// The group ends with it.
+    /// It ends the group.
     Last,
-    /// It is a group by itself.
+    /// It is a whole group.
     Whole,
 }
 
-/// How a group is named.
+/// How a group is identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
-    /// MariaDB's number.
+    /// MariaDB's GTID.
     MariaDb(Number),
-    /// MySQL's number.
+    /// MySQL's GTID.
     MySql(Uuid, u64),
-    /// None: only its place says which it is.
+    /// Not at all: only its position identifies it.
     None,
 }
 
 /// What ends a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// The next event that is none of the preparations of a statement.
+    /// The next event that does not prepare a statement.
     Statement,
-    /// A statement, or if that is BEGIN then a commit.
+    /// The next statement; if that is BEGIN, the commit.
     Undecided,
     /// XID, COMMIT, ROLLBACK, XA PREPARE.
     Commit,
 }
 
-/// Says which events are a group. Feed it every event of a file, and of the next file if the log is a relay
-/// log, whose groups may go on there.
+/// Determines which events form a group. Pass every event of a file to it, and of the next file if the log is
+/// a relay log, whose groups may continue there.
 #[derive(Clone, Debug, Default)]
 pub struct Grouping {
     open: Option<(Name, Until)>,
 }
 
-/// What an event is for groups.
+/// The role of an event, as far as groups are concerned.
 enum Role {
     Outside,
     Starts(Name, Until),
@@ -64,18 +64,18 @@ enum Role {
 }
 
 impl Grouping {
-    /// The name of the group that is open.
+    /// The identifier of the open group.
     #[must_use]
     pub fn open(&self) -> Option<Name> {
         self.open.map(|(name, _)| name)
     }
 
-    /// Forgets the group that is open: its end never came.
+    /// Abandons the open group: its end never came.
     pub fn abandon(&mut self) {
         self.open = None;
     }
 
-    /// The part of the next event. The second value is true when the group before it never ended.
+    /// The role of the next event. The second value is true if the previous group never ended.
     pub fn take(&mut self, event: &Event<'_>, body: &Body<'_>) -> (Part, bool) {
         let role = role(event, body);
         let cut = matches!(role, Role::Starts(..)) && self.open.is_some();

@@ -8,9 +8,9 @@
 //! 4. [`row`] reads the rows of an event, with the table that an event before it described
 //!    ([`tables::Tables`]).
 //!
-//! What was read can be given to a server again: a [`statement`]. An [`archive`] keeps the logs of a server.
+//! Events can be passed to a server again as a [`statement`]. An [`archive`] keeps the logs of a server.
 //!
-//! No part of it holds more than one event in memory. Any bytes yield events or a [`Corrupt`] that names the
+//! No part holds more than one event in memory. Any input yields events, or a [`Corrupt`] that names the
 //! place.
 
 pub mod archive;

@@ -1,4 +1,4 @@
-//! Walks over a log, from a file or a stream of any length.
+//! Reads a log, from a file or a stream of any length.
 
 use std::io::{self, Read};
 
@@ -6,23 +6,23 @@ use crate::event::format::Format;
 use crate::event::{self, Body, Event, HEADER_BYTES, Header, IN_USE, Kind, MAGIC, RELAY, SUM_BYTES};
 use crate::{Corrupt, Error};
 
-/// What an encrypted file begins with.
+/// The first bytes of an encrypted file.
 const ENCRYPTED_MAGIC: [u8; 4] = [0xFD, b'b', b'i', b'n'];
-/// How much is read at once: a length that is damaged costs no more memory than there are bytes.
+/// Bytes per read: a damaged length then allocates no more memory than there is data.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// How a log ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Behind an event.
+    /// After an event.
     Whole,
     /// Within an event.
     Torn {
         /// Where that event begins.
         at: u64,
-        /// Bytes of it that are there.
+        /// How many of its bytes are there.
         have: u64,
-        /// Bytes that it has, if as much is there that this is known.
+        /// Its full length, if that much of it is there.
         need: Option<u32>,
     },
     /// The rest is encrypted.
@@ -49,7 +49,7 @@ impl<R: Read> Reader<R> {
     /// Begins at the beginning of a file.
     ///
     /// # Errors
-    /// [`Error::Foreign`] if it is no binary log; [`Error::Io`].
+    /// [`Error::Foreign`] if it is not a binary log; [`Error::Io`].
     pub fn open(mut input: R) -> Result<Reader<R>, Error> {
         let mut magic = Vec::new();
         input.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
@@ -58,10 +58,10 @@ impl<R: Read> Reader<R> {
             return Ok(reader);
         }
         if magic == ENCRYPTED_MAGIC {
-            return Err(Error::Foreign("it is encrypted as a whole, as MySQL does it"));
+            return Err(Error::Foreign("the file is encrypted as a whole, as MySQL encrypts logs"));
         }
         if !MAGIC.starts_with(&magic) {
-            return Err(Error::Foreign("it is no binary log: it does not begin with fe 62 69 6e"));
+            return Err(Error::Foreign("not a binary log: it does not begin with fe 62 69 6e"));
         }
         // Not even its first bytes were written.
         reader.at = 0;
@@ -69,12 +69,12 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Begins at an event, whose offset is `at`, of a log with this format.
+    /// Starts at an event with this offset, in a log with this format.
     pub fn at(input: R, at: u64, format: Format) -> Reader<R> {
         Reader { input, at, format, event: Vec::new(), is_in_use: false, is_relay: false, end: None }
     }
 
-    /// Whether the server writes it still, or was killed: the first event says so.
+    /// Whether the server is still writing it, or was killed, as its first event says.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.is_in_use
@@ -86,7 +86,7 @@ impl<R: Read> Reader<R> {
         self.is_relay
     }
 
-    /// How the events from here on are written.
+    /// The format of the events from here on.
     #[must_use]
     pub fn format(&self) -> &Format {
         &self.format
@@ -129,7 +129,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(Event { at, header, body, format: &self.format }))
     }
 
-    /// Reads the bytes of the next event and proves them.
+    /// Reads the next event and verifies it.
     fn fetch(&mut self) -> Result<Option<Header>, Error> {
         self.event.clear();
         self.read(HEADER_BYTES as u64)?;
@@ -146,17 +146,17 @@ impl<R: Read> Reader<R> {
         let corrupt = |what: &str| Corrupt { what: what.to_owned(), place: event::place(header.kind, at) };
         let least = HEADER_BYTES + if self.format.has_sums { SUM_BYTES } else { 0 };
         if u64::from(header.len) < least as u64 {
-            return Err(corrupt(&format!("its length is {}, less than an event has", header.len)).into());
+            return Err(corrupt(&format!("its length is {}, too short for an event", header.len)).into());
         }
         self.read(u64::from(header.len) - HEADER_BYTES as u64)?;
         let have = self.event.len() as u64;
         if have < u64::from(header.len) {
-            // Both say where it ends, unless the event is of another file.
+            // Both give its end, unless the event is of another file.
             let end = self.at.wrapping_add(header.len.into()) & u64::from(u32::MAX);
             let agrees = u64::from(header.next_position) == end || header.next_position == 0 || self.is_relay;
             if !agrees {
                 return Err(corrupt(
-                    "its length leads behind the end of the file, its end position does not",
+                    "its length reaches beyond the end of the file, but its end position does not",
                 )
                 .into());
             }
@@ -165,11 +165,11 @@ impl<R: Read> Reader<R> {
         }
         match header.kind {
             Kind::FORMAT_DESCRIPTION => self.begin(header)?,
-            _ if self.format.has_sums => event::prove_sum(&self.event, header, self.at)?,
+            _ if self.format.has_sums => event::check_sum(&self.event, header, self.at)?,
             _ => {}
         }
         if header.kind == Kind::START_ENCRYPTION && header.flags & event::IGNORABLE == 0 {
-            // The event itself is in clear.
+            // The event itself is not encrypted.
             self.end = Some(End::Encrypted { at: self.at.saturating_add(header.len.into()) });
         }
         Ok(Some(header))
@@ -187,10 +187,10 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Takes over the format of a FORMAT_DESCRIPTION, whose own checksum is there whatever it says. Servers
-    /// before MySQL 5.6 and MariaDB 5.3 wrote none; their logs are not read.
+    /// Adopts the format of a FORMAT_DESCRIPTION, which always has a checksum itself. Servers before MySQL
+    /// 5.6 and MariaDB 5.3 wrote none; their logs are not supported.
     fn begin(&mut self, header: Header) -> Result<(), Error> {
-        event::prove_sum(&self.event, header, self.at)?;
+        event::check_sum(&self.event, header, self.at)?;
         let end = self.event.len().saturating_sub(SUM_BYTES);
         let body = self.event.get(HEADER_BYTES..end).unwrap_or_default();
         let none = Format::without_sums();

@@ -66,7 +66,7 @@ fn bit(bits: &[u8], at: usize) -> bool {
 pub fn rows<'a>(rows: &'a Rows<'a>, table: &'a Table, place: impl Into<String>) -> Result<Iter<'a>, Corrupt> {
     let place = place.into();
     if rows.columns != table.columns.len() {
-        return Err(Flaw("it has another number of columns than its table").at(place));
+        return Err(Flaw("its number of columns differs from the table's").at(place));
     }
     Ok(Iter { table, rows, rest: Wire(&rows.data), place })
 }

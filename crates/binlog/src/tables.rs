@@ -1,4 +1,4 @@
-//! The tables that the rows of a log are of: what TABLE_MAP events said, by number.
+//! The tables of the rows in a log, by the numbers in TABLE_MAP events.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use crate::Corrupt;
 use crate::event::table::Table;
 use crate::event::{Event, Kind};
 
-/// More tables than a statement changes. What is above is forgotten when a statement ends.
+/// More tables than a statement changes. Beyond that, tables are forgotten when a statement ends.
 const TABLES_MAX: usize = 4096;
 
 /// The tables that were described since the log began.
@@ -18,8 +18,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Takes a TABLE_MAP event. The table is the same object as before if the event says the same.
-    /// `complete` may add what somebody else knows of a new table.
+    /// Takes a TABLE_MAP event. If it says the same as before, the table stays the same object. `complete`
+    /// may add what is known of a new table from elsewhere.
     ///
     /// # Errors
     /// [`Corrupt`] for an event that describes no table.
@@ -56,14 +56,14 @@ impl Tables {
         self.known.get(&id).map(|(bytes, _)| bytes.as_slice())
     }
 
-    /// A statement has ended: the numbers are given anew for the next.
+    /// A statement has ended: the next one assigns the numbers anew.
     pub fn end_statement(&mut self) {
         if self.known.len() > TABLES_MAX {
             self.known.clear();
         }
     }
 
-    /// Another server, or another start of it, gives its own numbers.
+    /// Another server, or a restart, assigns its own numbers.
     pub fn forget(&mut self) {
         self.known.clear();
     }

@@ -64,7 +64,7 @@ impl<'a> Wire<'a> {
             252 => self.uint(2),
             253 => self.uint(3),
             254 => self.u64(),
-            _ => Err(Flaw("a length has an unknown form")),
+            _ => Err(Flaw("invalid length encoding")),
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Wire<'a> {
         let text = self.short_text()?;
         match self.u8()? {
             0 => Ok(text),
-            _ => Err(Flaw("a name has no zero at its end")),
+            _ => Err(Flaw("a name is not null-terminated")),
         }
     }
 }
@@ -103,10 +103,13 @@ pub(crate) fn big(bytes: &[u8]) -> u64 {
 fn inflated(decoder: impl Read, len: u64) -> Result<Vec<u8>, Flaw> {
     let mut out = Vec::new();
     // One more, so that too much is noticed.
-    decoder.take(len.saturating_add(1)).read_to_end(&mut out).map_err(|_| Flaw("it can't be unpacked"))?;
+    decoder
+        .take(len.saturating_add(1))
+        .read_to_end(&mut out)
+        .map_err(|_| Flaw("it can't be decompressed"))?;
     match out.len() as u64 == len {
         true => Ok(out),
-        false => Err(Flaw("what was packed in it has another length")),
+        false => Err(Flaw("its uncompressed length is wrong")),
     }
 }
 
@@ -117,7 +120,7 @@ pub(crate) fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, Flaw> {
     let head = wire.u8()?;
     let len_bytes = usize::from(head & 7);
     if head & 0xF0 != 0x80 || !(1..=4).contains(&len_bytes) {
-        return Err(Flaw("it is packed in an unknown way"));
+        return Err(Flaw("unknown compression"));
     }
     let len = wire.uint_be(len_bytes)?;
     inflated(flate2::read::ZlibDecoder::new(wire.rest()), len)

@@ -1,4 +1,4 @@
-//! Makes one more generation: the volume is read once, and what changed is stored.
+//! Creates a generation: the volume is read once, and what changed is stored.
 
 mod announce;
 mod change;
@@ -32,7 +32,7 @@ use progress::Progress;
 
 pub use crate::backup::changed_ranges::ChangedRanges;
 
-/// The most threads that make sense: more would only need more memory.
+/// The maximum number of worker threads: more would only use more memory.
 const JOBS_MAX: usize = 12;
 
 /// What to back up, and how.
@@ -43,38 +43,38 @@ pub struct Request<'a> {
     pub taken_s: i64,
     /// The note to store with it: JSON.
     pub note: String,
-    /// Store everything, even if there is a generation to build on.
+    /// Store everything, even if a parent generation exists.
     pub full: bool,
-    /// Where the volume may have changed, if that is known: only that is read, and a sample as proof.
+    /// The ranges that may have changed, if known: only these are read, and a sample of the rest as a check.
     pub changed: Option<ChangedRanges>,
-    /// Whether a block of a sample may have changed since `changed` was listed, by what is in it: then it
-    /// proves nothing. None for a volume to which nobody writes meanwhile.
+    /// Whether a block's content shows that it changed after `changed` was listed: then a difference in the
+    /// sample is no error. `None` if nobody writes to the volume meanwhile.
     pub is_newer: Option<NewerCheck<'a>>,
     /// The volume as it was at the generation since which `changed` lists the changes, if a snapshot of that
-    /// still exists. The old contents of blocks are read there, which takes a fraction of the time of
-    /// unpacking them.
+    /// still exists. Former contents of blocks are read from it, which is much faster than decompressing
+    /// them.
     pub before: Option<&'a dyn Source>,
     /// Accept a file that changes while it is read.
     pub live: bool,
-    /// Nobody can write to it while it is read, as with a snapshot: that need not be checked.
+    /// Nobody can write to it while it is read, as with a snapshot: no check is needed.
     pub is_frozen: bool,
     /// Threads that hash and compress.
     pub jobs: usize,
-    /// The most bytes to read per second.
+    /// Maximum read rate in bytes per second.
     pub rate: Option<u64>,
-    /// Whether a block that differs from what it was can't be right, by what both have in them. The first
-    /// one may be older than the generation before.
+    /// Whether the content of a changed block can't be right, given its former content. That may be older
+    /// than the parent generation.
     pub is_suspect: Option<SuspectCheck<'a>>,
 }
 
-/// Whether a block has changed since some moment, by what is in it.
+/// Whether a block's content shows that it changed after some moment.
 pub type NewerCheck<'a> = &'a (dyn Fn(&[u8]) -> bool + Sync);
 
-/// Whether something is wrong with a block, by what it was and what it is.
+/// Whether something is wrong with a block, given its former and its present content.
 pub type SuspectCheck<'a> = &'a (dyn Fn(&[u8], &[u8]) -> bool + Sync);
 
 impl<'a> Request<'a> {
-    /// A backup with the defaults: of what changed, as fast as one thread can.
+    /// A backup with the defaults: incremental, with one thread.
     #[must_use]
     pub fn new(name: &'a str) -> Request<'a> {
         Request {
@@ -110,7 +110,7 @@ pub struct Summary {
     pub generation: u64,
     /// The generation relative to which it stores changes; 0 for a full one.
     pub parent: u64,
-    /// Bytes of the volume.
+    /// Length of the volume in bytes.
     pub len: u64,
     /// Blocks that changed. A chunk that became zeros counts as none.
     pub changed: u64,
@@ -120,11 +120,11 @@ pub struct Summary {
     pub written: u64,
     /// Hash of the volume's content, as in [`crate::Generation`].
     pub content: [u8; 32],
-    /// Blocks that were stored again because their stored copies are damaged, changed or not.
+    /// Blocks that were stored again because their stored copies are damaged, whether they changed or not.
     pub healed: u64,
-    /// Damage that was seen in the repository. This generation is complete nevertheless.
+    /// Damage found in the repository. The new generation is complete nevertheless.
     pub damages: Vec<String>,
-    /// The blocks for which [`Request::is_suspect`] said yes, by their numbers in the volume, in order.
+    /// The blocks for which [`Request::is_suspect`] returned true, by their numbers in the volume, in order.
     pub suspect_blocks: Vec<u64>,
 }
 
@@ -134,7 +134,7 @@ struct Counts {
     changed: u64,
     reused: u64,
     healed: u64,
-    /// The former contents of the chunks that are read again: the hashes of their blocks, none for a hole.
+    /// The hashes of the blocks of the chunks that are read again, empty for a hole.
     sample: BTreeMap<u64, Vec<Hash>>,
 }
 
@@ -156,7 +156,7 @@ enum ChunkInput {
         seen: ChunkRead,
         /// None if it is a hole.
         buffer: Option<Vec<u8>>,
-        /// The blocks that may have changed, if that must be proved.
+        /// The blocks that may have changed, if this chunk is part of the sample that checks that.
         claimed: Option<BlockSet>,
     },
 }
@@ -168,15 +168,15 @@ struct ProcessedChunk {
     buffer: Option<Vec<u8>>,
 }
 
-/// Makes a generation from what `feed` reads.
+/// Creates a generation from what `source` reads.
 ///
 /// # Errors
-/// When the source can't be read completely, or the repository can't be written. Then there is no new
-/// generation, and the old ones are unchanged. [`Error::Untracked`]: the list of changes is incomplete; the
-/// backup can be tried again without it.
+/// If the source can't be read completely, or the repository can't be written. Then there is no new
+/// generation, and existing ones are unchanged. [`Error::Untracked`]: the list of changes is incomplete; the
+/// backup can be retried without it.
 pub fn backup(
     repository: &Repository,
-    feed: &mut dyn ChunkSource,
+    source: &mut dyn ChunkSource,
     request: &Request<'_>,
     context: RunContext<'_>,
 ) -> Result<Summary, Error> {
@@ -188,9 +188,9 @@ pub fn backup(
     leave_source(repository, &loaded)?;
     let failed = |source| Error::Source { name: request.name.to_owned(), source };
     if !request.is_frozen {
-        feed.settle();
+        source.settle();
     }
-    let before = feed.stat().map_err(failed)?;
+    let before = source.stat().map_err(failed)?;
     let parent_file = chain.as_ref().and_then(Chain::newest);
     let mut header = Header {
         generation: loaded.next_generation(),
@@ -203,7 +203,7 @@ pub fn backup(
     context.progress.phase("reading", Some(before.len));
     let salvage = Salvage::open(repository.store(), loaded.next_file(), &header);
     if salvage.is_some() {
-        context.progress.note("an interrupted run has left a part of this; it is used");
+        context.progress.note("an interrupted run has left a partial backup, which is reused");
     }
     let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
@@ -220,31 +220,34 @@ pub fn backup(
         damage_seen: Mutex::default(),
         suspect_blocks: Mutex::default(),
     };
-    let counts = match pipeline.run(feed, salvage, &mut writer) {
+    let counts = match pipeline.run(source, salvage, &mut writer) {
         Ok(counts) => counts,
         Err(error) => {
             writer.leave();
             return Err(error);
         }
     };
-    if let Err(error) = feed.finish() {
+    if let Err(error) = source.finish() {
         writer.leave();
         return Err(failed(error));
     }
-    let note = feed.note();
+    let note = source.note();
     if let Err(error) = writer.begin_anew(&mut header, (pipeline.len(), note.as_deref())) {
         writer.leave();
         return Err(error);
     }
-    if let Err(error) = reread::check_unchanged(feed, &before, &counts.sample, (request, context)) {
+    if let Err(error) = reread::check_unchanged(source, &before, &counts.sample, (request, context)) {
         writer.leave();
         return Err(error);
     }
     let (written, content) = writer.finish()?;
     let newest = NewestNote { generation: header.generation, file: loaded.next_file() };
     if let Err(error) = newest.write(repository.store()) {
-        // The note only helps to notice a missing generation, and this one is there.
-        context.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));
+        // The note only helps to notice a missing generation, and this one exists.
+        context.progress.warn(&format!(
+            "the new generation is complete, but newest.note could not be \
+                                        written: {error}"
+        ));
     }
     let mut summary = summary(&header, &counts, (written, content));
     let (damage_seen, suspect_blocks) = pipeline.found();
@@ -253,14 +256,13 @@ pub fn backup(
     Ok(summary)
 }
 
-/// Whoever adds a generation to a mirror goes on with it by itself: its files do not stay any more for a
-/// source that has them.
+/// A backup into a mirror makes it independent: its files are no longer kept because the source has them.
 fn leave_source(repository: &Repository, loaded: &RepositoryState) -> Result<(), Error> {
     let Some(mut note) = loaded.inventory.mirror_note.clone() else { return Ok(()) };
     if note.leave_source() { note.write(repository.store()) } else { Ok(()) }
 }
 
-/// What was made, without what is wrong with it.
+/// The summary, without damage.
 fn summary(header: &Header, counts: &Counts, (written, content): (u64, [u8; 32])) -> Summary {
     Summary {
         generation: header.generation,
@@ -282,27 +284,27 @@ struct Pipeline<'a> {
     request: &'a Request<'a>,
     context: RunContext<'a>,
     chain: Option<&'a Chain>,
-    /// What may have changed since the newest generation.
+    /// The ranges that may have changed since the newest generation.
     changed: Option<&'a ChangedRanges>,
-    /// Bytes of the volume, as far as they are known.
+    /// Length of the volume in bytes, as far as it is known.
     len: AtomicU64,
     /// The known damage of the chain.
     damage: &'a KnownDamage,
-    /// The damage that was met.
+    /// Damage found during this run.
     damage_seen: Mutex<BTreeSet<String>>,
-    /// The blocks that can't be right.
+    /// Blocks whose content can't be right.
     suspect_blocks: Mutex<BTreeSet<u64>>,
 }
 
 impl Pipeline<'_> {
     fn run(
         &self,
-        feed: &mut dyn ChunkSource,
+        source: &mut dyn ChunkSource,
         salvage: Option<Salvage>,
         writer: &mut Writer<'_>,
     ) -> Result<Counts, Error> {
         let workers = self.request.jobs.clamp(1, JOBS_MAX);
-        // Buffers circulate: the writer gives them back. The reader has one more.
+        // Buffers circulate: the writer returns them. The reader has one more.
         let count = 2 * workers + 1;
         let (give, take) = bounded(count);
         (0..count).try_for_each(|_| give.send(Vec::new())).map_err(|_| Error::Worker)?;
@@ -310,7 +312,7 @@ impl Pipeline<'_> {
         let (to_writer, done) = bounded::<Result<ProcessedChunk, Error>>(count);
         let fetcher = Fetcher::new(self.repository.store());
         std::thread::scope(|scope| {
-            let reader = scope.spawn(move || self.read(feed, salvage, &take, &to_workers));
+            let reader = scope.spawn(move || self.read(source, salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
                 let is_suspect = self.request.is_suspect.map(|is_suspect| (is_suspect, &self.suspect_blocks));
@@ -323,12 +325,12 @@ impl Pipeline<'_> {
                 scope.spawn(move || self.work(&jobs, &to_writer, changer));
             }
             drop((jobs, to_writer));
-            // By value: when the writer is gone, nobody waits for its buffers.
+            // Passed by value: when the writer is gone, nobody waits for its buffers.
             let written = self.write(writer, done, give);
             // What was read before the failure is still written: the next run continues from there.
             match (written, reader.join()) {
                 (Err(Error::Worker) | Ok(_), Ok(Err(error))) => Err(error),
-                // It may have ended where it would have found out that there is more.
+                // The writer may have ended where the reader would have learned that there is more.
                 (Ok(_), Err(_)) => Err(Error::Worker),
                 (written, _) => written,
             }
@@ -337,7 +339,7 @@ impl Pipeline<'_> {
 
     fn read(
         &self,
-        feed: &mut dyn ChunkSource,
+        source: &mut dyn ChunkSource,
         mut salvage: Option<Salvage>,
         take: &Receiver<Vec<u8>>,
         to_workers: &Sender<ChunkJob>,
@@ -346,10 +348,10 @@ impl Pipeline<'_> {
         let mut announcer = Announcer::new(self.chain, self.plan());
         let mut spare = None;
         for number in 0.. {
-            if number == chunks_of(self.len()) && !self.grows(feed)? {
+            if number == chunks_of(self.len()) && !self.grows(source)? {
                 break;
             }
-            let (prior, claimed, bytes) = match announcer.chunk(feed, self)? {
+            let (prior, claimed, bytes) = match announcer.chunk(source, self)? {
                 Announced::Unchanged(content) => {
                     if to_workers.send(ChunkJob { number, what: ChunkInput::Unchanged(content) }).is_err() {
                         return Ok(());
@@ -358,7 +360,7 @@ impl Pipeline<'_> {
                 }
                 Announced::Read { prior, claimed, bytes } => (prior, claimed, bytes),
             };
-            match feed.is_urgent() {
+            match source.is_urgent() {
                 true => limiter.check_stop()?,
                 false => limiter.wait()?,
             }
@@ -366,7 +368,7 @@ impl Pipeline<'_> {
                 Some(buffer) => buffer,
                 None => take.recv().map_err(|_| Error::Worker)?,
             };
-            let seen = feed.read(&mut buffer).map_err(|error| self.failed(number, error))?;
+            let seen = source.read(&mut buffer).map_err(|error| self.failed(number, error))?;
             let buffer = if seen == ChunkRead::Hole {
                 spare = Some(buffer);
                 None
@@ -384,18 +386,18 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Bytes of the volume, as far as they are known.
+    /// Length of the volume in bytes, as far as it is known.
     fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Whether there is more to read than was known.
-    fn grows(&self, feed: &mut dyn ChunkSource) -> Result<bool, Error> {
+    /// Whether the volume has grown.
+    fn grows(&self, source: &mut dyn ChunkSource) -> Result<bool, Error> {
         let failed = |source| Error::Source { name: self.request.name.to_owned(), source };
-        let (len, more) = (self.len(), feed.more().map_err(failed)?);
+        let (len, more) = (self.len(), source.more().map_err(failed)?);
         let Some(more) = more else { return Ok(false) };
         if len % CHUNK as u64 != 0 || chunks_of(more) <= chunks_of(len) {
-            return Err(failed(io::Error::other("it grows by no whole chunk")));
+            return Err(failed(io::Error::other("it does not grow by whole chunks")));
         }
         self.len.store(more, Ordering::Release);
         self.context.progress.phase("reading the rest", Some(more - len));
@@ -512,13 +514,13 @@ impl Pipeline<'_> {
         Ok(ProcessedChunk { number, found, buffer })
     }
 
-    /// Something in the earlier generations can't be read, so its blocks are stored again.
+    /// Records damage of earlier generations, because of which blocks are stored again.
     fn meet(&self, damages: Vec<Error>) {
         let mut damage_seen = self.damage_seen.lock().unwrap_or_else(PoisonError::into_inner);
         damage_seen.extend(damages.iter().map(ToString::to_string));
     }
 
-    /// The damage that was met, and the blocks that can't be right.
+    /// The damage found, and the suspect blocks.
     fn found(self) -> (BTreeSet<String>, Vec<u64>) {
         let damage_seen = self.damage_seen.into_inner().unwrap_or_else(PoisonError::into_inner);
         let suspect_blocks = self.suspect_blocks.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -55,7 +55,8 @@ impl Catalogue {
             Some(through) => Ok(Catalogue { through, files: all.collect() }),
             None => Err(Error::corrupt(
                 store.shown(name),
-                "the list of generations is damaged; 'rm' it to see all generations again, pruned ones as well",
+                "the list of generations is damaged; remove this file to see all generations again, \
+                 including pruned ones",
             )),
         }
     }

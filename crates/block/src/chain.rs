@@ -1,4 +1,4 @@
-//! A generation together with those that it builds on: where each block is.
+//! A generation together with its ancestors: where each block is.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -17,18 +17,18 @@ use crate::notes::{DamageEntry, KnownDamage};
 pub(crate) struct Chain {
     /// The newest first.
     files: Vec<Arc<File>>,
-    /// Whether the file that the oldest of them builds on is missing.
+    /// Whether the parent of the oldest of them is missing.
     cut: bool,
 }
 
 /// The contents of a chunk.
 #[derive(Clone)]
 pub(crate) struct Chunk {
-    /// Hash of its content; [`UNKNOWN`] if nothing tells.
+    /// Hash of its content; [`UNKNOWN`] if it is not recorded anywhere.
     pub(crate) content: Hash,
     /// Where each block is; `None` for zeros, and for unknown blocks.
     pub(crate) blocks: Vec<Option<BlockLocation>>,
-    /// Blocks whose content is unknown because their records are damaged. Mostly there are none.
+    /// Blocks whose content is unknown because their records are damaged; usually none.
     pub(crate) unknown: Option<BlockSet>,
 }
 
@@ -46,16 +46,17 @@ impl Chunk {
     fn known(self, number: u64, damages: Vec<Error>) -> Result<Chunk, Error> {
         match self.unknown {
             None => Ok(self),
-            Some(_) => Err(damages.into_iter().next().unwrap_or_else(|| {
-                Error::corrupt(format!("chunk {number}"), "what tells of it can't be used")
-            })),
+            Some(_) => Err(damages
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| Error::corrupt(format!("chunk {number}"), "its records can't be read"))),
         }
     }
 
-    /// Fails if the blocks are not those that were backed up, as far as their hashes tell.
+    /// Fails if the blocks do not match the chunk's hash.
     pub(crate) fn check(&self, number: u64) -> Result<(), Error> {
         if self.unknown.is_none() && chunk_hash(&self.hashes()) != self.content {
-            let what = "the blocks of a chunk are not those that were backed up";
+            let what = "the chunk's blocks do not match its hash";
             return Err(Error::corrupt(format!("chunk {number}"), what));
         }
         Ok(())
@@ -87,7 +88,7 @@ impl Chunk {
         self.unknown.take_if(|unknown| !unknown.contains(&true));
     }
 
-    /// The same, but those of these blocks are unknown that need a group which can't be read.
+    /// A copy in which those of these blocks are unknown that depend on a group which can't be read.
     pub(crate) fn without_group(&self, (number, group): (u64, &Group), of: impl Fn(usize) -> bool) -> Chunk {
         let bad =
             KnownDamage::new([DamageEntry { chunk: number, file: group.file, group: Some(group.offset) }]);
@@ -139,7 +140,7 @@ impl Chain {
             {
                 return Err(Error::corrupt(
                     &child.shown,
-                    format!("it builds upon another generation {wanted} than {}", file.shown),
+                    format!("its parent is another generation {wanted} than {}", file.shown),
                 ));
             }
             wanted = file.header.parent;
@@ -148,8 +149,8 @@ impl Chain {
         Ok(Chain { files: chain, cut: false })
     }
 
-    /// As much as exists of the chain that ends in generation `newest`, and why there is no more. None if
-    /// even that generation is missing.
+    /// As much as exists of the chain that ends in generation `newest`, and why it is incomplete. `None` if
+    /// that generation itself is missing.
     pub(crate) fn partial(files: &BTreeMap<u64, Arc<File>>, newest: u64) -> Option<(Chain, Option<Error>)> {
         let why = match Chain::new(files, newest) {
             Ok(chain) => return Some((chain, None)),
@@ -177,18 +178,18 @@ impl Chain {
         !self.cut && self.files.iter().all(|file| file.is_sound())
     }
 
-    /// Whether a file belongs to it.
+    /// Whether a file is part of it.
     pub(crate) fn includes_file(&self, number: u64) -> bool {
         self.files.iter().any(|file| file.number == number)
     }
 
-    /// The same chain with another file in place of the newest.
+    /// The same chain with another file instead of the newest.
     pub(crate) fn with(&self, newest: File) -> Chain {
         let files = std::iter::once(Arc::new(newest)).chain(self.files.iter().skip(1).cloned()).collect();
         Chain { files, cut: self.cut }
     }
 
-    /// Hash of the volume, as far as the indexes tell.
+    /// Hash of the volume, according to the indexes.
     pub(crate) fn content(&self) -> Result<[u8; 32], Error> {
         let (mut content, mut walk) = (ContentHasher::new(self.len()), self.walk());
         for number in 0..chunks_of(self.len()) {
@@ -202,15 +203,14 @@ impl Chain {
         self.newest().map_or(0, |file| file.header.len)
     }
 
-    /// A single chunk. Its place in the index of each file is searched for; whoever wants all chunks takes
-    /// [`Chain::walk`].
+    /// A single chunk, searched in the index of each file. To read all chunks, use [`Chain::walk`].
     pub(crate) fn chunk(&self, number: u64) -> Result<Chunk, Error> {
         let files = self.files.iter().map(|file| (&**file, || file.entry(number)));
         let mut damages = Vec::new();
         Entries::gather(files, self.cut, number)?.chunk(&mut damages)?.known(number, damages)
     }
 
-    /// A way through the chunks, in order.
+    /// A cursor over the chunks, in order.
     pub(crate) fn walk(&self) -> ChunkCursor<'_> {
         let cursors = self.files.iter().map(|file| (file, file.index().peekable())).collect();
         ChunkCursor { cursors, cut: self.cut }
@@ -226,15 +226,15 @@ pub(crate) struct ChunkCursor<'a> {
 /// What a chain says about a chunk.
 #[derive(Default)]
 struct Entries<'a> {
-    /// The newest first, as far as older ones matter.
+    /// The newest first, as far back as needed.
     entries: Vec<(&'a File, IndexEntry)>,
-    /// Whether what is below them is unknown.
+    /// Whether anything older is unknown.
     cut: bool,
 }
 
 impl<'a> Entries<'a> {
-    /// The index entries for a chunk in these files, the newest first, each with a way to its entry. `cut`:
-    /// whether what is below the oldest is unknown.
+    /// The index entries for a chunk in these files, the newest first, each with a function that finds its
+    /// entry. `cut`: whether anything older than the oldest is unknown.
     fn gather<Find>(
         files: impl Iterator<Item = (&'a File, Find)>,
         cut: bool,
@@ -245,7 +245,7 @@ impl<'a> Entries<'a> {
     {
         let mut found = Entries { entries: Vec::new(), cut };
         for (file, find) in files {
-            // The volume was shorter in this generation, so older contents were cut off.
+            // The volume was shorter in this generation, so older contents were discarded.
             if chunk >= file.chunks() {
                 found.cut = false;
                 break;
@@ -340,7 +340,7 @@ impl ChunkCursor<'_> {
     }
 }
 
-/// The hash of a volume, made of its length and the contents of its chunks.
+/// Computes the hash of a volume from its length and the hashes of its chunks.
 pub(crate) struct ContentHasher(blake3::Hasher);
 
 impl ContentHasher {

@@ -6,12 +6,12 @@ use disk::Stat;
 
 use crate::format::{CHUNK_BLOCKS, Hash};
 
-/// A volume that is read once, in order, by whoever is nearest to it.
+/// A volume that is read once, in order, possibly on another machine.
 ///
 /// Chunks are announced in ascending order with [`ChunkSource::expect`], at most [`ChunkSource::ahead`] of
 /// them before they are read, and are read in the same order; chunks that are not announced are skipped.
 /// After everything was read some chunks may be announced again, in ascending order from the start. This
-/// keeps a remote feed busy, and lets it tell on its own what has not changed.
+/// keeps a remote source busy, and lets it determine by itself what is unchanged.
 pub trait ChunkSource: Send {
     /// The current state of the volume.
     ///
@@ -44,26 +44,26 @@ pub trait ChunkSource: Send {
     /// Errors of reading it; `UnexpectedEof` when the volume ends too early.
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<ChunkRead>;
 
-    /// Called when everything that is known of the volume was read: its new length in bytes, if there is more
+    /// Called when everything known of the volume was read. Returns its new length in bytes, if there is more
     /// to read. Before that the length must be a whole number of chunks.
     ///
     /// # Errors
-    /// Errors of finding out; nothing of what was read is kept then.
+    /// Errors of finding out; then nothing that was read is kept.
     fn more(&mut self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Whether somebody waits until it was read, so that no rate should be kept.
+    /// Whether somebody is waiting for the read to finish, so that the rate limit does not apply.
     fn is_urgent(&self) -> bool {
         false
     }
 
-    /// The note to store in place of that of the request, which was known too early. It must not be longer.
+    /// The note to store instead of the request's, which was needed too early. It must not be longer.
     fn note(&self) -> Option<String> {
         None
     }
 
-    /// Says, once everything was read, whether it can be trusted. If not, nothing of it is kept.
+    /// Confirms, once everything was read, that it can be trusted. If not, nothing is kept.
     ///
     /// # Errors
     /// Why it can't be trusted, for example because a snapshot overflowed meanwhile.
@@ -75,20 +75,20 @@ pub trait ChunkSource: Send {
 /// Some of the blocks of a chunk.
 pub type BlockSet = Box<[bool; CHUNK_BLOCKS]>;
 
-/// Which part of a chunk is wanted.
+/// Which part of a chunk is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkRequest {
-    /// All of it. If it was read before, this has the hashes of its blocks then: a remote feed need not send
-    /// blocks that are unchanged.
+    /// All of it, with the hashes of its blocks when it was last read: a remote source need not send blocks
+    /// that are unchanged.
     All(Option<Vec<Hash>>),
     /// Only these blocks: nobody has written to the others.
     Blocks(BlockSet),
 }
 
-/// What reading a chunk has found.
+/// The result of reading a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkRead {
-    /// Zeros that take no space; the buffer has no meaning.
+    /// A hole, which reads as zeros; the buffer is undefined.
     Hole,
     /// The whole chunk is in the buffer.
     Whole,

@@ -1,4 +1,4 @@
-//! All generations together, chunk by chunk.
+//! The chunks of all generations together.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -16,12 +16,12 @@ pub(crate) struct ChunkVersions<'a> {
     cursors: Vec<(&'a Arc<File>, Peekable<Index<'a>>)>,
 }
 
-/// A chunk as it is in a generation.
+/// A chunk as it is in one generation.
 pub(crate) struct ChunkVersion {
     pub(crate) chunk: Chunk,
     /// Whether that generation has its own record for it.
     pub(crate) own: bool,
-    /// The number of the file whose damage makes blocks unknown. None also if a file is missing.
+    /// The number of the file whose damage makes blocks unknown. Also `None` if a file is missing.
     pub(crate) cause: Option<u64>,
 }
 
@@ -98,8 +98,8 @@ impl<'a> ChunkVersions<'a> {
 }
 
 impl Chunk {
-    /// The changes that turn `parent` into this chunk: blocks that differ, and blocks that can't be read at
-    /// the parent's place.
+    /// The changes that turn `parent` into this chunk: blocks that differ, and blocks that can't be read
+    /// where the parent has them.
     pub(crate) fn changes_to(
         &self,
         number: u64,

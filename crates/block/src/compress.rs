@@ -8,11 +8,11 @@ use seal::BlockSealer;
 
 use crate::format::{BLOCK, Group, Method, hash};
 
-/// The level that is as fast as a disk.
+/// A level that is as fast as a disk.
 const LEVEL: i32 = 1;
-/// A difference is kept if it needs at most this share of the block; else the block is stored whole.
+/// A delta is used if it has at most this size; otherwise the block is stored whole.
 const DELTA_MAX: usize = BLOCK / 4;
-/// Twice a block, as a power of two: a match must be able to reach back over a whole base.
+/// Twice a block, as a power of two: matches must be able to reach back over a whole base.
 const DELTA_WINDOW_LOG: u32 = 15;
 /// Compression must save at least one part in this many of a group to be used.
 const WORTH: usize = 16;
@@ -34,7 +34,7 @@ impl<'a> Compressor<'a> {
         Ok(Compressor { context, sealer })
     }
 
-    /// Appends blocks to `out` as one group, whose place is not known yet.
+    /// Appends blocks to `out` as one group, whose file is not known yet.
     pub(crate) fn group(&mut self, raw: &[u8], out: &mut Vec<u8>) -> io::Result<Group> {
         let start = out.len();
         out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
@@ -51,7 +51,7 @@ impl<'a> Compressor<'a> {
     }
 }
 
-/// Seals what was compressed, if that must be, and describes it.
+/// Seals what was compressed, if the store is encrypted, and describes it.
 fn sealed(
     sealer: Option<&BlockSealer>,
     method: Method,
@@ -91,7 +91,7 @@ impl<'a> DeltaCompressor<'a> {
         Ok(DeltaCompressor { context, sealer })
     }
 
-    /// Appends a block to `out` as a difference to `base`, if that is small.
+    /// Appends a block to `out` as a delta to `base`, if that is small.
     pub(crate) fn block(
         &mut self,
         base: &'a [u8],
@@ -113,7 +113,7 @@ impl<'a> DeltaCompressor<'a> {
     }
 }
 
-/// The blocks of a group that is not a difference. `None`: the bytes are not such a group.
+/// The blocks of a group that is not a delta. `None`: the bytes are not such a group.
 pub(crate) fn decompress(group: &Group, stored: &[u8]) -> Option<Vec<u8>> {
     let len = usize::from(group.blocks) * BLOCK;
     match group.method {
@@ -127,7 +127,7 @@ pub(crate) fn decompress(group: &Group, stored: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The block that a difference to `base` encodes.
+/// The block that a delta to `base` encodes.
 pub(crate) fn decompress_delta(base: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
     let mut context = DCtx::create();
     context.ref_prefix(base).ok()?;

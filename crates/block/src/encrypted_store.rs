@@ -1,5 +1,5 @@
-//! A store whose files only the holders of a key can read: the one door for everything that is written and
-//! read, whatever it is.
+//! A store whose files only the holders of a key can read. Everything that is written and read goes through
+//! it.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -15,12 +15,12 @@ use crate::Error;
 use crate::file_kind::never_changes;
 use crate::store::{Removal, Store, Upload, lock_writer};
 
-/// More bytes than a file of keys can have.
+/// Limit for the bytes of a key file.
 const KEYS_MAX: u64 = 1 << 22;
 /// The most segments that are read at once.
 const SEGMENTS_MAX: u64 = 16;
 
-/// A store that seals what is put into it. The names of files are in clear; they are only numbers.
+/// A store that encrypts what is put into it. File names are not encrypted; they are only numbers.
 pub struct EncryptedStore {
     inner: Box<dyn Store>,
     sealer: BlockSealer,
@@ -37,8 +37,8 @@ fn number(of: &str) -> Option<u32> {
     (number > 0 && name(number) == of).then_some(number)
 }
 
-/// The number of the newest file of keys. `None`: the store is not encrypted. An encrypted store whose keys
-/// are lost is damaged: nobody must add to it as if it were not encrypted.
+/// The number of the newest key file. `None`: the store is not encrypted. An encrypted store without key
+/// files is damaged: nothing may be added to it as if it were not encrypted.
 fn newest(store: &dyn Store) -> Result<Option<u32>, Error> {
     let names = store.list().map_err(Error::store(store.shown("")))?;
     let found = names.iter().filter_map(|name| number(name)).max();
@@ -46,15 +46,15 @@ fn newest(store: &dyn Store) -> Result<Option<u32>, Error> {
         return Ok(found);
     }
     let text = format!(
-        "the backups beside it are encrypted, and this file of keys is gone; without it no key opens them. Bring it back from another \
-         copy of the repository: 'remora mirror COPY REPO' does that, or copy {} by itself; remove nothing, and begin nothing anew \
-         here before that",
+        "the backups beside it are encrypted, but this key file is missing; without it no key opens them. \
+         Restore it from another copy of the repository: 'remora mirror COPY REPO' does that, or \
+         copy {} by itself; until then remove nothing, and start nothing new here",
         name(1)
     );
     Err(Error::corrupt(store.shown(&name(1)), text))
 }
 
-/// Whether the newest numbered file is sealed. One that can't be read says nothing.
+/// Whether the newest numbered file is sealed. If it can't be read, that is unknown.
 fn is_sealed_file(store: &dyn Store, names: &[String]) -> bool {
     let Some(newest) = names.iter().filter(|name| never_changes(name)).max() else { return false };
     let mut begin = [0; HEADER_BYTES];
@@ -78,7 +78,7 @@ fn open(store: &dyn Store, number: u32, key: &Key) -> Result<Keyring, Error> {
     Keyring::open(&bytes, number, key).map_err(failed(store, &name))
 }
 
-/// Writes a file of keys. With the last step it is there; before that nothing has changed.
+/// Writes a key file. It exists after the last step; before that nothing has changed.
 fn write(store: &dyn Store, number: u32, file: &[u8]) -> Result<(), Error> {
     let written = store.create(&name(number)).and_then(|mut upload| {
         upload.write_all(file)?;
@@ -95,17 +95,16 @@ pub fn is_encrypted(store: &dyn Store) -> Result<bool, Error> {
     Ok(newest(store)?.is_some())
 }
 
-/// Whether an error of an encrypted store says that a file is not sealed at all, so that it is none of the
-/// store's.
+/// Whether an error of an encrypted store says that a file is not sealed, so that it does not belong to the
+/// store.
 #[must_use]
 pub fn is_not_encrypted(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<seal::Error>());
     matches!(inner, Some(seal::Error::Foreign))
 }
 
-/// Lets another key open what an old one opened. The data stay as they are; what is added from now on is
-/// sealed for the new key only. At every moment one of the two keys opens everything. Returns the number of
-/// the new file of keys.
+/// Replaces the key. Existing data stay as they are; what is added from now on is sealed for the new key
+/// only. At every moment one of the two keys opens everything. Returns the number of the new key file.
 ///
 /// # Errors
 /// [`Error::Key`] if the old key does not open it, or is a put key; [`Error::Busy`]; errors of the store.
@@ -120,11 +119,11 @@ pub fn rekey(store: &dyn Store, old: &Key, new: &FullKey) -> Result<u32, Error> 
 }
 
 impl EncryptedStore {
-    /// An encrypted store. One that is empty becomes encrypted with this.
+    /// Opens an encrypted store. An empty store becomes encrypted.
     ///
     /// # Errors
-    /// [`Error::Key`] if the key does not open it, or it has files that are not encrypted; [`Error::Busy`]
-    /// while somebody else begins it; errors of the store.
+    /// [`Error::Key`] if the key does not open it, or if it has files that are not encrypted; [`Error::Busy`]
+    /// while another run initializes it; errors of the store.
     pub fn open(inner: Box<dyn Store>, key: &Key) -> Result<EncryptedStore, Error> {
         if let Some(number) = newest(&*inner)? {
             return EncryptedStore::with(open(&*inner, number, key)?, inner);
@@ -136,7 +135,7 @@ impl EncryptedStore {
         let names = inner.list().map_err(Error::store(inner.shown("")))?;
         if !names.is_empty() {
             let text =
-                "is not encrypted, and a key is given: leave out the key, or back up under another name";
+                "is not encrypted, but a key was given: leave out the key, or back up under another name";
             return Err(Error::Key(format!("{} {text}", inner.shown(""))));
         }
         let (keyring, file) = Keyring::begin(key).map_err(failed(&*inner, ""))?;
@@ -147,7 +146,7 @@ impl EncryptedStore {
     /// Whether a key opens an encrypted store.
     ///
     /// # Errors
-    /// Errors of the store, and [`Error::Corrupt`] if its file of keys is damaged.
+    /// Errors of the store, and [`Error::Corrupt`] if its key file is damaged.
     pub fn opens(store: &dyn Store, key: &Key) -> Result<bool, Error> {
         let Some(number) = newest(store)? else { return Ok(false) };
         match open(store, number, key) {
@@ -156,8 +155,8 @@ impl EncryptedStore {
         }
     }
 
-    /// Another place with the same keys: one that belongs to this store, and has no file of keys of its own.
-    /// No file may have the same name in both.
+    /// Another place with the same keys, which belongs to this store and has no key files of its own. No file
+    /// may have the same name in both.
     ///
     /// # Errors
     /// [`Error::Key`] if the system gives no random bytes.
@@ -165,8 +164,8 @@ impl EncryptedStore {
         EncryptedStore::with(self.sealer.keyring().clone(), inner)
     }
 
-    /// Whether another file of keys has taken the place of the one that this was opened with: what is sealed
-    /// from then on should be for the new key.
+    /// Whether another key file has replaced the one that this store was opened with: then new data should be
+    /// sealed for the new key.
     ///
     /// # Errors
     /// Errors of the store.
@@ -182,7 +181,7 @@ impl EncryptedStore {
     fn source(&self, name: &str, source: Box<dyn Source>, is_finished: bool) -> io::Result<Box<dyn Source>> {
         let mut header = [0; HEADER_BYTES];
         if source.read_full_at(0, &mut header)? < HEADER_BYTES {
-            return Err(damaged(seal::Error::Damaged("the file is cut")));
+            return Err(damaged(seal::Error::Damaged("the file is truncated")));
         }
         let stored = source.stat()?.len;
         let keyring = self.sealer.keyring();
@@ -278,7 +277,7 @@ impl Store for EncryptedStore {
     }
 }
 
-/// A file on its way into the store.
+/// A file that is being written to the store.
 struct Sealer<'a> {
     inner: Box<dyn Upload + 'a>,
     sealing: SealedWriter,
@@ -328,7 +327,7 @@ impl Upload for Sealer<'_> {
     }
 }
 
-/// A file that is read.
+/// A file that is being read.
 struct Open {
     source: Box<dyn Source>,
     /// Bytes that are stored.
@@ -391,7 +390,7 @@ impl Source for Open {
         let mut done = 0;
         for (number, stored) in (first..=last).zip(stored.chunks(STORED_SEGMENT_BYTES)) {
             let segment = match self.segment(number, stored.to_vec()) {
-                // What is before it can be read.
+                // The segments before it can be read.
                 Err(_) if done > 0 => break,
                 segment => segment?,
             };
@@ -416,7 +415,7 @@ impl Source for Open {
 
     fn forget(&self, at: u64, len: u64) {
         let range = self.range(at / SEGMENT_BYTES as u64, at.saturating_add(len) / SEGMENT_BYTES as u64);
-        // Without a length it is everything from there on.
+        // A length of 0 means everything from there on.
         self.source.forget(range.start, if len == 0 { 0 } else { range.end.saturating_sub(range.start) });
     }
 }

@@ -1,8 +1,8 @@
-//! What can go wrong, in as many kinds as callers treat differently.
+//! Errors, in as many variants as callers treat differently.
 
 use std::io;
 
-/// Why a backup, restore, verification or prune did not happen, or stopped.
+/// Why a backup, restore, verification or prune failed or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,7 @@ pub enum Error {
         name: String,
     },
 
-    /// A block has changed that was listed as unchanged.
+    /// A block has changed although it was listed as unchanged.
     #[error("{name} has changed at byte {at}, although it should not have changed there")]
     Untracked {
         /// The source.
@@ -72,7 +72,7 @@ pub enum Error {
     #[error("{0}")]
     Unfit(String),
 
-    /// A key is missing, or does not open it.
+    /// A key is missing, or does not open the repository.
     #[error("{0}")]
     Key(String),
 
@@ -80,20 +80,20 @@ pub enum Error {
     #[error("stopped by a signal")]
     Stopped,
 
-    /// One of our threads ended unexpectedly.
+    /// A thread ended unexpectedly.
     #[error("a worker ended early; this is a bug in remora")]
     Worker,
 }
 
 impl Error {
-    /// Whether the error means that bytes of the repository can't be read as they were written.
+    /// Whether the error means that bytes of the repository are damaged or missing.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Store { .. }) && !self.is_away()
     }
 
-    /// Whether a file can't be looked at: the store does not answer, or does not let us. Then nothing is
-    /// known about what it has.
+    /// Whether a file can't be accessed: the store does not answer, or denies access. Then nothing is known
+    /// about its bytes.
     pub(crate) fn is_away(&self) -> bool {
         matches!(self, Error::Store { source, .. } if !tells_of_damage(source))
     }
@@ -108,13 +108,13 @@ impl Error {
     }
 }
 
-/// An error of a store with the file's name. Some stores name it themselves.
+/// An error of a store with the file's name. Some stores add it themselves.
 fn with_name(name: &str, error: &io::Error) -> String {
     let text = error.to_string();
     if text.starts_with(name) { text } else { format!("{name}: {text}") }
 }
 
-/// Whether an error says something about the bytes of a file, and not about us, our rights or the way there.
+/// Whether an error says something about the bytes of a file, and not about permissions or the connection.
 fn tells_of_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), NotFound | InvalidData | UnexpectedEof) || disk::is_lost(error)

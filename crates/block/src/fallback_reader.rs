@@ -1,4 +1,4 @@
-//! A chunk's blocks, even if some are damaged: the same block may have been stored more than once.
+//! Reads a chunk's blocks even if some are damaged: the same block may be stored more than once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use crate::file::File;
 use crate::format::{BLOCK, BlockLocation, CHUNK_BLOCKS, Hash};
 use crate::store::Store;
 
-/// Reads blocks from their places, or from another place with the same block.
+/// Reads blocks from their locations, or from another location with the same block.
 pub(crate) struct FallbackReader<'a> {
     fetcher: Fetcher<'a>,
-    /// The files whose records may name other places.
+    /// The files whose records may give other locations.
     files: &'a BTreeMap<u64, Arc<File>>,
 }
 
 /// Blocks of a chunk that can't be read.
 #[derive(Default)]
 pub(crate) struct LostBlocks {
-    /// By their index among those that were asked for.
+    /// By their index among those that were requested.
     pub(crate) blocks: Vec<usize>,
     /// Why.
     pub(crate) damages: Vec<Error>,
@@ -30,7 +30,7 @@ impl<'a> FallbackReader<'a> {
         FallbackReader::sharing(store, files, Arc::default())
     }
 
-    /// The same, with files of the store that others have opened.
+    /// A reader that shares open files with others.
     pub(crate) fn sharing(
         store: &'a dyn Store,
         files: &'a BTreeMap<u64, Arc<File>>,
@@ -39,9 +39,8 @@ impl<'a> FallbackReader<'a> {
         FallbackReader { fetcher: Fetcher::sharing(store, opened), files }
     }
 
-    /// Puts blocks of chunk `number` into `out`, which is already zero where blocks are zeros. Blocks that
-    /// can't be read are left as zeros too. `blocks` may be a part of the chunk's; they are counted from
-    /// there.
+    /// Puts blocks of chunk `number` into `out`, which must be zero where blocks are zeros. Blocks that can't
+    /// be read are zeros too. `blocks` may be a part of the chunk's; indexes count from its start.
     pub(crate) fn chunk(
         &self,
         number: u64,
@@ -84,7 +83,7 @@ impl<'a> FallbackReader<'a> {
         told.is_ok() && whole
     }
 
-    /// The places of a chunk's blocks in all generations. Records that can't be read contribute none.
+    /// The locations of a chunk's blocks in all generations. Records that can't be read are skipped.
     pub(crate) fn places(&self, number: u64) -> BTreeMap<Hash, Vec<BlockLocation>> {
         let mut places: BTreeMap<Hash, Vec<BlockLocation>> = BTreeMap::new();
         for file in self.files.values() {

@@ -1,4 +1,4 @@
-//! Reads blocks from their files, and proves each by its hash.
+//! Reads blocks from their files, and checks each against its hash.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,10 +34,10 @@ pub(crate) struct Fetcher<'a> {
     opened: Arc<OpenedFiles>,
 }
 
-/// Receives the numbers of blocks that can't be read, and why.
+/// Receives the indexes of blocks that can't be read, and why.
 pub(crate) type OnDamage<'a> = &'a mut dyn FnMut(&[usize], Error) -> Result<(), Error>;
 
-/// A wanted block: its number, its place, and the difference to apply.
+/// A wanted block, its location, and the delta to apply.
 struct WantedBlock<'a> {
     block: usize,
     place: &'a BlockLocation,
@@ -48,7 +48,7 @@ impl<'a> Fetcher<'a> {
         Fetcher::sharing(store, Arc::default())
     }
 
-    /// One that uses files of this store that others have opened.
+    /// A fetcher that shares open files of this store with others.
     pub(crate) fn sharing(store: &'a dyn Store, opened: Arc<OpenedFiles>) -> Fetcher<'a> {
         Fetcher { store, opened }
     }
@@ -63,12 +63,12 @@ impl<'a> Fetcher<'a> {
         Ok(file)
     }
 
-    /// Where a group is, for messages.
+    /// The location of a group, for messages.
     pub(crate) fn place(&self, group: &Group) -> String {
         format!("{} at byte {}", self.store.shown(&file::name(group.file)), group.offset)
     }
 
-    /// The stored bytes of a group, proven by their hash.
+    /// The stored bytes of a group, checked against their hash.
     pub(crate) fn stored(&self, group: &Group) -> Result<Vec<u8>, Error> {
         self.opened.fetched.fetch_add(u64::from(group.stored), Ordering::Relaxed);
         let mut bytes = vec![0; group.stored as usize];
@@ -77,7 +77,7 @@ impl<'a> Fetcher<'a> {
             Ok(()) if hash(&bytes) == group.sum => Ok(bytes),
             Ok(()) => Err(Error::corrupt(self.place(group), "damaged blocks")),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(Error::corrupt(self.place(group), "the file is cut"))
+                Err(Error::corrupt(self.place(group), "the file is truncated"))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(Error::corrupt(self.place(group), "the file is missing"))
@@ -86,17 +86,17 @@ impl<'a> Fetcher<'a> {
         }
     }
 
-    /// What blocks are sealed with, if they are.
+    /// What blocks are sealed with, if the store is encrypted.
     pub(crate) fn sealer(&self) -> Option<&'a BlockSealer> {
         self.store.sealer()
     }
 
-    /// Whether blocks can be read, and not only stored: who has only a put key can't.
+    /// Whether blocks can be read, and not only stored. A put key can't read them.
     pub(crate) fn reads(&self) -> bool {
         self.store.reads_blocks()
     }
 
-    /// The bytes of a group as they were packed.
+    /// The compressed bytes of a group.
     fn packed(&self, group: &Group) -> Result<Vec<u8>, Error> {
         let stored = self.stored(group)?;
         let Some(sealer) = self.sealer() else { return Ok(stored) };
@@ -106,21 +106,21 @@ impl<'a> Fetcher<'a> {
         })
     }
 
-    /// The blocks of a group that is not a difference.
+    /// The blocks of a group that is not a delta.
     pub(crate) fn group(&self, group: &Group) -> Result<Vec<u8>, Error> {
         decompress(group, &self.packed(group)?)
-            .ok_or_else(|| Error::corrupt(self.place(group), "blocks that can't be unpacked"))
+            .ok_or_else(|| Error::corrupt(self.place(group), "blocks that can't be decompressed"))
     }
 
-    /// Puts blocks into `out`, which has room for all `blocks`. Zeros are not written. What can't be read is
-    /// passed to `damaged`, with the numbers of the affected blocks.
+    /// Puts blocks into `out`, which has room for all `blocks`. Zeros are not written. Blocks that can't be
+    /// read are passed to `damaged`, with the indexes of the affected blocks.
     pub(crate) fn blocks(
         &self,
         blocks: &[Option<BlockLocation>],
         out: &mut [u8],
         damaged: OnDamage<'_>,
     ) -> Result<(), Error> {
-        // Sorted by the group that must be unpacked, so that each is unpacked once.
+        // Sorted by the group to decompress, so that each is decompressed once.
         let mut wanted: BTreeMap<(u64, u64), (&Group, Vec<WantedBlock<'_>>)> = BTreeMap::new();
         for (block, place) in blocks.iter().enumerate() {
             let Some(place) = place else { continue };
@@ -156,9 +156,13 @@ impl<'a> Fetcher<'a> {
             None => target.copy_from_slice(slot(place.slot)),
             Some((_, base_slot)) => {
                 let block = decompress_delta(slot(*base_slot), &self.packed(&place.group)?);
-                target.copy_from_slice(&block.ok_or_else(|| corrupt("a difference that can't be applied"))?);
+                target.copy_from_slice(&block.ok_or_else(|| corrupt("a delta that can't be applied"))?);
             }
         }
-        if block_hash(target) == place.hash { Ok(()) } else { Err(corrupt("a block of another content")) }
+        if block_hash(target) == place.hash {
+            Ok(())
+        } else {
+            Err(corrupt("a block that does not match its hash"))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! An open file of a repository whose frame was checked.
+//! An open file of a repository whose header, index and trailer were checked.
 
 mod rebuild;
 
@@ -30,7 +30,7 @@ pub(crate) struct File {
     source: Box<dyn Source>,
     /// Bytes of records and indexes that were read.
     fetched: AtomicU64,
-    /// What its records say, if its frame is damaged.
+    /// Its records' contents, if header, index or trailer are damaged.
     rebuilt: Option<Rebuilt>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn read_exact_at(source: &dyn Source, at: u64, buffer: &mut [u8]) -> 
 }
 
 impl File {
-    /// Opens a file and checks its frame: header, index and trailer must match the root hash.
+    /// Opens a file and checks it: header, index and trailer must match the root hash.
     pub(crate) fn open(store: &dyn Store, number: u64) -> Result<File, Error> {
         let shown = store.shown(&name(number));
         let failed = |source| Error::Store { name: shown.clone(), source };
@@ -61,7 +61,7 @@ impl File {
         let mut fixed = [0; Header::FIXED_BYTES];
         let least = (Header::FIXED_BYTES + TRAILER_BYTES) as u64;
         if len < least {
-            return Err(Error::corrupt(format!("{shown} at byte {len}"), "the file is cut"));
+            return Err(Error::corrupt(format!("{shown} at byte {len}"), "the file is truncated"));
         }
         read_exact_at(&*source, 0, &mut fixed).map_err(failed)?;
         let header_len = Header::total_bytes(&fixed).map_err(|bad| at(&shown, 0, &bad))?;
@@ -75,7 +75,7 @@ impl File {
         if end != Some(trailer_at) || trailer.index_offset < header_len as u64 {
             return Err(Error::corrupt(
                 format!("{shown} at byte {trailer_at}"),
-                "the index is not where it should be: the file is cut or damaged",
+                "the index is not where it should be: the file is truncated or damaged",
             ));
         }
         read_exact_at(&*source, 0, &mut header).map_err(failed)?;
@@ -111,7 +111,7 @@ impl File {
             return Ok(());
         }
         let place = format!("{} at byte 0 or from byte {} on", self.shown, self.trailer.index_offset);
-        Err(Error::corrupt(place, "header, index or trailer are not as they were written"))
+        Err(Error::corrupt(place, "header, index or trailer do not match the root hash"))
     }
 
     /// Bytes that were read with [`File::read`].
@@ -124,7 +124,7 @@ impl File {
         self.fetched.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         read_exact_at(&*self.source, offset, buffer).map_err(|source| {
             if source.kind() == io::ErrorKind::UnexpectedEof {
-                Error::corrupt(format!("{} at byte {offset}", self.shown), "the file is cut")
+                Error::corrupt(format!("{} at byte {offset}", self.shown), "the file is truncated")
             } else {
                 Error::Store { name: format!("{} at byte {offset}", self.shown), source }
             }
@@ -135,14 +135,14 @@ impl File {
     pub(crate) fn record(&self, entry: &IndexEntry) -> Result<Record, Error> {
         let place = || format!("{} at byte {}", self.shown, entry.offset);
         if entry.offset.saturating_add(u64::from(entry.len)) > self.trailer.index_offset {
-            return Err(Error::corrupt(place(), "a record outside of the file"));
+            return Err(Error::corrupt(place(), "a record that reaches beyond the file"));
         }
         let mut bytes = vec![0; entry.len as usize];
         self.read(entry.offset, &mut bytes)?;
         let record = Record::decode(&bytes).map_err(|bad| at(&self.shown, entry.offset, &bad))?;
         let sum = bytes.last_chunk::<16>();
         if sum != Some(&entry.sum) || record.chunk != entry.chunk || record.content != entry.content {
-            return Err(Error::corrupt(place(), "another record than the index says"));
+            return Err(Error::corrupt(place(), "a record that does not match the index"));
         }
         Ok(record)
     }
@@ -152,7 +152,8 @@ impl File {
         chunks_of(self.header.len)
     }
 
-    /// Whether the file has all its information about a chunk. If its frame is damaged, it may not.
+    /// Whether the file's information about a chunk is complete. If header, index or trailer are damaged, it
+    /// may not be.
     pub(crate) fn knows(&self, chunk: u64) -> bool {
         self.rebuilt.as_ref().is_none_or(|rebuilt| rebuilt.knows(chunk))
     }
@@ -168,7 +169,7 @@ impl File {
         told.then_some(&self.trailer.content)
     }
 
-    /// Whether header and index are proven to be undamaged.
+    /// Whether header and index are undamaged.
     pub(crate) fn is_sound(&self) -> bool {
         self.rebuilt.is_none()
     }
@@ -205,7 +206,7 @@ pub(crate) fn at(shown: &str, offset: u64, bad: &Corrupt) -> Error {
     Error::corrupt(format!("{shown} at byte {}", offset + bad.place as u64), bad.what)
 }
 
-/// Reads an index from its start, piece by piece.
+/// Reads an index in parts.
 pub(crate) struct Index<'a> {
     file: &'a File,
     /// Number of the first entry that is not in the buffer.

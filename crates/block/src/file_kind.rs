@@ -1,4 +1,4 @@
-//! What the names of files say of them.
+//! Kinds of files, by their names.
 
 use crate::format::NUMBER_MAX;
 
@@ -7,15 +7,15 @@ use crate::format::NUMBER_MAX;
 pub(crate) enum Kind {
     Keys,
     Blocks,
-    /// A piece of an archived log.
+    /// A segment of an archived log.
     Log,
     Catalogue,
     Note,
-    /// What a mirror knows of its files. It is that of one place, so it is not copied.
+    /// A mirror's own note. It belongs to one place, so it is not copied.
     Mirror,
 }
 
-/// What a file is; None if a mirror has nothing to do with it. Known damage is that of one place.
+/// The kind of a file; `None` if a mirror ignores it. Known damage belongs to one place.
 pub(crate) fn kind(name: &str) -> Option<Kind> {
     match name.rsplit_once('.')? {
         (_, "keys") => Some(Kind::Keys),
@@ -31,22 +31,22 @@ pub(crate) fn kind(name: &str) -> Option<Kind> {
     }
 }
 
-/// When an archived log last had everything: written anew every few seconds.
+/// When an archived log last had everything: rewritten every few seconds.
 const CAUGHT_UP: &str = "caught-up.note";
 
-/// Whether a file is worth keeping from being removed. Locks, and what is written anew all the time, are not.
+/// Whether a file is worth retaining. Locks, and what is rewritten all the time, are not.
 #[must_use]
 pub fn is_lasting(name: &str) -> bool {
     kind(name).is_some() && name != CAUGHT_UP
 }
 
-/// Whether it is a number from 1 on, as these names have it.
+/// Whether it is a number from 1 on, written as in these names.
 fn is_number(text: &str, digits: usize) -> bool {
     let is_whole = |number| number > 0 && number <= NUMBER_MAX && format!("{number:0digits$}") == text;
     text.parse::<u64>().is_ok_and(is_whole)
 }
 
-/// Whether a file is numbered, and so has the same content for ever.
+/// Whether a file is numbered, and so never changes.
 #[must_use]
 pub fn never_changes(name: &str) -> bool {
     kind(name).is_some_and(|kind| kind <= Kind::Log)

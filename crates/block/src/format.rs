@@ -18,8 +18,8 @@ pub const CHUNK: usize = BLOCK * CHUNK_BLOCKS;
 /// The most blocks that are compressed together.
 pub const GROUP_BLOCKS: usize = 16;
 
-/// The highest number of a file, a generation, a lock or a piece of a log: there are never so many, and JSON
-/// holds it exactly. A higher one is of somebody who wants to break a sum.
+/// The highest number of a file, a generation, a lock or a segment of a log: there are never so many, and
+/// JSON represents it exactly. A higher one is an attempt to cause an overflow.
 pub const NUMBER_MAX: u64 = 1 << 53;
 
 /// The first 16 bytes of a BLAKE3 hash.

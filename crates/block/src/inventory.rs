@@ -7,20 +7,20 @@ use crate::catalogue::Catalogue;
 use crate::mirror_note::{FileContents, MirrorNote};
 use crate::store::Store;
 
-/// Which files contain generations: what the newest catalogue says, or in a mirror what its own note says.
+/// Which files contain generations, by the newest catalogue, or in a mirror by the mirror's note.
 pub(crate) struct Inventory {
     /// Highest file number that the newest catalogue covers; 0 without one.
     pub(crate) through: u64,
     /// Numbers up to `through` of files that contain generations.
     files: BTreeSet<u64>,
-    /// The note of a mirror, which needs no catalogue any more.
+    /// The note of a mirror, which needs no catalogue.
     pub(crate) mirror_note: Option<MirrorNote>,
-    /// Catalogues that nothing refers to.
+    /// Catalogues that are no longer used.
     pub(crate) old: Vec<String>,
 }
 
 impl Inventory {
-    /// What is known in a store with files of these names.
+    /// The inventory of a store with these files.
     pub(crate) fn read(store: &dyn Store, names: &[String]) -> Result<Inventory, Error> {
         let Some(mut note) = MirrorNote::read(store)? else {
             let (Catalogue { through, files }, old) = Catalogue::newest(store, names)?;
@@ -45,7 +45,7 @@ impl Inventory {
         }
     }
 
-    /// Files with generations that must be there.
+    /// Files with generations that must exist.
     pub(crate) fn expected(&self) -> BTreeSet<u64> {
         match &self.mirror_note {
             Some(note) => {

@@ -1,10 +1,11 @@
 //! Block-level backups of volumes: first a full one, then only what changed.
 //!
-//! A volume is anything that has a length and can be read at an offset: a file, a block device. The way of a
-//! block: [`backup()`] reads the volume once (with a [`ChunkSource`]; `scan` for local volumes), finds out
-//! what changed (`backup/change`) since the generation before (`chain`), compresses it (`pack`) and writes a
-//! file (`writer`, `format`) into a [`Store`]. [`restore`] and [`verify()`] read blocks back (`fetch`), each
-//! proven by its hash. [`prune()`] removes generations without copying what the others still need.
+//! A volume is anything that has a length and can be read at an offset: a file, a block device. How a block
+//! is backed up: [`backup()`] reads the volume once (from a [`ChunkSource`]; `scan` for local volumes), finds
+//! out what changed (`backup/change`) since the parent generation (`chain`), compresses it (`compress`) and
+//! writes a file (`writer`, `format`) into a [`Store`]. [`restore`] and [`verify()`] read blocks back
+//! (`fetch`), and check each against its hash. [`prune()`] removes generations without copying what the
+//! others still need.
 //!
 //! The crate does not know where a volume comes from, does not print, and reads no clock.
 //! docs/formats/block.md describes the files.

@@ -1,9 +1,9 @@
-//! What was used last, up to a number.
+//! A cache that drops what was not used for the longest time.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// Values by key; those that were not used for the longest time are dropped when there are too many.
+/// Values by key; when there are too many, the least recently used one is dropped.
 pub(crate) struct LruCache<Key, Value> {
     /// With the time of its last use.
     values: BTreeMap<Key, (u64, Value)>,

@@ -1,10 +1,10 @@
-//! Copies the files of a repository to another place as they are, also without the key of an encrypted one.
+//! Copies the files of a repository to another place as they are, even without the key of an encrypted one.
 //!
-//! Numbered files never change, so what is there already is not copied again. A file is copied after those
-//! that it refers to: they have lower numbers.
+//! Numbered files never change, so existing ones are not copied again. A file is copied after those that it
+//! refers to, which have lower numbers.
 //!
-//! What the source forgets, the mirror keeps: its own note (`mirrored`) says which of its files contain
-//! generations. So both sides are pruned for themselves.
+//! The mirror keeps generations that the source has removed: the mirror's note (`mirror_note`) says which of
+//! its files contain generations. So both sides are pruned independently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,10 +22,10 @@ use crate::mirror_note::{self, MirrorNote};
 use crate::repository::READER_LOCK;
 use crate::store::{Folder, Store, WRITER_LOCK};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 8 << 20;
 
-/// Reads a part of the file that is added.
+/// Reads a part of the file that is being added.
 pub type ReadPart<'a> = dyn FnMut(u64, usize) -> io::Result<Vec<u8>> + 'a;
 
 /// A file that is added to a place.
@@ -34,11 +34,11 @@ pub struct NewFile<'a> {
     pub name: &'a str,
     /// Its length in bytes.
     pub len: u64,
-    /// Whether it takes the place of another one of its name.
+    /// Whether it replaces another one of its name.
     pub replaces: bool,
 }
 
-/// Where the files of one name of a repository are. All of them appear complete.
+/// One side of a mirror: the place with the files of one name of a repository. Files appear complete.
 pub trait MirrorSide {
     /// All files, with their lengths. A place that does not exist has none.
     ///
@@ -55,11 +55,11 @@ pub trait MirrorSide {
     /// Adds a file, whole and durable or not at all.
     ///
     /// # Errors
-    /// `AlreadyExists` if there is another one of its name that it does not replace; those of the place and
-    /// of `piece`.
+    /// `AlreadyExists` if another file of its name exists that it does not replace; those of the place and of
+    /// `piece`.
     fn add(&self, file: &NewFile<'_>, piece: &mut ReadPart<'_>) -> io::Result<()>;
 
-    /// Keeps a file from being removed, as [`Store::retain`] does.
+    /// Retains a file, as [`Store::retain`] does.
     ///
     /// # Errors
     /// Those of the place.
@@ -123,7 +123,7 @@ pub fn hold(store: &dyn Store, writes: bool) -> io::Result<Option<Box<dyn Guard>
     };
     match held {
         Ok(None) => Err(io::Error::new(io::ErrorKind::ResourceBusy, store.in_use())),
-        // Who can't write a lock can't be disturbed by one either: nobody removes files there.
+        // If no lock can be written, nobody can remove files there either.
         Err(error)
             if !writes
                 && matches!(
@@ -137,7 +137,7 @@ pub fn hold(store: &dyn Store, writes: bool) -> io::Result<Option<Box<dyn Guard>
     }
 }
 
-/// What was done.
+/// The result of mirroring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Files that were copied.
@@ -148,8 +148,8 @@ pub struct Summary {
     pub there: u64,
 }
 
-/// A place whose notes are as they were before its files were listed: a backup that is made meanwhile adds a
-/// file and then notes it, and the note must not come without the file.
+/// A place with its notes as they were before its files were listed: a concurrent backup adds a file and then
+/// its note, and the note must not be copied without the file.
 struct NotesSnapshot<'a> {
     place: &'a dyn MirrorSide,
     notes: BTreeMap<String, Vec<u8>>,
@@ -165,7 +165,7 @@ impl NotesSnapshot<'_> {
             for (name, len) in before.iter().filter(|(name, _)| is_note(name)) {
                 let len = usize::try_from(*len).unwrap_or(usize::MAX);
                 match place.read(name, 0, len) {
-                    // A shorter one has taken its place.
+                    // It was replaced by a shorter one.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                     bytes => {
                         drop(notes.insert(name.clone(), bytes.map_err(Error::store(place.shown(name)))?))
@@ -208,16 +208,16 @@ impl MirrorSide for NotesSnapshot<'_> {
     }
 }
 
-/// Copies what `to` lacks of `from`, and reads it back. With `compare` the content of what is there already
-/// is compared as well, not only its length. Nothing is removed, and what `from` has forgotten stays a
-/// generation in `to`.
+/// Copies the files of `from` that `to` lacks, and reads the copies back. With `compare`, existing files are
+/// compared by content and not only by length. Nothing is removed, and generations that `from` has removed
+/// stay in `to`.
 ///
-/// Until it has ended, the first copy of a pruned repository may also show a generation that was removed.
+/// While it runs for the first time, the copy of a pruned repository may also show a removed generation.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if a file is another one in `to`; nothing is copied then if its length tells.
-/// [`Error::Busy`], [`Error::Stopped`], and those of the places. What was copied stays, and is not copied
-/// again.
+/// [`Error::Corrupt`] if a file in `to` differs; if its length shows that, nothing is copied.
+/// [`Error::Busy`], [`Error::Stopped`], and those of the places. Files that were copied stay, and are not
+/// copied again.
 pub fn mirror(
     from: &dyn MirrorSide,
     to: &dyn MirrorSide,
@@ -234,7 +234,7 @@ pub fn mirror(
         .filter_map(|(name, len)| Some((kind(&name)?, name, len)))
         .filter(|(kind, name, _)| *kind != Kind::Mirror && known.counts(name))
         .collect();
-    // The archive of a log may be there before the first backup, and its keys are beside it.
+    // The archive of a log may exist before the first backup, with its keys beside it.
     if wanted.is_empty() {
         return Err(Error::Missing(format!("there is no backup in {}", from.shown(""))));
     }
@@ -246,14 +246,13 @@ pub fn mirror(
     }
     let _target = lock_side(to, true)?;
     let note = note_of(to, &there)?;
-    // The first catalogue hides what was pruned from the beginning; a later one would name files that are
-    // missing.
+    // The first catalogue hides what was pruned before; a later one would name files that are missing.
     let is_first = !there.keys().any(|name| kind(name) == Some(Kind::Blocks));
     wanted.sort_by_key(|(kind, name, _)| {
         let early = is_first && *kind == Kind::Catalogue;
         (if early { Kind::Keys } else { *kind }, file::number(name), name.clone())
     });
-    // A catalogue that says what the files were when they came stays as it was.
+    // A catalogue that says what files contained when they were copied is kept as it was.
     let stay = note.as_ref().map(MirrorNote::catalogues).unwrap_or_default();
     let stays = |name: &str| {
         there.contains_key(name) && Catalogue::number(name).is_some_and(|number| stay.contains(&number))
@@ -264,7 +263,7 @@ pub fn mirror(
     Ok(summary)
 }
 
-/// Copies files, in this order, unless they are there and the same.
+/// Copies files, in this order, unless they exist and are the same.
 fn copy_all(
     from: &dyn MirrorSide,
     (to, there): (&dyn MirrorSide, &BTreeMap<String, u64>),
@@ -304,7 +303,7 @@ fn copy_all(
     Ok(summary)
 }
 
-/// What the source knows of its files.
+/// What the source knows about its files.
 struct SourceFiles {
     /// The newest catalogue; 0 for none.
     through: u64,
@@ -316,20 +315,21 @@ impl SourceFiles {
     fn of(from: &dyn MirrorSide, files: &BTreeMap<String, u64>) -> Result<SourceFiles, Error> {
         let note = note_of(from, files)?;
         if note.is_none() && files.contains_key(mirror_note::NAME) {
-            let what = "the note of what was mirrored is damaged; mirror into this place once more, which writes it anew";
+            let what =
+                "the mirror's note is damaged; run 'remora mirror' into this place again to rewrite it";
             return Err(Error::corrupt(from.shown(mirror_note::NAME), what));
         }
         Ok(SourceFiles { through: Catalogue::newest_of(files.keys()), note })
     }
 
-    /// Whether a file is anything but a catalogue that a newer one has replaced.
+    /// Whether a file is anything but a superseded catalogue.
     fn counts(&self, name: &str) -> bool {
         let is_referred = |number| self.note.as_ref().is_some_and(|note| note.catalogues().contains(&number));
         Catalogue::number(name).is_none_or(|number| number == self.through || is_referred(number))
     }
 }
 
-/// Notes in the mirror what its files contain, if there is something new to note.
+/// Updates the mirror's note about its files, if needed.
 fn keep_note(
     (known, files): (&SourceFiles, &[(Kind, String, u64)]),
     (to, note, there): (&dyn MirrorSide, Option<MirrorNote>, &BTreeMap<String, u64>),
@@ -358,8 +358,8 @@ fn lock_side(place: &dyn MirrorSide, writes: bool) -> Result<Option<Box<dyn Guar
 
 fn differs(from: &dyn MirrorSide, to: &dyn MirrorSide, name: &str) -> Error {
     let text = format!(
-        "this is another file than {}: one of them is damaged, or backups were made on both sides; 'remora verify' of both says which; \
-         until then mirror to another place, and remove nothing",
+        "this file differs from {}: one of them is damaged, or backups were made on both sides; 'remora \
+         verify' of both says which; until then mirror to another place, and remove nothing",
         from.shown(name)
     );
     Error::corrupt(to.shown(name), text)
@@ -429,7 +429,7 @@ fn hash(
     Ok(hasher.finalize())
 }
 
-/// The note of a side of a mirror. A damaged one counts as none.
+/// The note of one side of a mirror. A damaged one counts as none.
 fn note_of(place: &dyn MirrorSide, files: &BTreeMap<String, u64>) -> Result<Option<MirrorNote>, Error> {
     let Some(len) = files.get(mirror_note::NAME) else { return Ok(None) };
     let len = usize::try_from(*len).unwrap_or(usize::MAX);

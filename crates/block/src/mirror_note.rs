@@ -1,8 +1,8 @@
-//! What a mirror knows of its files, in a note that the mirror has for itself: which of them contain
-//! generations, whatever its source has forgotten since they came, and which the source still has.
+//! A mirror's own note about its files: which of them contain generations, whatever its source has removed
+//! since, and which the source still has.
 //!
-//! A mirror may be made without the key of an encrypted repository. So the note has only numbers of files,
-//! is not encrypted, and refers to the catalogue that the source had when a file came.
+//! A mirror may be made without the key of an encrypted repository. So the note has only file numbers, is not
+//! encrypted, and refers to the catalogue that the source had when a file was copied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use crate::{Error, number_file};
 /// The note.
 pub(crate) const NAME: &str = "mirror.note";
 const MAGIC: [u8; 8] = *b"remomir\n";
-/// The lowest number of a file that is written by a prune of a mirror. Its source never gives one as high, so
-/// what the source writes next has room.
+/// The lowest number of a file that a prune of a mirror writes. Sources never assign such high numbers, so
+/// the two do not collide.
 pub(crate) const MIRROR_NUMBERS: u64 = 1 << 52;
-/// Each mirror has so many numbers of its own.
+/// Each mirror has this many bits of numbers of its own.
 const OWN_BITS: u32 = 20;
-/// Other mirrors have others, most probably.
+/// Different mirrors most probably have different numbers.
 const PLACES: u64 = 1 << 31;
-/// In the note, instead of the number of a catalogue.
+/// Stored in the note instead of the number of a catalogue.
 const BLOCKS: u64 = u64::MAX;
 const IF_WHOLE: u64 = u64::MAX - 1;
 
@@ -33,12 +33,12 @@ pub(crate) enum FileContents {
     ByCatalogue(u64),
     /// Blocks that generations may need.
     Blocks,
-    /// A generation, if there is everything that it builds on. Nobody knows more.
+    /// A generation, if all of its ancestors exist. Nothing more is known.
     IfComplete,
 }
 
 impl FileContents {
-    /// What a file contains that comes from a place with this newest catalogue; 0 for none.
+    /// The contents of a file that comes from a place with this newest catalogue; 0 for none.
     fn at(through: u64, number: u64) -> FileContents {
         if number > through { FileContents::Generation } else { FileContents::ByCatalogue(through) }
     }
@@ -62,18 +62,18 @@ impl FileContents {
     }
 }
 
-/// What is known of a file.
+/// The note's entry for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) contents: FileContents,
-    /// Whether the source had it when it was mirrored last: then it would come again if it were removed.
+    /// Whether the source had it at the last run: then it would be copied again if it were removed.
     pub(crate) is_at_source: bool,
 }
 
 /// The note of a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MirrorNote {
-    /// Where the numbers of its own begin.
+    /// The first of its own numbers.
     base: u64,
     pub(crate) files: BTreeMap<u64, Entry>,
 }
@@ -107,7 +107,7 @@ impl MirrorNote {
             return Ok(None);
         };
         MirrorNote::decode(found).map(Some).ok_or_else(|| {
-            let what = "the note of what was mirrored is damaged; the next 'remora mirror' writes it anew";
+            let what = "the mirror's note is damaged; the next 'remora mirror' rewrites it";
             Error::corrupt(shown, what)
         })
     }
@@ -117,38 +117,38 @@ impl MirrorNote {
         store.put_plain(NAME, &self.encode()).map_err(Error::store(store.shown(NAME)))
     }
 
-    /// That of these bytes; none if they are damaged.
+    /// Decodes a note; `None` if it is damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Option<MirrorNote> {
         MirrorNote::decode(number_file::decode(&MAGIC, bytes))
     }
 
-    /// That of a place which becomes a mirror.
+    /// The note of a new mirror.
     pub(crate) fn new(shown: &str) -> MirrorNote {
         let hash = blake3::hash(shown.as_bytes());
         let place = hash.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) % PLACES;
         MirrorNote { base: MIRROR_NUMBERS + (place << OWN_BITS), files: BTreeMap::new() }
     }
 
-    /// Notes what there is after a mirror has copied: `from` is what the source knows of its own files,
-    /// `through` its newest catalogue, and `source` are its files. `before` were here, `now` are here.
+    /// Updates the note after a run: `from` is the source's own note, `through` its newest catalogue, and
+    /// `source` its files. `before` are the files that existed here, `now` those that exist now.
     pub(crate) fn update(
         &mut self,
         (from, through, source): (Option<&MirrorNote>, u64, &BTreeSet<u64>),
         (before, now): (&BTreeSet<u64>, &BTreeSet<u64>),
     ) {
-        // What is lost stays noted, so that it is missed.
+        // Lost files stay listed, so that they are reported as missing.
         let is_missed =
             |entry: &Entry| !matches!(entry.contents, FileContents::Blocks | FileContents::IfComplete);
         self.files.retain(|number, entry| now.contains(number) || is_missed(entry));
         for number in now {
             let is_at_source = source.contains(number);
             let came = match from {
-                // What it has beyond that was made there.
+                // A file that is not in the source's note was written by the source itself.
                 Some(from) => from.files.get(number).map_or(FileContents::Generation, |entry| entry.contents),
                 None => FileContents::at(through, *number),
             };
             let contents = match came {
-                // It came without a note.
+                // It was copied without a note.
                 _ if !is_at_source => FileContents::IfComplete,
                 FileContents::ByCatalogue(_) if before.contains(number) => FileContents::IfComplete,
                 came => came,
@@ -157,7 +157,7 @@ impl MirrorNote {
         }
     }
 
-    /// The numbers of catalogues that say what files contain.
+    /// The numbers of the catalogues that entries refer to.
     pub(crate) fn catalogues(&self) -> BTreeSet<u64> {
         let of = |entry: &Entry| match entry.contents {
             FileContents::ByCatalogue(through) => Some(through),
@@ -166,7 +166,7 @@ impl MirrorNote {
         self.files.values().filter_map(of).collect()
     }
 
-    /// Says of each file what it contains, without the catalogues. One that is gone says nothing.
+    /// Replaces references to catalogues by what these say. A missing catalogue says nothing.
     pub(crate) fn resolve(&mut self, store: &dyn Store, names: &[String]) -> Result<(), Error> {
         let mut lists: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for through in self.catalogues() {
@@ -196,7 +196,7 @@ impl MirrorNote {
         self.files.iter().filter(|(_, entry)| entry.is_at_source).map(|(number, _)| *number).collect()
     }
 
-    /// Lets go of the source: this place is gone on with by itself. Returns whether it had one.
+    /// Makes this place independent of its source. Returns whether it had one.
     pub(crate) fn leave_source(&mut self) -> bool {
         let has_one = self.files.values().any(|entry| entry.is_at_source);
         self.files.values_mut().for_each(|entry| entry.is_at_source = false);

@@ -1,4 +1,4 @@
-//! What a repository knows about itself besides its generations: the newest one, and the known damage.
+//! What a repository records besides its generations: the newest one, known damage, and test boots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ impl NewestNote {
         number_file::write(store, NEWEST, &NEWEST_MAGIC, [self.generation, self.file])
     }
 
-    /// Reads the note. `None`: there is none; older versions did not write it.
+    /// Reads the note. `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when it is damaged.
@@ -43,14 +43,13 @@ impl NewestNote {
             }
             _ => Err(Error::corrupt(
                 store.shown(NEWEST),
-                "the note of the newest generation is damaged; the next backup writes it anew",
+                "the note of the newest generation is damaged; the next backup rewrites it",
             )),
         }
     }
 }
 
-/// Damage in a file: the offset and the chunk that it belongs to. Without an offset the record itself is
-/// damaged.
+/// Damage in a file: the chunk, and the offset of the group. Without an offset the record itself is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DamageEntry {
     pub(crate) chunk: u64,
@@ -91,21 +90,21 @@ impl KnownDamage {
         self.contains(&bad)
     }
 
-    /// Whether a block can't be read from its place.
+    /// Whether a block can't be read from its location.
     pub(crate) fn hits(&self, chunk: u64, place: &BlockLocation) -> bool {
         self.touches(chunk)
             && (self.has(chunk, &place.group)
                 || place.base.as_ref().is_some_and(|(base, _)| self.has(chunk, base)))
     }
 
-    /// Writes the list and replaces the former one.
+    /// Writes the list, replacing the former one.
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         let all = self.0.values().flatten();
         let numbers = all.flat_map(|bad| [bad.chunk, bad.file, bad.group.unwrap_or(RECORD)]);
         number_file::write(store, DAMAGE, &DAMAGE_MAGIC, numbers)
     }
 
-    /// The list of the last verification. A list that is itself damaged counts as empty.
+    /// The list of the last verification. A damaged list counts as empty.
     pub(crate) fn read(store: &dyn Store) -> Result<KnownDamage, Error> {
         let numbers = number_file::read(store, DAMAGE, &DAMAGE_MAGIC)?.flatten().unwrap_or_default();
         let (triples, _) = numbers.as_chunks::<3>();
@@ -118,30 +117,30 @@ impl KnownDamage {
     }
 }
 
-/// What was found when servers were started on generations.
+/// Results of starting servers on generations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct BootResults(BTreeMap<u64, (u64, bool)>);
 
 impl BootResults {
     /// Whether a generation with this number and content was sound when a server was started on it. `None`:
-    /// nobody has tried.
+    /// that was not tried.
     pub(crate) fn of(&self, generation: u64, content: &[u8; 32]) -> Option<bool> {
         self.0.get(&generation).filter(|(known, _)| *known == begin_of(content)).map(|(_, sound)| *sound)
     }
 
-    /// Adds what was found.
+    /// Adds a result.
     pub(crate) fn add(&mut self, generation: u64, content: &[u8; 32], sound: bool) {
         self.0.insert(generation, (begin_of(content), sound));
     }
 
-    /// Writes the list and replaces the former one.
+    /// Writes the list, replacing the former one.
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         let numbers =
             self.0.iter().flat_map(|(number, (content, sound))| [*number, *content, u64::from(*sound)]);
         number_file::write(store, BOOTED, &BOOTED_MAGIC, numbers)
     }
 
-    /// Reads the list. One that is damaged counts as empty: then nothing is known.
+    /// Reads the list. A damaged list counts as empty.
     pub(crate) fn read(store: &dyn Store) -> Result<BootResults, Error> {
         let numbers = number_file::read(store, BOOTED, &BOOTED_MAGIC)?.flatten().unwrap_or_default();
         let (triples, _) = numbers.as_chunks::<3>();
@@ -151,7 +150,7 @@ impl BootResults {
     }
 }
 
-/// Enough of a hash to tell a generation from a later one of the same number.
+/// Enough of a hash to distinguish a generation from a later one with the same number.
 fn begin_of(content: &[u8; 32]) -> u64 {
     content.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

@@ -1,4 +1,4 @@
-//! Small files of numbers: a magic that says what they are, the numbers, and a hash of everything.
+//! Small files of numbers: magic bytes, the numbers, and a hash of everything.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::Error;
 use crate::file::read_exact_at;
 use crate::store::Store;
 
-/// More bytes than such a file of a repository can ever have.
+/// Limit for the bytes of such a file.
 const LEN_MAX: u64 = 1 << 26;
 
 /// Encodes such a file.
@@ -33,7 +33,7 @@ pub(crate) fn decode(magic: &[u8; 8], bytes: &[u8]) -> Option<Vec<u64>> {
     Some(numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
 }
 
-/// Writes such a file in one step and replaces an existing one.
+/// Writes such a file atomically, replacing an existing one.
 pub(crate) fn write(
     store: &dyn Store,
     name: &str,
@@ -47,7 +47,7 @@ pub(crate) fn write(
     written.map_err(Error::store(store.shown(name)))
 }
 
-/// Reads such a file; `None` when there is none. The inner `None`: it is damaged.
+/// Reads such a file; `None` if it does not exist. The inner `None`: it is damaged.
 pub(crate) fn read(
     store: &dyn Store,
     name: &str,
@@ -56,7 +56,7 @@ pub(crate) fn read(
     read_opened(&store.shown(name), magic, store.open(name))
 }
 
-/// The same, of a file that was opened, with its name in messages.
+/// Reads such a file that was opened; `shown` is its name in messages.
 pub(crate) fn read_opened(
     shown: &str,
     magic: &[u8; 8],
@@ -65,7 +65,7 @@ pub(crate) fn read_opened(
     let failed = |source| Error::Store { name: shown.to_owned(), source };
     let source = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // A sealed file that is damaged can't even be opened.
+        // A damaged sealed file can't even be opened.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Some(None)),
         source => source.map_err(failed)?,
     };

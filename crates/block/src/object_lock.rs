@@ -1,5 +1,4 @@
-//! What must not be removed while a generation is to be kept safe: a new one refers to files that are much
-//! older than it.
+//! Which files must be retained to keep a generation safe: a new one refers to much older files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +8,9 @@ use crate::file;
 use crate::repository::{Repository, RepositoryState};
 
 impl Repository {
-    /// Keeps from being removed whatever a generation needs that builds on this chain, for as long as its own
-    /// file will be kept. This is done before there is such a file: then none counts of which a part can go.
+    /// Retains the files that a generation built on this chain needs, for as long as its own file will be
+    /// retained. This is done before its file is written: a generation must never exist of which a part can
+    /// be removed.
     pub(crate) fn retain(&self, loaded: &RepositoryState, chain: Option<&Chain>) -> Result<(), Error> {
         for name in self.needed(loaded, chain)? {
             self.store().retain(&name).map_err(Error::store(self.store().shown(&name)))?;
@@ -18,8 +18,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Until when nobody can remove anything that a generation needs, in seconds since the epoch, for each
-    /// generation. `None`: nothing keeps some of it.
+    /// Until when the store retains everything that a generation needs, in seconds since the epoch, for each
+    /// generation. `None`: some of it is not retained.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -49,8 +49,8 @@ impl Repository {
         Ok(all)
     }
 
-    /// The names of the files that a chain may need. Of those that a prune has left because generations refer
-    /// to blocks in them, these are all: their indexes are not read for it.
+    /// The names of the files that a chain may need. This includes all files that a prune has kept for their
+    /// blocks: finding out which of them are needed would require their indexes.
     fn needed(&self, loaded: &RepositoryState, chain: Option<&Chain>) -> Result<BTreeSet<String>, Error> {
         let mut names =
             BTreeSet::from_iter(self.store().key_files().map_err(Error::store(self.store().shown("")))?);

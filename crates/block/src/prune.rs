@@ -1,5 +1,5 @@
-//! Removes generations. The remaining ones may need blocks of the removed ones: these are referred to where
-//! they are, or copied when most of their file is not needed any more.
+//! Removes generations. The remaining ones may need blocks of removed ones: they refer to these in place, or
+//! the blocks are copied if most of their file is no longer needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -18,18 +18,18 @@ use crate::repository::{Repository, RepositoryState};
 use crate::store::Removal;
 use crate::writer::Writer;
 
-/// A file that is not a generation is emptied when less than one part in this many of it is needed.
+/// A file that is not a generation is emptied if less than one part in this many of it is needed.
 const WORTH_KEEPING: u64 = 2;
 
-/// What was done, or would be done.
+/// The result, or with a dry run the expected result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Generations that were removed.
     pub forgotten: Vec<u64>,
-    /// Generations that stay and got a new file, because those that they built on were removed.
+    /// Generations that stay and got a new file, because their ancestors were removed.
     pub rewritten: Vec<u64>,
-    /// Generations that stay but are incomplete, because the repository is damaged; they keep what they build
-    /// on.
+    /// Generations that stay but are incomplete, because the repository is damaged; they keep their
+    /// ancestors.
     pub damaged: Vec<u64>,
     /// Bytes of the new files.
     pub written: u64,
@@ -37,7 +37,8 @@ pub struct Summary {
     pub freed: u64,
     /// Files that are no longer needed but are being read; the next prune removes them.
     pub left: u64,
-    /// Files that are no longer needed, and that the place keeps: it is append-only, or has earlier versions.
+    /// Files that are no longer needed but that the store retains: it is append-only, or keeps earlier
+    /// versions.
     pub retained: Vec<String>,
     /// Until when nobody can remove the last of them, in seconds since the epoch, if that is known.
     pub retained_until_s: Option<i64>,
@@ -49,11 +50,11 @@ pub struct Summary {
 
 /// What prune will do.
 struct Plan {
-    /// For each remaining generation the one that it will build on.
+    /// The new parent of each remaining generation.
     parents: BTreeMap<u64, u64>,
     /// Generations that get a new file.
     rewrite: BTreeSet<u64>,
-    /// Files whose needed blocks are copied.
+    /// Files whose needed blocks are copied elsewhere.
     empty: BTreeSet<u64>,
     /// Files with needed blocks.
     needed: BTreeSet<u64>,
@@ -67,8 +68,8 @@ struct Plan {
 /// need.
 ///
 /// # Errors
-/// When another run uses the repository, or when it can't be written. Every generation of `keep` exists at
-/// every moment.
+/// If another run uses the repository, or if it can't be written. Every generation of `keep` exists at every
+/// moment.
 pub fn prune(
     repository: &Repository,
     keep: &BTreeSet<u64>,
@@ -81,7 +82,7 @@ pub fn prune(
     if let Some(number) = missing {
         return Err(repository.no_generation(&loaded, *number));
     }
-    // Files from which nothing can be copied, because a needed part is damaged, or that stay anyway.
+    // Files from which nothing can be copied because a needed part is damaged, or that stay anyway.
     let mut fixed = loaded.at_source();
     loop {
         match attempt(repository, &loaded, (keep, &fixed), dry_run, context)? {
@@ -91,7 +92,7 @@ pub fn prune(
     }
 }
 
-/// One attempt; returns the number of a file if blocks must be copied from it but can't be.
+/// One attempt. Returns the number of a file if blocks must be copied from it but can't be.
 fn attempt(
     repository: &Repository,
     loaded: &RepositoryState,
@@ -124,7 +125,7 @@ fn attempt(
     Ok(Ok(summary))
 }
 
-/// Writes down which files contain the generations now.
+/// Records which files contain the generations now.
 fn decide(
     repository: &Repository,
     loaded: &RepositoryState,
@@ -140,9 +141,8 @@ fn decide(
         let number = holder(newest)?;
         Some(NewestNote { generation: *newest, file: number })
     });
-    // This comes before the catalogue: nobody must expect the generations that are removed; until then the
-    // note only claims too little.
-    // In a mirror the note is that of its source.
+    // Before the catalogue, so that nobody expects the removed generations; until then the note only claims
+    // too little. In a mirror the note is that of its source.
     let is_noted = |newest: &NewestNote| match (&loaded.inventory.mirror_note, loaded.noted) {
         (Some(_), Some(noted)) => noted.generation == newest.generation,
         (_, noted) => noted == Some(*newest),
@@ -178,7 +178,7 @@ impl Plan {
         let mut uses = Uses::look(loaded, keep, context)?;
         let damaged: BTreeSet<u64> = uses.damaged.intersection(keep).copied().collect();
         let mut keep = keep.clone();
-        // Nothing can replace what a damaged generation builds on.
+        // Nothing can replace the ancestors of a damaged generation.
         for number in &damaged {
             let above = std::iter::successors(Some(*number), |number| {
                 loaded.generations.get(number).map(|file| file.header.parent)
@@ -218,7 +218,7 @@ impl Plan {
         needed.extend(loaded.files.keys().filter(|number| **number <= pinned));
         // An unreadable file may be a generation; it is removed if it is older than all that stay.
         let oldest = keep.first().copied().unwrap_or(0);
-        // What the disk does not give today, it may give tomorrow.
+        // A read error of the disk may be temporary.
         let is_read = |number: &u64| matches!(loaded.broken.get(number), Some(Error::Corrupt { .. }));
         let goes = |number: &u64| {
             *number < oldest && *number > pinned && !needed.contains(number) && is_read(number)
@@ -267,7 +267,7 @@ impl Uses {
     }
 }
 
-/// The nearest remaining generation below; 0 if there is none.
+/// The nearest remaining ancestor; 0 if there is none.
 fn kept_ancestor(loaded: &RepositoryState, keep: &BTreeSet<u64>, number: u64) -> u64 {
     let parent = |number: u64| loaded.generations.get(&number).map_or(0, |file| file.header.parent);
     let mut ancestor = parent(number);
@@ -456,7 +456,7 @@ fn clean(
     Ok(())
 }
 
-/// Removes a file. If the place keeps it, that is noted.
+/// Removes a file. If the store retains it, that is recorded.
 fn is_removed(repository: &Repository, name: &str, summary: &mut Summary) -> Result<bool, Error> {
     let shown = repository.store().shown(name);
     let freed = repository.store().try_remove(name).map_err(Error::store(shown.clone()))?;

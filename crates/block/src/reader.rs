@@ -1,4 +1,4 @@
-//! The bytes of generations, read where they are wanted, without a restore.
+//! Random access to the content of generations, without a restore.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +14,11 @@ use crate::lru::LruCache;
 use crate::repository::{Repository, RepositoryState};
 use crate::restore::expected;
 
-/// Blocks that are read together when fewer are asked for: mostly they were compressed together.
+/// Blocks that are read together when fewer are requested: usually they were compressed together.
 const WINDOW: u64 = GROUP_BLOCKS as u64;
 /// The most windows that are kept: 64 MiB.
 const WINDOWS_MAX: usize = 256;
-/// The most chunks whose places are kept: those of 2 GiB of a volume, some 15 MiB of memory.
+/// The most chunks whose locations are kept: those of 2 GiB of a volume, some 15 MiB of memory.
 const CHUNKS_MAX: usize = 512;
 
 const BLOCK_U64: u64 = BLOCK as u64;
@@ -27,8 +27,8 @@ const CHUNK_BLOCKS_U64: u64 = CHUNK_BLOCKS as u64;
 /// A generation's number, and a chunk or block of it.
 type Key = (u64, u64);
 
-/// A repository whose generations are read here and there. What was read last is kept, up to a bound that
-/// does not depend on how much there is. While this exists nothing is removed from the repository.
+/// A repository whose generations are read at any offset. Recently read blocks are cached, up to a fixed
+/// limit. While this exists nothing is removed from the repository.
 pub struct RepositoryReader {
     repository: Repository,
     loaded: RepositoryState,
@@ -40,7 +40,7 @@ pub struct RepositoryReader {
 }
 
 impl RepositoryReader {
-    /// All generations that a repository has now.
+    /// Opens a repository with all generations that it has now.
     ///
     /// # Errors
     /// [`Error::Busy`] while a prune removes files, and errors of the store.
@@ -70,22 +70,21 @@ impl RepositoryReader {
         self.loaded.damages()
     }
 
-    /// Bytes that were read from the repository so far: blocks as they are stored, and what says where they
-    /// are.
+    /// Bytes read from the repository so far: stored blocks, records and indexes.
     #[must_use]
     pub fn fetched(&self) -> u64 {
         self.opened.fetched() + self.loaded.files.values().map(|file| file.fetched()).sum::<u64>()
     }
 
-    /// The content of a generation, or of the newest one if none is named.
+    /// Opens a generation, or the newest one if `None`.
     ///
     /// # Errors
-    /// When the generation does not exist, or its list of blocks is not as it was written.
+    /// If the generation does not exist, or its index is damaged.
     pub fn content(self: &Arc<Self>, generation: Option<u64>) -> Result<GenerationReader, Error> {
         let chain = self.repository.chain(&self.loaded, generation)?;
         if expected(&self.loaded, chain.newest()) != Some(chain.content()?) {
             let shown = chain.newest().map(|file| file.shown.clone()).unwrap_or_default();
-            return Err(Error::corrupt(shown, "the chain does not lead to what was backed up"));
+            return Err(Error::corrupt(shown, "the chain does not reproduce what was backed up"));
         }
         Ok(GenerationReader { library: Arc::clone(self), chain })
     }
@@ -95,7 +94,8 @@ impl RepositoryReader {
     }
 }
 
-/// The content of a generation. Only the blocks of what is read are fetched, each proven by its hash.
+/// The content of a generation. Only the blocks that are read are fetched, and each is checked against its
+/// hash.
 #[derive(Clone)]
 pub struct GenerationReader {
     library: Arc<RepositoryReader>,
@@ -127,11 +127,11 @@ impl GenerationReader {
         self.chain.len()
     }
 
-    /// Reads from byte `at` on of something that is `len` bytes long and lies in these blocks of the volume.
-    /// Returns how many bytes there are: fewer than asked for at a border between ranges, none at the end.
+    /// Reads from offset `at` of something that is `len` bytes long and lies in these blocks of the volume.
+    /// Returns the number of bytes: fewer than requested at a border between ranges, 0 at the end.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the damaged place, and errors of the store.
+    /// [`Error::Corrupt`] with the damaged location, and errors of the store.
     pub fn read(&self, parts: &[Range<u64>], len: u64, at: u64, buffer: &mut [u8]) -> Result<usize, Error> {
         let mut offset = 0;
         for blocks in parts {
@@ -159,7 +159,7 @@ impl GenerationReader {
         (self.generation(), number)
     }
 
-    /// Where the blocks of a chunk are.
+    /// The locations of a chunk's blocks.
     fn chunk(&self, number: u64) -> Result<Arc<Chunk>, Error> {
         let recent = || lock(&self.library.chunks);
         if let Some(chunk) = recent().get(&self.key(number)) {

@@ -1,4 +1,4 @@
-//! The generations of one volume, and who may use them at the same time.
+//! The generations of one volume, and the locks that protect them.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
@@ -24,7 +24,7 @@ pub const READER_LOCK: &str = "reader";
 /// Backups of one volume in a store.
 pub struct Repository {
     store: Box<dyn Store>,
-    /// The lock for writing, if it was taken before there was something to write.
+    /// The lock for writing, if it was taken by [`Repository::hold`].
     held: Option<Box<dyn Guard>>,
 }
 
@@ -33,7 +33,7 @@ pub struct Repository {
 pub struct Generation {
     /// Its number.
     pub number: u64,
-    /// The generation relative to which it has changes; 0 for a full one.
+    /// Its parent generation; 0 for a full one.
     pub parent: u64,
     /// Hash of the volume in this state.
     pub content: [u8; 32],
@@ -51,11 +51,11 @@ pub struct Generation {
     pub file: String,
     /// The note that was stored with it: JSON.
     pub note: String,
-    /// Whether everything that it builds on exists. Only [`verify()`](crate::verify()) tells whether the
-    /// blocks are undamaged.
+    /// Whether all of its ancestors exist. Only [`verify()`](crate::verify()) tells whether the blocks are
+    /// undamaged.
     pub is_whole: bool,
-    /// Whether it was sound when a server was started on it after it was made; `None` if nobody has tried.
-    /// See [`Repository::note_boot`].
+    /// Whether it was sound when a server was started on it after it was created; `None` if that was not
+    /// tried. See [`Repository::note_boot`].
     pub booted: Option<bool>,
 }
 
@@ -66,17 +66,17 @@ pub struct Listing {
     pub generations: Vec<Generation>,
     /// Files that can't be used, and why.
     pub broken: Vec<Error>,
-    /// Bytes of all files that can be used, also of those that only have what generations need.
+    /// Bytes of all usable files, including those that only have blocks that generations need.
     pub file_bytes: u64,
 }
 
-/// Whether a file of this name is where backups are, or were.
+/// Whether a file of this name shows that a place has, or had, backups.
 #[must_use]
 pub fn is_backup_file(name: &str) -> bool {
     name.ends_with(".blk") || name == NEWEST
 }
 
-/// All files, opened.
+/// All files of a repository, opened.
 pub(crate) struct RepositoryState {
     /// The file of each generation.
     pub(crate) generations: BTreeMap<u64, Arc<File>>,
@@ -84,11 +84,11 @@ pub(crate) struct RepositoryState {
     pub(crate) files: BTreeMap<u64, Arc<File>>,
     /// Files that can't be used.
     pub(crate) broken: BTreeMap<u64, Error>,
-    /// The newest generation that ever existed, if that was noted.
+    /// The newest generation that ever existed, if that was recorded.
     pub(crate) noted: Option<NewestNote>,
-    /// Generations that build on one that is gone.
+    /// Generations whose parent is missing.
     pub(crate) orphans: Vec<Error>,
-    /// Says that the newest generation and its file are missing.
+    /// Set if the newest generation and its file are missing.
     pub(crate) missing_newest: Option<Error>,
     /// The damage that the last verification has found.
     pub(crate) damage: KnownDamage,
@@ -102,11 +102,12 @@ impl RepositoryState {
         let noted = self.noted.map(|noted| noted.file);
         let known = self.numbers().chain(noted).chain([self.inventory.through]);
         let next = known.filter(|number| *number < MIRROR_NUMBERS).max().unwrap_or(0) + 1;
-        // What follows is for the files of mirrors: nobody may write a file that is taken for one of them.
+        // Higher numbers are for the files of mirrors.
         if next < MIRROR_NUMBERS { next } else { NUMBER_MAX + 1 }
     }
 
-    /// Number for the next file of a prune: in a mirror none that its source may give to another file.
+    /// Number for the next file that a prune writes: in a mirror none that its source may assign to another
+    /// file.
     pub(crate) fn next_rewritten(&self) -> u64 {
         match &self.inventory.mirror_note {
             Some(note) => note.next_own(self.numbers()),
@@ -129,7 +130,7 @@ impl RepositoryState {
     pub(crate) fn next_generation(&self) -> u64 {
         let known = self.files.values().map(|file| file.header.generation);
         let noted = self.noted.map(|noted| noted.generation);
-        // What a prune of a mirror has written is no new generation.
+        // A file that a prune of a mirror has written is not a new generation.
         let broken = self.broken.keys().copied().filter(|number| *number < MIRROR_NUMBERS);
         known.chain(broken).chain(noted).max().unwrap_or(0) + 1
     }
@@ -139,7 +140,7 @@ impl RepositoryState {
         self.inventory.contents(number) != FileContents::Blocks
     }
 
-    /// Whether a file contains no generation any more, but blocks that some may need.
+    /// Whether a file contains no current generation, only blocks that some may need.
     pub(crate) fn is_left(&self, number: u64) -> bool {
         let contents = self.files.get(&number).map(|file| file.header.generation);
         let current = contents.and_then(|generation| self.generations.get(&generation));
@@ -153,12 +154,12 @@ impl RepositoryState {
         note.into_iter().chain(newest).collect()
     }
 
-    /// The defects of the repository, as far as they show without reading all of it.
+    /// Damage of the repository, as far as it shows without reading all of it.
     pub(crate) fn damages(&self) -> impl Iterator<Item = &Error> {
         self.broken.values().chain(&self.orphans).chain(&self.missing_newest)
     }
 
-    /// The generation that the next one builds on: the newest complete one.
+    /// The parent of the next generation: the newest complete one.
     pub(crate) fn parent(&self) -> Result<Option<u64>, Error> {
         let whole = |number: &&u64| Chain::new(&self.generations, **number).is_ok();
         if let Some(number) = self.generations.keys().rev().find(whole) {
@@ -174,18 +175,18 @@ impl RepositoryState {
             (None, None) => return Ok(None),
         };
         let text =
-            "nothing can be built upon what is left; begin a new chain with --full, and see 'remora verify'";
+            "no remaining generation can be a parent; start a new chain with --full, and see 'remora verify'";
         Err(Error::corrupt(why, text))
     }
 
-    /// A listed file that can't be used, or a noted generation that is gone.
+    /// A file that can't be used, or a recorded generation that is missing.
     pub(crate) fn first_damage(&self) -> Option<&Error> {
         self.broken.values().chain(&self.missing_newest).next()
     }
 }
 
-/// Adds what the generations build on: a mirror may have forgotten a generation before its source has made
-/// one that builds on it, and then has the file still.
+/// Adds the ancestors of the generations: a mirror may have removed a generation before its source created a
+/// child of it, and then still has the file.
 fn add_parents(generations: &mut BTreeMap<u64, Arc<File>>, files: &BTreeMap<u64, Arc<File>>) {
     let mut wanted: Vec<Arc<File>> = generations.values().cloned().collect();
     while let Some(child) = wanted.pop() {
@@ -203,7 +204,7 @@ fn add_parents(generations: &mut BTreeMap<u64, Arc<File>>, files: &BTreeMap<u64,
     }
 }
 
-/// Adds generations that are not there, if there is everything that they build on.
+/// Adds these generations if all of their ancestors exist.
 fn add_if_whole<'a>(
     generations: &mut BTreeMap<u64, Arc<File>>,
     doubted: impl Iterator<Item = &'a Arc<File>>,
@@ -243,7 +244,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Keeps other runs from writing; `None` when that was done before.
+    /// Keeps other runs from writing; `None` if this repository already does.
     pub(crate) fn lock_writer(&self) -> Result<Option<Box<dyn Guard>>, Error> {
         if self.held.is_some() {
             return Ok(None);
@@ -251,7 +252,7 @@ impl Repository {
         store::lock_writer(&*self.store).map(Some)
     }
 
-    /// Notes what was found when a server was started on a generation.
+    /// Records the result of starting a server on a generation.
     ///
     /// # Errors
     /// [`Error::Missing`] if there is no such generation, [`Error::Busy`] while another run writes, and
@@ -266,7 +267,8 @@ impl Repository {
         booted.write(self.store())
     }
 
-    /// Keeps files from being removed. `None` if the repository can't be written to anyway.
+    /// Keeps files from being removed. `None` if the repository is read-only, where nothing is removed
+    /// anyway.
     pub(crate) fn lock_reader(&self) -> Result<Option<Box<dyn Guard>>, Error> {
         match self.store.lock(READER_LOCK, Share::Shared) {
             Ok(Some(guard)) => Ok(Some(guard)),
@@ -288,12 +290,12 @@ impl Repository {
         self.store.lock(READER_LOCK, Share::Exclusive).map_err(Error::store(self.store.shown("")))
     }
 
-    /// Opens all files; those that can't be used are listed apart.
+    /// Opens all files; those that can't be used are listed separately.
     pub(crate) fn load(&self) -> Result<RepositoryState, Error> {
         self.load_with(|_| None)
     }
 
-    /// Opens all files, damaged ones as far as their records prove themselves.
+    /// Opens all files; damaged ones as far as their records can be verified.
     pub(crate) fn load_damaged(&self) -> Result<RepositoryState, Error> {
         self.load_with(|number| File::rebuild(&*self.store, number, None))
     }
@@ -345,15 +347,14 @@ impl Repository {
         Ok(RepositoryState { generations, files, broken, noted, orphans, missing_newest, damage, inventory })
     }
 
-    /// The noted newest generation, and whether it is missing.
+    /// The recorded newest generation, and an error if it is missing.
     fn newest(
         &self,
         generations: &BTreeMap<u64, Arc<File>>,
         broken: &BTreeMap<u64, Error>,
     ) -> Result<(Option<NewestNote>, Option<Error>), Error> {
         let noted = match NewestNote::read(&*self.store) {
-            // With one exception the note only repeats what can be seen otherwise; 'verify' reports the
-            // damage.
+            // The note mostly repeats what is known otherwise; 'verify' reports the damage.
             Err(Error::Corrupt { .. }) => None,
             noted => noted?,
         };
@@ -362,7 +363,7 @@ impl Repository {
             newest.is_some_and(|newest| *newest >= noted.generation) || broken.contains_key(&noted.file)
         };
         let missing_newest = noted.filter(|noted| !there(noted)).map(|noted| {
-            let text = format!("generation {} was made, and its file is gone", noted.generation);
+            let text = format!("generation {} existed, but its file is missing", noted.generation);
             Error::corrupt(self.store.shown(&file::name(noted.file)), text)
         });
         Ok((noted, missing_newest))
@@ -387,14 +388,15 @@ impl Repository {
             (None, None, None) => {
                 Err(Error::Missing(format!("there is no backup in {}", self.store.shown(""))))
             }
-            // Nobody asked for this generation by number, so it must really be the newest one.
+            // No number was given, so it must really be the newest one.
             (None, _, Some(damage)) => Err(Error::corrupt(
                 damage.to_string(),
                 "this may be the newest generation; choose another one with @NUMBER, or use --keep-going",
             )),
             (Some(number), _, Some(damage)) if !loaded.generations.contains_key(&number) => {
                 let text = format!(
-                    "there is no generation {number}, but this file may be it; --keep-going brings back what is proven good"
+                    "there is no generation {number}, but this file may be it; --keep-going restores what \
+                     can be verified"
                 );
                 Err(Error::corrupt(damage.to_string(), text))
             }
@@ -411,7 +413,7 @@ impl Repository {
     /// When the store can't be read. Unusable files are part of the answer.
     pub fn list(&self) -> Result<Listing, Error> {
         let loaded = self.load()?;
-        // A note that can't be read counts as none: what was recovered then counts as never recovered.
+        // A note that can't be read counts as none: then no generation counts as tested.
         let booted = BootResults::read(self.store()).unwrap_or_default();
         let tell = |file: &Arc<File>| Generation {
             number: file.header.generation,

@@ -21,9 +21,9 @@ use crate::repository::Repository;
 pub use find::note;
 pub(crate) use find::{expected, find};
 
-/// The most threads that make sense.
+/// The maximum number of worker threads.
 const JOBS_MAX: usize = 12;
-/// The most damaged places that are listed one by one.
+/// The maximum number of damaged places that are listed individually.
 const CAUSES_MAX: usize = 1000;
 
 /// What to restore, and how.
@@ -33,7 +33,7 @@ pub struct Request {
     pub generation: Option<u64>,
     /// Read the target and write only blocks that differ.
     pub delta: bool,
-    /// If the backup is damaged, restore what can be proven to be right, and report the rest.
+    /// If the backup is damaged, restore what can be verified, and report the rest.
     pub keep_going: bool,
     /// Threads that decompress and write.
     pub jobs: usize,
@@ -58,21 +58,20 @@ pub struct Summary {
     pub written: u64,
     /// What could not be restored, in order. Only with [`Request::keep_going`].
     pub losses: Vec<Loss>,
-    /// Whether the whole volume is proven to be what was backed up, and not only each block to be one of its
-    /// blocks.
-    pub is_proven: bool,
-    /// The damaged places that were met, as far as they are listed one by one. The blocks of a damaged place
-    /// may have been found elsewhere.
+    /// Whether the whole volume was verified, and not only each block.
+    pub is_verified: bool,
+    /// Damage found, as far as it is listed individually. Blocks of a damaged place may have been found
+    /// elsewhere.
     pub damages: Vec<String>,
-    /// Things of a tree that the target can't store unchanged: the path, and what was changed.
+    /// Entries of a tree that the target can't store unchanged: the path, and what was changed.
     pub altered: Vec<(PathBuf, String)>,
 }
 
 /// A part of a volume, or of a file of a tree, that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// The file, relative to the top of a tree; none for a part of a volume. An empty path means the list of
-    /// files itself.
+    /// The file, relative to the top of a tree; `None` for a part of a volume. An empty path means the list
+    /// of files itself.
     pub path: Option<PathBuf>,
     /// Its bytes.
     pub bytes: Range<u64>,
@@ -114,7 +113,7 @@ impl Losses {
     }
 }
 
-/// The target, as the workers see it.
+/// The target, shared by the workers.
 struct Target<'a> {
     volume: &'a dyn Volume,
     name: &'a str,
@@ -130,8 +129,7 @@ struct Target<'a> {
 /// Restores into a new file, which gets its name only when it is complete and durable.
 ///
 /// # Errors
-/// When such a file exists, when it can't be written, or when the generation can't be read as it was written.
-/// Then nothing has the name.
+/// If the file exists or can't be written, or if the generation is damaged. Then no file has the name.
 pub fn to_new_file(
     repository: &Repository,
     disk: &dyn Disk,
@@ -151,11 +149,11 @@ pub fn to_new_file(
         let name = path.display().to_string();
         in_place_fresh(repository, (&*volume, &name), request, context)
     });
-    // The caller gets the failure itself.
+    // The caller gets the original error.
     name(disk, (&partial, path), restored, || disk.remove(&partial))
 }
 
-/// Gives what was restored its name; an incomplete result is removed.
+/// Renames what was restored; an incomplete result is removed.
 pub(crate) fn name(
     disk: &dyn Disk,
     (partial, path): (&Path, &Path),
@@ -178,8 +176,8 @@ pub(crate) fn name(
 /// enough.
 ///
 /// # Errors
-/// When the target is too small or can't be written, or when the generation can't be read as it was written.
-/// The target is then partly overwritten; the same command again completes it.
+/// If the target is too small or can't be written, or if the generation is damaged. The target is then partly
+/// overwritten; the same command again completes it.
 pub fn in_place(
     repository: &Repository,
     volume: &dyn Volume,
@@ -229,23 +227,22 @@ fn run(
     let newest = chain.newest();
     let (ranges, mut met) = target.losses.into_inner().unwrap_or_else(PoisonError::into_inner).ranges();
     damages.append(&mut met);
-    let is_proven =
+    let is_verified =
         ranges.is_empty() && expected(&loaded, newest).is_some_and(|expected| expected == content);
     // The losses are already reported.
-    if !is_proven && ranges.is_empty() {
+    if !is_verified && ranges.is_empty() {
         let shown = newest.map(|file| file.shown.clone()).unwrap_or_default();
-        let error = Error::corrupt(shown, "the chain does not lead to what was backed up");
+        let error = Error::corrupt(shown, "the chain does not reproduce what was backed up");
         if !keep_going {
             return Err(error);
         }
-        damages
-            .push(format!("{error}; each block is one that was backed up, but all together are not proven"));
+        damages.push(format!("{error}; each block was verified, but the volume as a whole could not be"));
     }
     volume.sync().map_err(failed)?;
     let losses = ranges.into_iter().map(|bytes| Loss { path: None, bytes }).collect();
     let (generation, written) =
         (newest.map_or(0, |file| file.header.generation), target.written.into_inner());
-    Ok(Summary { generation, len, written, losses, is_proven, damages, altered: Vec::new() })
+    Ok(Summary { generation, len, written, losses, is_verified, damages, altered: Vec::new() })
 }
 
 /// Writes all chunks to the target. Returns the hash of what was written.
@@ -358,7 +355,7 @@ impl Target<'_> {
         Ok(true)
     }
 
-    /// Puts a chunk's blocks into a buffer. Returns the blocks that can't be read, if that is allowed.
+    /// Reads a chunk's blocks into a buffer. Returns the blocks that can't be read, if that is allowed.
     fn read_chunk(
         &self,
         number: u64,

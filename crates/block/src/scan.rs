@@ -13,7 +13,7 @@ use crate::chunk_source::{BlockSet, ChunkRead, ChunkRequest, ChunkSource};
 use crate::file::read_exact_at;
 use crate::format::{BLOCK, CHUNK};
 
-/// How long to wait at most before checking whether to stop.
+/// Maximum time between checks whether to stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A chunk that was announced.
@@ -25,7 +25,7 @@ struct AnnouncedChunk {
     parts: Vec<Range<usize>>,
     /// The blocks of these parts, unless they are all.
     blocks: Option<BlockSet>,
-    /// Which of its pages were not in the page cache before, and are dropped again.
+    /// Its pages that were not in the page cache before, and are dropped again.
     visit: Visit,
 }
 
@@ -62,7 +62,7 @@ pub struct Scan {
 
 impl Scan {
     /// How many chunks are announced before the first of them is read: the two that are read together, and
-    /// the one behind them.
+    /// the next one.
     pub const AHEAD: u64 = 2;
 
     /// Reads from the beginning.
@@ -100,8 +100,8 @@ impl ChunkSource for Scan {
         self.source.is_written_to()
     }
 
-    /// Which pages of a chunk are cached is looked up before the chunks in front of it are read: the
-    /// read-ahead of those would otherwise look like the pages of others.
+    /// Which pages of a chunk are cached is determined before the chunks in front of it are read: their
+    /// read-ahead would otherwise look like pages of other programs.
     fn ahead(&self) -> u64 {
         Scan::AHEAD
     }
@@ -129,7 +129,7 @@ impl ChunkSource for Scan {
         }
         let unasked = || io::Error::other("read before it was announced");
         let first = self.expected.pop_front().ok_or_else(unasked)?;
-        // Not the last one that was announced: what follows it was not looked up.
+        // Not the last one that was announced: the page cache was not checked for what follows it.
         let second = match self.expected.front() {
             Some(next) if self.expected.len() > 1 && !next.hole => self.expected.pop_front(),
             _ => None,
@@ -159,7 +159,7 @@ fn parts_of(blocks: &BlockSet, bytes: usize) -> Vec<Range<usize>> {
     parts
 }
 
-/// Limits the bytes per second.
+/// Limits the read rate.
 pub(crate) struct RateLimiter<'a> {
     rate: Option<u64>,
     stop: &'a AtomicBool,
@@ -171,12 +171,12 @@ impl<'a> RateLimiter<'a> {
         RateLimiter { rate, stop, due: Instant::now() }
     }
 
-    /// Fails when the run must stop.
+    /// Fails if the run must stop.
     pub(crate) fn check_stop(&self) -> Result<(), Error> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// Returns when more may be read; fails when the run must stop.
+    /// Waits until more may be read; fails if the run must stop.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let never = crossbeam_channel::never::<()>();
         loop {

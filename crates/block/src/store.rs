@@ -1,4 +1,4 @@
-//! Where the files of a repository are, behind an interface that an object store offers too.
+//! Where the files of a repository are, behind an interface that object stores can implement.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use crate::file_kind::never_changes;
 /// The lock of the single run that writes.
 pub const WRITER_LOCK: &str = "writer";
 
-/// What became of a file that is not needed any more.
+/// The result of removing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// The place has it no more.
+    /// The file no longer exists.
     Removed,
-    /// The place still has it: it is append-only, or keeps earlier versions.
+    /// The store retains it: it is append-only, or keeps earlier versions.
     Retained {
         /// Until when nobody can remove it, in seconds since the epoch, if that is known.
         until_s: Option<i64>,
@@ -45,8 +45,8 @@ pub trait Store: Send + Sync {
     /// Errors of the store.
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>>;
 
-    /// Writes a short file in one step: a numbered one only if there is none of its name, and any other takes
-    /// the place of its former state.
+    /// Writes a short file atomically: a numbered one only if none of its name exists; any other replaces an
+    /// existing one.
     ///
     /// # Errors
     /// `AlreadyExists` if there is a numbered one of that name; otherwise errors of the store.
@@ -63,8 +63,8 @@ pub trait Store: Send + Sync {
         upload.finish()
     }
 
-    /// What an earlier run has left of a file that it did not finish, if the store keeps that. It can still
-    /// be read after the file was started again.
+    /// What an earlier run has left of an unfinished file, if the store keeps that. It can still be read
+    /// after the file was started again.
     ///
     /// # Errors
     /// Errors of the store.
@@ -76,7 +76,7 @@ pub trait Store: Send + Sync {
     /// `NotFound` when there is none; otherwise errors of the store.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Removes a file if there is one, and says what became of it.
+    /// Removes a file if it exists, and says what became of it.
     ///
     /// # Errors
     /// Errors of the store.
@@ -90,7 +90,7 @@ pub trait Store: Send + Sync {
         }
     }
 
-    /// Opens a file that is not encrypted, whatever the others are.
+    /// Opens a file that is never encrypted.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -98,7 +98,7 @@ pub trait Store: Send + Sync {
         self.open(name)
     }
 
-    /// Writes a short file that is not encrypted, whatever the others are, as [`Store::put`] does.
+    /// Writes a short file that is never encrypted, as [`Store::put`] does.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -106,8 +106,8 @@ pub trait Store: Send + Sync {
         self.put(name, bytes)
     }
 
-    /// Keeps a file from being removed, by anybody, for as long as this run was asked to keep what it writes.
-    /// It never becomes shorter. Nothing is done where nothing was asked.
+    /// Prevents anybody from removing a file, for as long as this run was asked to retain what it writes. It
+    /// never shortens a retention, and does nothing if no retention was requested.
     ///
     /// # Errors
     /// Errors of the store.
@@ -115,7 +115,7 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Until when nobody can remove a file, in seconds since the epoch. `None`: nothing keeps it.
+    /// Until when nobody can remove a file, in seconds since the epoch. `None`: it is not retained.
     ///
     /// # Errors
     /// Errors of the store.
@@ -123,7 +123,7 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
-    /// The files without which the others can't be opened.
+    /// The key files, without which the others can't be opened.
     ///
     /// # Errors
     /// Errors of the store.
@@ -131,8 +131,8 @@ pub trait Store: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Lets the names that are there survive a crash: a run that was killed may have given one, and not have
-    /// made it durable. Whoever builds on files of another run needs this.
+    /// Makes the names of existing files durable: a killed run may have created one without syncing it.
+    /// Required before building on files of another run.
     ///
     /// # Errors
     /// Errors of the store.
@@ -149,17 +149,17 @@ pub trait Store: Send + Sync {
     /// A file's name in messages.
     fn shown(&self, name: &str) -> String;
 
-    /// The place in messages that say that another run has it.
+    /// The place, for messages that another run is using it.
     fn in_use(&self) -> String {
         self.shown("")
     }
 
-    /// What blocks are sealed and opened with, if the store is encrypted.
+    /// Seals and opens blocks, if the store is encrypted.
     fn sealer(&self) -> Option<&BlockSealer> {
         None
     }
 
-    /// Whether blocks can be read, and not only stored: who has only a put key can't read them.
+    /// Whether blocks can be read, and not only stored. A put key can't read them.
     fn reads_blocks(&self) -> bool {
         self.sealer().is_none_or(|sealer| sealer.keyring().reads_data())
     }
@@ -171,7 +171,7 @@ pub(crate) fn lock_writer(store: &dyn Store) -> Result<Box<dyn Guard>, Error> {
     guard.ok_or_else(|| Error::Busy(store.in_use()))
 }
 
-/// A file on its way into a store.
+/// A file that is being written to a store.
 pub trait Upload: Write + Send {
     /// Makes it complete and durable.
     ///
@@ -250,7 +250,7 @@ impl Store for Folder {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        // Its own name is in the folder above, and so are the keys of what lies beside others.
+        // Its own name is in the folder above, and so are the keys of an archive beside backups.
         self.path.ancestors().take(2).try_for_each(|folder| self.disk.sync_folder(folder))
     }
 

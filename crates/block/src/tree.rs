@@ -80,7 +80,7 @@ pub struct Layout {
 /// The first blocks of the second and the third region of a volume that grew while it was read.
 type RegionStarts = [u64; 2];
 
-/// Something that a tree can't hold, and why.
+/// Something that was left out of a tree, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// Its path relative to the top.
@@ -133,7 +133,7 @@ pub fn list_seen(
             let mut parts = Path::new(&entry.name).components();
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == entry.name)
             {
-                let text = format!("{}: a name that no file has: {:?}", folder.display(), entry.name);
+                let text = format!("{}: invalid file name: {:?}", folder.display(), entry.name);
                 return Err(std::io::Error::new(ErrorKind::InvalidData, text));
             }
             let path = folder.join(&entry.name);
@@ -142,7 +142,7 @@ pub fn list_seen(
                 continue;
             }
             if top.join(&path).as_os_str().len() >= PATH_MAX {
-                let what = "its path is longer than the system takes";
+                let what = "its path is too long for the system";
                 left.push(Skipped { path, what, is_harmless: false });
                 continue;
             }
@@ -226,7 +226,7 @@ impl Layout {
         self.nodes.iter().flat_map(|node| &node.blocks).chain(&self.map)
     }
 
-    /// The parts of the volume, with their places in bytes: header and map, and all files.
+    /// The parts of the volume, with their byte ranges: header, map, and all files.
     pub fn parts(&self) -> impl Iterator<Item = (Range<u64>, Part<'_>)> {
         let map = format::map(&self.nodes);
         let header = format::header(&self.map, &map, self.grown);
@@ -249,7 +249,7 @@ impl Layout {
     }
 }
 
-/// The contents of a part of the volume.
+/// The content of a part of the volume.
 #[derive(Debug)]
 pub enum Part<'a> {
     /// These bytes.
@@ -259,7 +259,7 @@ pub enum Part<'a> {
 }
 
 impl Layout {
-    /// The file that a block of the volume is of, and where the block begins in the file, in bytes.
+    /// The file that a block of the volume belongs to, and the block's offset in the file in bytes.
     #[must_use]
     pub fn file_of(&self, block: u64) -> Option<(&Path, u64)> {
         let at = block * BLOCK_U64;
@@ -273,13 +273,13 @@ impl Layout {
 /// What others may do to a file while it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConcurrentUse {
-    /// Nothing: that it is gone or shorter than it was is an error.
+    /// Nothing: it is an error if it is missing or shorter than before.
     Unchanging,
-    /// Remove it. What the file no longer has is zeros.
+    /// Remove or shorten it. Missing bytes are zeros.
     Removal,
-    /// Write pages of it, cut it and remove it: a server works with it. It is read around the page cache;
-    /// each page is checked, and read again if it is torn. What the file no longer has is zeros. The number
-    /// says how many bytes a page of that server has, where the file does not tell.
+    /// Write its pages, shorten and remove it: a server is using it. It is read around the page cache; each
+    /// page is checked, and read again if it is torn. Missing bytes are zeros. The number is the server's
+    /// page size in bytes, for files that do not state it.
     PageWrites(u32),
 }
 
@@ -362,16 +362,16 @@ fn first_blocks(blocks: &[Range<u64>], mut count: u64) -> Vec<Range<u64>> {
     kept
 }
 
-/// Free blocks.
+/// Allocates blocks of the volume.
 struct BlockAllocator {
-    /// In ascending order; the last one has no end.
+    /// Free ranges in ascending order; the last one is unbounded.
     gaps: Vec<Range<u64>>,
-    /// What is given away begins at a multiple of so many blocks.
+    /// Allocations begin at a multiple of this many blocks.
     unit: u64,
 }
 
 impl BlockAllocator {
-    /// The gaps between these blocks, and what follows them. The first block is the header's.
+    /// The gaps between these blocks, and what follows them. The first block is for the header.
     fn around<'a>(used: impl Iterator<Item = &'a Range<u64>>) -> BlockAllocator {
         let mut used: Vec<&Range<u64>> = used.collect();
         used.sort_by_key(|range| range.start);

@@ -1,5 +1,5 @@
-//! Verifies that every byte of a repository is as it was written, and that every generation leads to what was
-//! backed up.
+//! Verifies that every byte of a repository is as it was written, and that every generation reproduces what
+//! was backed up.
 
 mod cost;
 
@@ -21,9 +21,9 @@ use crate::repository::{Repository, RepositoryState};
 
 pub use self::cost::Cost;
 
-/// The most threads that make sense.
+/// The maximum number of worker threads.
 const JOBS_MAX: usize = 12;
-/// The most damaged places that are listed one by one.
+/// The maximum number of damaged places that are listed individually.
 pub const DAMAGES_MAX: usize = 1000;
 
 /// Something that differs from what was written.
@@ -34,7 +34,7 @@ pub struct Damage {
     /// What is wrong, and which block of the volume it affects.
     pub what: String,
     /// What can't be restored because of it, as far as that is known. Empty if no generation needs it, or if
-    /// everything in it was stored a second time.
+    /// everything in it is stored elsewhere too.
     pub costs: Vec<Cost>,
 }
 
@@ -45,31 +45,31 @@ pub struct Verified {
     pub generations: u64,
     /// Files.
     pub files: u64,
-    /// Blocks that were unpacked and hashed.
+    /// Blocks that were decompressed and hashed.
     pub blocks: u64,
-    /// Whether blocks were unpacked. With a put key only their stored bytes are checked.
+    /// Whether blocks were decompressed. With a put key only their stored bytes are checked.
     pub is_opened: bool,
     /// Bytes of all files.
     pub bytes: u64,
     /// The damage, at most [`DAMAGES_MAX`] entries.
     pub damages: Vec<Damage>,
-    /// Whether the damage was noted in the repository, or there is none: only then will the next backup store
-    /// the affected blocks again.
+    /// Whether the damage was recorded in the repository, or there is none: only then does the next backup
+    /// store the affected blocks again.
     pub is_noted: bool,
 }
 
-/// A part of the data: as many verifications as there are parts, each of another one, verify everything.
+/// A part of the data. Verifying each part once verifies everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Which part, from 0 on; counted on beyond `parts`.
+    /// Which part, from 0 on; taken modulo `parts`.
     pub part: u64,
     /// How many parts there are, at least 1.
     pub parts: u64,
 }
 
 impl Sample {
-    /// Whether something is in this part, by two numbers of it: of a record, with the blocks that it brings,
-    /// those of its file and its chunk. It always is in the same one.
+    /// Whether something belongs to this part, by two numbers: for a record and its blocks, the numbers of
+    /// its file and its chunk. It always belongs to the same part.
     #[must_use]
     pub fn has(self, file: u64, chunk: u64) -> bool {
         let parts = self.parts.max(1);
@@ -121,22 +121,24 @@ impl Findings {
             Error::Corrupt { what, place } => self.add(place, format!("{what}{suffix}"), hit),
             away if away.is_away() => return Err(away),
             Error::Store { name, source } => self.add(name, format!("{source}{suffix}"), hit),
-            Error::Missing(text) => self.add(text, "a chain that ends in nothing".to_owned(), hit),
+            Error::Missing(text) => {
+                self.add(text, "a chain that leads to a missing generation".to_owned(), hit)
+            }
             other => return Err(other),
         }
         Ok(())
     }
 }
 
-/// Reads everything: checks every byte of every file against its hash, unpacks and hashes every block of
-/// every generation, follows every chain to its end. Says what each damage costs, and notes it for the next
-/// backup.
+/// Reads everything: checks every byte of every file against its hash, decompresses and hashes every block of
+/// every generation, follows every chain to its end. Reports what each damage costs, and records it for the
+/// next backup.
 ///
-/// Of a sample only records and blocks are a part: all indexes are read, all chains followed, and what is
-/// known to be damaged is looked at again.
+/// A sample limits records and blocks only: all indexes are read, all chains followed, and known damage is
+/// checked again.
 ///
 /// # Errors
-/// When the repository can't be read; damage is not an error but a finding.
+/// If the repository can't be read. Damage is not an error but part of the result.
 pub fn verify(
     repository: &Repository,
     jobs: usize,
@@ -162,7 +164,7 @@ pub fn verify(
         context.progress.phase("what that costs", None);
         cost::tell(repository, &known, &mut damages)?;
     }
-    // The next backup can't go to a repository that is not writable.
+    // If the repository is read-only, no backup can be made into it.
     let is_noted = known == loaded.damage || known.write(repository.store()).is_ok();
     let damages = damages.into_iter().map(|(damage, _)| damage).collect();
     let blocks = findings.blocks.into_inner();
@@ -170,7 +172,7 @@ pub fn verify(
     Ok(Verified { generations, files, blocks, is_opened, bytes, damages, is_noted })
 }
 
-/// Files that can't be opened, are missing, or that nothing is known about.
+/// Files that can't be opened, are missing, or are unknown.
 fn frames(repository: &Repository, loaded: &RepositoryState, findings: &Findings) -> Result<(), Error> {
     let hits = loaded.broken.iter().map(|(number, error)| (error, DamageSite::File(*number)));
     let missing_newest = loaded.missing_newest.iter().map(|error| (error, DamageSite::Other));
@@ -209,7 +211,7 @@ fn contents(loaded: &RepositoryState, findings: &Findings, context: RunContext<'
             let known = view.own && view.chunk.unknown.is_none();
             if known && chunk_hash(&view.chunk.hashes()) != view.chunk.content {
                 let place = sound.get(&number).map(|file| file.shown.clone()).unwrap_or_default();
-                findings.add(place, format!("chunk {chunk} is not what was backed up"), DamageSite::Other);
+                findings.add(place, format!("chunk {chunk} does not match its hash"), DamageSite::Other);
             }
             if let Some(content) = contents.get_mut(&number) {
                 content.add(&view.chunk.content);
@@ -218,7 +220,7 @@ fn contents(loaded: &RepositoryState, findings: &Findings, context: RunContext<'
     }
     for (file, content) in sound.values().zip(contents.values()) {
         if content.finish() != file.trailer.content {
-            let what = "the chain does not lead to what was backed up".to_owned();
+            let what = "the chain does not reproduce what was backed up".to_owned();
             findings.add(file.shown.clone(), what, DamageSite::Other);
         }
     }
@@ -263,7 +265,7 @@ fn blocks(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// Cuts a file into its records.
+/// Splits a file into its records.
 fn feed(
     file: &Arc<File>,
     live: bool,
@@ -279,7 +281,7 @@ fn feed(
     };
     if first != expected {
         let place = format!("{} at byte {expected}", file.shown);
-        findings.add(place, "bytes that belong to nothing".to_owned(), DamageSite::Other);
+        findings.add(place, "bytes that belong to no record".to_owned(), DamageSite::Other);
     }
     while let Some(entry) = index.next() {
         if context.stop.load(Ordering::Relaxed) {
@@ -311,7 +313,7 @@ fn work(
         if let Err(error) = look(&job, fetcher, findings, &mut buffer) {
             let (chunk, file) = (job.entry.chunk, job.file.number);
             let suffix = format!("; chunk {chunk} of generation {}", job.file.header.generation);
-            // In a file that contains no generation nobody reads the records.
+            // If a file contains no generation, its records are not used.
             let hit = if job.live {
                 DamageSite::Entry(DamageEntry { chunk, file, group: None })
             } else {
@@ -344,7 +346,7 @@ fn look(job: &RecordJob, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mu
     if at != job.end {
         // The blocks are still checked: they may be needed, and be undamaged.
         let place = format!("{} at byte {at}", job.file.shown);
-        findings.add(place, "bytes that belong to nothing".to_owned(), DamageSite::Other);
+        findings.add(place, "bytes that belong to no record".to_owned(), DamageSite::Other);
     }
     let chunk = job.entry.chunk;
     let first = chunk * (CHUNK / BLOCK) as u64;
@@ -368,19 +370,18 @@ fn look(job: &RecordJob, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mu
     fetcher.blocks(&places, buffer, &mut |blocks, error| {
         let block = blocks.first().copied().unwrap_or(0);
         let place = places.get(block).and_then(Option::as_ref);
-        // Only one block is wrong: either the difference is damaged, or the block's content differs from the
-        // record.
+        // Only one block is wrong: either the delta is damaged, or the block does not match the record.
         let group = place.map(|place| if whole(fetcher, place) { &place.group } else { unpacked(place) });
         findings.take(error, &suffix(first + block as u64), group.map_or(DamageSite::Other, hit))
     })
 }
 
-/// The group that is unpacked for a block.
+/// The group that is decompressed for a block.
 fn unpacked(place: &BlockLocation) -> &Group {
     place.base.as_ref().map_or(&place.group, |(base, _)| base)
 }
 
-/// Whether that group is undamaged, so that the difference must be wrong.
+/// Whether that group is undamaged, so that the delta must be wrong.
 fn whole(fetcher: &Fetcher<'_>, place: &BlockLocation) -> bool {
     place.base.is_some() && fetcher.group(unpacked(place)).is_ok()
 }

@@ -9,7 +9,7 @@ use crate::format::{Group, Hash, Header, IndexEntry, NUMBER_MAX, Record, Trailer
 use crate::mirror_note::MIRROR_NUMBERS;
 use crate::store::{Store, Upload};
 
-/// Bytes that are gathered before each write.
+/// Bytes per write.
 const BUFFER: usize = 1 << 20;
 
 /// A file that is being written.
@@ -26,7 +26,7 @@ pub(crate) struct Writer<'a> {
     len: u64,
 }
 
-/// The highest number of a file that is not of a mirror's own.
+/// The highest file number outside of the range for mirrors.
 const HIGHEST: u64 = MIRROR_NUMBERS - 1;
 
 impl<'a> Writer<'a> {
@@ -34,7 +34,8 @@ impl<'a> Writer<'a> {
         let shown = store.shown(&file::name(number));
         if number.max(header.generation) > NUMBER_MAX {
             let text = format!(
-                "no file can follow one with the highest number, {HIGHEST}; remora made no file and no note with it: remove it"
+                "file numbers are exhausted: remora never assigns the highest number, {HIGHEST}; remove \
+                 the file or note with it"
             );
             return Err(Error::corrupt(shown, text));
         }
@@ -63,13 +64,13 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Adds the content of the next chunk, changed or not. It must be called for every chunk, in order.
+    /// Adds the hash of the next chunk, changed or not. It must be called for every chunk, in order.
     pub(crate) fn content(&mut self, content: &Hash) {
         self.content.push(*content);
     }
 
     /// Adds the changes of a chunk. Groups whose file is 0 are in `bytes`, at their offset there; they are
-    /// returned with their place in the file.
+    /// returned with their final location.
     pub(crate) fn add(&mut self, mut record: Record, bytes: &[u8]) -> Result<Record, Error> {
         let len = record.encode().len() as u64;
         let (number, start) = (self.number, self.offset + len);
@@ -103,8 +104,8 @@ impl<'a> Writer<'a> {
         Ok(record)
     }
 
-    /// Replaces length and note of the header by what is known at the end. The new note must not be longer;
-    /// it is filled up with blanks.
+    /// Replaces length and note of the header by their final values. The new note must not be longer; it is
+    /// padded with blanks.
     pub(crate) fn begin_anew(
         &mut self,
         header: &mut Header,
@@ -126,7 +127,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Gives up, but leaves what was written so far for the next run.
+    /// Gives up, but keeps what was written for the next run.
     pub(crate) fn leave(self) {
         // What can't be written now will simply be missing.
         if let Ok(upload) = self.out.into_inner() {

@@ -211,9 +211,10 @@ impl Bucket {
             }
             (403, "RequestTimeTooSkewed") => "; set this machine's clock",
             (403, "InvalidObjectState") => {
-                "; the store has put it into an archive: restore the object there, and change the rule that moved it"
+                "; the store has archived it: restore the object there, and change the lifecycle rule that \
+                 moved it"
             }
-            (403, _) => "; the key in AWS_ACCESS_KEY_ID has no right to do this",
+            (403, _) => "; the key in AWS_ACCESS_KEY_ID is not permitted to do this",
             (301 | 307, _) => "; the bucket is in another region: set AWS_REGION",
             _ => "",
         };

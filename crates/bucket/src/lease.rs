@@ -129,7 +129,8 @@ impl Bucket {
         }
         self.state.is_lost.store(true, Ordering::Release);
         let text = format!(
-            "another run has taken over {}, because this one was not heard of for {SECONDS} seconds; this one adds nothing more",
+            "another run has taken over {}, because this one did not renew its lock for {SECONDS} seconds; \
+             this one stops writing",
             self.shown("")
         );
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
@@ -157,8 +158,10 @@ impl Bucket {
             }
             let number = newest + 1;
             if number > NUMBER_MAX {
-                let text =
-                    format!("{}: no lock can follow this one; remove it", self.shown(&file(lock, newest)));
+                let text = format!(
+                    "{}: lock numbers are exhausted; remove this file",
+                    self.shown(&file(lock, newest))
+                );
                 return Err(io::Error::other(text));
             }
             let answer = self.put(&file(lock, number), self.text("held", &id).as_bytes(), true)?;
@@ -171,11 +174,14 @@ impl Bucket {
             }
             if let Some(last) = last.filter(|last| !last.is_free) {
                 let (shown, holder, age) = (self.shown(""), last.holder, last.age);
-                tracing::warn!("{shown}: {holder} was not heard of for {age} s; this run takes over");
+                tracing::warn!("{shown}: {holder} has not renewed its lock for {age} s; this run takes over");
             }
             return self.take(lock, number, id);
         }
-        Err(io::Error::other(format!("{}: other runs take and release it all the time", self.shown(""))))
+        Err(io::Error::other(format!(
+            "{}: other runs take and release the lock all the time; try again",
+            self.shown("")
+        )))
     }
 
     /// Finishes taking a lock whose file is written.
@@ -207,7 +213,7 @@ impl Bucket {
             match number_of(lock, &name) {
                 Some(older) if older < number => self.try_remove(&name),
                 None if !is_shared(&name) => {
-                    tracing::warn!("{}: this is no lock; remove it", self.shown(&name))
+                    tracing::warn!("{}: not a lock file; remove it", self.shown(&name))
                 }
                 _ => {}
             }
@@ -236,7 +242,7 @@ impl Bucket {
     fn note_holder(&self, seen: &LeaseFile) {
         let left = seen.seconds - seen.age;
         let text = format!(
-            "{}, heard of {} s ago; if it was killed, it loses its lock in {left} s",
+            "{}, which renewed its lock {} s ago; if it was killed, the lock expires in {left} s",
             seen.holder, seen.age
         );
         *self.state.other.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
@@ -258,7 +264,7 @@ impl Bucket {
                 // Without clocks it counts as new.
                 let age = age(&answer).unwrap_or(0).max(0);
                 let damaged = || {
-                    let text = format!("{}: this is no lock; remove it", self.shown(name));
+                    let text = format!("{}: not a lock file; remove it", self.shown(name));
                     io::Error::new(io::ErrorKind::InvalidData, text)
                 };
                 LeaseFile::read(&text, age).map(Some).ok_or_else(damaged)
@@ -339,7 +345,7 @@ impl Drop for Lease {
         }
         let free = self.bucket.text("free", &self.id);
         if let Err(error) = self.bucket.put(&self.file, free.as_bytes(), false) {
-            tracing::warn!("the lock is released only in {SECONDS} seconds: {error}");
+            tracing::warn!("the lock could not be released and expires in {SECONDS} seconds: {error}");
         }
     }
 }

@@ -70,7 +70,9 @@ impl Authorities {
         for item in parse_pem(pem) {
             match item.map_err(|error| wrong(error.to_string()))? {
                 PemItem::Certificate(certificate) => found.push(certificate),
-                _ => return Err(wrong("it has a private key, and certificates belong there".to_owned())),
+                _ => {
+                    return Err(wrong("it contains a private key; only certificates belong there".to_owned()));
+                }
             }
         }
         if found.is_empty() {

@@ -25,8 +25,8 @@ impl Bucket {
     pub(crate) fn check_conditional_writes(&self, name: &str, text: &[u8]) -> io::Result<()> {
         let ignores = |how: &str| {
             let text = format!(
-                "{}: this store ignores the condition If-None-Match of {how}: two runs could write one file, and one of \
-                 them would be lost; use a store that keeps it",
+                "{}: this store ignores If-None-Match in {how}: two runs could write the same file, and \
+                 one of them would be lost; use a store that honors it",
                 self.shown("")
             );
             Err(io::Error::new(io::ErrorKind::Unsupported, text))
@@ -46,7 +46,7 @@ impl Bucket {
         }
         match status {
             412 => Ok(()),
-            200 => ignores("the completion of an upload in parts"),
+            200 => ignores("the completion of a multipart upload"),
             _ => Err(self.failure("write in parts", name, answer)),
         }
     }
@@ -121,7 +121,7 @@ impl Bucket {
         }
         let text = answer.text()?;
         let upload = xml::first(&text, "UploadId")
-            .ok_or_else(|| io::Error::other("the store did not name the upload that it began"))?;
+            .ok_or_else(|| io::Error::other("the store returned no upload ID"))?;
         if answer.was_retried {
             // One whose name was lost with the answer.
             self.abort_unfinished(name, Some(&upload))?;
@@ -133,7 +133,7 @@ impl Bucket {
     fn abort_unfinished(&self, name: &str, but: Option<&str>) -> io::Result<()> {
         for (found, id) in self.uploads(name)?.0 {
             if found == name && but != Some(&id) {
-                tracing::warn!("{}: removed the parts of an upload that was not finished", self.shown(name));
+                tracing::warn!("{}: removed the parts of an unfinished upload", self.shown(name));
                 self.abort(name, &id)?;
             }
         }
@@ -145,7 +145,7 @@ impl Bucket {
         loop {
             let (uploads, is_all) = self.uploads("")?;
             for (name, id) in &uploads {
-                tracing::warn!("{}: removed the parts of an upload that was not finished", self.shown(name));
+                tracing::warn!("{}: removed the parts of an unfinished upload", self.shown(name));
                 self.abort(name, id)?;
             }
             if is_all || uploads.is_empty() {
@@ -213,7 +213,7 @@ impl Bucket {
             .send(&StoreRequest { query: &[("uploadId", upload)], ..StoreRequest::about("DELETE", name) })?;
         match answer.status() {
             200 | 204 | 404 => Ok(()),
-            _ => Err(self.failure("remove the parts of an upload (s3:AbortMultipartUpload)", name, answer)),
+            _ => Err(self.failure("abort an upload (s3:AbortMultipartUpload)", name, answer)),
         }
     }
 
@@ -319,7 +319,7 @@ impl MirrorSide for Bucket {
             404 | 412 if self.is_same_file(file, piece)? => Ok(()),
             412 => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                "another file of this name has appeared meanwhile; another run writes to this place",
+                "another file of this name has appeared meanwhile; another run is writing to this place",
             )),
             200 => {
                 let mut answer = answer;

@@ -70,8 +70,9 @@ impl Bucket {
                 Err(self.failure(what, "", answer))
             }
             _ => {
-                let text = "files can't be retained in this bucket, because it has no object lock; make a bucket that has it \
-                            (most stores can't turn it on later), or leave out --retain";
+                let text = "files can't be retained in this bucket, because it has no object lock; create \
+                            a bucket with object lock (most stores can't enable \
+                            it later), or leave out --retain";
                 Err(io::Error::new(io::ErrorKind::Unsupported, text))
             }
         }

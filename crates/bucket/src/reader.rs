@@ -69,7 +69,7 @@ impl Bucket {
                     _ => answer.header("content-length"),
                 };
                 let total = total.and_then(|total| total.parse().ok());
-                len = total.ok_or_else(|| io::Error::other("the store does not tell the file's length"))?;
+                len = total.ok_or_else(|| io::Error::other("the store did not report the file's length"))?;
                 let read = answer.response.body_mut().as_reader().take(CHUNK_BYTES).read_to_end(&mut first);
                 if read.is_err() || first.len() as u64 != len.min(CHUNK_BYTES) {
                     // It broke off.

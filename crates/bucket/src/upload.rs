@@ -70,7 +70,7 @@ impl Bucket {
 fn appeared() -> io::Error {
     io::Error::new(
         io::ErrorKind::AlreadyExists,
-        "another file of this name has appeared meanwhile; another run writes to this place",
+        "another file of this name has appeared meanwhile; another run is writing to this place",
     )
 }
 

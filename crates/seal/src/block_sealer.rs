@@ -69,7 +69,7 @@ impl BlockSealer {
     /// # Errors
     /// [`Error::NeedsFull`] with a put key; [`Error::Damaged`].
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, Error> {
-        const DAMAGED: Error = Error::Damaged("sealed data that can't be opened");
+        const DAMAGED: Error = Error::Damaged("sealed data that can't be decrypted");
         let (epoch, rest) = sealed.split_first_chunk::<4>().ok_or(DAMAGED)?;
         let (sent, rest) = rest.split_first_chunk::<32>().ok_or(DAMAGED)?;
         let (number, rest) = rest.split_first_chunk::<8>().ok_or(DAMAGED)?;
@@ -81,7 +81,7 @@ impl BlockSealer {
 
     /// The key of who sealed in this epoch and sent this.
     fn cipher_of(&self, number: u32, sent: &Bytes32) -> Result<Arc<Cipher>, Error> {
-        const DAMAGED: Error = Error::Damaged("data that are sealed for no key of this repository");
+        const DAMAGED: Error = Error::Damaged("data sealed for a key that is not this repository's");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cipher) = known.get(&(number, *sent)) {
             return Ok(Arc::clone(cipher));

@@ -53,8 +53,7 @@ pub(crate) struct Cipher(LessSafeKey);
 
 impl Cipher {
     pub(crate) fn new(key: &Bytes32) -> Result<Cipher, Error> {
-        let key =
-            UnboundKey::new(&AES_256_GCM, key).map_err(|_| Error::Damaged("a key of another length"))?;
+        let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| Error::Damaged("wrong key length"))?;
         Ok(Cipher(LessSafeKey::new(key)))
     }
 
@@ -69,7 +68,7 @@ impl Cipher {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let open = bytes.get_mut(start..).unwrap_or_default();
         let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(context), open);
-        let tag = tag.map_err(|_| Error::Damaged("more than can be sealed at once"))?;
+        let tag = tag.map_err(|_| Error::Damaged("too long to be sealed at once"))?;
         bytes.extend_from_slice(tag.as_ref());
         Ok(())
     }
@@ -109,7 +108,7 @@ pub(crate) fn open_from(secret: &Bytes32, purpose: &[u8], context: &[u8], sealed
 /// has only what was sent, and `public_key`, can't make it again.
 pub(crate) fn send_key(public_key: &Bytes32, purpose: &[u8]) -> Result<(Bytes32, Bytes32), Error> {
     let secret = random()?;
-    let shared = shared_secret(&secret, public_key).ok_or(Error::Damaged("a public key that is none"))?;
+    let shared = shared_secret(&secret, public_key).ok_or(Error::Damaged("invalid public key"))?;
     let sent = public(&secret);
     Ok((derive_shared(&shared, &sent, public_key, purpose), sent))
 }

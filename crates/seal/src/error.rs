@@ -9,7 +9,7 @@ pub enum Error {
     Damaged(&'static str),
 
     /// A file that is not sealed at all.
-    #[error("not a sealed file, as all others here are")]
+    #[error("not a sealed file, unlike all others here")]
     Foreign,
 
     /// A text that is no key.
@@ -22,7 +22,7 @@ pub enum Error {
     },
 
     /// The keys of a repository are wrapped for another key.
-    #[error("this is for the key {wanted}, and the key that was given is {given}")]
+    #[error("this is for the key {wanted}, but the key {given} was given")]
     OtherKey {
         /// The id of the key that opens it.
         wanted: String,
@@ -32,7 +32,7 @@ pub enum Error {
 
     /// Only the full key can do this.
     #[error(
-        "this needs the full key {0}; the key that was given is its put key, which adds backups and reads no data"
+        "this needs the full key {0}; the given key is its put key, which can add backups but not read data"
     )]
     NeedsFull(String),
 

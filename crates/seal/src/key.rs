@@ -135,13 +135,13 @@ impl Key {
                 public: field("public", "not 'public' and 64 hexadecimal digits")?,
             }),
             kind if kind.starts_with("remora-key ") => {
-                let what = "a kind of key that this remora does not know";
+                let what = "unknown kind of key";
                 return Err(Error::NotAKey { line, what });
             }
-            _ => return Err(Error::NotAKey { line, what: "no key of remora: 'remora key new' makes one" }),
+            _ => return Err(Error::NotAKey { line, what: "not a remora key: 'remora key new' creates one" }),
         };
         match lines.next() {
-            Some((_, line)) => Err(Error::NotAKey { line, what: "more than a key has" }),
+            Some((_, line)) => Err(Error::NotAKey { line, what: "unexpected text after the key" }),
             None => Ok(key),
         }
     }

@@ -121,7 +121,7 @@ impl Keyring {
     /// # Errors
     /// [`Error::OtherKey`] if it is for another key; [`Error::Damaged`]; [`Error::Newer`].
     pub fn open(file: &[u8], number: u32, key: &Key) -> Result<Keyring, Error> {
-        const DAMAGED: Error = Error::Damaged("the file of keys is damaged");
+        const DAMAGED: Error = Error::Damaged("the key file is damaged");
         let text = std::str::from_utf8(file).map_err(|_| DAMAGED)?;
         let mut lines = text.lines();
         match lines.next() {

@@ -128,10 +128,10 @@ impl SealedWriter {
         let sealed = self.beginning.len();
         let room = REWRITABLE_SEGMENTS * SEGMENT_BYTES;
         if bytes.len() > room || bytes.len() > sealed + self.open.len() {
-            return Err(Error::Damaged("more than the beginning can't be written again"));
+            return Err(Error::Damaged("only the beginning can be rewritten"));
         }
         self.round =
-            self.round.checked_add(1).ok_or(Error::Damaged("the beginning was written too often"))?;
+            self.round.checked_add(1).ok_or(Error::Damaged("the beginning was rewritten too often"))?;
         let (beginning, open) = bytes.split_at(bytes.len().min(sealed));
         self.beginning.iter_mut().zip(beginning).for_each(|(old, new)| *old = *new);
         self.open.iter_mut().zip(open).for_each(|(old, new)| *old = *new);
@@ -193,9 +193,8 @@ impl SealedReader {
         if *header_bytes != *header(epoch, round, salt) {
             return Err(wrong());
         }
-        let keys = keyring
-            .epoch(epoch)
-            .ok_or(Error::Damaged("sealed with a key that is not in the file of keys"))?;
+        let keys =
+            keyring.epoch(epoch).ok_or(Error::Damaged("sealed with a key that is not in the key file"))?;
         let cipher = cipher(keyring, keys, name, salt)?;
         let body = stored.saturating_sub(HEADER_BYTES as u64);
         let (whole, rest) = (body / STORED_SEGMENT_BYTES as u64, body % STORED_SEGMENT_BYTES as u64);
@@ -204,7 +203,7 @@ impl SealedReader {
             (false, rest) => (whole * SEGMENT_BYTES as u64 + rest.saturating_sub(tag), None),
             (true, 0) if whole > 0 => (whole * SEGMENT_BYTES as u64, Some(whole - 1)),
             (true, rest) if rest >= tag => (whole * SEGMENT_BYTES as u64 + rest - tag, Some(whole)),
-            _ => return Err(Error::Damaged("the file is cut")),
+            _ => return Err(Error::Damaged("the file is truncated")),
         };
         Ok(SealedReader { cipher, round, len, last })
     }

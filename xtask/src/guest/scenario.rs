@@ -311,7 +311,7 @@ fn killed(test: &Test<'_>) -> Result<()> {
         running.wait()?;
         test.has_snapshots(1)?;
         ended(test.backup("lvm", volume, &[]))?
-            .expect(0, &[&format!("{volume}@1 (full)"), "removed the snapshot", "it is used"])?;
+            .expect(0, &[&format!("{volume}@1 (full)"), "removed the snapshot", "which is reused"])?;
         test.has_snapshots(0)?;
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! When the bytes of an archive came.
+//! When the bytes of an archive arrived.
 //!
-//! A transaction says itself when it ended, and a session can have it say anything. The archive notes what
-//! can't be set so: by when the bytes were there, and when the server had nothing more.
+//! A transaction carries its own time, and a session can set that to anything. The archive records what a
+//! session can't set: when bytes arrived, and when the server had nothing more.
 //!
 //! docs/decisions/0522-when-it-came.md gives the reasons.
 
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use disk::{Disk, Sink};
 use serde::{Deserialize, Serialize};
 
-/// What the name of a file with notes ends with, behind that of the server's file.
+/// The suffix of a file with arrival times, after the name of the server's file.
 pub(super) const END: &str = ".arrived";
-/// The word behind a time at which the server had nothing more.
+/// Follows a time at which the server had nothing more.
 const ALL: &str = "all";
 
-/// At a time, everything up to an offset in a file was there.
+/// At this time everything up to an offset in a file had arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// The offset.
     pub end: u64,
     /// The time by the server's clock, in seconds since 1970.
     pub time_s: i64,
-    /// Whether the server had nothing more then.
+    /// Whether the server had nothing more at that time.
     pub all: bool,
 }
 
@@ -36,13 +36,13 @@ impl Arrival {
         is_known.then_some(Arrival { end, time_s, all: all.is_some() })
     }
 
-    /// Whether it says no more than the one before it, of an earlier offset: times have full seconds.
+    /// Whether it adds nothing to the entry before it, which has a lower offset: times have full seconds.
     fn is_like(&self, before: &Arrival) -> bool {
         self.time_s == before.time_s && !self.all && !before.all
     }
 }
 
-/// Adds what is known of a time.
+/// Adds an entry.
 pub(super) fn add(to: &mut Vec<Arrival>, arrival: Arrival) {
     match to.last_mut() {
         Some(last) if arrival.is_like(last) => last.end = arrival.end,
@@ -50,13 +50,13 @@ pub(super) fn add(to: &mut Vec<Arrival>, arrival: Arrival) {
     }
 }
 
-/// The file with the notes of a file.
+/// The file with the arrival times of a file.
 fn path(folder: &Path, file: &str) -> PathBuf {
     folder.join(format!("{file}{END}"))
 }
 
-/// What is noted of a file, up to an offset, and how many bytes of the notes that are. After a crash they may
-/// end with something else.
+/// The arrival times of a file, up to an offset, and how many bytes of their file these are. After a crash it
+/// may end with something else.
 fn read(disk: &dyn Disk, path: &Path, until: u64) -> io::Result<(Vec<Arrival>, u64)> {
     let mut bytes = Vec::new();
     match disk.open(path) {
@@ -75,7 +75,7 @@ fn read(disk: &dyn Disk, path: &Path, until: u64) -> io::Result<(Vec<Arrival>, u
     Ok((all, len))
 }
 
-/// What is noted of a file of a timeline.
+/// The recorded arrival times of a timeline's file.
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -83,20 +83,20 @@ pub fn arrivals(disk: &dyn Disk, timeline: &Path, file: &str) -> io::Result<Vec<
     Ok(read(disk, &path(timeline, file), u64::MAX)?.0)
 }
 
-/// Writes the notes of the file that is written. They are not made durable before the file is whole: what a
-/// crash of the machine takes away is then not known, and nothing else.
+/// Writes the arrival times of the current file. They are not synced before that file is whole: if the
+/// machine crashes, only the times of its last bytes are lost.
 pub(super) struct ArrivalLog {
     sink: Box<dyn Sink>,
     last: Option<Arrival>,
 }
 
 impl ArrivalLog {
-    /// Those of a new file.
+    /// For a new file.
     pub(super) fn begin(disk: &dyn Disk, folder: &Path, file: &str) -> io::Result<ArrivalLog> {
         ArrivalLog::resume(disk, folder, file, 0)
     }
 
-    /// Those of a file that is archived up to an offset.
+    /// For a file that is archived up to an offset.
     pub(super) fn resume(disk: &dyn Disk, folder: &Path, file: &str, end: u64) -> io::Result<ArrivalLog> {
         let path = path(folder, file);
         let (mut all, len) = read(disk, &path, end)?;
@@ -122,18 +122,18 @@ impl ArrivalLog {
     }
 }
 
-/// What is known of when the bytes of a file were written, from all notes of it and of the files before it.
+/// When the bytes of a file were written, as far as the arrival times of it and of the files before it tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
-    /// When the server last had nothing more, before the first of the arrivals.
+    /// When the server last had nothing more, before the first entry.
     before: Option<i64>,
     all: Vec<Arrival>,
-    /// With each of them: when the server last had nothing more.
+    /// For each entry: when the server last had nothing more.
     silent: Vec<Option<i64>>,
 }
 
 impl Arrivals {
-    /// Those of a file that follows another one, or none.
+    /// For a file that follows another one, or none.
     #[must_use]
     pub fn new(all: Vec<Arrival>, before: Option<&Arrivals>) -> Arrivals {
         let before = before.and_then(|it| it.silent.last().copied().unwrap_or(it.before));
@@ -146,8 +146,8 @@ impl Arrivals {
         Arrivals { before, all, silent }
     }
 
-    /// Between which times, in seconds since 1970 by the server's clock, the server wrote what is there in
-    /// the file: not before the first, and not behind the second. None where nothing shows it.
+    /// The time span in which the server wrote this range of the file, in seconds since 1970 by the server's
+    /// clock: not before the first time, and not after the second. `None` where that is unknown.
     #[must_use]
     pub fn span(&self, (start, end): (u64, u64)) -> (Option<i64>, Option<i64>) {
         let earlier = self.all.partition_point(|arrival| arrival.end <= start);

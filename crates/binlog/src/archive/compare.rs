@@ -4,10 +4,10 @@ use std::io::{self, BufReader, Read, Seek};
 
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 256 << 10;
 
-/// A file of an archive that events are compared with. They are small, so it is read in segments.
+/// An archived file to compare events with. Events are small, so the file is read through a buffer.
 pub struct EventComparer<F> {
     file: BufReader<F>,
     at: u64,
@@ -15,14 +15,13 @@ pub struct EventComparer<F> {
 }
 
 impl<F: Read + Seek> EventComparer<F> {
-    /// Compares with a file that was not read yet.
+    /// For a file that was not read yet.
     #[must_use]
     pub fn new(file: F) -> EventComparer<F> {
         EventComparer { file: BufReader::with_capacity(READ_BYTES, file), at: 0, own: Vec::new() }
     }
 
-    /// Whether the file has an event with these bytes there. That one of the two files is in use is no
-    /// difference.
+    /// Whether the file has an event with these bytes at this offset. The in-use flag of the file is ignored.
     ///
     /// # Errors
     /// Errors of the file.

@@ -1,14 +1,14 @@
-//! Whether files follow one another, by the numbers of MariaDB's transactions: each file begins with a list
-//! of those before it.
+//! Whether files follow one another, by MariaDB's GTIDs: each file begins with a list of the last ones before
+//! it.
 
 use std::collections::BTreeMap;
 
 use crate::event::gtid::{GtidList, Number};
 
-/// MariaDB's last transaction of each domain and server: its number.
+/// MariaDB's last sequence number of each domain and server.
 pub type GtidState = BTreeMap<(u32, u32), u64>;
 
-/// What a list says.
+/// The state in a GTID_LIST event.
 #[must_use]
 pub fn gtid_state(list: &GtidList) -> GtidState {
     list.numbers.iter().map(|it| ((it.domain, it.server_id), it.sequence)).collect()
@@ -18,8 +18,8 @@ fn number((&(domain, server_id), &sequence): (&(u32, u32), &u64)) -> Number {
     Number { domain, server_id, sequence }
 }
 
-/// What is missing between the transactions up to `known` and a file that has `before` before it. A domain
-/// that the file does not name may have been deleted.
+/// The transactions that are missing between the state `known` and a file that begins with the state
+/// `before`. A domain that the file does not list may have been deleted.
 #[must_use]
 pub fn missing_gtids(known: &GtidState, before: &GtidState) -> Option<String> {
     let of = |entry: (&(u32, u32), &u64)| match known.get(entry.0) {

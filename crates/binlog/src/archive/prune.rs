@@ -1,4 +1,4 @@
-//! Removes what no backup needs any more.
+//! Removes files that no backup needs any more.
 
 use std::io;
 use std::path::Path;
@@ -10,38 +10,38 @@ use super::numbers;
 use super::timeline::{self, Timeline};
 use crate::Error;
 
-/// What is no longer in an archive.
+/// The result of a prune.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many files of the log went.
+    /// Log files that were removed.
     pub files: u64,
-    /// The bytes that went.
+    /// Bytes that were freed.
     pub bytes: u64,
-    /// What no backup needs, and a store keeps.
+    /// Files that no backup needs, but that the store retains.
     pub retained: Vec<String>,
-    /// Until when nobody can remove the last of that, in seconds since the epoch, if that is known.
+    /// When the retention of the last of them ends, in seconds since the epoch, if that is known.
     pub retained_until_s: Option<i64>,
 }
 
 impl Pruned {
-    /// Notes what a store keeps, and until when.
+    /// Adds a file that the store retains, and until when.
     pub(super) fn keep(&mut self, shown: String, until_s: Option<i64>) {
         self.retained.push(shown);
         self.retained_until_s = self.retained_until_s.max(until_s);
     }
 }
 
-/// Removes the files that are older than all backups. `needed` has the file of the log in which each backup
-/// is, as the server called it. Returns none, and removes nothing, if no file of the archive is among them.
-/// With `is_tried` everything stays.
+/// Removes the files that are older than all backups. `needed` has the log file of each backup, by the
+/// server's name for it. Returns `None`, and removes nothing, if the archive has none of these files. With
+/// `is_tried` nothing is removed.
 ///
-/// Only the oldest timeline that has one of the files is cut, and what is older than it goes. A later one may
-/// be of the server that everybody went on with when the first was gone: the place of a backup in it is known
-/// by GTIDs alone, and its files may have the same names. Or it is of the server after RESET MASTER, which
-/// uses names again, and any of them may be the history of the backup.
+/// Only the oldest timeline that has one of the files is shortened, and older timelines are removed. A later
+/// timeline may be that of the server which took over after a failover: a backup's position in it is known by
+/// GTIDs alone, and its files may have the same names. Or it may be that of the server after RESET MASTER,
+/// which uses names again, so that any of them may be the backup's history.
 ///
-/// An archiver may be at work: it writes to the last file of the newest timeline, and that one always stays.
-/// A run that is killed leaves a whole archive; the next one removes the rest.
+/// An archiver may be running: it writes to the last file of the newest timeline, which is never removed. A
+/// run that is killed leaves a complete archive; the next run removes the rest.
 ///
 /// # Errors
 /// Errors of the operating system; [`Error::Corrupt`] if the description of a timeline is not one.
@@ -89,7 +89,7 @@ pub fn prune(
     Ok(Some(done))
 }
 
-/// Removes the folders of former timelines. One that is only begun has the highest number.
+/// Removes the folders of former timelines. A timeline that is just being created has the highest number.
 fn remove_rest(disk: &dyn Disk, archive: &Path, newest: u32) -> io::Result<()> {
     for name in disk.list(archive)? {
         let number: Option<u32> = name.to_str().and_then(|name| name.parse().ok());

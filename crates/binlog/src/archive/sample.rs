@@ -1,10 +1,11 @@
-//! Which files of an archive a sample has.
+//! Which files of an archive belong to a sample.
 
 use block::verify::Sample;
 
 use super::timeline::numbered;
 
-/// Whether a file of a timeline is in a sample: by its own number, which stays when others are removed.
+/// Whether a timeline's file belongs to a sample. Its own number decides, which stays the same when other
+/// files are removed.
 pub(super) fn is_in(sample: Option<Sample>, timeline: u32, file: &str) -> bool {
     let number = numbered(file).map_or(0, |(_, number)| number);
     sample.is_none_or(|sample| sample.has(number, timeline.into()))

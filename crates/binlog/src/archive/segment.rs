@@ -1,4 +1,4 @@
-//! A segment of an archived log: its header, which says what it is, and its chunks. Bytes in, bytes out.
+//! A segment of an archived log: its header, which describes it, and its chunks. Bytes in, bytes out.
 //!
 //! docs/formats/archive.md describes the bytes.
 
@@ -15,72 +15,73 @@ const MAGIC: [u8; 8] = *b"remolog\n";
 const VERSION: u32 = 2;
 /// The magic bytes, the version, and two lengths.
 pub(super) const PREFIX_BYTES: usize = 20;
-/// What a chunk has in the header: two lengths and a hash.
+/// Bytes of a chunk's entry in the header: two lengths and a hash.
 const CHUNK_BYTES: usize = 40;
 /// The hash at the end of a header.
 const ROOT_BYTES: usize = 32;
-/// More bytes than a description has, and more chunks than a segment.
+/// Limits for the bytes of a description and the chunks of a segment.
 const TEXT_MAX: u32 = 1 << 24;
 const CHUNKS_MAX: u32 = 1 << 22;
 
-/// What the names of segments end with.
+/// The suffix of segment names.
 pub(super) const END: &str = ".log";
 
-/// The numbers of the first and of the last segment that are in one.
+/// The numbers of the first and the last segment that a segment contains.
 pub type Numbers = (u64, u64);
 
-/// A BLAKE3 hash as text, in a description.
+/// A BLAKE3 hash in hexadecimal.
 pub type HashText = String;
 
-/// What a segment is.
+/// The description of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// The number of the segment; of several that were folded into one, that of the first.
+    /// Its number; if it is compacted, that of the first segment in it.
     pub first: u64,
-    /// The number of the last one that is in it.
+    /// The number of the last segment in it.
     pub last: u64,
-    /// How often its bytes were folded.
+    /// How often its bytes were compacted.
     pub level: u32,
-    /// The root of the segment before the first; none if there is none.
+    /// The root of the previous segment; `None` if there is none.
     pub before: Option<HashText>,
-    /// The root of the last of several. None for one that was not folded: it is that of the header.
+    /// If it is compacted, the root of the last segment in it. Otherwise `None`: its root is that of the
+    /// header.
     pub root: Option<HashText>,
     /// The number of its timeline.
     pub timeline: u32,
-    /// What is known of the timeline: said by a segment that begins a file, because older ones may be
+    /// The timeline's description. Every segment that begins a file has it, because older ones may be
     /// removed.
     pub info: Option<TimelineInfo>,
     /// The server's file.
     pub file: String,
-    /// Where in it the bytes are.
+    /// The offset in that file at which its bytes begin.
     pub start: u64,
-    /// And where they end.
+    /// The offset at which they end.
     pub end: u64,
-    /// The file ends there.
+    /// Whether the file ends there.
     pub whole: bool,
-    /// What must be known to go on there. None if there are no bytes yet.
+    /// What is needed to resume there. `None` if there are no bytes yet.
     pub resume_point: Option<ResumePoint>,
-    /// When its bytes came. Segments of former versions do not say it.
+    /// When its bytes arrived. Empty if that is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrived: Vec<Arrival>,
 }
 
-/// What shows that a server's file goes on where a segment ends, without its bytes.
+/// Proves that a server's file continues where a segment ends, without the segment's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumePoint {
-    /// Where the newest transaction begins; if there is none, where the first event does.
+    /// Where the newest transaction begins; without one, where the first event does.
     pub last_start: u64,
-    /// The hash of the first event of the file, as of a file in use.
+    /// The hash of the file's first event, with the in-use flag set.
     pub first_event_hash: HashText,
     /// The hash of the bytes from `last_start` to the end.
     pub tail_hash: HashText,
     /// MariaDB's last transaction of each domain and server: domain, server, number.
     pub gtid_state: Option<Vec<(u32, u32, u64)>>,
-    /// The file that the log goes on with, if this one says so.
+    /// The file in which the log continues, if this file names it.
     pub next_file: Option<String>,
 }
 
-/// A part of the bytes, which is sealed by itself.
+/// A part of the bytes that is sealed on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Bytes of the log.
@@ -100,7 +101,7 @@ pub struct SegmentHeader {
     pub chunks: Vec<Chunk>,
 }
 
-/// The root of the segment with this header: what the next one names.
+/// The root of the segment with this header, which the next segment names.
 fn root(header: &[u8]) -> blake3::Hash {
     blake3::hash(header)
 }
@@ -121,7 +122,7 @@ pub fn numbers(of: &str) -> Option<Numbers> {
     is_one.then_some((first, last))
 }
 
-/// How long the header is that begins with these bytes.
+/// The length of the header that begins with these bytes.
 ///
 /// # Errors
 /// [`Flaw`] if it is none.
@@ -131,14 +132,14 @@ pub(super) fn header_bytes(head: &[u8; PREFIX_BYTES]) -> Result<usize, Flaw> {
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     };
     if !head.starts_with(&MAGIC) {
-        return Err(Flaw("it is no segment of a log"));
+        return Err(Flaw("not a log segment"));
     }
     if number(8) != VERSION {
-        return Err(Flaw("this program does not know its format version"));
+        return Err(Flaw("unsupported format version"));
     }
     let (text, chunks) = (number(12), number(16));
     if text > TEXT_MAX || chunks > CHUNKS_MAX {
-        return Err(Flaw("the header of a segment can't be so long"));
+        return Err(Flaw("the segment header is too long"));
     }
     Ok(PREFIX_BYTES + text as usize + chunks as usize * CHUNK_BYTES + ROOT_BYTES)
 }
@@ -147,8 +148,8 @@ impl SegmentHeader {
     /// The bytes of the header, and the segment's root.
     ///
     /// # Errors
-    /// `InvalidData` if it is so long that nobody would read it: it must not be written, least of all in
-    /// place of the parts of a fold.
+    /// `InvalidData` if it is longer than a reader accepts: then it must not be written, least of all in
+    /// place of the segments that it would replace.
     pub fn encode(&self) -> io::Result<(Vec<u8>, HashText)> {
         let text = serde_json::to_vec(&self.segment)?;
         let lengths = [text.len(), self.chunks.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
@@ -171,7 +172,7 @@ impl SegmentHeader {
     /// Reads the header of a segment that has `len` bytes and a name with these numbers.
     ///
     /// # Errors
-    /// [`Corrupt`](crate::Corrupt) if it is none, or the segment of another name.
+    /// [`Corrupt`](crate::Corrupt) if it is not a header, or belongs to another name.
     pub fn decode(
         header: &[u8],
         numbers: Numbers,
@@ -181,7 +182,7 @@ impl SegmentHeader {
     }
 
     fn parse(header: &[u8], numbers: Numbers, len: u64) -> Result<(SegmentHeader, HashText), Flaw> {
-        const CUT: Flaw = Flaw("the header of a segment is cut");
+        const CUT: Flaw = Flaw("the segment header is truncated");
         let head = header.first_chunk::<PREFIX_BYTES>().ok_or(CUT)?;
         if header.len() != header_bytes(head)? {
             return Err(CUT);
@@ -189,28 +190,28 @@ impl SegmentHeader {
         let (covered, sum) = header.split_last_chunk::<ROOT_BYTES>().ok_or(CUT)?;
         let root = root(covered);
         if root.as_bytes() != sum {
-            return Err(Flaw("the header of a segment differs from its hash"));
+            return Err(Flaw("the segment header does not match its hash"));
         }
         let count = head.last_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count)) as usize;
         let body = covered.get(PREFIX_BYTES..).unwrap_or_default();
         let (text, table) = body.split_at(body.len().saturating_sub(count * CHUNK_BYTES));
-        let segment: Segment = serde_json::from_slice(text)
-            .map_err(|_| Flaw("what a segment says of itself is not understood"))?;
+        let segment: Segment =
+            serde_json::from_slice(text).map_err(|_| Flaw("the segment description can't be parsed"))?;
         let (rows, _) = table.as_chunks::<CHUNK_BYTES>();
         let chunks: Vec<Chunk> = rows.iter().map(chunk).collect();
         let header_len = header.len() as u64;
         let sum = |of: fn(&Chunk) -> u32| chunks.iter().map(|chunk| u64::from(of(chunk))).sum::<u64>();
         if (segment.first, segment.last) != numbers {
-            return Err(Flaw("it is the segment of another number"));
+            return Err(Flaw("the segment number differs from the file name"));
         }
         if segment.root.is_some() != (segment.first < segment.last) {
-            return Err(Flaw("it does not say what of several segments it must say"));
+            return Err(Flaw("a root must be named in compacted segments, and in no others"));
         }
         if segment.start.checked_add(sum(|chunk| chunk.len)) != Some(segment.end) {
-            return Err(Flaw("its chunks are not as long as it says"));
+            return Err(Flaw("the chunk lengths do not add up to the segment's range"));
         }
         if header_len + sum(|chunk| chunk.stored) != len {
-            return Err(Flaw("it has not as many bytes as it says"));
+            return Err(Flaw("the file length differs from the segment header"));
         }
         let header = SegmentHeader { segment, chunks };
         let root = header.root_or(root);

@@ -1,9 +1,9 @@
 //! An archive in segments: files that are written once, in any store, encrypted or not.
 //!
-//! A segment has the next bytes of the server's log, and names the segment before it. Its number is taken by
-//! whoever writes it first, so two archivers can't go on from the same place. Nothing is ever appended to a
-//! file, so none has a torn end. Many small segments are folded into one, which has their numbers in its
-//! name; where both are there, the larger one counts.
+//! A segment has the next bytes of the server's log, and names the previous segment. Whoever writes a number
+//! first owns it, so two archivers can't continue from the same place. Nothing is ever appended to a file, so
+//! no file is torn. Many small segments are compacted into one, whose name has the range of their numbers; if
+//! both exist, the larger one takes precedence.
 //!
 //! docs/decisions/0520-a-log-in-pieces.md gives the reasons.
 
@@ -33,7 +33,7 @@ pub use writer::{HashComparer, NewestTimeline, SegmentWriter};
 const FIRST: &str = "first.note";
 /// When the archive last had everything, in seconds since 1970, and the newest segment then, as text.
 const CAUGHT_UP: &str = "caught-up.note";
-/// More bytes than a note has.
+/// Limit for the bytes of a note.
 const NOTE_MAX: u64 = 64;
 
 /// A segment whose header was read.
@@ -69,11 +69,11 @@ impl Entry {
         let bytes = source.stat()?.len;
         let mut head = [0; PREFIX_BYTES];
         if source.read_full_at(0, &mut head).map_err(damaged)? < PREFIX_BYTES {
-            return Err(corrupt("the header of a segment is cut".to_owned()));
+            return Err(corrupt("the segment header is truncated".to_owned()));
         }
         let len = header_bytes(&head).map_err(|flaw| corrupt(flaw.0.to_owned()))?;
         if len as u64 > bytes {
-            return Err(corrupt("the header of a segment is cut".to_owned()));
+            return Err(corrupt("the segment header is truncated".to_owned()));
         }
         let mut header = vec![0; len];
         let count = source.read_full_at(0, &mut header).map_err(damaged)?;
@@ -84,12 +84,13 @@ impl Entry {
     }
 }
 
-/// Whether a file with the name of a segment is none of ours: it is not sealed, and the archive is.
+/// Whether a file with the name of a segment is not sealed although the archive is, so that it does not
+/// belong to it.
 fn is_foreign(store: &dyn Store, numbers: Numbers) -> bool {
     store.open(&segment::name(numbers)).is_err_and(|error| block::is_not_encrypted(&error))
 }
 
-/// A note; none if there is none.
+/// A note; `None` if there is none.
 fn note(store: &dyn Store, name: &str) -> Result<Option<String>, Error> {
     let mut text = String::new();
     let read = store.open(name).and_then(|source| source.take(NOTE_MAX).read_to_string(&mut text));
@@ -107,7 +108,7 @@ fn note(store: &dyn Store, name: &str) -> Result<Option<String>, Error> {
 fn numbers(store: &dyn Store, name: &str) -> Result<Option<Vec<u64>>, Error> {
     let Some(text) = note(store, name)? else { return Ok(None) };
     let number = |word: &str| word.parse().ok().filter(|number| *number <= NUMBER_MAX);
-    let wrong = || Corrupt { what: "it is no note of an archive".to_owned(), place: store.shown(name) };
+    let wrong = || Corrupt { what: "not an archive note".to_owned(), place: store.shown(name) };
     let parsed: Option<Vec<u64>> = text.split_whitespace().map(number).collect();
     Ok(Some(parsed.ok_or_else(wrong)?))
 }
@@ -119,10 +120,10 @@ fn first(store: &dyn Store) -> Result<u64, Error> {
 }
 
 /// When an archive last had everything that the server had, in seconds since 1970, and the number of its
-/// newest segment then.
+/// newest segment at that time.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Corrupt`] if the note is not one.
+/// [`Error::Io`]; [`Error::Corrupt`] if the note can't be read.
 pub fn caught_up(store: &dyn Store) -> Result<Option<(i64, u64)>, Error> {
     let Some(noted) = numbers(store, CAUGHT_UP)? else { return Ok(None) };
     let when = noted.first().and_then(|when| i64::try_from(*when).ok());
@@ -138,7 +139,7 @@ fn put_note(store: &dyn Store, name: &str, numbers: &[u64]) -> io::Result<()> {
     store.put(name, &text)
 }
 
-/// Whether an archive in segments is in a store.
+/// Whether a store has an archive in segments.
 ///
 /// # Errors
 /// Errors of the store.

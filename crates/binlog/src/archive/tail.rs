@@ -1,4 +1,4 @@
-//! How far an archive is: what its last file says.
+//! How far an archive is, by its last file.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::group::{Grouping, Part};
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
 /// The end of the last file.
@@ -20,16 +20,15 @@ const READ_BYTES: usize = 1 << 20;
 pub struct Tail {
     /// The file.
     pub file: String,
-    /// Behind the last whole transaction, or event that belongs to none.
+    /// The offset after the last whole transaction, or event outside of transactions.
     pub end: u64,
-    /// Where the last whole transaction begins; if there is none, where the first event does.
+    /// Where the last whole transaction begins; without one, where the first event does.
     pub last: u64,
-    /// The transactions up to the end, with those before the file. `None` if the file does not say: MySQL's.
+    /// The GTID state at the end. `None` if the file has none, as in MySQL's logs.
     pub state: Option<GtidState>,
-    /// The file that the log goes on with, if this one says so.
+    /// The file in which the log continues, if this file names it.
     pub next: Option<String>,
-    /// What is wrong with the bytes behind the end, if more than that they are a part of a transaction. A
-    /// crash of the machine may leave that.
+    /// Damage after the end, beyond an incomplete transaction. A crash of the machine may leave it.
     pub damage: Option<Corrupt>,
 }
 
@@ -47,9 +46,10 @@ impl Tail {
             scanned => scanned?,
         }
         match reader.end() {
-            Some(End::Encrypted { .. }) => {
-                Err(Error::Foreign("it is encrypted, and an archive has logs as servers send them: in clear"))
-            }
+            Some(End::Encrypted { .. }) => Err(Error::Foreign(
+                "the file is encrypted; an archive has logs as servers send them, \
+                                    unencrypted",
+            )),
             _ => Ok(tail),
         }
     }
@@ -64,8 +64,8 @@ impl Tail {
     }
 }
 
-/// Whether a file has a whole event. A crash may leave a file without any: its name is durable before they
-/// are.
+/// Whether a file has a whole event. A crash may leave a file without any: its name is durable before its
+/// events are.
 pub(super) fn is_begun(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
     let source = disk.open(path)?;
     if source.stat()?.len <= MAGIC.len() as u64 {
@@ -77,14 +77,14 @@ pub(super) fn is_begun(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// How far the events of a file are that were seen so far.
+/// Tracks how far the events of a file go.
 #[derive(Default)]
 pub struct PositionTracker {
     grouping: Grouping,
-    /// Where the transaction begins that is open.
+    /// Where the open transaction begins.
     began: Option<u64>,
     open: Option<Number>,
-    /// As in [`Tail`]; none as long as there is no such place.
+    /// As in [`Tail`]; `None` until there is such a place.
     end: Option<u64>,
     last: Option<u64>,
     /// As in [`Tail`].
@@ -94,7 +94,7 @@ pub struct PositionTracker {
 }
 
 impl PositionTracker {
-    /// Behind the last whole transaction, or event that belongs to none.
+    /// The offset after the last whole transaction, or event outside of transactions.
     #[must_use]
     pub fn end(&self) -> Option<u64> {
         self.end
@@ -107,7 +107,7 @@ impl PositionTracker {
         Ok(())
     }
 
-    /// Where the newest transaction begins, whether its end is there or not.
+    /// Where the newest transaction begins, whether it is complete or not.
     pub(super) fn newest(&self) -> Option<u64> {
         self.began.or(self.last)
     }
@@ -115,7 +115,7 @@ impl PositionTracker {
     /// The next event.
     ///
     /// # Errors
-    /// [`Corrupt`] if it is not as a server writes it.
+    /// [`Corrupt`] if a server does not write such an event.
     pub fn take(&mut self, event: &Event<'_>) -> Result<(), Corrupt> {
         let body = event.parse()?;
         let (part, is_cut) = self.grouping.take(event, &body);

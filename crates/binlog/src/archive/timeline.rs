@@ -13,16 +13,16 @@ use crate::{Corrupt, Error};
 
 /// The file that describes a timeline.
 const DESCRIPTION: &str = "timeline.json";
-/// The name of that file before there were releases.
+/// The name of that file before the first release.
 const OLD_DESCRIPTION: &str = "line.json";
 /// The files of a timeline in their order, as a server's own index lists them.
 const INDEX: &str = "log.index";
-/// The name of the file that the timeline begins with since older ones were removed.
+/// Names the first file of the timeline, once older ones were removed.
 const FIRST: &str = "first";
 /// The version of the format.
 const VERSION: u32 = 2;
 
-/// BeginReason a timeline begins.
+/// Why a timeline begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BeginReason {
@@ -34,29 +34,29 @@ pub enum BeginReason {
     Gap,
 }
 
-/// What is known of a timeline.
+/// The description of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelineInfo {
     /// The version of this format.
     pub version: u32,
-    /// BeginReason it begins.
+    /// Why it begins.
     pub reason: BeginReason,
-    /// When, in seconds since 1970.
+    /// When it began, in seconds since 1970.
     pub began_s: i64,
-    /// The server's number.
+    /// The server's `server_id`.
     pub server_id: u32,
-    /// What the server is, such as `10.11.19-MariaDB-log`.
+    /// The server's version, such as `10.11.19-MariaDB-log`.
     pub server: String,
     /// Its first file.
     pub first: String,
-    /// How far the timeline before it is: its last file, and the offset behind its last transaction.
+    /// The end of the previous timeline: its last file, and the offset after its last transaction.
     pub before: Option<(String, u64)>,
     /// What was found, for people.
     pub detail: String,
 }
 
 impl TimelineInfo {
-    /// A timeline that begins now.
+    /// The description of a timeline that begins now.
     #[must_use]
     pub fn new(
         reason: BeginReason,
@@ -84,7 +84,7 @@ pub struct Timeline<'d> {
     folder: PathBuf,
     /// Its number, from 1 on.
     pub number: u32,
-    /// What is known of it.
+    /// Its description.
     pub info: TimelineInfo,
 }
 
@@ -92,11 +92,11 @@ pub(super) fn folder(archive: &Path, number: u32) -> PathBuf {
     archive.join(format!("{number:06}"))
 }
 
-/// The number of the timeline after another one.
+/// The number of the next timeline.
 pub(super) fn after(number: u32) -> io::Result<u32> {
     let none = || {
         io::Error::other(format!(
-            "there is no timeline after {number}: remora made none of this number; remove it"
+            "timeline numbers are exhausted: {number} is the highest, and remora never assigns it; remove it"
         ))
     };
     number.checked_add(1).ok_or_else(none)
@@ -132,7 +132,7 @@ pub fn is_timeline(disk: &dyn Disk, folder: &Path) -> bool {
     disk.stat(&folder.join(DESCRIPTION)).is_ok()
 }
 
-/// The files of the timeline in this folder, in their order.
+/// The files of the timeline in this folder, in order.
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -146,13 +146,13 @@ pub fn files(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
     Ok(files)
 }
 
-/// All files that the index names, also those that were removed.
+/// All files in the index, including removed ones.
 fn listed(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
     let index = read(disk, &timeline.join(INDEX))?.unwrap_or_default();
     Ok(index.lines().map(|line| line.trim_start_matches("./").to_owned()).collect())
 }
 
-/// A file of text; `None` if there is none.
+/// The content of a text file; `None` if it does not exist.
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
     let mut text = String::new();
     match disk.open(path) {
@@ -162,7 +162,7 @@ pub(super) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// The name of a file and its number, as in `binlog.000031`.
+/// The base name and the number of a file such as `binlog.000031`.
 pub(super) fn numbered(file: &str) -> Option<(&str, u64)> {
     let (base, number) = file.rsplit_once('.')?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
@@ -178,7 +178,7 @@ impl<'d> Timeline<'d> {
     ) -> Result<Timeline<'d>, Error> {
         let folder = folder(archive, number);
         disk.make_folder(&folder)?;
-        // The description comes last: with it the timeline is there.
+        // The description is written last: it makes the timeline valid.
         let text = serde_json::to_vec_pretty(&info).map_err(io::Error::other)?;
         let mut output = Output::create(disk, &description(archive, number))?;
         output.write_all(&text)?;
@@ -190,10 +190,10 @@ impl<'d> Timeline<'d> {
         Timeline::read(disk, &folder(archive, number))
     }
 
-    /// The timeline in a folder that is called by its number.
+    /// The timeline in a folder that is named by its number.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Corrupt`] if its description is not one.
+    /// [`Error::Io`]; [`Error::Corrupt`] if its description can't be read.
     pub fn read(disk: &'d dyn Disk, folder: &Path) -> Result<Timeline<'d>, Error> {
         let number = folder.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
         let path = folder.join(DESCRIPTION);
@@ -203,7 +203,7 @@ impl<'d> Timeline<'d> {
         let info: TimelineInfo = serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?;
         if info.version != VERSION {
             return Err(corrupt(format!(
-                "its version is {}, and this program knows {VERSION}",
+                "format version {} is not supported; this program reads version {VERSION}",
                 info.version
             ))
             .into());
@@ -225,8 +225,8 @@ impl<'d> Timeline<'d> {
         files(self.disk, &self.folder)
     }
 
-    /// The files in its folder that are older than this one: the index has them before it, or they are what a
-    /// run has left that was killed: of its name, with lower numbers.
+    /// The files in its folder that are older than this one: those before it in the index, and those of its
+    /// base name with lower numbers, which a killed run may have left.
     pub(super) fn older(&self, keep: &str) -> io::Result<Vec<String>> {
         let listed = listed(self.disk, &self.folder)?;
         let before = listed.iter().position(|file| file == keep).and_then(|at| listed.get(..at));
@@ -243,15 +243,15 @@ impl<'d> Timeline<'d> {
         Ok(names.filter(is_older).collect())
     }
 
-    /// Lets the timeline begin with this file. The index still names older ones: only who archives writes it.
+    /// Makes this the timeline's first file. The index still lists older ones: only the archiver writes it.
     pub(super) fn begin_at(&self, file: &str) -> io::Result<()> {
         let mut output = Output::create(self.disk, &self.folder.join(FIRST))?;
         writeln!(output, "{file}")?;
         output.finish()
     }
 
-    /// Its files as who goes on with it counts them. A last one without any event shows nothing of the
-    /// server's history: then the one before it is compared, and the last one is begun again when it comes.
+    /// Its files, as the archiver counts them. A last file without events shows nothing of the server's
+    /// history: then the file before it is compared, and the last one is begun again.
     fn begun(&self) -> Result<Vec<String>, Error> {
         let mut files = self.files()?;
         if let [_, .., last] = &*files
@@ -262,10 +262,10 @@ impl<'d> Timeline<'d> {
         Ok(files)
     }
 
-    /// How far its last file is that has events. `None` if it has no file yet.
+    /// How far its last file with events goes. `None` if it has no file yet.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Foreign`] for a file that no archive has.
+    /// [`Error::Io`]; [`Error::Foreign`] for a file that can't be in an archive.
     pub fn tail(&self) -> Result<Option<Tail>, Error> {
         match self.begun()?.pop() {
             Some(name) => Tail::read(self.disk, &self.folder, name).map(Some),
@@ -273,7 +273,7 @@ impl<'d> Timeline<'d> {
         }
     }
 
-    /// Goes on behind a tail, and drops what is behind it: a part of a transaction.
+    /// Resumes after a tail, and drops what follows it: an incomplete transaction.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -283,18 +283,18 @@ impl<'d> Timeline<'d> {
         Ok(writer)
     }
 
-    /// Writes its first file, or one that follows the last whole one. What is there already survives a crash
-    /// from now on.
+    /// Writes its first file, or the one after its last whole file. What exists already is durable from now
+    /// on.
     ///
     /// # Errors
     /// Errors of the operating system.
     pub fn writer(&self) -> Result<Writer<'d>, Error> {
         let files = self.begun()?;
-        // Whoever wrote it may have been killed before it was synced, and what is archived is acknowledged.
+        // Its writer may have been killed before syncing it, and what is archived counts as acknowledged.
         if let Some(last) = files.last() {
             self.disk.volume(&self.folder.join(last))?.sync()?;
         }
-        // The names of its files, its own, and that of the archive.
+        // Syncs the names of its files, of its folder, and of the archive.
         self.folder.ancestors().take(3).try_for_each(|folder| self.disk.sync_folder(folder))?;
         Ok(Writer::new(self.disk, self.folder.clone(), self.folder.join(INDEX), files))
     }

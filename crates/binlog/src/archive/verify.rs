@@ -1,4 +1,4 @@
-//! Proves an archive that is the server's files: every event by its checksum, if the server wrote any.
+//! Verifies an archive of the server's files: every event by its checksum, if the server wrote any.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::event::Kind;
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
-/// Reads all files of the archive in a folder, or those of a sample; `goes_on` is asked now and then, with
-/// the bytes that were read since, whether to go on.
+/// Reads all files of the archive in a folder, or those of a sample. `goes_on` is called from time to time
+/// with the bytes read since the last call, and returns whether to continue.
 ///
 /// # Errors
-/// [`Error::Io`] if they can't be read, and `TimedOut` if it is not to go on.
+/// [`Error::Io`] if they can't be read, and `TimedOut` if `goes_on` returned false.
 pub fn verify(
     disk: &dyn Disk,
     archive: &Path,
@@ -34,7 +34,7 @@ pub fn verify(
     let mut found = Verified { is_opened: true, ..Verified::default() };
     let all = timelines(disk, archive)?;
     for (at, timeline) in all.iter().enumerate() {
-        // How far it was when the timeline behind it began.
+        // How far it was when the next timeline began.
         let next = all.get(at + 1).and_then(|next| Timeline::read(disk, next).ok());
         let reached = next.and_then(|next| next.info.before);
         let number = timeline.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
@@ -44,10 +44,10 @@ pub fn verify(
             let source = match disk.open(&path) {
                 Ok(source) => source,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    // What a prune has removed meanwhile is not missing.
+                    // A file that a prune has removed meanwhile is not missing.
                     if files(disk, timeline)?.contains(name) {
                         found.damages.push(Corrupt {
-                            what: "the file is missing, and the timeline's log.index names it".to_owned(),
+                            what: "the file is missing, but the timeline's log.index lists it".to_owned(),
                             place: path.display().to_string(),
                         });
                     }
@@ -76,13 +76,13 @@ pub fn verify(
     Ok(found)
 }
 
-/// Reads a file: how far it is, or what is wrong with it. The last one of a timeline may be written, or end
-/// where a run was killed.
+/// Reads a file: how far it goes, or what is wrong with it. The last file of a timeline may be in use, or
+/// incomplete because a run was killed.
 fn file(input: impl Read, is_last: bool) -> Result<Result<PositionTracker, String>, Error> {
     let mut track = PositionTracker::default();
     let read = || -> Result<_, Error> {
         let mut reader = Reader::open(input)?;
-        // It says whether the others have checksums, so that without it nothing would be proven.
+        // It says whether the others have checksums; without it nothing would be verified.
         if let Some(first) = reader.next()?
             && first.header.kind != Kind::FORMAT_DESCRIPTION
         {
@@ -98,21 +98,21 @@ fn file(input: impl Read, is_last: bool) -> Result<Result<PositionTracker, Strin
         Ok(Some(End::Torn { .. })) if is_last => Ok(track),
         Ok(Some(End::Torn { at, .. })) => Err(format!("it ends within the event at {at}")),
         Ok(Some(End::Encrypted { at })) => Err(format!(
-            "what is behind {at} is encrypted by the server, which no archive has, and was not read"
+            "the bytes after {at} are encrypted by the server, which archives are not, and were not read"
         )),
         Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
         Err(error) => Err(error.to_string()),
     })
 }
 
-/// What is missing at the end of the last file of a timeline, if it is known how far it was.
+/// What is missing at the end of a timeline's last file, if its former length is known.
 fn shorter(len: u64, reached: Option<&(String, u64)>) -> Option<String> {
     let (_, end) = reached.filter(|(_, end)| *end > len)?;
-    Some(format!("it ends at {len}, and {end} bytes were archived: the rest is missing"))
+    Some(format!("it ends at {len}, but {end} bytes were archived: the rest is missing"))
 }
 
-/// What is missing at the end of a file that another one follows, though it ends behind an event. A server
-/// that is killed writes no last event, so only what else is known of the end can tell.
+/// What is missing at the end of a file that another one follows, even if it ends after an event. A killed
+/// server writes no final event, so only other records show it.
 fn cut(
     disk: &dyn Disk,
     timeline: &Path,
@@ -125,7 +125,7 @@ fn cut(
     }
     let other = track.next.as_deref().filter(|named| *named != next);
     if let Some(other) = other {
-        return Ok(Some(format!("it says that {other} follows, and in log.index {next} does")));
+        return Ok(Some(format!("it names {other} as the next file, but log.index lists {next}")));
     }
     let Some(before) = listed(disk, &timeline.join(next)) else { return Ok(None) };
     let missing = missing_gtids(&track.state.clone().unwrap_or_default(), &before);
@@ -134,8 +134,8 @@ fn cut(
     }))
 }
 
-/// The last transactions before a file, as MariaDB lists them at its beginning. What is wrong with the file
-/// is told when it is read.
+/// The GTID state before a file, as MariaDB lists it at its beginning. Damage of the file is reported when it
+/// is read.
 fn listed(disk: &dyn Disk, path: &Path) -> Option<GtidState> {
     let mut reader = Reader::open(BufReader::new(disk.open(path).ok()?)).ok()?;
     let mut track = PositionTracker::default();
@@ -149,7 +149,7 @@ fn listed(disk: &dyn Disk, path: &Path) -> Option<GtidState> {
     track.state
 }
 
-/// Tells what is read.
+/// Reports the bytes that are read.
 struct Counted<'a, R> {
     source: R,
     goes_on: &'a mut dyn FnMut(u64) -> bool,
@@ -159,7 +159,7 @@ impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(room)?;
         if !(self.goes_on)(count as u64) {
-            // Not Interrupted: that is tried again.
+            // Not Interrupted: that would be retried.
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(count)

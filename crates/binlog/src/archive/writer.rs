@@ -8,7 +8,7 @@ use disk::{Disk, Output, Sink};
 use super::arrival::{Arrival, ArrivalLog};
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
-/// Bytes that are written at once.
+/// Bytes per write.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Writes to the last file of a timeline. What was appended survives a crash after [`Writer::sync`].
@@ -19,7 +19,7 @@ pub struct Writer<'d> {
     files: Vec<String>,
     sink: Option<Box<dyn Sink>>,
     notes: Option<ArrivalLog>,
-    /// What is not given to the system yet.
+    /// Bytes not passed to the system yet.
     pending: Vec<u8>,
     at: u64,
 }
@@ -29,19 +29,19 @@ impl<'d> Writer<'d> {
         Writer { disk, folder, index, files, sink: None, notes: None, pending: Vec::new(), at: 0 }
     }
 
-    /// The file that is written, if one was begun.
+    /// The current file, if one was begun.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         self.sink.as_ref().and(self.files.last()).map(String::as_str)
     }
 
-    /// Where the next event will be.
+    /// The offset of the next event.
     #[must_use]
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Goes on with the last file.
+    /// Continues the last file.
     pub(super) fn resume(&mut self, file: &str, end: u64) -> io::Result<()> {
         let path = self.folder.join(file);
         let mut sink = self.disk.append(&path, end)?;
@@ -57,7 +57,7 @@ impl<'d> Writer<'d> {
         Ok(())
     }
 
-    /// Ends the file before it, and begins the next one.
+    /// Completes the current file, and begins the next one.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -65,7 +65,7 @@ impl<'d> Writer<'d> {
         self.close()?;
         let path = self.folder.join(file);
         let mut sink = match self.disk.create(&path) {
-            // A run that was killed had begun it, and nothing in it is known to be there.
+            // A killed run had begun it, and nothing in it can be relied on.
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists
                     && !self.files.iter().any(|own| own == file) =>
@@ -87,11 +87,11 @@ impl<'d> Writer<'d> {
         index.finish()
     }
 
-    /// Appends an event. The first one of a file is marked as being in use until the file is whole, as the
+    /// Appends an event. The first event of a file is marked as in use until the file is complete, as the
     /// server does it.
     ///
     /// # Errors
-    /// Errors of the operating system. Nothing may be appended after one.
+    /// Errors of the operating system. Nothing may be appended after an error.
     pub fn append(&mut self, event: &[u8]) -> io::Result<()> {
         let start = self.pending.len();
         self.pending.extend_from_slice(event);
@@ -104,8 +104,8 @@ impl<'d> Writer<'d> {
         if self.pending.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
     }
 
-    /// Notes that at this time, in seconds since 1970 by the server's clock, everything was there that was
-    /// appended so far. `all`: and the server had nothing more.
+    /// Records that everything appended so far had arrived at this time, in seconds since 1970 by the
+    /// server's clock. `all`: the server had nothing more.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -122,16 +122,17 @@ impl<'d> Writer<'d> {
         Ok(())
     }
 
-    /// Makes everything that was appended survive a crash.
+    /// Makes everything that was appended durable.
     ///
     /// # Errors
-    /// Errors of the operating system. Nothing may be appended after one: it is unknown what was written.
+    /// Errors of the operating system. Nothing may be appended after an error: it is unknown what was
+    /// written.
     pub fn sync(&mut self) -> io::Result<()> {
         self.write()?;
         self.sink.as_mut().map_or(Ok(()), |sink| sink.sync())
     }
 
-    /// Ends the file: it is whole.
+    /// Completes the current file.
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -32,7 +32,7 @@ impl Format {
         let server = String::from_utf8_lossy(text).into_owned();
         let created = wire.u32()?;
         if usize::from(wire.u8()?) != HEADER_BYTES {
-            return Err(Flaw("the header of events has another length than 19"));
+            return Err(Flaw("the event header length is not 19"));
         }
         let mut fixed = wire.rest().to_vec();
         let has_sums = match fixed.pop() {

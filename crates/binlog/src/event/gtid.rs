@@ -1,4 +1,4 @@
-//! Numbers of transactions: MariaDB's and MySQL's.
+//! GTIDs of MariaDB and MySQL.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,14 +13,14 @@ const HAS_COMMIT_ID: u8 = 0x02;
 const PREPARED_XA: u8 = 0x40;
 const COMPLETED_XA: u8 = 0x80;
 
-/// The number of a transaction of MariaDB, written as `0-1-42`.
+/// A GTID of MariaDB, written as `0-1-42`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number {
-    /// The domain: an order of its own.
+    /// The domain, an order of its own.
     pub domain: u32,
-    /// The server that gave it.
+    /// The `server_id` of the server that assigned it.
     pub server_id: u32,
-    /// Its place in the domain.
+    /// The sequence number in the domain.
     pub sequence: u64,
 }
 
@@ -47,10 +47,10 @@ impl FromStr for Number {
     }
 }
 
-/// MariaDB's begin of a transaction, or of a statement alone.
+/// MariaDB's start of a transaction, or of a single statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gtid<'a> {
-    /// Its number.
+    /// Its GTID.
     pub number: Number,
     /// The bits that say what follows.
     pub flags: u8,
@@ -97,7 +97,7 @@ impl<'a> Gtid<'a> {
         Ok(Gtid { number, flags, commit_id, xid, flags_extra, alter_began, thread_id })
     }
 
-    /// Whether one statement follows, without an end of its own.
+    /// Whether it is a single statement, without a commit event.
     #[must_use]
     pub fn is_standalone(&self) -> bool {
         self.flags & STANDALONE != 0
@@ -111,7 +111,7 @@ impl<'a> Xid<'a> {
     }
 }
 
-/// MariaDB's last transaction of every domain and server before a file.
+/// MariaDB's last GTID of every domain and server before a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GtidList {
     /// The four highest bits say what it is for.
@@ -133,7 +133,7 @@ impl GtidList {
     }
 }
 
-/// The identity of a MySQL server.
+/// A MySQL server's UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -151,16 +151,16 @@ fn uuid(wire: &mut Wire<'_>) -> Result<Uuid, Flaw> {
     wire.take(16)?.try_into().map(Uuid).map_err(|_| Flaw("it ends too early"))
 }
 
-/// MySQL's begin of a transaction.
+/// MySQL's start of a transaction.
 pub(crate) fn mysql(mut wire: Wire<'_>) -> Result<(Uuid, u64), Flaw> {
     wire.u8()?;
     Ok((uuid(&mut wire)?, wire.u64()?))
 }
 
-/// Transactions of a MySQL server: ranges of numbers, the end excluded.
+/// GTIDs of a MySQL server: ranges of numbers, the end excluded.
 pub type Ranges = Vec<(u64, u64)>;
 
-/// MySQL's transactions before a file.
+/// MySQL's executed GTIDs before a file.
 pub(crate) fn previous(mut wire: Wire<'_>) -> Result<Vec<(Uuid, Ranges)>, Flaw> {
     let mut all = Vec::new();
     for _ in 0..wire.u64()? {

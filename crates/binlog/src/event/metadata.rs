@@ -4,7 +4,7 @@ use crate::error::Flaw;
 use crate::event::table::{Column, Table};
 use crate::wire::Wire;
 
-const MISMATCH: Flaw = Flaw("the properties of the columns name more columns than there are");
+const MISMATCH: Flaw = Flaw("the column metadata describe more columns than there are");
 
 /// Reads it into the table. Fields are a kind, a length and bytes; unknown ones are left out.
 pub(crate) fn read(mut wire: Wire<'_>, table: &mut Table) -> Result<(), Flaw> {

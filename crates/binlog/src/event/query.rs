@@ -88,7 +88,7 @@ impl<'a> Head<'a> {
         let session = Session::parse(Wire(wire.take(self.variables_len.into())?))?;
         let schema = wire.take(self.schema_len.into())?;
         if wire.u8()? != 0 {
-            return Err(Flaw("the database has no zero at its end"));
+            return Err(Flaw("the database name is not null-terminated"));
         }
         let sql = unpacked(wire.rest(), is_packed)?;
         let (thread_id, seconds, error) = (self.thread_id, self.seconds, self.error);
@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
 fn schemas(wire: &mut Wire<'_>) -> Result<(), Flaw> {
     let count = wire.u8()?;
     for _ in 0..if count == 254 { 0 } else { count } {
-        let end = wire.0.iter().position(|byte| *byte == 0).ok_or(Flaw("a name has no zero at its end"))?;
+        let end = wire.0.iter().position(|byte| *byte == 0).ok_or(Flaw("a name is not null-terminated"))?;
         wire.take(end + 1)?;
     }
     Ok(())

@@ -37,7 +37,7 @@ impl<'a> Rows<'a> {
         let flags = wire.u16()?;
         if form.has_extra {
             let len = usize::from(wire.u16()?).checked_sub(2);
-            wire.take(len.ok_or(Flaw("the length of its further data is wrong"))?)?;
+            wire.take(len.ok_or(Flaw("the length of its extra data is wrong"))?)?;
         }
         let columns = wire.packed_len()?;
         let bitmap = columns.div_ceil(8);

@@ -62,7 +62,7 @@ impl Table {
             columns.push(Column { kind, nullable, name, is_unsigned, collation, members });
         }
         if !details.is_empty() {
-            return Err(Flaw("the properties of the columns are longer than the columns need"));
+            return Err(Flaw("the column metadata are longer than the columns need"));
         }
         Ok(Table { id, schema, name, columns, primary_key: None })
     }

@@ -141,5 +141,5 @@ fn unpacked(bytes: &[u8], max: u32) -> Result<Cow<'_, [u8]>, Flaw> {
 fn text(write: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>) -> Result<String, Flaw> {
     let mut out = Vec::new();
     write(&mut out).map_err(Flaw)?;
-    String::from_utf8(out).map_err(|_| Flaw("a number or time has letters"))
+    String::from_utf8(out).map_err(|_| Flaw("a number or time contains letters"))
 }

@@ -104,7 +104,7 @@ fn an_event_is_no_shorter_than_its_header_and_checksum() {
             let mut log = log.to_vec();
             log[at + 9..at + 13].copy_from_slice(&[len, 0, 0, 0]);
             let error = walk(&log).error.unwrap();
-            assert!(error.contains("less than an event has"), "{least}: {len}: {error}");
+            assert!(error.contains("too short for an event"), "{least}: {len}: {error}");
         }
     }
 }

@@ -68,10 +68,10 @@ impl Sender {
         let bytes = &LOG[start..end];
         let first = &LOG[self.events[0].0..self.events[0].1];
         let none = Format::without_sums();
-        if let Body::Format(format) = Event::cut(first, 4, &none).unwrap().parse().unwrap() {
+        if let Body::Format(format) = Event::unchecked(first, 4, &none).unwrap().parse().unwrap() {
             self.format = *format;
         }
-        (Event::prove(bytes, start as u64, &self.format).unwrap(), bytes)
+        (Event::checked(bytes, start as u64, &self.format).unwrap(), bytes)
     }
 
     /// Sends what is missing. Every so many events it is synced. `durable` counts what was.

@@ -12,19 +12,19 @@ use crate::format::{BLOCK, Hash, chunks_of};
 /// The most chunks that are announced ahead of the one that is read.
 const ANNOUNCED_MAX: usize = 256;
 
-/// A chunk that will be read, or will not.
+/// A chunk, and whether it will be read.
 pub(super) enum Announced {
     Unchanged(Hash),
     Read {
         prior: Option<Chunk>,
-        /// The blocks that may have changed, if that must be proved.
+        /// The blocks that may have changed, if this chunk is part of the sample that checks that.
         claimed: Option<BlockSet>,
         /// How many bytes of it will be read.
         bytes: usize,
     },
 }
 
-/// Tells the feed which chunks come next, as far ahead as it wants.
+/// Announces chunks to the source, as far ahead as it wants.
 pub(super) struct Announcer<'a> {
     walk: Option<ChunkCursor<'a>>,
     plan: Option<ReadPlan>,
@@ -41,17 +41,17 @@ impl<'a> Announcer<'a> {
         Announcer { walk, plan, next: 0, reading: 0, announced: VecDeque::new() }
     }
 
-    /// The next chunk; if it will be read, it is ready.
+    /// The next chunk. If it will be read, it was announced.
     pub(super) fn chunk(
         &mut self,
-        feed: &mut dyn ChunkSource,
+        source: &mut dyn ChunkSource,
         pipeline: &Pipeline<'_>,
     ) -> Result<Announced, Error> {
         while self.next < chunks_of(pipeline.len())
-            && (self.reading <= feed.ahead() || self.announced.is_empty())
+            && (self.reading <= source.ahead() || self.announced.is_empty())
             && self.announced.len() < ANNOUNCED_MAX
         {
-            let announced = self.announce(feed, pipeline)?;
+            let announced = self.announce(source, pipeline)?;
             self.reading += u64::from(matches!(announced, Announced::Read { .. }));
             self.announced.push_back(announced);
             self.next += 1;
@@ -61,7 +61,11 @@ impl<'a> Announcer<'a> {
         Ok(chunk)
     }
 
-    fn announce(&mut self, feed: &mut dyn ChunkSource, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
+    fn announce(
+        &mut self,
+        source: &mut dyn ChunkSource,
+        pipeline: &Pipeline<'_>,
+    ) -> Result<Announced, Error> {
         let number = self.next;
         let mut scope = self.plan.as_mut().map_or(ReadScope::All, |plan| plan.scope(number));
         if let (ReadScope::Nothing, Some(walk), false) =
@@ -89,7 +93,7 @@ impl<'a> Announcer<'a> {
             ChunkRequest::All(_) => all,
             ChunkRequest::Blocks(blocks) => blocks.iter().filter(|wanted| **wanted).count() * BLOCK,
         };
-        feed.expect(number, all, want).map_err(|error| pipeline.failed(number, error))?;
+        source.expect(number, all, want).map_err(|error| pipeline.failed(number, error))?;
         Ok(Announced::Read { prior, claimed, bytes })
     }
 }

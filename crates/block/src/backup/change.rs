@@ -18,7 +18,7 @@ use crate::format::{
 };
 use crate::{CHUNK, Error};
 
-/// After this many useless differences in a chunk no more are tried.
+/// After this many deltas without benefit in a chunk no more are tried.
 const VAIN_MAX: usize = 4;
 
 /// Finds and stores changes.
@@ -27,9 +27,9 @@ pub(super) struct Changer<'a> {
     /// The volume as it was, if a snapshot of that exists.
     before: Option<&'a dyn Source>,
     compressor: io::Result<Compressor<'a>>,
-    /// Damage that was met.
+    /// Damage found during this run.
     damage_seen: &'a Mutex<BTreeSet<String>>,
-    /// What can't be right, and where that is noted.
+    /// The check for suspect blocks, and where these are collected.
     is_suspect: Option<(SuspectCheck<'a>, &'a Mutex<BTreeSet<u64>>)>,
 }
 
@@ -43,24 +43,25 @@ pub(super) struct ChunkResult {
     pub(super) changes: Option<(Vec<Change>, Vec<u8>)>,
     /// Whether an interrupted run had stored them.
     pub(super) reused: bool,
-    /// How many of them are stored again because their stored copies are damaged, changed or not.
+    /// How many of them are stored again because their stored copies are damaged, whether they changed or
+    /// not.
     pub(super) healed: u64,
 }
 
 impl ChunkResult {
-    /// It is as it was.
+    /// An unchanged chunk.
     pub(super) fn unread(content: Hash) -> ChunkResult {
         ChunkResult { content, hashes: Vec::new(), changes: None, reused: false, healed: 0 }
     }
 
-    /// It is zeros.
+    /// A chunk of zeros.
     pub(super) fn hole(prior: Option<&Chunk>) -> ChunkResult {
         let was_zeros = prior.is_none_or(|prior| prior.content == ZERO && prior.unknown.is_none());
         ChunkResult { changes: (!was_zeros).then(|| (Vec::new(), Vec::new())), ..ChunkResult::unread(ZERO) }
     }
 }
 
-/// A group that can't be unpacked, and why.
+/// A group that can't be decompressed, and why.
 type BadBase = (Group, Error);
 
 /// A block to store.
@@ -154,8 +155,8 @@ impl<'a> Changer<'a> {
         })
     }
 
-    /// Stores blocks as differences to what they were before, where that pays. Returns the other blocks; or,
-    /// if a base can't be read, which one.
+    /// Stores blocks as deltas to their former contents, where that pays. Returns the other blocks; or, if a
+    /// base can't be read, its group.
     fn differences<'p>(
         &self,
         (chunk, data): (u64, &[u8]),
@@ -163,7 +164,7 @@ impl<'a> Changer<'a> {
         was: &dyn Fn(usize) -> Option<&'p BlockLocation>,
         out: &mut ChunkOutput,
     ) -> Result<Result<Vec<NewBlock>, BadBase>, Error> {
-        // Who can't read the former contents stores whole blocks.
+        // Without the full key former contents can't be read, so whole blocks are stored.
         let based = new.iter().filter(|_| self.fetcher.reads());
         let based: Vec<(NewBlock, &BlockLocation)> =
             based.filter_map(|new| Some((*new, was(new.block)?))).collect();
@@ -197,7 +198,7 @@ impl<'a> Changer<'a> {
         Ok(Ok(new.iter().filter(|new| stored.get(new.block) == Some(&false)).copied().collect()))
     }
 
-    /// The bases for differences of these blocks of a chunk, one after the other.
+    /// The bases for the deltas of these blocks of a chunk, one after the other.
     fn bases(
         &self,
         chunk: u64,
@@ -224,8 +225,8 @@ impl<'a> Changer<'a> {
         Ok(Ok(bases))
     }
 
-    /// Reads the former content of a block from the snapshot, if that is the base itself, so that it need not
-    /// be unpacked.
+    /// Reads the former content of a block from the snapshot, if it is the base itself, so that it need not
+    /// be decompressed.
     fn read_former(&self, at: u64, was: &BlockLocation, target: &mut [u8]) -> bool {
         let Some(before) = self.before.filter(|_| was.base.is_none()) else { return false };
         let read = before.read_full_at(at, target).is_ok_and(|count| count == BLOCK);
@@ -272,8 +273,8 @@ impl ChunkOutput {
     }
 }
 
-/// The base for a difference to this block: the block itself, or, if it is a difference, its base. So no
-/// block needs more than one other.
+/// The base for a delta to this block: the block itself, or, if it is a delta, its base. So no block depends
+/// on more than one other.
 fn base_of(was: &BlockLocation) -> (Group, u8) {
     was.base.unwrap_or((was.group, was.slot))
 }

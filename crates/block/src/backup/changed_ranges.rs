@@ -1,4 +1,4 @@
-//! What need not be read, because it is known to be unchanged; and the proof of that, by sample.
+//! Which chunks need not be read because they are known to be unchanged, and the check of that by sample.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ impl ChangedRanges {
     }
 }
 
-/// How to examine a chunk.
+/// How much of a chunk to read.
 pub(super) enum ReadScope {
     /// Read all of it.
     All,
@@ -61,21 +61,21 @@ pub(super) enum ReadScope {
     Sample(BlockSet),
 }
 
-/// How to examine each chunk, asked in ascending order.
+/// Decides how much of each chunk to read, in ascending order.
 pub(super) struct ReadPlan {
     /// Ranges of blocks, ascending, not adjacent.
     ranges: Vec<Range<u64>>,
     /// The first range that a later chunk may need.
     next: usize,
-    /// Chunks from here on are read, because the volume ended there or ends there now.
+    /// Chunks from here on are read, because the volume ended there before or ends there now.
     tail: u64,
     seed: u64,
-    /// One chunk in this many is a sample.
+    /// One chunk in this many is part of the sample.
     every: u64,
 }
 
 impl ReadPlan {
-    /// For a volume that had `before` bytes and has `len`. `seed` determines the samples.
+    /// For a volume that had `before` bytes and has `len`. `seed` selects the sample.
     pub(super) fn new(changed: &ChangedRanges, before: u64, len: u64, seed: u64) -> ReadPlan {
         let chunks = chunks_of(len);
         let tail = before.min(len) / CHUNK as u64;

@@ -1,9 +1,8 @@
-//! A second look at what was read: did anybody write to it meanwhile?
+//! Reads a sample a second time: did anybody write to the volume meanwhile?
 //!
-//! A file shows it by its times and its length. A block device shows nothing. Neither does a file that is
-//! written through a mapping whose pages were not on the disk yet, on file systems that do not record that.
-//! So a sample of the chunks is read again. If it finds nothing, that proves nothing, and the report says
-//! what can't be proven.
+//! A file shows writes by its timestamps and its length. A block device does not, nor does a file that is
+//! written through a memory mapping on file systems that update timestamps late. So a sample of the chunks is
+//! read again. Finding no difference proves nothing, and the report says so.
 
 use std::collections::BTreeMap;
 
@@ -38,9 +37,9 @@ impl Sample {
     }
 }
 
-/// Fails if the volume is seen to have changed; reports what can't be seen.
+/// Fails if the volume has visibly changed, and warns if that can't be determined.
 pub(super) fn check_unchanged(
-    feed: &mut dyn ChunkSource,
+    source: &mut dyn ChunkSource,
     before: &Stat,
     sample: &BTreeMap<u64, Vec<Hash>>,
     (request, context): (&Request<'_>, RunContext<'_>),
@@ -50,7 +49,7 @@ pub(super) fn check_unchanged(
     }
     let failed = |source| Error::Source { name: request.name.to_owned(), source };
     let name = request.name;
-    let after = feed.stat().map_err(failed)?;
+    let after = source.stat().map_err(failed)?;
     if request.live {
         if after.len != before.len {
             let (was, is) = (before.len, after.len);
@@ -69,10 +68,10 @@ pub(super) fn check_unchanged(
             |source| Error::Source { name: format!("{name} at byte {}", chunk * CHUNK as u64), source };
         let zeros = || vec![ZERO; CHUNK_BLOCKS];
         let was = if was.is_empty() { zeros() } else { was.clone() };
-        // Unchanged blocks need not come from another machine.
+        // Unchanged blocks need not be sent by another machine.
         let want = ChunkRequest::All(Some(was.clone()));
-        feed.expect(*chunk, bytes_of(*chunk, before.len), want).map_err(failed)?;
-        let same = match feed.read(&mut buffer).map_err(failed)? {
+        source.expect(*chunk, bytes_of(*chunk, before.len), want).map_err(failed)?;
+        let same = match source.read(&mut buffer).map_err(failed)? {
             ChunkRead::Hole => was == zeros(),
             ChunkRead::Whole => buffer.chunks(BLOCK).map(block_hash).eq(was),
             ChunkRead::Blocks(blocks) => !blocks.contains(&true),
@@ -81,10 +80,10 @@ pub(super) fn check_unchanged(
             return Err(Error::Changed { name: name.to_owned() });
         }
     }
-    if before.regular && feed.is_written_to() == Some(true) {
+    if before.regular && source.is_written_to() == Some(true) {
         context.progress.warn(&format!(
-            "{name} is open for writing elsewhere: by its times and a sample nobody wrote to it while it was read, but \
-             that is no proof; back up a snapshot of it to be sure"
+            "{name} is open for writing elsewhere: its timestamps and a sample read twice show no writes \
+             during the backup, but that is no proof; back up a snapshot of it to be sure"
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What an interrupted run has left: chunks that it has stored need not be compressed again.
+//! Reuses what an interrupted run has left: chunks that it stored need not be compressed again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) struct Salvaged {
 }
 
 impl Salvage {
-    /// What is left of the file with this number, if it builds on the same parent as `header`.
+    /// What is left of the file with this number, if it has the same parent as `header`.
     pub(super) fn open(store: &dyn Store, number: u64, header: &Header) -> Option<Salvage> {
         let source: Arc<dyn Source> = Arc::from(store.leftover(&file::name(number)).ok()??);
         let mut fixed = [0; Header::FIXED_BYTES];

@@ -1,7 +1,7 @@
-//! Chooses the chunks that are examined to prove what is assumed for all.
+//! Selects the chunks of a sample.
 
-/// Whether a chunk is in the sample: one in every `every` consecutive chunks. It is as random as a die:
-/// nobody can keep a block out of all samples.
+/// Whether a chunk is in the sample: one in every `every` consecutive chunks. It is selected by a hash, so
+/// that nobody can keep a block out of all samples.
 pub(super) fn is_drawn(seed: u64, chunk: u64, every: u64) -> bool {
     let mut seeded = [0; 16];
     let (first, second) = seeded.split_at_mut(8);

@@ -1,4 +1,4 @@
-//! Reads a file with a damaged frame by its records: each says what it is, and proves it.
+//! Reads a file with a damaged header, index or trailer by its records, each of which has a hash.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,7 +11,7 @@ use crate::store::Store;
 /// The most chunks that a volume can have if only a damaged header says so: 256 TiB.
 const CHUNKS_MAX: u64 = 1 << 26;
 
-/// Replaces an index.
+/// Replaces a damaged index.
 pub(super) struct Rebuilt {
     entries: Vec<IndexEntry>,
     /// Whether no record follows the last one that was found.
@@ -22,7 +22,7 @@ pub(super) struct Rebuilt {
 
 impl Rebuilt {
     /// Records are in the order of their chunks, without gaps between them. So a chunk between those of two
-    /// records that were found has no record.
+    /// found records has no record.
     pub(super) fn knows(&self, chunk: u64) -> bool {
         self.complete || self.entries.last().is_some_and(|last| chunk <= last.chunk)
     }
@@ -38,9 +38,9 @@ impl Rebuilt {
 }
 
 impl File {
-    /// Opens a file with a damaged frame. Hashes prove its records, but nothing proves its header: whoever
-    /// reads the file must compare the content of the volume in the end, if there is something to compare it
-    /// with. `len`, if given, is used as the length of the volume.
+    /// Opens a file with a damaged header, index or trailer. Its records are checked by hashes, but its
+    /// header can't be: the content of the volume must be compared in the end, if there is something to
+    /// compare it with. `len`, if given, replaces the length of the volume.
     pub(crate) fn rebuild(store: &dyn Store, number: u64, len_told: Option<u64>) -> Option<File> {
         let source = store.open(&name(number)).ok()?;
         let len = source.stat().ok()?.len;
@@ -65,8 +65,8 @@ impl File {
         let mut bytes = [0; TRAILER_BYTES];
         let read = read_exact_at(&*source, len.checked_sub(TRAILER_BYTES as u64)?, &mut bytes);
         let trailer = read.ok().and_then(|()| Trailer::decode(&bytes).ok());
-        // A file that was cut is shorter than what was found implies; one whose records end too early is
-        // longer.
+        // If the file was truncated, it is shorter than what was found implies; if the records end too early,
+        // it is longer.
         let complete = end + index_bytes + TRAILER_BYTES as u64 == len;
         let rebuilt = Rebuilt { entries, complete, has_trailer: trailer.is_some() };
         let nothing = Trailer {

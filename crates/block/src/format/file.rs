@@ -1,4 +1,4 @@
-//! The frame of a file: header, index entries, trailer.
+//! Header, index entries and trailer of a file.
 
 use super::wire::Fields;
 use super::{BLOCK, Corrupt, Hash, NUMBER_MAX};
@@ -39,23 +39,23 @@ impl Header {
     pub fn total_bytes(fixed: &[u8]) -> Result<usize, Corrupt> {
         let mut fields = Fields::new(fixed);
         if fields.array::<8>()? != MAGIC {
-            return Err(fields.wrong("not a file of a backup"));
+            return Err(fields.wrong("not a backup file"));
         }
         if fields.u32()? != VERSION {
             return Err(fields.wrong("written by a newer remora"));
         }
         if fields.u32()? as usize != BLOCK {
-            return Err(fields.wrong("blocks of another size"));
+            return Err(fields.wrong("unsupported block size"));
         }
         fields.bytes(72)?;
         let note = fields.u32()? as usize;
         if note > NOTE_MAX {
-            return Err(fields.wrong("a note that is too long"));
+            return Err(fields.wrong("the note is too long"));
         }
         Ok(Header::FIXED_BYTES + note)
     }
 
-    /// Encodes the header. A note that is too long is cut.
+    /// Encodes the header. A note that is too long is truncated.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut end = self.note.len().min(NOTE_MAX);
@@ -95,7 +95,7 @@ impl Header {
         fields.zero(8)?;
         fields.u32()?;
         let note = fields.bytes(total - Header::FIXED_BYTES)?;
-        let note = String::from_utf8(note.to_vec()).map_err(|_| fields.wrong("a note that is not UTF-8"))?;
+        let note = String::from_utf8(note.to_vec()).map_err(|_| fields.wrong("the note is not UTF-8"))?;
         fields.end()?;
         Ok(Header { generation, parent, parent_content, len, taken_s, note })
     }
@@ -111,7 +111,7 @@ pub struct FixedHeader {
 }
 
 impl Header {
-    /// The numbers of a header, whatever else it contains: for a file that is damaged somewhere.
+    /// The fields of a header that may be damaged elsewhere.
     #[must_use]
     pub fn decode_fixed(bytes: &[u8]) -> Option<FixedHeader> {
         let mut fields = Fields::new(bytes);
@@ -173,7 +173,7 @@ impl IndexEntry {
     }
 }
 
-/// The end of a file. It is written last, so a file without it is incomplete.
+/// The trailer of a file. It is written last, so a file without it is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trailer {
     /// Where the index begins.
@@ -214,7 +214,7 @@ impl Trailer {
     pub fn decode(bytes: &[u8]) -> Result<Trailer, Corrupt> {
         let mut fields = Fields::new(bytes);
         if fields.array::<8>()? != END_MAGIC {
-            return Err(fields.wrong("the file does not end as it should: it is cut or damaged"));
+            return Err(fields.wrong("the trailer is missing: the file is truncated or damaged"));
         }
         let trailer = Trailer {
             index_offset: fields.u64()?,

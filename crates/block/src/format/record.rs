@@ -49,8 +49,8 @@ pub struct BlockLocation {
     pub group: Group,
     /// Its index in the group, from 0.
     pub slot: u8,
-    /// The block relative to which it is a difference: its group and its index there. That group is not a
-    /// difference itself.
+    /// The block that this one is a delta to: its group and its index there. That group is not a delta
+    /// itself.
     pub base: Option<(Group, u8)>,
 }
 
@@ -114,7 +114,7 @@ impl Record {
         let (covered, sum) = bytes.split_at(bytes.len().saturating_sub(SUM_BYTES));
         let mut fields = Fields::new(covered);
         if record_len(bytes)? != bytes.len() {
-            return Err(fields.wrong("a record of another length"));
+            return Err(fields.wrong("a record whose length does not match"));
         }
         if hash(covered) != sum {
             return Err(fields.wrong("a damaged record"));
@@ -137,7 +137,7 @@ impl Record {
             changes.push(change);
         }
         if changes.is_empty() && content != ZERO {
-            return Err(fields.wrong("zeros with content"));
+            return Err(fields.wrong("a chunk of zeros with a content hash"));
         }
         if named.first.numbers.len() != groups.len() {
             return Err(fields.wrong("a group without blocks"));
@@ -163,14 +163,14 @@ pub fn record_len(bytes: &[u8]) -> Result<usize, Corrupt> {
     if (FIXED + SUM_BYTES..=LEN_MAX).contains(&len) {
         Ok(len)
     } else {
-        Err(fields.wrong("a record's length that can't be"))
+        Err(fields.wrong("invalid record length"))
     }
 }
 
-/// The groups of a record that is read. They are in the order in which blocks first name them, each once.
+/// The groups of a record that is being decoded, in the order in which blocks first refer to them, each once.
 struct GroupList<'a> {
     groups: &'a [Group],
-    /// Those that were named.
+    /// Those that were referred to.
     first: GroupTable,
 }
 
@@ -189,12 +189,12 @@ fn change(fields: &mut Fields<'_>, named: &mut GroupList<'_>) -> Result<Change, 
         let zero = (slot, base_slot, group, base, hash) == (0, 0, NONE, NONE, ZERO);
         return if zero { Ok((block, None)) } else { Err(fields.wrong("a block of zeros with content")) };
     }
-    let group = named.get(group, slot).ok_or(fields.wrong("a block in no group"))?;
+    let group = named.get(group, slot).ok_or(fields.wrong("a block without a group"))?;
     let base = match (kind, group.method) {
         (1, Method::Raw | Method::Zstd) if base == NONE && base_slot == 0 => None,
         (2, Method::Delta) => {
             let base = named.get(base, base_slot).filter(|base| base.method != Method::Delta);
-            Some((base.ok_or(fields.wrong("a difference to nothing"))?, base_slot))
+            Some((base.ok_or(fields.wrong("a delta without a base"))?, base_slot))
         }
         _ => return Err(fields.wrong("a block of unknown kind")),
     };
@@ -221,7 +221,7 @@ fn group(fields: &mut Fields<'_>) -> Result<Group, Corrupt> {
     let fits = (1..=most).contains(&usize::from(blocks)) && stored_bytes <= sealed;
     let fits = fits && (method != Method::Raw || stored_bytes == raw || stored_bytes == sealed);
     if !fits || offset.checked_add(u64::from(stored)).is_none() {
-        return Err(fields.wrong("a group of a size that can't be"));
+        return Err(fields.wrong("invalid group size"));
     }
     Ok(Group { file, offset, stored, method, blocks, sum })
 }

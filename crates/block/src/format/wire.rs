@@ -20,14 +20,14 @@ impl<'a> Fields<'a> {
 
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let found = rest.first_chunk::<N>().ok_or(self.wrong("cut short"))?;
+        let found = rest.first_chunk::<N>().ok_or(self.wrong("truncated"))?;
         self.at += N;
         Ok(*found)
     }
 
     pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Corrupt> {
-        let end = self.at.checked_add(len).ok_or(self.wrong("a length that can't be"))?;
-        let found = self.bytes.get(self.at..end).ok_or(self.wrong("cut short"))?;
+        let end = self.at.checked_add(len).ok_or(self.wrong("invalid length"))?;
+        let found = self.bytes.get(self.at..end).ok_or(self.wrong("truncated"))?;
         self.at = end;
         Ok(found)
     }

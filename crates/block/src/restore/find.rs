@@ -53,8 +53,7 @@ pub(crate) fn find(
     Ok((loaded, chain, damages))
 }
 
-/// The chain, when nothing proves the volume's length: tries the lengths until the content matches what was
-/// backed up.
+/// The chain, if the volume's length is uncertain: tries known lengths until the content matches.
 fn with_length(repository: &Repository, loaded: &RepositoryState, chain: Chain) -> Result<Chain, Error> {
     let Some(newest) = chain.newest().filter(|newest| !newest.is_sound()) else { return Ok(chain) };
     let Some(expected) = expected(loaded, Some(newest)) else { return Ok(chain) };
@@ -71,10 +70,10 @@ fn with_length(repository: &Repository, loaded: &RepositoryState, chain: Chain) 
             return Ok(other);
         }
     }
-    // A volume does not grow that much from one day to the next.
+    // A volume does not grow that much from one backup to the next.
     let most = lens.last().map_or(u64::MAX, |longest| longest.saturating_mul(LONGER_MAX).max(CHUNK as u64));
     if chain.len() > most {
-        let text = "the length of the volume is damaged, and nothing else tells it";
+        let text = "the volume's length is damaged, and nothing else records it";
         return Err(Error::corrupt(&newest.shown, text));
     }
     Ok(chain)

@@ -90,8 +90,8 @@ fn behind(blocks: &[Range<u64>], mut skip: u64, changed: &mut Vec<Range<u64>>) {
     }
 }
 
-/// Bytes of a file of `len` bytes that have moved. Both lists are of copies that still exist and that nobody
-/// writes to, so bytes at the same place are the same.
+/// Byte ranges of a file of `len` bytes whose extents have moved. Both lists are of copies that still exist
+/// and are not written to, so bytes in the same extent are the same.
 #[must_use]
 pub fn moved_ranges(before: &[Extent], now: &[Extent], len: u64) -> Vec<Range<u64>> {
     let mut moved_ranges = Vec::new();
@@ -104,7 +104,7 @@ pub fn moved_ranges(before: &[Extent], now: &[Extent], len: u64) -> Vec<Range<u6
         let (was, is) = (place(before.peek().copied(), at), place(now.peek().copied(), at));
         let end = was.end.min(is.end).min(len);
         if end <= at {
-            // A list that goes backwards: nothing in it counts.
+            // A list that is not in order: nothing in it can be trusted.
             moved_ranges.push(at..len);
             break;
         }
@@ -116,7 +116,7 @@ pub fn moved_ranges(before: &[Extent], now: &[Extent], len: u64) -> Vec<Range<u6
     moved_ranges
 }
 
-/// What is at a place of a file, and where that ends.
+/// What backs an offset of a file, and where that ends.
 struct ExtentAt {
     of: Backing,
     end: u64,

@@ -1,4 +1,4 @@
-//! The files of a generation, read out of the repository without a restore.
+//! The files of a generation, read from the repository without a restore.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,8 +13,8 @@ use crate::Error;
 use crate::reader::{GenerationReader, RepositoryReader};
 use crate::repository::Repository;
 
-/// The files of a generation, as a disk that can only be read. Only the blocks of what is read are fetched,
-/// each proven by its hash. While this exists nothing is removed from the repository.
+/// The files of a generation, as a read-only disk. Only the blocks that are read are fetched, and each is
+/// checked against its hash. While this exists nothing is removed from the repository.
 ///
 /// A symbolic link is not followed, because it may lead out of the tree: there is nothing at its path.
 pub struct Files {
@@ -27,18 +27,18 @@ pub struct Files {
 /// What is in the tree of a generation, a folder before its contents.
 ///
 /// # Errors
-/// When the generation has no tree of files, or its list of files is not as it was written.
+/// If the generation has no tree of files, or its list of files is damaged.
 pub fn nodes(content: &GenerationReader) -> Result<Vec<Node>, Error> {
     content.with_chain(|chain, copies| read_layout(chain, copies, false)).map(|found| found.layout.nodes)
 }
 
 impl Files {
-    /// The files of a generation, or of the newest one if none is named. `top` is the path under which they
-    /// are found, which also names them in messages.
+    /// The files of a generation, or of the newest one if `None`. `top` is the path under which they appear,
+    /// also in messages.
     ///
     /// # Errors
-    /// When the generation does not exist, has no tree of files, or its list of files or of blocks is not as
-    /// it was written. Damaged blocks are errors of reading them, of kind `InvalidData`.
+    /// If the generation does not exist, has no tree of files, or its list of files or its index is damaged.
+    /// Damaged blocks cause errors of kind `InvalidData` when they are read.
     pub fn open(repository: Repository, generation: Option<u64>, top: &Path) -> Result<Files, Error> {
         let content = RepositoryReader::open(repository)?.content(generation)?;
         let nodes = nodes(&content)?.into_iter().map(|node| (node.path.clone(), node)).collect();
@@ -113,7 +113,7 @@ impl Source for OpenFile {
     fn forget(&self, _at: u64, _len: u64) {}
 }
 
-/// The kind tells damage from a repository that can't be reached.
+/// The kind distinguishes damage from an unreachable repository.
 fn failed(error: Error) -> io::Error {
     let kind = match &error {
         Error::Corrupt { .. } => io::ErrorKind::InvalidData,

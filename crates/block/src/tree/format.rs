@@ -12,7 +12,7 @@ use super::{Layout, Node, RegionStarts, blocks_of, places};
 use crate::format::BLOCK;
 
 const MAGIC: &[u8; 8] = b"remotree";
-/// The version without extended attributes and hard links, which all earlier layouts had.
+/// The version without extended attributes and hard links.
 const PLAIN: u32 = 1;
 const VERSION: u32 = 2;
 /// The version of a volume that grew while it was read: its header is the last block, its first block has
@@ -121,10 +121,10 @@ pub(super) struct TreeHeader {
 impl TreeHeader {
     /// Reads the header of a volume.
     pub(super) fn decode(block: &[u8]) -> Result<TreeHeader, &'static str> {
-        let mut input = Decoder(block.strip_prefix(MAGIC).ok_or("it is no tree of files")?);
+        let mut input = Decoder(block.strip_prefix(MAGIC).ok_or("not a tree of files")?);
         let version = input.u32()?;
         if ![PLAIN, VERSION, GROWN].contains(&version) {
-            return Err("it is of a newer version of remora");
+            return Err("written by a newer remora");
         }
         let count = input.u32()? as usize;
         let (len, hash) = (input.u64()?, input.array()?);
@@ -133,7 +133,7 @@ impl TreeHeader {
         let parts = input.blocks(count)?;
         let room: u64 = parts.iter().map(|range| range.end - range.start).sum();
         if room != blocks_of(len) || count > MAP_PARTS_MAX || len > MAP_MAX {
-            return Err("the map has not the room it needs");
+            return Err("the map's blocks do not match its length");
         }
         Ok(TreeHeader { parts, len, hash, version, grown })
     }
@@ -146,7 +146,7 @@ impl TreeHeader {
     /// The layout, from the bytes of the map and the number of blocks of the volume.
     pub(super) fn layout(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
         if *blake3::hash(map).as_bytes() != self.hash {
-            return Err("the map is not the one of the header");
+            return Err("the map does not match the header's hash");
         }
         let mut input = Decoder(map);
         let count = input.u64()?;
@@ -162,7 +162,7 @@ impl TreeHeader {
         self.placed(nodes, blocks)
     }
 
-    /// The layout as far as the first bytes of a map give it; these bytes are proven in another way.
+    /// The layout as far as the first bytes of a map give it; these bytes are verified elsewhere.
     pub(super) fn part(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
         let mut input = Decoder(map);
         let count = input.u64()?;
@@ -181,7 +181,7 @@ impl TreeHeader {
     fn placed(self, nodes: Vec<Node>, blocks: u64) -> Result<Layout, &'static str> {
         let files: BTreeSet<&Path> = files(&nodes).collect();
         if nodes.iter().filter_map(|node| node.same_as.as_deref()).any(|path| !files.contains(path)) {
-            return Err("another name of nothing");
+            return Err("a hard link to a missing file");
         }
         let layout = Layout { nodes, map: self.parts, grown: self.grown };
         let mut used: Vec<&Range<u64>> = layout.used().collect();
@@ -190,7 +190,7 @@ impl TreeHeader {
         let (mut next, blocks) = (1, blocks.saturating_sub(u64::from(layout.grown.is_some())));
         for range in used {
             if range.start < next || range.end > blocks {
-                return Err("two things lie in one place, or behind the end");
+                return Err("blocks overlap, or lie beyond the end");
             }
             next = range.end;
         }
@@ -203,23 +203,23 @@ fn files(nodes: &[Node]) -> impl Iterator<Item = &Path> {
     nodes.iter().filter(|node| node.kind == Kind::File && node.same_as.is_none()).map(|node| &*node.path)
 }
 
-/// Checks that a path leads only into a folder that came before.
+/// Checks that the parent of a path is a folder that came before.
 fn check(nodes: &[Node], node: &Node) -> Result<(), &'static str> {
     let Some(last) = nodes.last() else {
         let is_top = node.path.as_os_str().is_empty() && node.kind == Kind::Folder;
-        return if is_top { Ok(()) } else { Err("the top is missing") };
+        return if is_top { Ok(()) } else { Err("the top folder is missing") };
     };
     let name = node.path.components().next_back();
     let plain = matches!(name, Some(Component::Normal(_)));
     let parent = node.path.parent().unwrap_or(Path::new(""));
     let rebuilt = parent.join(node.path.file_name().unwrap_or_default());
     if !plain || rebuilt.as_os_str() != node.path.as_os_str() || last.path >= node.path {
-        return Err("a path that no tree has");
+        return Err("invalid path");
     }
     let above = nodes.binary_search_by(|found| (*found.path).cmp(parent)).ok().and_then(|at| nodes.get(at));
     match above {
         Some(above) if above.kind == Kind::Folder => Ok(()),
-        _ => Err("a path into what is no folder"),
+        _ => Err("a path whose parent is not a folder"),
     }
 }
 
@@ -227,13 +227,13 @@ struct Decoder<'a>(&'a [u8]);
 
 impl<'a> Decoder<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], &'static str> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or("it is cut off")?;
+        let (taken, rest) = self.0.split_at_checked(count).ok_or("truncated")?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
-        self.take(N)?.try_into().map_err(|_| "it is cut off")
+        self.take(N)?.try_into().map_err(|_| "truncated")
     }
 
     fn u32(&mut self) -> Result<u32, &'static str> {
@@ -248,7 +248,7 @@ impl<'a> Decoder<'a> {
         let len = self.u32()? as usize;
         let bytes = self.take(len)?;
         if bytes.contains(&0) {
-            Err("a name with a zero in it")
+            Err("a name with a null byte")
         } else {
             Ok(OsString::from_vec(bytes.to_vec()))
         }
@@ -259,7 +259,7 @@ impl<'a> Decoder<'a> {
         for _ in 0..count {
             let range = self.u64()?..self.u64()?;
             if range.is_empty() || range.end > u64::MAX / BLOCK as u64 {
-                return Err("blocks that can't be");
+                return Err("invalid blocks");
             }
             blocks.push(range);
         }
@@ -305,10 +305,10 @@ impl<'a> Decoder<'a> {
                 let room =
                     node.blocks.iter().try_fold(0u64, |sum, range| sum.checked_add(range.end - range.start));
                 if room != Some(blocks_of(node.len)) {
-                    return Err("a file has not the room it needs");
+                    return Err("a file's blocks do not match its length");
                 }
             }
-            _ => return Err("a thing of no known kind"),
+            _ => return Err("unknown kind of entry"),
         }
         Ok(node)
     }

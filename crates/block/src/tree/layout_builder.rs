@@ -11,18 +11,18 @@ use crate::format::CHUNK_BLOCKS;
 
 const CHUNK_BLOCKS_U64: u64 = CHUNK_BLOCKS as u64;
 
-/// Gives blocks to files that become known one group after the other, while the groups before are read in the
-/// order of the volume.
+/// Assigns blocks to groups of files that become known one after the other, while earlier groups are being
+/// read in volume order.
 ///
-/// The volume has three regions, a group in each, and ends with its header, because only then all files are
-/// known. There is room between the regions, so that a group can grow from one generation to the next without
-/// moving the files behind it.
+/// The volume has three regions, one per group, and ends with its header, because only then are all files
+/// known. There is space between the regions, so that a group can grow from one generation to the next
+/// without moving the files after it.
 pub struct LayoutBuilder {
-    /// A page of this many blocks must not be cut: files begin at multiples of it.
+    /// A page of this many blocks must not be split: files begin at multiples of it.
     unit: u64,
-    /// The blocks that files had before.
+    /// The blocks that files had in the previous generation.
     before: BTreeMap<PathBuf, Vec<Range<u64>>>,
-    /// Where the regions began before.
+    /// Where the regions began in the previous generation.
     bases_before: Option<RegionStarts>,
     /// The first blocks of the regions, as far as they are known.
     bases: Vec<u64>,
@@ -31,8 +31,8 @@ pub struct LayoutBuilder {
 }
 
 impl LayoutBuilder {
-    /// Begins without files, which may have pages of `page_bytes` bytes. No page lies in two chunks: its
-    /// parts would be read at different times. `before`: the layout of the generation before.
+    /// Begins without files, which may have pages of `page_bytes` bytes. No page is split between two chunks,
+    /// whose parts would be read at different times. `before`: the layout of the previous generation.
     #[must_use]
     pub fn new(before: Option<&Layout>, page_bytes: u32) -> LayoutBuilder {
         let nodes = before.into_iter().flat_map(|before| &before.nodes);
@@ -47,14 +47,14 @@ impl LayoutBuilder {
         }
     }
 
-    /// Gives blocks to the files of the next group: those that they had before, if these are in the same
+    /// Assigns blocks to the files of the next group: those that they had before, if these are in the same
     /// region. Returns the end of the volume as far as it is known, in bytes; the next group begins there.
     pub fn add(&mut self, nodes: &mut [Node]) -> u64 {
         let number = self.bases.len() - 1;
         let start = self.bases.last().copied().unwrap_or(1);
         let before = self.bases_before.map(|[second, third]| [1, second, third]);
         let region = match before {
-            // What was made in another way has one region.
+            // A layout that was not built in this way has one region.
             None if number == 0 => 0..u64::MAX,
             Some(bases) if bases.get(number) == Some(&start) => {
                 start..bases.get(number + 1).copied().unwrap_or(u64::MAX)
@@ -67,7 +67,7 @@ impl LayoutBuilder {
             let old = old.filter(|old| self.can_stay(old, blocks_of(node.len)));
             node.blocks = old.map(|old| first_blocks(old, blocks_of(node.len))).unwrap_or_default();
         }
-        // What is before the region is full.
+        // Everything before the region is used.
         let taken = 1..start;
         let used = nodes.iter().flat_map(|node| &node.blocks);
         let mut allocator =
@@ -90,17 +90,17 @@ impl LayoutBuilder {
         next * BLOCK_U64
     }
 
-    /// Whether no page is cut if a file has these blocks, or grows from them on to `count`.
+    /// Whether no page is split if a file has these blocks, or is extended from them to `count`.
     fn can_stay(&self, blocks: &[Range<u64>], count: u64) -> bool {
         let is_whole = |range: &Range<u64>| (range.end - range.start).is_multiple_of(self.unit);
         let all = blocks.iter().map(|range| range.end - range.start).sum::<u64>();
-        // What is behind the last one of a file that does not grow, it does not have.
+        // The last range of a file that does not grow may be cut anywhere.
         let whole = if all < count { blocks } else { blocks.split_last().map_or(blocks, |(_, rest)| rest) };
         blocks.iter().all(|range| range.start.is_multiple_of(self.unit)) && whole.iter().all(is_whole)
     }
 
-    /// Bytes of the volume that may differ from `before`, as in [`Layout::changed`], if so far it has only
-    /// these files.
+    /// Bytes of the volume that may differ from `before`, as in [`Layout::changed`], if it has only these
+    /// files so far.
     ///
     /// # Errors
     /// Those of `of_file`.
@@ -118,8 +118,8 @@ impl LayoutBuilder {
         format::stub()
     }
 
-    /// The layout of all files, which have their blocks, and of the folders and links. It has the third group
-    /// in it, whether that has files or not.
+    /// The layout of all files, with their blocks, and of the folders and links. It includes the third group,
+    /// whether that has files or not.
     #[must_use]
     pub fn finish(self, nodes: Vec<Node>) -> Layout {
         let bases = [1, 2].map(|number| self.bases.get(number).copied().unwrap_or(self.end));

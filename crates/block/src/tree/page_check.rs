@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use disk::Source;
 
-/// The largest page of a file.
+/// The largest page size.
 const FIRST_BYTES: usize = 64 << 10;
-/// How often a part with a torn page is read, and how long to wait in between: as long as mariadb-backup.
+/// How often a part with a torn page is read, and the pause in between: as in mariadb-backup.
 const READS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A page that is not as its writer wrote it.
+/// A page whose checksum does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadPage {
     /// Its number in the file, from 0.
@@ -22,14 +22,14 @@ pub struct BadPage {
     pub offset: u64,
 }
 
-/// Knows the checksums of pages.
+/// Checks the checksums of pages.
 pub trait PageCheck: Send + Sync {
-    /// The first page that is torn or damaged, among the whole pages in a part of a file: its offset and
-    /// its bytes. `first` reads the beginning of the file anew, up to 64 KiB: it may tell how its
-    /// pages are made. Where it does not, they have `page_bytes` bytes.
+    /// The first page that is torn or damaged, among the whole pages in a part of a file: its offset and its
+    /// bytes. `first` reads the beginning of the file again, up to 64 KiB, which may state the page format.
+    /// Otherwise pages have `page_bytes` bytes.
     ///
     /// # Errors
-    /// When the pages can't be checked, and errors of reading.
+    /// If the pages can't be checked, and errors of reading.
     fn first_bad(
         &self,
         path: &Path,
@@ -48,8 +48,8 @@ pub(super) struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Fills the buffer from `offset` on, with zeros after the end of the file. A page that is being written
-    /// just now may be torn, and is read again.
+    /// Fills the buffer from `offset` on, with zeros after the end of the file. A page that is just being
+    /// written may be torn, and is read again.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let never = crossbeam_channel::never::<()>();
         let mut reads = 0;
@@ -78,8 +78,9 @@ impl Pages<'_> {
 
     fn damaged(&self, BadPage { number, offset }: BadPage) -> io::Error {
         let text = format!(
-            "{}: page {number}, at byte {offset}, does not match its checksum, in each of {READS} reads. It is \
-             damaged on the disk or in the file; CHECK TABLE says what of the table can be read",
+            "{}: page {number}, at byte {offset}, does not match its checksum in any of {READS} reads. It \
+             is damaged on the disk or in the file; CHECK TABLE shows what can be read of the \
+             table",
             self.path.display()
         );
         io::Error::new(io::ErrorKind::InvalidData, text)

@@ -1,5 +1,5 @@
-//! Where the files of the newest generation are, for who has only the put key and so can't read its list of
-//! files. The files have no names here, but keyed hashes of them.
+//! Where the files of the newest generation are, for backups with a put key, which can't read the list of
+//! files. Files are identified by keyed hashes of their names.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ const MAGIC: [u8; 8] = *b"remoplc\n";
 /// More blocks than a volume has: 1 EiB.
 const BLOCKS_MAX: u64 = 1 << 46;
 
-/// What a path is called.
+/// The keyed hash of a path.
 fn hashed_path(sealer: &BlockSealer, path: &Path) -> Hash {
     sealer.keyring().keyed_hash(path.as_os_str().as_encoded_bytes())
 }
@@ -29,17 +29,18 @@ fn halves(hash: &Hash) -> [u64; 2] {
     [0, 1].map(|at| halves.get(at).map_or(0, |half| u64::from_le_bytes(*half)))
 }
 
-/// Adds ranges, and before them how many they are.
+/// Adds the number of ranges, and the ranges.
 fn add(all: &mut Vec<u64>, ranges: &[Range<u64>]) {
     all.push(ranges.len() as u64);
     all.extend(ranges.iter().flat_map(|range| [range.start, range.end]));
 }
 
-/// Notes where the files of a generation are. Does nothing if the repository is not encrypted: then the list
-/// of files says it.
+/// Saves where the files of a generation are. Does nothing if the repository is not encrypted: then the list
+/// of files is readable.
 ///
 /// # Errors
-/// Errors of the store. The generation is whole without the note: files will only get other blocks.
+/// Errors of the store. The generation is complete without the note: files will only get other blocks next
+/// time.
 pub fn save_placements(repository: &Repository, generation: u64, layout: &Layout) -> Result<(), Error> {
     let Some(sealer) = repository.store().sealer() else { return Ok(()) };
     let mut all = vec![generation, u64::from(layout.grown.is_some())];
@@ -53,7 +54,7 @@ pub fn save_placements(repository: &Repository, generation: u64, layout: &Layout
     number_file::write(repository.store(), NAME, &MAGIC, all)
 }
 
-/// Where those of these files are that a generation has. `None`: that was not noted of this generation, or
+/// Where those of these files are that a generation has. `None`: that was not saved for this generation, or
 /// the repository is not encrypted.
 ///
 /// # Errors
@@ -99,7 +100,7 @@ fn decode(
     Some(Layout { nodes, map, grown: (has_grown == 1).then_some([second, third]) })
 }
 
-/// Whether no block is in two ranges, in the first block, or further than any volume goes.
+/// Whether the ranges are disjoint, do not include the first block, and are within the limit.
 fn are_apart<'a>(ranges: impl Iterator<Item = &'a Range<u64>>) -> bool {
     let mut all: Vec<&Range<u64>> = ranges.collect();
     all.sort_by_key(|range| range.start);
@@ -118,7 +119,7 @@ impl Numbers<'_> {
         Some(*first)
     }
 
-    /// Ranges that may be those of a file.
+    /// Ranges that are plausible for a file.
     fn ranges(&mut self) -> Option<Vec<Range<u64>>> {
         let [count] = self.take()?;
         let mut ranges = Vec::new();

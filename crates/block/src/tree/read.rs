@@ -12,7 +12,7 @@ use super::page_check::{PageCheck, Pages};
 use super::part_map::{FilePart, PartMap};
 use super::{ConcurrentUse, Layout, Part};
 
-/// A volume made of files and bytes at their places, with zeros between them.
+/// A volume made of files and bytes at given offsets, with zeros between them.
 pub struct TreeSource {
     disk: Arc<dyn Disk>,
     len: u64,
@@ -35,7 +35,7 @@ impl TreeSource {
         TreeSource { disk, len, parts: PartMap::new(), open: OpenFiles::new(), check: None, position: 0 }
     }
 
-    /// The same, for files whose pages can be checked.
+    /// A volume with files whose pages can be checked.
     #[must_use]
     pub fn checked(disk: Arc<dyn Disk>, len: u64, check: Arc<dyn PageCheck>) -> TreeSource {
         TreeSource { check: Some(check), ..TreeSource::new(disk, len) }
@@ -48,7 +48,8 @@ impl TreeSource {
             .with(layout.parts(), &|path| (top.join(path), ConcurrentUse::Unchanging))
     }
 
-    /// Adds parts. `find`: where the file with a path in the volume is, and what others do to it meanwhile.
+    /// Adds parts. `find` returns the location of a file by its path in the volume, and what others may do to
+    /// it meanwhile.
     #[must_use]
     pub fn with<'a>(
         mut self,
@@ -72,13 +73,12 @@ impl TreeSource {
         self.parts.add(at..at + bytes.len() as u64, PartContent::Bytes(bytes));
     }
 
-    /// Adds a part of a file, from `offset` on, at a free place. Without a check, pages are an error when
-    /// they are read.
+    /// Adds a part of a file, from `offset` on, at a free place. Reading pages without a check is an error.
     pub fn add_file(&mut self, place: Range<u64>, path: PathBuf, offset: u64, care: ConcurrentUse) {
         self.parts.add(place, PartContent::File(FilePart { path, offset }, care));
     }
 
-    /// The file; none if it is gone and may be.
+    /// The file; `None` if it is missing and that is allowed.
     fn file(&self, path: &Path, care: ConcurrentUse) -> io::Result<Option<Arc<dyn Source>>> {
         let opened = self.open.get(path, |path| match care {
             ConcurrentUse::Unchanging | ConcurrentUse::Removal => self.disk.open(path),
@@ -99,7 +99,7 @@ impl TreeSource {
         };
         if let ConcurrentUse::PageWrites(page_bytes) = care {
             let check = self.check.as_deref();
-            let check = check.ok_or_else(|| io::Error::other("nobody knows how to check these pages"))?;
+            let check = check.ok_or_else(|| io::Error::other("there is no check for these pages"))?;
             return Pages { path, file, check, page_bytes }.read(offset, target);
         }
         let filled = file.read_full_at(offset, target)?;

@@ -23,13 +23,13 @@ use crate::{Error, chain};
 
 /// The prefix of attributes that are access control lists.
 const LISTS: &[u8] = b"system.posix_acl_";
-/// The most things that are listed one by one because the target can't store them.
+/// The maximum number of altered entries that are listed individually.
 const ALTERED_MAX: usize = 1000;
 
 /// The layout of a generation, or of the newest one if none is named.
 ///
 /// # Errors
-/// When the generation does not exist, has no tree of files, or can't be read as it was written.
+/// If the generation does not exist, has no tree of files, or is damaged.
 pub fn layout_of(repository: &Repository, generation: Option<u64>) -> Result<Layout, Error> {
     let _stays = repository.lock_reader()?;
     let (loaded, chain, _) = find(repository, Request::new(generation, 1))?;
@@ -37,10 +37,10 @@ pub fn layout_of(repository: &Repository, generation: Option<u64>) -> Result<Lay
         .map(|found| found.layout)
 }
 
-/// The list of files, as far as it is known.
+/// The list of files, as far as it can be read.
 pub(crate) struct LayoutRead {
     pub(crate) layout: Layout,
-    /// Bytes of the list that are lost, up to its end.
+    /// The byte range of the list that is lost, up to its end.
     lost: Option<Range<u64>>,
     damages: Vec<Error>,
 }
@@ -68,7 +68,7 @@ pub(crate) fn read_layout(
     let tree_header = TreeHeader::decode(&header.bytes).map_err(corrupt)?;
     let blocks = chain.len() / BLOCK as u64;
     if tree_header.places().any(|(place, _)| place.end > chain.len()) {
-        return Err(corrupt("it lies behind the end"));
+        return Err(corrupt("it lies beyond the end"));
     }
     let map = bytes(chain, copies, tree_header.places())?;
     let lost = map.lost.map(|lost| lost as u64..map.bytes.len() as u64);
@@ -192,8 +192,7 @@ impl Layout {
 /// Restores a tree into a new folder, which gets its name only when everything in it is complete and durable.
 ///
 /// # Errors
-/// When `path` exists, when it can't be written, or when the generation can't be read as it was written. Then
-/// nothing has the name.
+/// If `path` exists or can't be written, or if the generation is damaged. Then nothing has the name.
 pub fn restore(
     repository: &Repository,
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
@@ -220,14 +219,14 @@ pub fn restore(
     })
 }
 
-/// Fails if there is something at a path.
+/// Fails if a path exists.
 pub(super) fn free(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
     let there =
         || Error::Target { name: path.display().to_string(), source: io::ErrorKind::AlreadyExists.into() };
     if disk.stat(path).is_ok() { Err(there()) } else { Ok(()) }
 }
 
-/// Makes a folder that gets its name when it is complete and durable; if that fails, nothing stays of it.
+/// Creates a folder that gets its name when it is complete and durable; on failure nothing remains.
 pub(super) fn in_new_folder(
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
     path: &Path,
@@ -253,8 +252,8 @@ impl LayoutRead {
     }
 }
 
-/// Makes the things of a tree below `top`. `bring` writes the bytes of the files, which have their lengths by
-/// then and are zeros; it is told whether it must sync each of them.
+/// Creates the entries of a tree below `top`. `bring` writes the content of the files, which have their
+/// lengths by then and are zeros; its argument says whether it must sync each file.
 pub(super) fn build(
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
     nodes: &[Node],
@@ -265,7 +264,7 @@ pub(super) fn build(
         let name = path.display().to_string();
         |source| Error::Target { name, source }
     };
-    // This comes before anything is written, so that what can't be written from now on is reported.
+    // Opened before anything is written, so that every later write error is reported.
     let above = top.parent().unwrap_or(Path::new(""));
     let batch = disk.batch(above).map_err(failed(above))?;
     for node in nodes.iter().filter(|node| node.same_as.is_none()) {
@@ -300,7 +299,7 @@ pub(super) fn build(
     Ok(summary)
 }
 
-/// Makes a hard link to a file, or a copy if that is impossible.
+/// Creates a hard link to a file, or a copy if that is impossible.
 fn link_or_copy(
     disk: &dyn Disk,
     tree: &dyn Tree,
@@ -313,13 +312,13 @@ fn link_or_copy(
     sink.sync()?;
     summary.note_altered(
         path,
-        format!("is a file of its own now, not another name of {}: {error}", file.display()),
+        format!("is a separate file now, not a hard link to {}: {error}", file.display()),
     );
     Ok(())
 }
 
-/// Sets owner, permissions, times and extended attributes. What can't be set is reported; nobody gets more
-/// permissions because of that.
+/// Sets owner, permissions, times and extended attributes. What can't be set is reported, and never widens
+/// permissions.
 fn apply_attributes(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
     let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
     let mode = node.attributes.mode;
@@ -331,7 +330,7 @@ fn apply_attributes(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Sum
     }
     for (name, value) in &node.extended {
         let is_list = name.as_encoded_bytes().starts_with(LISTS);
-        // A list says what the owning group may, and another group owns it now.
+        // The list grants permissions to the owning group, which is another one now.
         let why = if is_list && has.gid != wanted.gid {
             "it would give another group its rights".to_owned()
         } else {
@@ -341,19 +340,19 @@ fn apply_attributes(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Sum
             }
         };
         let what = if is_list { "access control list" } else { "attribute" };
-        summary.note_altered(path, format!("is without its {what} {}: {why}", name.display()));
+        summary.note_altered(path, format!("lost its {what} {}: {why}", name.display()));
     }
     Ok(())
 }
 
-/// What became of attributes that could not all be set.
+/// A description of the attributes that could not be set.
 fn kept(wanted: Attributes, has: Attributes) -> String {
     let mut text = format!(
-        "belongs to user {} and group {}, and not to {} and {}: only root can set that",
+        "belongs to user {} and group {} instead of {} and {}: only root can set that",
         has.uid, has.gid, wanted.uid, wanted.gid
     );
     if has.mode != wanted.mode {
-        text.push_str(&format!("; so its rights are {:04o}, and not {:04o}", has.mode, wanted.mode));
+        text.push_str(&format!("; so its mode is {:04o} instead of {:04o}", has.mode, wanted.mode));
     }
     text
 }
@@ -362,7 +361,7 @@ impl Summary {
     fn note_altered(&mut self, path: &Path, what: String) {
         match self.altered.len() {
             ..ALTERED_MAX => self.altered.push((path.to_owned(), what)),
-            ALTERED_MAX => self.altered.push((PathBuf::new(), "there is more of that kind".to_owned())),
+            ALTERED_MAX => self.altered.push((PathBuf::new(), "there are more of that kind".to_owned())),
             _ => {}
         }
     }
@@ -373,7 +372,7 @@ pub(super) fn join(top: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { top.to_owned() } else { top.join(path) }
 }
 
-/// Removes a folder and everything in it; it is no error if it does not exist.
+/// Removes a folder with its content; it is no error if it does not exist.
 fn remove(disk: &dyn Disk, tree: &dyn Tree, folder: &Path) -> io::Result<()> {
     let entries = match tree.entries(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

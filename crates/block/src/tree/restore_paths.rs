@@ -15,16 +15,15 @@ use crate::backup::RunContext;
 use crate::format::{BLOCK, is_zero};
 use crate::restore::Summary;
 
-/// Bytes that are read and written at once: several groups of blocks.
+/// Bytes per read and write: several groups of blocks.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Restores what is wanted of a tree, and the folders above it, into a new folder, which gets its name only
-/// when everything in it is complete and durable. Only the blocks of these files are fetched; each is proven
-/// by its hash.
+/// Restores the selected paths of a tree, and the folders above them, into a new folder, which gets its name
+/// only when everything in it is complete and durable. Only the blocks of these files are fetched, and each
+/// is checked against its hash.
 ///
 /// # Errors
-/// When `path` exists, when it can't be written, or when one of the files can't be read as it was written.
-/// Then nothing has the name.
+/// If `path` exists or can't be written, or if one of the files is damaged. Then nothing has the name.
 pub fn restore_paths(
     files: &Files,
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
@@ -51,19 +50,19 @@ pub fn restore_paths(
             }
             let generation = files.generation();
             let (losses, damages, altered) = (Vec::new(), Vec::new(), Vec::new());
-            Ok(Summary { generation, len, written, losses, is_proven: true, damages, altered })
+            Ok(Summary { generation, len, written, losses, is_verified: true, damages, altered })
         })
     })
 }
 
-/// What is wanted, and the folders above it.
+/// The selected entries, and the folders above them.
 fn part(files: &Files, is_wanted: impl Fn(&Path) -> bool) -> Vec<Node> {
     let mut paths: BTreeSet<&Path> = BTreeSet::new();
     for node in files.nodes().filter(|node| is_wanted(&node.path)) {
         paths.extend(node.path.ancestors());
     }
     let mut nodes: Vec<Node> = files.nodes().filter(|node| paths.contains(&*node.path)).cloned().collect();
-    // A hard link to a file that is not wanted gets the bytes itself, and further ones are links to it.
+    // A hard link to a file that is not selected gets the content itself, and further ones are links to it.
     let mut instead: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for node in &mut nodes {
         let Some(first) = node.same_as.clone().filter(|first| !paths.contains(&**first)) else { continue };
@@ -77,7 +76,7 @@ fn part(files: &Files, is_wanted: impl Fn(&Path) -> bool) -> Vec<Node> {
     nodes
 }
 
-/// Writes the bytes of a file that is zeros by now. Returns how many were written.
+/// Writes the content of a file that is zeros. Returns how many bytes were written.
 fn copy(
     files: &Files,
     node: &Node,

@@ -137,7 +137,7 @@ fn paths_that_no_tree_has_are_refused() {
     }
     bad(Node { kind: Kind::Folder, ..file("a/f", 0) });
     assert!(decoded(&Layout::new(vec![folder(""), file("b", 0)], None)).is_ok());
-    assert_eq!(decoded(&Layout::new(vec![file("b", 0)], None)), Err("the top is missing"));
+    assert_eq!(decoded(&Layout::new(vec![file("b", 0)], None)), Err("the top folder is missing"));
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn another_name_of_a_file_has_no_bytes_of_its_own_and_they_stay_where_they_were(
     assert_eq!(layout.bytes(), 3 * BLOCK_U64);
     assert_eq!(decoded(&layout), Ok(layout.clone()));
     let nothing = Layout::new(vec![folder(""), name("b", "a")], None);
-    assert_eq!(decoded(&nothing), Err("another name of nothing"));
+    assert_eq!(decoded(&nothing), Err("a hard link to a missing file"));
     let folders = Layout::new(vec![folder(""), folder("a"), name("b", "a")], None);
-    assert_eq!(decoded(&folders), Err("another name of nothing"));
+    assert_eq!(decoded(&folders), Err("a hard link to a missing file"));
 }
 
 #[test]

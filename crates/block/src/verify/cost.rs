@@ -1,4 +1,4 @@
-//! What damage costs: which generations can't be restored completely, and which parts of them.
+//! What damage costs: which generations can't be restored completely, and which parts of them are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -24,8 +24,8 @@ const LOSSES_MAX: usize = 1000;
 pub struct Cost {
     /// The generation.
     pub generation: u64,
-    /// Bytes of the volume, or of the files of a tree, that can't be restored. Empty: they can't be listed
-    /// one by one, and perhaps everything is lost.
+    /// Byte ranges of the volume, or of the files of a tree, that can't be restored. Empty: they can't be
+    /// listed individually, and everything may be lost.
     pub losses: Vec<Loss>,
 }
 

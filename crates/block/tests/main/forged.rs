@@ -63,9 +63,9 @@ fn a_chain_that_leads_elsewhere_is_refused() {
     back_up_bytes(&disk, &Random(1).volume(20));
     forge(&disk, 1, |_, trailer| trailer.content[5] ^= 1);
     let restored = restored(&disk, None).unwrap_err().to_string();
-    assert!(restored.contains("does not lead to what was backed up"), "{restored}");
+    assert!(restored.contains("does not reproduce to what was backed up"), "{restored}");
     let found = damages(&disk);
-    assert!(found.len() == 1 && found[0].what.contains("does not lead"), "{found:?}");
+    assert!(found.len() == 1 && found[0].what.contains("does not reproduce"), "{found:?}");
 }
 
 #[test]
@@ -81,11 +81,11 @@ fn a_chunk_of_other_blocks_is_refused() {
     });
     let error = restored(&disk, None).unwrap_err();
     assert!(
-        matches!(&error, Error::Corrupt { what, .. } if what.contains("not those that were backed up")),
+        matches!(&error, Error::Corrupt { what, .. } if what.contains("do not match its hash")),
         "{error}"
     );
     let found = damages(&disk);
-    assert!(found.len() == 1 && found[0].what.contains("chunk 0 is not what was backed up"), "{found:?}");
+    assert!(found.len() == 1 && found[0].what.contains("chunk 0 does not match its hash"), "{found:?}");
     // The volume's hash agrees with the chunk's, but the chunk differs.
     forge(&disk, 1, |record, trailer| {
         record.content[0] ^= 1;
@@ -180,12 +180,12 @@ fn files_of_another_content_are_refused() {
     assert!(read(&open().unwrap()).unwrap() == disk.bytes(Path::new("/top/file")).unwrap());
     forge(&disk, 1, |_, trailer| trailer.content[5] ^= 1);
     let error = open().err().unwrap().to_string();
-    assert!(error.contains("does not lead to what was backed up"), "{error}");
+    assert!(error.contains("does not reproduce to what was backed up"), "{error}");
     forge(&disk, 1, |record, trailer| {
         record.content[3] ^= 1;
         trailer.content = content(volume.len() as u64, &record.content);
     });
     let error = read(&open().unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidData);
-    assert!(error.to_string().contains("blocks of a chunk are not those"), "{error}");
+    assert!(error.to_string().contains("chunk's blocks do not match"), "{error}");
 }

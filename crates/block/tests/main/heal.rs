@@ -70,7 +70,7 @@ fn a_damaged_group_costs_its_blocks() {
         assert_eq!(disk.bytes(Path::new(TARGET)), None);
         let (bytes, summary) = kept_going(&disk, Some(generation)).unwrap();
         let lost = lost(&summary);
-        assert!(lost.len() == 1 && !summary.is_proven && summary.damages.len() == 1, "{summary:?}");
+        assert!(lost.len() == 1 && !summary.is_verified && summary.damages.len() == 1, "{summary:?}");
         assert!(lost[0].end - lost[0].start == 16 * BLOCK as u64 && lost[0].contains(&(300 * BLOCK as u64)));
         let (from, to) = (usize::try_from(lost[0].start).unwrap(), usize::try_from(lost[0].end).unwrap());
         assert!(bytes[..from] == state[..from] && bytes[to..] == state[to..]);
@@ -160,7 +160,7 @@ fn a_damaged_frame_costs_nothing() {
                     "{number} {at} {generation} {summary:?}"
                 );
                 // Without its trailer, nothing tells what the newest generation was as a whole.
-                assert!(summary.is_proven || (number, generation, at) == (3, 3, len - 104), "{summary:?}");
+                assert!(summary.is_verified || (number, generation, at) == (3, 3, len - 104), "{summary:?}");
             }
             disk.corrupt(&file(number), at, 1);
         }
@@ -204,16 +204,16 @@ pub(crate) fn what_comes_back_is_right_whatever_byte_is_flipped() {
                         .zip(state.chunks(BLOCK))
                         .enumerate()
                         .all(|(block, (is, was))| is == was || is_lost(block * BLOCK));
-                let told = !summary.is_proven
+                let told = !summary.is_verified
                     && summary.damages.iter().any(|damage| {
                         damage.contains("header, index or trailer")
-                            || damage.contains("all together")
-                            || damage.contains("builds upon another")
+                            || damage.contains("as a whole")
+                            || damage.contains("its parent is another generation")
                     });
                 assert!(right || told, "{number} {at} {generation}: {summary:?}");
                 assert_eq!(
-                    summary.is_proven,
-                    summary.is_proven && bytes == *state,
+                    summary.is_verified,
+                    summary.is_verified && bytes == *state,
                     "{number} {at} {generation}"
                 );
                 whole += usize::from(bytes == *state);
@@ -365,7 +365,7 @@ fn a_number_beyond_all_others_is_not_ours() {
     let highest = NUMBER_MAX / 2 - 1;
     let last = put(&format!("{highest}.blk"));
     let error = back_up(&disk, false).unwrap_err().to_string();
-    assert!(error.contains(&format!("{highest};")) && error.contains("remove it"), "{error}");
+    assert!(error.contains(&format!("{highest};")) && error.contains("remove the file"), "{error}");
     // Nor does a prune write a file that nobody would know.
     keep(&disk, &[4]).unwrap_err();
     disk.remove(&last).unwrap();

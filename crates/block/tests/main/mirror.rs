@@ -183,7 +183,7 @@ fn the_note_of_a_mirror_is_written_anew_and_finds_what_is_there() {
         if damage {
             sides.copy.corrupt(&note, 20, 1);
             let error = repository(&sides.copy).list().unwrap_err().to_string();
-            assert!(error.contains("the next 'remora mirror' writes it anew"), "{error}");
+            assert!(error.contains("the next 'remora mirror' rewrites it"), "{error}");
         } else {
             // So it was before there was such a note: a mirror showed what its source had not forgotten.
             sides.copy.remove(&note).unwrap();

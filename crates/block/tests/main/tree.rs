@@ -197,7 +197,7 @@ fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
         tree::restore(&repository(folder.path()), (&disk, &Plain), &back, request, world()).unwrap();
     // Two names, twice two attributes, two lists of a folder and one list of a file: each is named once.
     let told: Vec<&str> = restored.altered.iter().map(|(_, what)| what.split(": ").next().unwrap()).collect();
-    assert!(told.iter().filter(|what| what.contains("a file of its own")).count() == 2, "{told:?}");
+    assert!(told.iter().filter(|what| what.contains("a separate file")).count() == 2, "{told:?}");
     assert!(told.iter().any(|what| what.contains("access control list system.posix_acl_access")), "{told:?}");
     assert!(told.iter().any(|what| what.contains("attribute user.one")), "{told:?}");
     // The group had no permissions; the mask stands in their place.
@@ -241,7 +241,7 @@ fn a_path_that_is_too_long_is_left_out_and_told() {
     }
     std::fs::rename(folder.path().join("deep"), top.join("deep")).unwrap();
     let (nodes, left) = tree::list(&RealDisk, &top).unwrap();
-    assert!(left.len() == 1 && left[0].what.contains("longer than the system takes") && !left[0].is_harmless);
+    assert!(left.len() == 1 && left[0].what.contains("too long for the system") && !left[0].is_harmless);
     assert!(nodes.iter().any(|node| node.path == Path::new("file")));
     let again = folder.path().join("repo");
     let layout = Layout::new(nodes, None);
@@ -278,7 +278,7 @@ fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
     let request = restore::Request { keep_going: true, ..restore::Request::new(None, 2) };
     let restored =
         tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world()).unwrap();
-    assert!(!restored.is_proven && !restored.losses.is_empty(), "{restored:?}");
+    assert!(!restored.is_verified && !restored.losses.is_empty(), "{restored:?}");
     assert!(restored.losses.iter().any(|loss| loss.path.as_deref() == Some(Path::new("f3"))), "{restored:?}");
     let mut lost = 0;
     for number in 0..8 {

@@ -45,7 +45,7 @@ fn a_second_run_is_told_who_has_it_and_takes_over_from_a_dead_one() {
     scene.fake.set(|state| state.now = 20);
     let error = scene.back_up().unwrap_err();
     assert!(matches!(error, Error::Busy(_)), "{error}");
-    assert!(error.to_string().contains("this test, heard of 20 s ago"), "{error}");
+    assert!(error.to_string().contains("this test, which renewed its lock 20 s ago"), "{error}");
     scene.fake.set(|state| state.now = DEAD);
     assert_eq!(scene.back_up().unwrap().generation, 1);
 
@@ -142,7 +142,7 @@ fn what_is_read_is_not_removed() {
 
 #[test]
 fn a_store_that_ignores_the_condition_is_refused() {
-    for (ignores, what) in [((true, true), "of a PUT"), ((false, true), "in parts")] {
+    for (ignores, what) in [((true, true), "in a PUT"), ((false, true), "multipart upload")] {
         let scene = Scene::new(8, None);
         scene.fake.set(|state| state.ignores = ignores);
         let error = scene.back_up().unwrap_err().to_string();
@@ -207,7 +207,7 @@ fn a_number_that_no_lock_reaches_is_none() {
     fake.set(|state| state.now += 2 * DEAD);
     let error = writing(&other).map(drop).unwrap_err().to_string();
     assert!(
-        error.contains("no lock can follow") && error.contains("lease.writer.9007199254740992"),
+        error.contains("lock numbers are exhausted") && error.contains("lease.writer.9007199254740992"),
         "{error}"
     );
 }

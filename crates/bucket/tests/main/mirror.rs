@@ -109,7 +109,7 @@ fn keys_and_what_is_referred_to_come_first() {
 
 #[test]
 fn store_ignores_condition() {
-    for (ignores, what) in [((true, true), "of a PUT"), ((false, true), "in parts")] {
+    for (ignores, what) in [((true, true), "in a PUT"), ((false, true), "multipart upload")] {
         let fake = Fake::start();
         fake.set(|state| state.ignores = ignores);
         for _ in 0..2 {

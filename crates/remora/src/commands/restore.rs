@@ -174,7 +174,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     tell_losses(&restored, report)?;
     tell(&named.name, &restored, &target, began.elapsed().as_secs_f64(), report)?;
     tell_of_copy(&named, restored.generation, report);
-    Ok(match (restored.is_proven, restored.altered.is_empty()) {
+    Ok(match (restored.is_verified, restored.altered.is_empty()) {
         (false, _) => Exit::Damaged,
         (true, false) => Exit::Partial,
         (true, true) => Exit::Done,
@@ -209,7 +209,7 @@ fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
     for (path, what) in &restored.altered {
         report.warn(&format!("{}: {what}", text::path(path)));
     }
-    if !restored.is_proven && restored.losses.is_empty() {
+    if !restored.is_verified && restored.losses.is_empty() {
         report
             .warn("no block is known to be lost, but it is not proven that the whole is what was backed up");
     }
@@ -281,7 +281,7 @@ fn tell(name: &str, restored: &Summary, target: &str, seconds: f64, report: &Rep
         report.message(&json!({
             "message_type": "summary", "name": name, "generation": restored.generation, "target": target,
             "bytes": restored.len, "bytes_written": restored.written, "bytes_lost": lost,
-            "proven": restored.is_proven, "seconds": seconds,
+            "proven": restored.is_verified, "seconds": seconds,
         }))?;
         return Ok(());
     }

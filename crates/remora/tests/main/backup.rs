@@ -269,7 +269,7 @@ fn an_old_backup_is_told() {
     }
     place.volume("other.img", 1);
     place.run(&["backup", "file:other.img", "--to", "repo"]).exits(0);
-    let gone = "generation 2 was made, and its file is gone";
+    let gone = "generation 2 existed, but its file is missing";
     place.run(&["list", "repo"]).exits(4).says(&[gone]);
     place.run(&["list", "repo", "--older-than", "26h"]).exits(4).says(&[gone, "there is no backup"]);
     place.run(&["list", "repo/disk.img"]).exits(4).says(&[gone]);

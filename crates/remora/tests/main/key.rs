@@ -148,7 +148,7 @@ fn keys_are_made_once_and_told_apart() {
     let ids: Vec<&str> = listed.lines().map(|line| line.split(' ').next().unwrap()).collect();
     assert!(ids.len() == 2 && ids[0] == ids[1] && listed.contains("reads everything"), "{listed}");
     std::fs::write(scene.path("bad"), b"\xff\xfe").unwrap();
-    scene.run("key list bad").exits(2).says(&["bad, line 1: no key of remora"]);
+    scene.run("key list bad").exits(2).says(&["bad, line 1: not a remora key"]);
     std::fs::write(scene.path("bad"), full.replace("secret ", "secret 0")).unwrap();
     scene.run("key list bad").exits(2).says(&["bad, line 4: not 'secret'"]);
     let rights =

@@ -263,7 +263,7 @@ fn damage_is_told_with_its_place_and_a_cut_file_too() {
     let place = format!("damaged: wrong checksum (Update_rows_v1 at {at})");
     let ended = look("damaged", &damaged).exits(4).says(&[&place]);
     assert!(transactions.starts_with(&ended.out) && !ended.out.is_empty());
-    look("foreign", b"no log").exits(2).says(&["it is no binary log"]);
+    look("foreign", b"no log").exits(2).says(&["not a binary log"]);
     run(folder.path(), &["log", "."]).exits(1).says(&["there is no binary log here"]);
 }
 

@@ -132,7 +132,7 @@ fn a_lost_file_of_keys_is_told_and_comes_back_from_a_mirror() {
     let scene = Scene::new(true);
     scene.run("mirror repo copy").exits(0);
     std::fs::remove_file(scene.path("repo/disk/000001.keys")).unwrap();
-    let told = ["000001.keys", "this file of keys is gone", "remora mirror COPY REPO"];
+    let told = ["000001.keys", "this key file is missing", "remora mirror COPY REPO"];
     for key in ["", " --key full.key"] {
         for line in
             ["backup file:disk --to repo", "backup file:disk --to repo --full", "list repo", "verify repo"]
@@ -195,7 +195,7 @@ fn what_cannot_be_mirrored_is_told() {
 
     // Another repository of this name.
     scene.run("backup file:full.key --to other --name disk").exits(0);
-    scene.run("mirror other copy").exits(4).says(&["disk is not mirrored", "another file"]);
+    scene.run("mirror other copy").exits(4).says(&["disk is not mirrored", "this file differs from"]);
 }
 
 #[test]
@@ -318,11 +318,11 @@ fn a_run_that_is_killed_is_waited_for_and_a_second_one_is_told_who_writes() {
         state.files.insert("p/disk/lease.writer.000900".to_owned(), text.into());
         state.leave("p/disk/000002.blk");
     });
-    scene.run(backup).exits(11).says(&["db7, process 12, heard of 0 s ago"]);
+    scene.run(backup).exits(11).says(&["db7, process 12, which renewed its lock 0 s ago"]);
     scene.run("prune s3://b/p --keep-last 1").exits(11);
     scene.run("mirror repo s3://b/p").exits(11);
     scene.store.set(|state| state.now = 1000);
-    scene.run(backup).exits(0).says(&["db7, process 12 was not heard of", "takes over"]);
+    scene.run(backup).exits(0).says(&["db7, process 12 has not renewed its lock", "takes over"]);
     assert_eq!(scene.store.state.lock().unwrap().unfinished(), 0);
     scene.restores("s3://b/p", "");
 }
@@ -442,5 +442,5 @@ fn a_store_may_have_a_certificate_of_its_own() {
     }
     run("list s3://b/p", &[("AWS_CA_BUNDLE", "none.pem")]).exits(2).says(&["AWS_CA_BUNDLE none.pem"]);
     run("list s3://b/p", &[("AWS_CA_BUNDLE", "full.key")]).exits(2).says(&["there is no certificate in it"]);
-    run("list s3://b/p", &[("AWS_CA_BUNDLE", "ca.key")]).exits(2).says(&["it has a private key"]);
+    run("list s3://b/p", &[("AWS_CA_BUNDLE", "ca.key")]).exits(2).says(&["it contains a private key"]);
 }

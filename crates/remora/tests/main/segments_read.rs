@@ -78,8 +78,8 @@ fn damage_is_named_by_every_reader() {
         // The last segments are taken away together: what was noted tells.
         let (name, bytes) = stored.last().unwrap();
         play.put(name, None);
-        play.reads("log NAME").exits(4).says(&["newest segments are gone"]);
-        play.reads("list NAME").exits(4).says(&["newest segments are gone"]);
+        play.reads("log NAME").exits(4).says(&["newest segments are missing"]);
+        play.reads("list NAME").exits(4).says(&["newest segments are missing"]);
         play.put(name, Some(bytes.clone()));
         play.is_archived();
         // Two of them swapped.
@@ -247,9 +247,9 @@ fn a_prune_removes_what_the_archiver_may_not() {
         play.put("p/db/log/18446744073709551615.log", Some(b"nothing".to_vec()));
         let found = play.reads("verify NAME").exits(4).out;
         assert!(found.contains("18446744073709551615.log: this name is none"), "{found}");
-        play.reads("list NAME").exits(4).says(&["does not belong here"]);
+        play.reads("list NAME").exits(4).says(&["does not belong to the archive"]);
         play.does(&["INSERT INTO app.t (v) VALUES ('three')"]);
-        play.once().exits(0).says(&["does not belong here"]);
+        play.once().exits(0).says(&["does not belong to the archive"]);
     }
 }
 

@@ -241,7 +241,7 @@ fn an_ssh_that_is_killed_is_a_failure_and_the_next_run_goes_on() {
     running.end().exits(1).says(&["disk.img at byte", "the connection to the other machine"]);
     assert!(partial.exists());
     assert!(server.path("after").exists(), "another connection was made for it");
-    server.run(&["backup", &source, "--to", &repo]).exits(0).says(&["it is used"]);
+    server.run(&["backup", &source, "--to", &repo]).exits(0).says(&["which is reused"]);
     let target = server.path("copy.img").display().to_string();
     server.run(&["restore", &repo, "--to", &target]).exits(0);
     assert!(std::fs::read(target).unwrap() == volume);

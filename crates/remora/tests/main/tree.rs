@@ -350,7 +350,7 @@ fn files_of_others_come_back_with_no_more_rights_and_are_named() {
         ("own", 0o640, None),
         ("secret", 0o600, Some("its rights are 0600, and not 0640")),
         ("runs", 0o755, Some("its rights are 0755, and not 6755")),
-        ("listed", 0o600, Some("is without its access control list system.posix_acl_access")),
+        ("listed", 0o600, Some("lost its access control list system.posix_acl_access")),
     ] {
         let is = std::fs::metadata(folder.join("back").join(name)).unwrap();
         assert_eq!((is.mode() & 0o7777, is.uid(), is.gid()), (mode, NOBODY, NOBODY), "{name}");
@@ -358,5 +358,5 @@ fn files_of_others_come_back_with_no_more_rights_and_are_named() {
         assert_eq!(lines.is_empty(), says.is_none(), "{}", ended.err);
         assert!(says.is_none_or(|says| lines.iter().any(|line| line.contains(says))), "{}", ended.err);
     }
-    ended.says(&["belongs to user 65534 and group 65534, and not to 7 and 7: only root can set that"]);
+    ended.says(&["belongs to user 65534 and group 65534 instead of 7 and 7: only root can set that"]);
 }

@@ -24,12 +24,12 @@ fn a_key_is_read_as_it_was_written() {
 fn what_is_no_key_is_told_with_its_line() {
     let text = Key::Full(full()).text();
     let cases = [
-        ("", 1, "no key of remora"),
-        ("# only this\n", 1, "no key of remora"),
-        ("remora-key 2 full\n", 1, "does not know"),
+        ("", 1, "not a remora key"),
+        ("# only this\n", 1, "not a remora key"),
+        ("remora-key 2 full\n", 1, "unknown kind of key"),
         ("remora-key 1 full\n", 2, "secret"),
         ("remora-key 1 full\n\n# x\nsecret 00\n", 4, "secret"),
-        (&format!("{text}secret 00\n"), 5, "more than a key has"),
+        (&format!("{text}secret 00\n"), 5, "unexpected text after the key"),
         (&text.replace("secret ", "secret g"), 4, "secret"),
     ];
     for (text, line, what) in cases {

@@ -1,4 +1,4 @@
-//! Folds many small segments into one, so that there are never many.
+//! Compacts many small segments into one, so that there are never many.
 
 use std::io;
 use std::mem::take;
@@ -10,25 +10,25 @@ use super::{Entry, SegmentWriter};
 use crate::archive::arrival;
 use crate::archive::segment::{self, Segment, SegmentHeader};
 
-/// So many segments that were folded as often as each other are folded into one.
+/// This many segments of one level are compacted into one.
 pub(super) const FAN_IN: usize = 64;
-/// A segment with so many bytes is not folded any more, and none becomes larger by much.
+/// A segment of this size is not compacted again, and none becomes much larger.
 const FULL_BYTES: u64 = 32 << 20;
-/// Nor are segments folded whose headers have so many bytes together: a header has a limit, and who reads one
-/// byte of a segment reads all of it.
+/// Nor are segments compacted whose headers have this many bytes together: headers have a limit, and reading
+/// one byte of a segment requires all of its header.
 const HEADERS_BYTES: u64 = 8 << 20;
-/// BeginReason segments are not folded, which keeps nobody from going on.
+/// Errors that only prevent compaction: the archiver goes on.
 const TOLERATED: [io::ErrorKind; 3] =
     [io::ErrorKind::InvalidData, io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
 
 impl SegmentWriter {
-    /// Folds what is to be folded: everything small if the file is whole.
+    /// Compacts what is due: everything small if the file is whole.
     pub(super) fn compact(&mut self, whole: bool) -> io::Result<()> {
         let mut has_compacted = false;
         while let Some(from) = self.compactable(whole) {
             match self.compact_from(from) {
-                // What is damaged or gone stays so, and is told by who reads it. So is what has the name
-                // already.
+                // Damaged or missing segments stay as they are, and are reported by whoever reads them. So is
+                // a file that already has the name.
                 Err(error) if TOLERATED.contains(&error.kind()) => {
                     self.entries.drain(..self.entries.len() - 1);
                 }
@@ -43,14 +43,14 @@ impl SegmentWriter {
         if has_compacted { self.remove_superseded() } else { Ok(()) }
     }
 
-    /// Where the newest segments begin that are folded.
+    /// The index of the first of the newest segments that are due.
     fn compactable(&self, whole: bool) -> Option<usize> {
         let newest = self.entries.last()?;
         let level = newest.header.segment.level;
         let (mut bytes, mut headers, mut begin) = (0, 0, newest.header.segment.end);
         let fits = |entry: &&Entry| {
             let segment = &entry.header.segment;
-            // A damaged one between them would be missing.
+            // A damaged segment between them would be left out.
             let is_next = segment.end == std::mem::replace(&mut begin, segment.start);
             bytes += entry.bytes;
             headers += entry.at;
@@ -97,7 +97,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Adds what a segment has behind its header.
+    /// Appends the chunks of a segment.
     fn add(&self, part: &Entry, to: &mut Vec<u8>) -> io::Result<()> {
         let number = part.header.segment.last;
         if let Some((_, bytes)) =
@@ -112,7 +112,7 @@ impl SegmentWriter {
         let room = to.get_mut(start..).unwrap_or_default();
         let count = source.read_full_at(part.at, room)?;
         let mut rest: &[u8] = room.get(..count).unwrap_or_default();
-        // What is damaged must not be copied as if it were not.
+        // Damaged bytes must not be copied as if they were sound.
         for chunk in &part.header.chunks {
             let bytes = rest.split_off(..chunk.stored as usize).unwrap_or_default();
             if *blake3::hash(bytes).as_bytes() != chunk.hash {
@@ -123,10 +123,10 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Removes segments that are in larger ones, unless somebody reads.
+    /// Removes segments that are contained in larger ones, unless somebody is reading.
     ///
     /// # Errors
-    /// Errors of the store. Who may not remove files leaves them.
+    /// Errors of the store. Without permission to remove files, they stay.
     pub fn remove_superseded(&mut self) -> io::Result<()> {
         if self.compacted.is_empty() && self.superseded.is_empty() {
             return Ok(());

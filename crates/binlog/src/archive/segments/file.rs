@@ -1,4 +1,4 @@
-//! A file of the server, read out of its segments.
+//! A file of the server, read from its segments.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -11,10 +11,10 @@ use super::index::{LogFile, SegmentArchive};
 use crate::archive::arrival::Arrival;
 use crate::event::{FLAGS_AT, IN_USE, MAGIC};
 
-/// Where the byte is that says that the file is in use.
+/// The offset of the byte with the in-use flag.
 const FLAGS: u64 = (MAGIC.len() + FLAGS_AT) as u64;
 
-/// A file that is read.
+/// An archived file that is being read.
 pub struct ArchivedFile {
     segments: Arc<SegmentArchive>,
     file: LogFile,
@@ -22,25 +22,25 @@ pub struct ArchivedFile {
     recent: Mutex<RecentChunk>,
 }
 
-/// What was read last: most reads follow one another.
+/// The last bytes that were read: most reads are sequential.
 #[derive(Default)]
 struct RecentChunk {
-    /// The segment that is open, by its place among all.
+    /// The open segment, by its index.
     open: Option<(usize, Box<dyn Source>)>,
-    /// Where in the file these bytes begin.
+    /// Where these bytes begin in the file.
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl SegmentArchive {
-    /// When the bytes of a file came, as far as it is noted.
+    /// The recorded arrival times of a file.
     #[must_use]
     pub fn arrivals(&self, file: &LogFile) -> Vec<Arrival> {
         let entries = self.entries.get(file.entries.clone()).unwrap_or_default();
         entries.iter().flat_map(|entry| entry.header.segment.arrived.iter().copied()).collect()
     }
 
-    /// A file as the server had it.
+    /// Opens a file as the server had it.
     #[must_use]
     pub fn open_file(self: &Arc<Self>, file: &LogFile) -> ArchivedFile {
         ArchivedFile::new(Arc::clone(self), file.clone())
@@ -52,9 +52,9 @@ impl ArchivedFile {
         ArchivedFile { segments, file, position: 0, recent: Mutex::default() }
     }
 
-    /// Makes the chunk recent that has this byte.
+    /// Makes the chunk with this byte the recent one.
     fn fetch(&self, at: u64, recent: &mut RecentChunk) -> io::Result<()> {
-        let gone = || io::Error::new(io::ErrorKind::InvalidData, "no segment has these bytes");
+        let gone = || io::Error::new(io::ErrorKind::InvalidData, "no segment contains these bytes");
         let entries = self.segments.entries.get(self.file.entries.clone()).unwrap_or_default();
         let number = entries.partition_point(|entry| entry.header.segment.end <= at);
         let entry = entries.get(number).ok_or_else(gone)?;
@@ -95,7 +95,7 @@ impl Source for ArchivedFile {
         if let (Some(to), Some(from)) = (buffer.get_mut(..count), part.get(..count)) {
             to.copy_from_slice(from);
         }
-        // It is set in all segments, and a server's own file has it until it is whole.
+        // It is set in all segments; a server clears it when the file is complete.
         let flags = FLAGS
             .checked_sub(at)
             .and_then(|place| buffer.get_mut(..count)?.get_mut(usize::try_from(place).ok()?));

@@ -1,4 +1,4 @@
-//! All segments of an archive, and which file of which timeline they are.
+//! All segments of an archive, and their files and timelines.
 
 use std::io;
 use std::ops::Range;
@@ -12,27 +12,27 @@ use crate::archive::segment::Numbers;
 use crate::archive::timeline::{BeginReason, TimelineInfo};
 use crate::{Corrupt, Error};
 
-/// The segments of an archive, as they are now. As long as this is there, none is removed.
+/// The segments of an archive, as they are now. While this exists, none is removed.
 pub struct SegmentArchive {
     pub(super) store: Box<dyn Store>,
     _held: Option<Box<dyn Guard>>,
     /// In order.
     pub(super) entries: Vec<Entry>,
-    /// Before the first that is kept: what a prune has left that was killed.
+    /// Segments before the first one that is kept, which an interrupted prune has left.
     pub(super) expired: Vec<Numbers>,
     damages: Vec<Corrupt>,
-    /// Between which of them something is missing: the place of the one behind it.
+    /// Indexes of the segments before which something is missing.
     breaks: Vec<usize>,
     timelines: Vec<TimelineFiles>,
     caught_up: Option<i64>,
 }
 
-/// A timeline.
+/// A timeline and its files.
 #[derive(Clone, Debug)]
 pub struct TimelineFiles {
     /// Its number.
     pub number: u32,
-    /// What is known of it.
+    /// Its description.
     pub info: TimelineInfo,
     /// Its files, in order.
     pub files: Vec<LogFile>,
@@ -43,23 +43,23 @@ pub struct TimelineFiles {
 pub struct LogFile {
     /// Its name.
     pub name: String,
-    /// The end of the bytes that are there.
+    /// How many bytes are available.
     pub end: u64,
     /// Bytes of its segments.
     pub stored: u64,
     /// Whether the archive has all of it.
     pub whole: bool,
-    /// What is missing behind its end, if something is.
+    /// What is missing after its end, if anything.
     pub missing: Option<String>,
     /// Its segments.
     pub(super) entries: Range<usize>,
 }
 
 impl SegmentArchive {
-    /// Reads what there is. `None` if files are being removed in this moment.
+    /// Reads the archive. `None` if files are being removed at the moment.
     ///
     /// # Errors
-    /// [`Error::Io`]. What is damaged is told by [`SegmentArchive::damages`].
+    /// [`Error::Io`]. Damage is reported by [`SegmentArchive::damages`].
     pub fn open(store: Box<dyn Store>) -> Result<Option<SegmentArchive>, Error> {
         let held = match store.lock(READER_LOCK, Share::Shared) {
             Ok(None) => return Ok(None),
@@ -83,7 +83,7 @@ impl SegmentArchive {
             timelines: Vec::new(),
             caught_up: None,
         };
-        // What is noted is there already when the segments are listed.
+        // The segments that a note counts on are there when they are listed, because the note is read first.
         let noted = segments.note(caught_up)?.flatten();
         let begin = segments.note(first)?;
         segments.caught_up = noted.map(|(when, _)| when);
@@ -94,14 +94,14 @@ impl SegmentArchive {
         if let Some((_, newest)) = noted
             && last.is_none_or(|last| last < newest)
         {
-            segments.tell(format!("its newest segments are gone: there was one with the number {newest}"));
+            segments.tell(format!("the newest segments are missing: segment {newest} existed"));
             segments.breaks.push(segments.entries.len());
         }
         segments.sort();
         Ok(Some(segments))
     }
 
-    /// A note; none if it is damaged, which is told.
+    /// A note; `None` if it is damaged, which is recorded.
     fn note<T>(&mut self, read: fn(&dyn Store) -> Result<T, Error>) -> Result<Option<T>, Error> {
         match read(&*self.store) {
             Err(Error::Corrupt(corrupt)) => {
@@ -116,17 +116,17 @@ impl SegmentArchive {
         self.damages.push(Corrupt { what, place: self.store.shown("") });
     }
 
-    /// Reads the headers of all segments. What is missing between two of them is no damage if they follow one
-    /// another: whoever went on behind it had seen that it was gone. Returns the number of the last one,
-    /// damaged or not.
+    /// Reads the headers of all segments. A gap between two segments is no damage if the second one follows
+    /// the first: its writer knew that the others were lost. Returns the number of the last segment, damaged
+    /// or not.
     fn load(&mut self, current: &[Numbers], begin: Option<u64>) -> Result<Option<u64>, Error> {
         let mut next = begin;
         let mut newest = None;
-        // What was found since the last segment that could be read.
+        // Damage found since the last segment that could be read.
         let mut doubts: Vec<Corrupt> = Vec::new();
         for (first, last) in current {
             let read = Entry::read(&*self.store, (*first, *last));
-            // Anybody may have put it there, so it says nothing of what is missing.
+            // Anybody may have put it there, so it tells nothing about what is missing.
             if let Err(Error::Corrupt(corrupt)) = &read
                 && is_foreign(&*self.store, (*first, *last))
             {
@@ -136,8 +136,8 @@ impl SegmentArchive {
             newest = Some(*last);
             if let Some(next) = next.filter(|next| next < first) {
                 let what = match first - next {
-                    1 => format!("the segment {next} is missing"),
-                    _ => format!("the segments {next} to {} are missing", first - 1),
+                    1 => format!("segment {next} is missing"),
+                    _ => format!("segments {next} to {} are missing", first - 1),
                 };
                 doubts.push(Corrupt { what, place: self.store.shown("") });
             }
@@ -154,7 +154,7 @@ impl SegmentArchive {
             let is_named = before.is_none_or(|before| own.before.as_ref() == Some(&before.root));
             let is_new_timeline = before.is_some_and(|before| before.header.segment.timeline != own.timeline);
             if !is_named && doubts.is_empty() {
-                let what = "it does not follow the segment before it, which is another one than it names";
+                let what = "it does not follow the previous segment: it names the root of another one";
                 doubts.push(Corrupt { what: what.to_owned(), place: self.store.shown(&entry.name()) });
             }
             let is_first = before.is_none() && begin.is_some_and(|begin| begin != *first);
@@ -174,7 +174,7 @@ impl SegmentArchive {
         Ok(newest)
     }
 
-    /// Finds timelines and files.
+    /// Groups segments by timeline and file.
     fn sort(&mut self) {
         for (at, entry) in self.entries.iter().enumerate() {
             let segment = &entry.header.segment;
@@ -201,24 +201,24 @@ impl SegmentArchive {
                 continue;
             }
             if file.end > 0 && self.breaks.contains(&at) {
-                file.missing = Some(format!("what is behind {} is not what was archived", file.end));
+                file.missing = Some(format!("the bytes after {} are not those that were archived", file.end));
                 continue;
             }
             if segment.start != file.end {
-                file.missing = Some(format!("what is from {} to {} is not there", file.end, segment.start));
+                file.missing = Some(format!("bytes {} to {} are missing", file.end, segment.start));
                 continue;
             }
             (file.end, file.whole, file.entries.end) = (segment.end, segment.whole, at + 1);
         }
         for timeline in &mut self.timelines {
-            // A timeline may have begun without one.
+            // A timeline may have begun without a file.
             timeline.files.retain(|file| file.end > 0 || file.missing.is_some());
             let count = timeline.files.len();
             for (number, file) in timeline.files.iter_mut().enumerate() {
-                // Another file may be missing as a whole.
+                // A whole file may be missing.
                 let is_cut = self.breaks.contains(&file.entries.end) || (!file.whole && number + 1 < count);
                 if is_cut && file.missing.is_none() {
-                    file.missing = Some(format!("what is behind {} is not there", file.end));
+                    file.missing = Some(format!("the bytes after {} are missing", file.end));
                 }
             }
         }
@@ -236,14 +236,14 @@ impl SegmentArchive {
         &self.timelines
     }
 
-    /// When it last had everything, in seconds since 1970; none if it never had.
+    /// When the archive last had everything, in seconds since 1970; `None` if it never had.
     #[must_use]
     pub fn caught_up(&self) -> Option<i64> {
         self.caught_up
     }
 
-    /// Until when nobody can remove any segment of a timeline, in seconds since 1970. `None`: nothing keeps
-    /// some of them.
+    /// Until when the store retains all segments of a timeline, in seconds since 1970. `None`: some are not
+    /// retained.
     ///
     /// # Errors
     /// Errors of the store.
@@ -253,19 +253,19 @@ impl SegmentArchive {
             .try_fold(Some(i64::MAX), |earliest, until_s| Ok(earliest.min(until_s?)))
     }
 
-    /// In messages.
+    /// The archive's name in messages.
     #[must_use]
     pub fn shown(&self) -> String {
         self.store.shown("").trim_end_matches('/').to_owned()
     }
 
-    /// Whether what the log says can be read, and not only proven as it is stored.
+    /// Whether the log can be read, and not only checked as it is stored.
     #[must_use]
     pub fn reads(&self) -> bool {
         self.store.reads_blocks()
     }
 
-    /// The store, which others may remove files from again.
+    /// The store, from which others may remove files again.
     pub(super) fn into_store(self) -> Box<dyn Store> {
         self.store
     }

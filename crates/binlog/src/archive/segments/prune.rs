@@ -1,4 +1,4 @@
-//! Removes the segments that no backup needs any more, and those that are in others.
+//! Removes the segments that no backup needs any more, and those that are contained in others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,15 +12,15 @@ use super::{Entry, FIRST, put_note};
 use crate::archive::{Pruned, segment};
 use crate::{Corrupt, Error};
 
-/// Removes the segments that are older than all backups: as [`forget`](crate::archive::forget()) does it with
-/// files, and with the same arguments. Returns none, and removes nothing, if no file of the archive is
+/// Removes the segments that are older than all backups, like [`prune`](crate::archive::prune()) for files
+/// and with the same arguments. Returns `None`, and removes nothing, if the archive has no file that is
 /// needed.
 ///
-/// Only what is before the first segment that is needed goes: what follows it in a timeline between stays.
+/// Only segments before the first one that is needed are removed: later ones of a timeline in between stay.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Corrupt`], and nothing is removed, if what is noted as the first segment is behind
-/// one that is needed.
+/// [`Error::Io`]; [`Error::Corrupt`], and nothing is removed, if `first.note` names a segment after one that
+/// is needed.
 pub fn prune(segments: SegmentArchive, needed: &[String], is_tried: bool) -> Result<Option<Pruned>, Error> {
     let expired = expired(&segments, needed)?;
     let keeps = segments
@@ -41,7 +41,7 @@ pub fn prune(segments: SegmentArchive, needed: &[String], is_tried: bool) -> Res
     let Some(first) = first.filter(|_| !is_tried && !bytes.is_empty()) else { return Ok(Some(done)) };
     let store = segments.into_store();
     put_note(&*store, FIRST, &[first])?;
-    // What is being read stays, and the next prune removes it.
+    // Segments that are being read stay; the next prune removes them.
     let Some(_alone) = store.lock(READER_LOCK, Share::Exclusive)? else { return Ok(Some(done)) };
     for numbers in select(&*store, first)?.expired {
         let name = segment::name(numbers);
@@ -53,8 +53,8 @@ pub fn prune(segments: SegmentArchive, needed: &[String], is_tried: bool) -> Res
     Ok(Some(done))
 }
 
-/// What a prune has left that was killed: it is before the first segment that is kept. If a backup needs it,
-/// whoever noted that segment was wrong, or means harm.
+/// Segments that an interrupted prune has left: they come before the first one that is kept. If a backup
+/// needs one of them, `first.note` is wrong, by mistake or by intent.
 fn expired(segments: &SegmentArchive, needed: &[String]) -> Result<Vec<Entry>, Error> {
     let store = &*segments.store;
     let read = |numbers: &segment::Numbers| Entry::read(store, *numbers);
@@ -68,14 +68,14 @@ fn expired(segments: &SegmentArchive, needed: &[String]) -> Result<Vec<Entry>, E
     }
 }
 
-/// Removes the segments that were proven to be in larger ones, and the locks of runs that are over: whoever
-/// archives may not be allowed to. Nothing is removed while somebody archives or reads.
+/// Removes the segments that were verified to be contained in larger ones, and the locks of runs that have
+/// ended: the archiver may lack the permission. Nothing is removed while somebody archives or reads.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn remove_superseded(store: &dyn Store) -> Result<Pruned, Error> {
     let mut done = Pruned::default();
-    // Whoever takes a lock removes what others have left of it.
+    // Taking a lock removes what others have left of it.
     let Some(_writer) = store.lock(WRITER_LOCK, Share::Exclusive)? else { return Ok(done) };
     let Some(_alone) = store.lock(READER_LOCK, Share::Exclusive)? else { return Ok(done) };
     for covered in select(store, 1)?.superseded {
@@ -85,7 +85,8 @@ pub fn remove_superseded(store: &dyn Store) -> Result<Pruned, Error> {
                 continue;
             };
             done.keep(store.shown(&part.name()), until_s);
-            // Who may not remove this one may remove none. What the store only hides is not there any more.
+            // Without permission to remove this one, none can be removed. A file that the store only hides
+            // counts as removed.
             match store.open(&part.name()) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => {

@@ -1,8 +1,10 @@
-//! Which segments count where several have the same numbers, and which of the others can go.
+//! Which segments take precedence where several have the same numbers, and which of the others can be
+//! removed.
 //!
-//! A name proves nothing. A segment stands for those that have its numbers only if its header is that of such
-//! a segment, and has as many bytes as it says: so much must be read anyway. Before one of them is removed
-//! all bytes of the larger segment are read, and it must have the same chunks in the same places.
+//! A name alone proves nothing. A segment replaces those with its numbers only if its header describes such a
+//! segment, and the file has the length that the header says: that much is read anyway. Before one of the
+//! others is removed, all bytes of the larger segment are read, and it must have the same chunks in the same
+//! places.
 
 use std::cmp::Reverse;
 use std::io;
@@ -17,23 +19,23 @@ use crate::{Corrupt, Error};
 /// The segments in a store.
 #[derive(Default)]
 pub(super) struct SegmentSet {
-    /// Those that count, in order.
+    /// The current ones, in order.
     pub(super) current: Vec<Numbers>,
-    /// Those that are in others.
+    /// Those that are contained in others.
     pub(super) superseded: Vec<Superseded>,
     /// Those before the first one that is kept.
     pub(super) expired: Vec<Numbers>,
-    /// What is called as if it belonged to the archive, and does not.
+    /// Files that are named like segments but are none.
     pub(super) unrecognized: Vec<Corrupt>,
 }
 
-/// Segments with numbers that a larger one has, too.
+/// Segments whose numbers a larger one has too.
 pub(super) struct Superseded {
     by: Numbers,
     parts: Vec<Numbers>,
 }
 
-/// Finds out what a store has, where `first` is the number of the first segment that is kept.
+/// Determines the segments of a store, where `first` is the number of the first one that is kept.
 pub(super) fn select(store: &dyn Store, first: u64) -> Result<SegmentSet, Error> {
     let mut set = SegmentSet::default();
     let mut all: Vec<Numbers> = Vec::new();
@@ -42,13 +44,13 @@ pub(super) fn select(store: &dyn Store, first: u64) -> Result<SegmentSet, Error>
             Some(numbers) if numbers.1 < first => set.expired.push(numbers),
             Some(numbers) => all.push(numbers),
             None if name.ends_with(segment::END) => {
-                let what = "this name is none of an archived log: the file does not belong here; remove it";
+                let what = "not the name of a segment: the file does not belong to the archive; remove it";
                 set.unrecognized.push(Corrupt { what: what.to_owned(), place: store.shown(&name) });
             }
             None => {}
         }
     }
-    // Of those that end with the same number, the longest is the first.
+    // Of those that end with the same number, the longest comes first.
     all.sort_unstable_by_key(|(first, last)| (Reverse(*last), *first));
     let mut all = all.into_iter().peekable();
     while let Some(numbers) = all.next() {
@@ -74,10 +76,10 @@ pub(super) fn select(store: &dyn Store, first: u64) -> Result<SegmentSet, Error>
 }
 
 impl SegmentSet {
-    /// Takes a segment some of whose numbers a newer one has, too.
+    /// Adds a segment that shares numbers with a newer one.
     fn pass_over(&mut self, store: &dyn Store, numbers: Numbers, by: Numbers) {
         if numbers.0 < by.0 {
-            let what = format!("some of its numbers are those of {}, which counts", segment::name(by));
+            let what = format!("its numbers overlap those of {}, which takes precedence", segment::name(by));
             self.unrecognized.push(Corrupt { what, place: store.shown(&segment::name(numbers)) });
             return;
         }
@@ -89,7 +91,7 @@ impl SegmentSet {
 }
 
 impl Superseded {
-    /// Those of the segments that the larger one was proven to have all of. What can't be proven stays.
+    /// Those whose chunks the larger segment was verified to have. The others stay.
     pub(super) fn proven(&self, store: &dyn Store) -> io::Result<Vec<Entry>> {
         let Some(by) = known(Entry::read(store, self.by))? else { return Ok(Vec::new()) };
         let all = || -> io::Result<()> {
@@ -108,7 +110,7 @@ impl Superseded {
     }
 }
 
-/// What could be read; none if it is damaged or gone.
+/// The result; `None` if it is damaged or missing.
 fn known<T>(read: Result<T, Error>) -> io::Result<Option<T>> {
     match read {
         Ok(it) => Ok(Some(it)),
@@ -121,8 +123,8 @@ fn known<T>(read: Result<T, Error>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether a segment has all of another one: the same chunks, in the same places of the same file. The end of
-/// a file may be a segment of no bytes; the beginning of a timeline is never in another one.
+/// Whether a segment contains another one: the same chunks in the same places of the same file. The end of a
+/// file may be a segment without bytes; the beginning of a timeline is never contained in another segment.
 fn has(by: &Entry, part: &Entry) -> bool {
     let (whole, own) = (&by.header.segment, &part.header.segment);
     let mut all = chunks(by).skip_while(|(start, ..)| *start < own.start);

@@ -1,4 +1,4 @@
-//! Proves every byte of an archive in segments.
+//! Verifies every byte of an archive in segments.
 
 use std::io;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use super::index::SegmentArchive;
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
-/// What was proven, and what is wrong.
+/// The result of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
-    /// How many segments there are.
+    /// Number of segments.
     pub segments: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many files of servers.
+    /// Number of the server's files.
     pub files: u64,
-    /// Whether the log itself was read, event by event. Otherwise its bytes were proven as they are stored.
+    /// Whether the log itself was read, event by event. Otherwise only its stored bytes were checked.
     pub is_opened: bool,
     /// What is damaged or missing.
     pub damages: Vec<Corrupt>,
 }
 
-/// Reads all segments, or those of the files of a sample; `goes_on` is asked now and then, with the bytes
-/// that were read since, whether to go on.
+/// Reads all segments, or those of the files in a sample. `goes_on` is called from time to time with the
+/// bytes read since the last call, and returns whether to continue.
 ///
 /// # Errors
-/// [`Error::Io`] if the store does not answer, and `Interrupted` if it is not to go on.
+/// [`Error::Io`] if the store does not answer, and `Interrupted` if `goes_on` returned false.
 pub fn verify(
     segments: &Arc<SegmentArchive>,
     sample: Option<Sample>,
@@ -68,7 +68,7 @@ pub fn verify(
         }
     }
     for timeline in segments.timelines() {
-        // The transactions up to the end of the file before, if that was read.
+        // The GTID state at the end of the previous file, if that was read.
         let mut known = None;
         for file in &timeline.files {
             found.files += 1;
@@ -91,15 +91,15 @@ pub fn verify(
     Ok(found)
 }
 
-/// What the events of a file are.
+/// The result for a file's events.
 enum Events {
-    /// With the transactions up to its end, and those that are missing before it.
+    /// The GTID state at its end, and the transactions missing before it.
     Whole { state: Option<GtidState>, missing: Option<String> },
-    /// With what is wrong, if that was not told yet.
+    /// What is wrong, unless it was reported already.
     Damaged(Option<String>),
 }
 
-/// Reads a file event by event. `known`: the transactions up to the end of the one before.
+/// Reads a file event by event. `known`: the GTID state at the end of the previous file.
 fn events(
     segments: &Arc<SegmentArchive>,
     file: &super::LogFile,
@@ -123,7 +123,7 @@ fn events(
         }
         Ok(Some(_)) => Events::Damaged(Some("it ends within an event".to_owned())),
         Err(Error::Io(error)) if error.kind() != io::ErrorKind::InvalidData => return Err(error.into()),
-        // That of a segment was told already.
+        // Damage of a segment was reported already.
         Err(Error::Io(_)) => Events::Damaged(None),
         Err(error) => Events::Damaged(Some(error.to_string())),
     })

@@ -1,4 +1,4 @@
-//! Writes segments, and finds out where to go on.
+//! Writes segments, and finds out where to resume.
 
 use std::io;
 use std::mem::take;
@@ -16,11 +16,11 @@ use crate::archive::timeline::{self, BeginReason, TimelineInfo};
 use crate::event::{Event, FLAGS_AT, IN_USE, Kind, MAGIC};
 use crate::{Corrupt, Error};
 
-/// Bytes that are sealed at once.
+/// Bytes that are sealed together.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A segment with so many bytes is written without waiting for more.
+/// A segment of this size is written without waiting for more.
 const SEGMENT_BYTES: usize = 4 << 20;
-/// Where the first event of a file is.
+/// The offset of a file's first event.
 const FIRST_EVENT: u64 = MAGIC.len() as u64;
 
 /// The newest timeline.
@@ -28,11 +28,11 @@ const FIRST_EVENT: u64 = MAGIC.len() as u64;
 pub struct NewestTimeline {
     /// Its number.
     pub timeline: u32,
-    /// What is known of it.
+    /// Its description.
     pub info: TimelineInfo,
-    /// How far it is; none if it has no bytes yet.
+    /// How far it is; `None` if it has no bytes yet.
     pub tail: Option<Tail>,
-    /// What shows that the server has the same bytes.
+    /// Proves that the server has the same bytes.
     pub resume_point: Option<ResumePoint>,
 }
 
@@ -42,13 +42,13 @@ pub struct SegmentWriter {
     _lock: Box<dyn Guard>,
     /// The segments of the file that is written, in order.
     pub(super) entries: Vec<Entry>,
-    /// What the newest of them have behind their headers, by number.
+    /// The chunks of the newest of them, by number.
     pub(super) recent: Vec<(u64, Vec<u8>)>,
-    /// Segments that this run has folded.
+    /// Segments that this run has compacted.
     pub(super) compacted: Vec<String>,
-    /// Those that were folded before.
+    /// Segments that were compacted earlier.
     pub(super) superseded: Vec<Superseded>,
-    /// What was found to be wrong when it was opened.
+    /// Damage found when the archive was opened.
     damages: Vec<Corrupt>,
     /// The number of the next segment.
     next: u64,
@@ -58,11 +58,11 @@ pub struct SegmentWriter {
     at: OpenLogFile,
 }
 
-/// The file that is written.
+/// The file that is being written.
 #[derive(Default)]
 struct OpenLogFile {
     file: Option<String>,
-    /// Where the bytes are that were not written yet.
+    /// Where the bytes begin that were not written yet.
     start: u64,
     pending: Vec<u8>,
     arrived: Vec<Arrival>,
@@ -74,8 +74,8 @@ struct OpenLogFile {
 }
 
 impl SegmentWriter {
-    /// Opens the archive in a store. `None` if somebody else writes to it. What is damaged does not keep
-    /// anybody from going on: see [`SegmentWriter::damages`].
+    /// Opens the archive in a store. `None` if another run is writing to it. Damage does not prevent writing:
+    /// see [`SegmentWriter::damages`].
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -99,13 +99,13 @@ impl SegmentWriter {
         Ok(Some(keeper))
     }
 
-    /// Finds out again how far the archive is. After an error this must be done before anything else: it is
-    /// unknown whether the last segment was written. What is there survives a crash from then on.
+    /// Determines again how far the archive is. This is required after an error, because it is unknown
+    /// whether the last segment was written. What is found survives a crash from then on.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn reload(&mut self) -> Result<(), Error> {
-        // What the server repeats of it is acknowledged, and nothing is written for that.
+        // What the server repeats of it is acknowledged without being written again.
         self.store.sync_names()?;
         self.at = OpenLogFile::default();
         self.entries.clear();
@@ -124,14 +124,14 @@ impl SegmentWriter {
         self.damages.extend(set.unrecognized);
         self.load(&set.current)?;
         let newest = self.entries.last().map_or(0, |newest| newest.header.segment.last);
-        // A number that was given away is not used again, whatever became of the segment. But a number far
-        // ahead is nobody's, and nothing is built on it.
+        // A number that was used is never used again, whatever became of the segment. A number far ahead was
+        // not assigned by an archiver, and is ignored.
         let is_used = |number: u64| set.current.binary_search(&(number, number)).is_ok();
         let unused = |number: u64| (number..).find(|number| !is_used(*number)).unwrap_or(number);
         self.next = unused(self.next.max(first).max(newest + 1));
         match caught_up(&*self.store) {
             Ok(Some((_, noted))) if noted >= self.next => {
-                let what = format!("the newest segments are gone: there was one with the number {noted}");
+                let what = format!("the newest segments are missing: segment {noted} existed");
                 self.damages.push(Corrupt { what, place: self.store.shown("") });
                 self.next = unused(noted + 1);
             }
@@ -173,16 +173,16 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// What was found to be wrong when it was opened, once.
+    /// The damage found when the archive was opened; returned once.
     pub fn damages(&mut self) -> Vec<Corrupt> {
         take(&mut self.damages)
     }
 
-    /// The newest timeline. None if there is none.
+    /// The newest timeline, if there is one.
     #[must_use]
     pub fn newest(&self) -> Option<NewestTimeline> {
         let own = &self.entries.last()?.header.segment;
-        // What is known of it is missing only if the first segment of the file is damaged.
+        // The description is missing only if the first segment of the file is damaged.
         let unknown = || TimelineInfo::new(BeginReason::First, 0, 0, String::new(), own.file.clone());
         let tail = own.resume_point.as_ref().map(|resume_point| Tail {
             file: own.file.clone(),
@@ -196,7 +196,7 @@ impl SegmentWriter {
         Some(NewestTimeline { timeline: own.timeline, info, tail, resume_point: own.resume_point.clone() })
     }
 
-    /// Notes that the archive had everything at this time, in seconds since 1970.
+    /// Records that the archive had everything at this time, in seconds since 1970.
     ///
     /// # Errors
     /// Errors of the store.
@@ -204,9 +204,9 @@ impl SegmentWriter {
         put_note(&*self.store, CAUGHT_UP, &[now_s.unsigned_abs(), self.next - 1])
     }
 
-    /// Keeps from being removed what came before what is written, however old it is, for as long as that will
-    /// be kept: a segment is of no use without those before it in its file, and an archive with a hole is not
-    /// complete. Others follow, so this must be done again from time to time.
+    /// Retains everything that new segments depend on, however old it is, for as long as they are retained: a
+    /// segment is useless without the earlier ones of its file, and an archive with a gap is incomplete. This
+    /// must be repeated from time to time, as more segments follow.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -233,13 +233,13 @@ impl SegmentWriter {
         Ok(self.timeline)
     }
 
-    /// The file that is written, if one was begun.
+    /// The current file, if one was begun.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         self.at.file.as_deref()
     }
 
-    /// Goes on with the newest segment. The events that its resume point covers must be given to
+    /// Resumes after the newest segment. The events that its resume point covers must be passed to
     /// [`SegmentWriter::skip_archived`] before others are appended.
     pub fn resume(&mut self) {
         let Some(own) = self.entries.last().map(|entry| &entry.header.segment) else { return };
@@ -258,12 +258,12 @@ impl SegmentWriter {
     /// Takes an event that is archived already.
     ///
     /// # Errors
-    /// [`Corrupt`] if it is none.
+    /// [`Corrupt`] if it is not an event.
     pub fn skip_archived(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<(), Corrupt> {
         self.at.take(event, bytes)
     }
 
-    /// Ends the file before it, and begins the next one.
+    /// Completes the current file, and begins the next one.
     ///
     /// # Errors
     /// Errors of the store.
@@ -279,7 +279,7 @@ impl SegmentWriter {
     /// Appends an event.
     ///
     /// # Errors
-    /// Errors of the store; [`Error::Corrupt`]. Nothing may be appended after one.
+    /// Errors of the store; [`Error::Corrupt`]. Nothing may be appended after an error.
     pub fn append(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<(), Error> {
         self.at.take(event, bytes)?;
         let start = self.at.pending.len();
@@ -290,18 +290,18 @@ impl SegmentWriter {
         if self.at.pending.len() >= SEGMENT_BYTES { Ok(self.sync()?) } else { Ok(()) }
     }
 
-    /// Notes that at this time, in seconds since 1970 by the server's clock, everything was there that was
-    /// appended so far. `all`: and the server had nothing more. It is durable with the next segment.
+    /// Records that everything appended so far had arrived at this time, in seconds since 1970 by the
+    /// server's clock. `all`: the server had nothing more. The record becomes durable with the next segment.
     pub fn note_arrival(&mut self, time_s: i64, all: bool) {
         let end = self.at.start + self.at.pending.len() as u64;
         arrival::add(&mut self.at.arrived, Arrival { end, time_s, all });
     }
 
-    /// Makes everything that was appended survive a crash.
+    /// Makes everything that was appended durable.
     ///
     /// # Errors
-    /// Errors of the store; `AlreadyExists` if somebody else has written the next segment. Nothing may be
-    /// appended after one.
+    /// Errors of the store; `AlreadyExists` if another run has written the next segment. Nothing may be
+    /// appended after an error.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.at.has_events() || self.at.pending.is_empty() {
             return Ok(());
@@ -310,7 +310,7 @@ impl SegmentWriter {
         self.compact(false)
     }
 
-    /// Ends the file: it is whole.
+    /// Completes the current file.
     fn close(&mut self) -> io::Result<()> {
         let is_whole = self.entries.last().is_some_and(|entry| entry.header.segment.whole);
         if self.at.file.is_none() || is_whole || !self.at.has_events() {
@@ -320,16 +320,16 @@ impl SegmentWriter {
         self.compact(true)
     }
 
-    /// Writes what is pending as a segment.
+    /// Writes the pending bytes as a segment.
     fn write(&mut self, whole: bool) -> io::Result<()> {
         if self.next > NUMBER_MAX {
-            let text = format!("{}: there is no number for a further segment", self.store.shown(""));
+            let text = format!("{}: segment numbers are exhausted", self.store.shown(""));
             return Err(io::Error::other(text));
         }
         let pending = take(&mut self.at.pending);
         let end = self.at.start + pending.len() as u64;
         let (chunks, stored) = self.seal(&pending)?;
-        // Without a further event it is as before.
+        // Without a further event it stays as it was.
         let before = self.entries.last().and_then(|entry| entry.header.segment.resume_point.clone());
         let segment = Segment {
             first: self.next,
@@ -359,7 +359,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Bytes of the log as they are stored.
+    /// Splits bytes of the log into chunks, sealed if the store is encrypted.
     fn seal(&self, bytes: &[u8]) -> io::Result<(Vec<Chunk>, Vec<u8>)> {
         let (mut chunks, mut stored) = (Vec::new(), Vec::new());
         for plain in bytes.chunks(CHUNK_BYTES) {
@@ -383,7 +383,7 @@ fn state(resume_point: &ResumePoint) -> Option<GtidState> {
     Some(all.map(|(domain, server, number)| ((*domain, *server), *number)).collect())
 }
 
-/// Says in the first event of a file that it is in use: segments have it so, whatever the server says.
+/// Sets the in-use flag in a file's first event: segments always have it set.
 fn in_use(event: &mut [u8]) {
     if let Some(flags) = event.get_mut(FLAGS_AT) {
         *flags |= IN_USE.to_le_bytes()[0];
@@ -391,7 +391,7 @@ fn in_use(event: &mut [u8]) {
 }
 
 impl OpenLogFile {
-    /// A file without events is none yet.
+    /// A file without events does not count yet.
     fn has_events(&self) -> bool {
         self.start > 0 || self.pending.len() > MAGIC.len()
     }
@@ -425,7 +425,7 @@ impl OpenLogFile {
     }
 }
 
-/// Hashes an event, and returns its own hash. That its file is in use, or not, makes no difference.
+/// Hashes an event, and returns its own hash. The in-use flag of its file is ignored.
 fn hash(bytes: &[u8], at: u64, hasher: &mut blake3::Hasher) -> HashText {
     let mut event = bytes.to_vec();
     if at == FIRST_EVENT {
@@ -443,7 +443,7 @@ pub struct HashComparer {
 }
 
 impl HashComparer {
-    /// With the resume point of a segment that ends there.
+    /// For the resume point of a segment that ends at this offset.
     #[must_use]
     pub fn new(resume_point: ResumePoint, end: u64) -> HashComparer {
         HashComparer { resume_point, end, hasher: blake3::Hasher::new() }
@@ -461,8 +461,8 @@ impl HashComparer {
         hash(event, FIRST_EVENT, &mut blake3::Hasher::new()) == self.resume_point.first_event_hash
     }
 
-    /// Takes the event that the server has there; they come in order. Returns whether it can be the one that
-    /// is archived: that is certain once the one that ends where the archive does was taken.
+    /// Takes the server's events in order. Returns whether this one can be the archived one; that is certain
+    /// once the event that ends where the archive ends was taken.
     pub fn matches(&mut self, event: &[u8], at: u64) -> bool {
         if at < self.resume_point.last_start {
             return at != FIRST_EVENT || self.matches_first_event(event);
