@@ -206,6 +206,30 @@ fn every_part_of_a_leaf_is_proven() {
     }
 }
 
+/// No checksum notices it: a page's heap may end anywhere before its directory.
+#[test]
+fn a_record_that_reaches_beyond_the_heap_is_refused() {
+    let mut pages = Memory::new(AWAY);
+    let id = Space::parse(pages.page(0).unwrap()).unwrap().id;
+    let layout = instant::layout(&table(AWAY_TABLE), CLUSTERED_ROOT, id, &mut pages).unwrap();
+    let bytes = *pages.page(CLUSTERED_ROOT).unwrap();
+    let page = IndexPage::parse(&bytes, CLUSTERED_ROOT).unwrap();
+    let (mut origins, mut places) = (Vec::new(), Vec::new());
+    page.chain(&mut origins).unwrap();
+    assert_eq!(origins.len(), 4);
+    for origin in origins.into_iter().map(usize::from) {
+        let header = RecordHeader::at(&bytes, origin);
+        let end = layout.parse(&page, header, origin, &mut places).unwrap().end;
+        let mut parse = |heap_top: usize| {
+            let mut cut = page;
+            cut.heap_top = heap_top;
+            layout.parse(&cut, header, origin, &mut places)
+        };
+        assert_eq!(parse(end).unwrap().end, end);
+        assert!(matches!(parse(end - 1), Err(Error::Corrupt { .. })), "the record at {origin}");
+    }
+}
+
 proptest! {
     /// Whatever is changed, the result is rows or an error, and it comes soon.
     #[test]
