@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::code;
+use crate::error_code;
 
 /// An error of this crate. No variant ever carries a password, neither in `Display` nor in `Debug`.
 #[non_exhaustive]
@@ -212,7 +212,7 @@ impl Error {
     /// Whether the same transaction may well succeed if it is repeated: deadlock (1213) or lock wait timeout
     /// (1205).
     pub fn is_retryable(&self) -> bool {
-        self.code().is_some_and(code::is_retryable)
+        self.code().is_some_and(error_code::is_retryable)
     }
 
     /// Whether the error says nothing about the statement or its rows, so that it may well succeed later:
@@ -220,7 +220,7 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         self.is_connection_lost()
             || matches!(self, Error::Unreachable { .. })
-            || self.code().is_some_and(code::is_passing)
+            || self.code().is_some_and(error_code::is_passing)
     }
 
     /// Whether the session is gone and a new one is needed.

@@ -31,7 +31,7 @@ pub struct SnapshotRequest {
 /// How all sessions got the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum SnapshotMethod {
     /// Their positions in the binary log were compared.
     Compared,
     /// `BACKUP STAGE BLOCK_COMMIT`.
@@ -44,16 +44,16 @@ pub enum Way {
     Stopped,
 }
 
-impl Way {
+impl SnapshotMethod {
     /// In words, for a message.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Way::Compared => "no lock, binary log positions compared",
-            Way::BackupStage => "commits held off (BACKUP STAGE)",
-            Way::GlobalLock => "writes held off (FLUSH TABLES WITH READ LOCK)",
-            Way::TableLocks => "tables locked (LOCK TABLES)",
-            Way::Stopped => "files of a server that was stopped",
+            SnapshotMethod::Compared => "no lock, binary log positions compared",
+            SnapshotMethod::BackupStage => "commits held off (BACKUP STAGE)",
+            SnapshotMethod::GlobalLock => "writes held off (FLUSH TABLES WITH READ LOCK)",
+            SnapshotMethod::TableLocks => "tables locked (LOCK TABLES)",
+            SnapshotMethod::Stopped => "files of a server that was stopped",
         }
     }
 }
@@ -66,7 +66,7 @@ pub struct Snapshot {
     /// The position of that state in the server's binary log.
     pub position: Option<Position>,
     /// How they got the same state.
-    pub way: Way,
+    pub method: SnapshotMethod,
     /// The longest time for which anybody may have been blocked.
     pub held: Duration,
     locks: Option<Hold>,
@@ -87,12 +87,18 @@ impl Snapshot {
             let locks = lock_unversioned(target, request)?;
             if let Some(position) = agreed(&mut sessions, &mut first)? {
                 let position = Some(position);
-                return Ok(Snapshot { sessions, position, way: Way::Compared, held: Duration::ZERO, locks });
+                return Ok(Snapshot {
+                    sessions,
+                    position,
+                    method: SnapshotMethod::Compared,
+                    held: Duration::ZERO,
+                    locks,
+                });
             }
             // The next statements would wait for these locks.
             drop(locks);
         }
-        let (mut hold, way) = hold(first, target, request)?;
+        let (mut hold, method) = hold(first, target, request)?;
         let began = Instant::now();
         let started = lock_unversioned(target, request).and_then(|locks| {
             sessions.iter_mut().try_for_each(start)?;
@@ -102,7 +108,7 @@ impl Snapshot {
         let held = began.elapsed();
         let (locks, position) = started?;
         released?;
-        Ok(Snapshot { sessions, position, way, held, locks })
+        Ok(Snapshot { sessions, position, method, held, locks })
     }
 
     /// Takes the locks on tables that no snapshot covers: they are released when the result is dropped.
@@ -217,16 +223,21 @@ fn snapshot_status(session: &mut Session) -> Result<Option<(String, String)>, Er
 }
 
 /// Keeps everybody from committing or, if that is not allowed, from writing to the requested tables.
-fn hold(session: Session, target: &Target, request: &SnapshotRequest) -> Result<(Hold, Way), Error> {
+fn hold(
+    session: Session,
+    target: &Target,
+    request: &SnapshotRequest,
+) -> Result<(Hold, SnapshotMethod), Error> {
     let mode = HoldMode::against_commits(&session);
-    let way = if mode == HoldMode::BackupStage { Way::BackupStage } else { Way::GlobalLock };
+    let method =
+        if mode == HoldMode::BackupStage { SnapshotMethod::BackupStage } else { SnapshotMethod::GlobalLock };
     let denied = match insist(session, &mode, request) {
         Err(error @ Error::Privilege { .. }) if !request.tables.is_empty() => error,
-        other => return other.map(|hold| (hold, way)),
+        other => return other.map(|hold| (hold, method)),
     };
     match insist(connect(target)?, &HoldMode::Tables(request.tables.clone()), request) {
         Err(Error::Privilege { .. }) => Err(denied),
-        other => other.map(|hold| (hold, Way::TableLocks)),
+        other => other.map(|hold| (hold, SnapshotMethod::TableLocks)),
     }
 }
 

@@ -21,7 +21,7 @@ use block::{Sealed, Store};
 use clap::Args;
 use disk::RealDisk;
 use progress::Progress;
-use server::duty::{Duty, must_have};
+use server::required_privileges::{Task, require};
 use server::{Session, Target};
 
 use self::begin::Beginning;
@@ -310,7 +310,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
         can_acknowledge(&mut session, run.report)?;
     }
     if !*has_connected {
-        must_have(&mut session, &[Duty::Archive])?;
+        require(&mut session, &[Task::Archive])?;
         alone::must_be(&mut session, run.target, run.server_id)?;
         lacks::tell(&mut session, run.report)?;
     }

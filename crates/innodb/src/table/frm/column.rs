@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::{COLUMNS_HEADER_BYTES, Sections, WITH_EXPRESSIONS};
 use crate::Error;
 use crate::table::collation::Collation;
-use crate::table::{Column, Generated, Members, Real, Shape, Type, Version};
+use crate::table::{Column, FloatFormat, Generated, GeometryKind, Members, Type, Version};
 
 /// Bytes of a column's description.
 const COLUMN_BYTES: usize = 17;
@@ -205,7 +205,7 @@ impl Field<'_> {
                 Type::Set(members)
             }
             255 => {
-                let shape = Shape::ALL.get(usize::from(self.bytes.u8(14)?));
+                let shape = GeometryKind::ALL.get(usize::from(self.bytes.u8(14)?));
                 Type::Geometry(*shape.ok_or_else(|| self.fault("a kind of geometry that there is not"))?)
             }
             _ => return Err(self.fault("a type that is not known")),
@@ -221,9 +221,9 @@ impl Field<'_> {
             let zerofill = if zerofill { self.small(length)? } else { 0 };
             Ok(Type::Int { bytes, unsigned, zerofill })
         };
-        let real = || -> Result<Real, Error> {
+        let real = || -> Result<FloatFormat, Error> {
             let digits = if decimals == NO_DECIMALS { None } else { Some((self.small(length)?, decimals)) };
-            Ok(Real { digits, unsigned, zerofill })
+            Ok(FloatFormat { digits, unsigned, zerofill })
         };
         Ok(Some(match self.bytes.u8(13)? {
             1 => int(1)?,

@@ -5,7 +5,7 @@ use binlog::archive::{About, State, Tail, Why, missing, state};
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
 use progress::Progress;
-use server::dump::{From, Packet};
+use server::binlog_dump::{DumpRequest, Packet};
 use server::{Error, Session};
 
 use super::Run;
@@ -154,7 +154,7 @@ fn between(tail: &Tail, oldest: &str, before: Option<&State>) -> (Why, String) {
 
 /// The transactions before a file, as MariaDB writes them at its beginning.
 fn listed(run: &Run<'_>, file: &str) -> Result<Option<State>> {
-    let from = From {
+    let from = DumpRequest {
         file: file.to_owned(),
         at: 4,
         server_id: run.server_id,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use disk::{RealDisk, Tree};
 use sandbox::{Family, Product};
-use server::duty::{self, Duty};
+use server::required_privileges::{self, Task};
 use server::{Flavour, Grants, Session, Target};
 
 use super::Arguments;
@@ -139,7 +139,11 @@ fn private(family: Family, series: (u16, u16)) -> Option<(String, Option<String>
 
 fn rights(session: &mut Session) -> Result<Rights> {
     let grants = Grants::of(session)?;
-    let lacks = duty::lacks(&grants, &session.about, &[Duty::Dump, Duty::Copy, Duty::Archive, Duty::Source]);
+    let lacks = required_privileges::missing(
+        &grants,
+        &session.about,
+        &[Task::Dump, Task::Copy, Task::Archive, Task::Source],
+    );
     let grant = grants.statement(&lacks);
     Ok(Rights { lacks, grant })
 }

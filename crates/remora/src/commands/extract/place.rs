@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use block::restore::Request;
 use block::{World, tree};
 use disk::{Disk, Kind, RealDisk};
-use physical::{Doubt, Source, TableFiles, Verdict};
+use physical::{Consistency, Inconsistency, Source, TableFiles};
 use progress::Progress;
 use sandbox::Family;
 use server::catalogue::Catalogue;
@@ -145,15 +145,15 @@ impl Place {
         })
     }
 
-    fn judge(&self, arguments: &Arguments) -> Result<Verdict> {
+    fn judge(&self, arguments: &Arguments) -> Result<Consistency> {
         let chosen: Vec<&TableFiles> = chosen(arguments, &self.source)?;
-        Ok(self.source.judge(&*self.disk, &chosen))
+        Ok(self.source.check_consistency(&*self.disk, &chosen))
     }
 
     /// The files, if they can be trusted or the user insists. A data folder in a backup is recovered first if
     /// it was not that of a server that was shut down.
     pub(super) fn trusted(self, arguments: &Arguments, report: &Report, world: World<'_>) -> Result<Place> {
-        let Verdict::Doubtful(doubt) = self.judge(arguments)? else { return Ok(self) };
+        let Consistency::Inconsistent(doubt) = self.judge(arguments)? else { return Ok(self) };
         if arguments.force {
             report.warn(&doubt.to_string());
             if !arguments.deleted || self.backup.is_some() {
@@ -173,8 +173,8 @@ impl Place {
             )
         })?;
         match place.judge(arguments)? {
-            Verdict::Whole => Ok(place),
-            Verdict::Doubtful(doubt) => {
+            Consistency::Consistent => Ok(place),
+            Consistency::Inconsistent(doubt) => {
                 bail!("a server has recovered {shown}, and still: {doubt}. {FORCE}")
             }
         }
@@ -183,7 +183,7 @@ impl Place {
     /// The same files, restored, after a server of our own has recovered them and was stopped.
     fn recovered(
         self,
-        doubt: &Doubt,
+        doubt: &Inconsistency,
         arguments: &Arguments,
         report: &Report,
         world: World<'_>,

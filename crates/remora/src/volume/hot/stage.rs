@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use physical::Position;
+use physical::RedoPosition;
 use serde_json::Value;
 use server::{HoldMode, Session};
 
@@ -91,7 +91,7 @@ impl Stages {
     pub(super) fn position(&mut self) -> io::Result<(Value, u64)> {
         let position = self.session.position().map_err(io::Error::other)?;
         let source = self.session.source_position().map_err(io::Error::other)?;
-        let committed = Position::read(&mut self.session).map_err(io::Error::other)?.current;
+        let committed = RedoPosition::read(&mut self.session).map_err(io::Error::other)?.current;
         // Without this the last transaction may be one that only the binary log has.
         self.session.execute("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(io::Error::other)?;
         Ok((hold::noted(position, source), self.flushed(committed)?))
@@ -103,7 +103,7 @@ impl Stages {
     fn flushed(&mut self, lsn: u64) -> io::Result<u64> {
         let began = Instant::now();
         loop {
-            let log = Position::read(&mut self.session).map_err(io::Error::other)?;
+            let log = RedoPosition::read(&mut self.session).map_err(io::Error::other)?;
             if log.flushed >= lsn {
                 return Ok(log.flushed);
             }
