@@ -15,7 +15,7 @@ use crate::row_reader::{OpenTable, RowWriter};
 use crate::row_text::Values;
 use crate::{Counts, Error, File, RowReader};
 
-/// Where a row was found.
+/// Where the remains of a deleted row were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remainder {
     /// It is marked as deleted and not purged yet.

@@ -1,4 +1,4 @@
-//! The proof of a finished file: before the server sees it, and when the server has it.
+//! Verifies a finished file: before the server sees it, and after the server has imported it.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +17,8 @@ use crate::file::RUN_PAGES;
 use crate::pipeline::joined;
 use crate::{Error, File, Format, RowReader};
 
-/// Proves that a file is what was written. Returns what each page holds, by [`verify::digest`]; 0 for a page
-/// that is free.
+/// Verifies that a file is what was written. Returns the digest of each page ([`verify::digest`]); 0 for a
+/// free page.
 pub(super) fn written(expected: Expected<'_>, file: File, request: &Request<'_>) -> Result<Vec<u64>, Error> {
     let path = file.path().to_owned();
     let held: Vec<AtomicU64> = (0..file.count()).map(|_| AtomicU64::new(0)).collect();
@@ -28,9 +28,8 @@ pub(super) fn written(expected: Expected<'_>, file: File, request: &Request<'_>)
     Ok(held.into_iter().map(AtomicU64::into_inner).collect())
 }
 
-/// Proves that the file that the server has imported has what was written, and what it held when that was
-/// proven. The server gives the tablespace
-/// and its indexes new numbers. It must have written all pages, and must not write meanwhile.
+/// Verifies that the file that the server has imported still has what was written. The server gives the
+/// tablespace and its indexes new ids. It must have written all pages, and must not write meanwhile.
 pub(super) fn imported(
     disk: &dyn Disk,
     template: &TemplateTable,
@@ -72,7 +71,7 @@ pub(super) fn read_back(
     rows.write(&File::open(disk, &template.ibd)?, back).map(drop)
 }
 
-/// Whether each page of a file holds what it held when it was proven. A page that can't be read does not.
+/// Whether each page of a file has the digest that it had before. A page that can't be read does not.
 fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool {
     if file.count() as usize != held.len() {
         return false;
@@ -96,14 +95,14 @@ fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool 
     })
 }
 
-/// Reads pages ahead, checks each once, notes what it holds, and tells how far it is.
+/// Reads pages ahead, checks each once, notes its digest, and reports progress.
 #[derive(Clone)]
 struct Reader<'a> {
     file: File,
     /// The page that was checked last.
     checked: Option<u32>,
     plan: &'a Plan,
-    /// What each page holds; empty if nobody asks.
+    /// The digest of each page; empty if nobody asks.
     held: &'a [AtomicU64],
     progress: &'a dyn Progress,
 }
@@ -123,7 +122,7 @@ impl Pages for Reader<'_> {
             }
             let page = self.file.page(number)?;
             if let Some(held) = self.held.get(number as usize) {
-                // A page that is not of the plan holds what no page of the imported file can.
+                // A page that is not part of the plan has a digest that no page of the imported file has.
                 held.store(verify::digest(page, self.plan).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
             self.checked = Some(number);
