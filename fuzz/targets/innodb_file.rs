@@ -6,11 +6,11 @@
 use std::io::Read;
 use std::sync::OnceLock;
 
-use innodb::chain::Reference;
-use innodb::index::IndexPage;
+use innodb::index_page::IndexPage;
+use innodb::off_page::Reference;
 use innodb::page::{self, PAGE_BYTES, Page, Pages};
-use innodb::record::Stored;
-use innodb::space::{self, Extents, Space, State};
+use innodb::record::FieldValue;
+use innodb::space::{self, ExtentState, Extents, Space};
 use innodb::table::{Table, Version, sql};
 use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
 use innodb::{Error, instant, leaf, redo, transaction, value};
@@ -75,9 +75,9 @@ fn read(table: &Table, pages: &mut Memory) -> Result<(), Error> {
                 let Some(column) = field.column.map(|at| &table.columns()[at]) else { continue };
                 text.clear();
                 match row.stored(place) {
-                    Stored::Null => {}
-                    Stored::Whole(stored) => drop(value::decode(column, stored, &mut text)),
-                    Stored::Parted(_, reference) => {
+                    FieldValue::Null => {}
+                    FieldValue::Whole(stored) => drop(value::decode(column, stored, &mut text)),
+                    FieldValue::External(_, reference) => {
                         long.clear();
                         drop(Reference::parse(reference).read(id, pages, &mut long));
                     }
@@ -115,7 +115,7 @@ fuzz_target!(|data: &[u8]| {
     let space = Space::parse(&first).or_else(|_| Space::parse(file.first_chunk().expect("a real file")));
     if let Ok(space) = space {
         if let Ok(extents) = Extents::read(&space, &mut pages) {
-            let is_free = |extent: &space::Extent| extent.state == State::Free;
+            let is_free = |extent: &space::Extent| extent.state == ExtentState::Free;
             std::hint::black_box(extents.all().iter().filter(|extent| is_free(extent)).count());
             assert!(extents.is_free(u32::MAX));
         }

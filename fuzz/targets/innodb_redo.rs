@@ -1,7 +1,7 @@
 //! Any bytes as a redo log are mini-transactions or an error, and the same ones in whatever pieces they come.
 #![no_main]
 
-use innodb::redo::{Chain, Log, START};
+use innodb::redo::{Log, LogCopier, START_OFFSET};
 use libfuzzer_sys::fuzz_target;
 
 fn crc(bytes: &[u8]) -> [u8; 4] {
@@ -11,7 +11,7 @@ fn crc(bytes: &[u8]) -> [u8; 4] {
 
 /// A header with true checksums.
 fn head(first: u64, checkpoint: u64, end: u64) -> Vec<u8> {
-    let mut head = vec![0; START];
+    let mut head = vec![0; START_OFFSET];
     head[..4].copy_from_slice(&0x5068_7973_u32.to_be_bytes());
     head[8..16].copy_from_slice(&first.to_be_bytes());
     let sum = crc(&head[..508]);
@@ -39,7 +39,7 @@ fn signed(log: &Log, lsns: [u64; 2], bytes: &[u8]) -> Vec<u8> {
 
 /// Takes `bytes` in pieces whose lengths repeat.
 fn taken(log: Log, bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, u64, bool) {
-    let (mut chain, mut out, mut rest) = (Chain::new(log), Vec::new(), bytes);
+    let (mut chain, mut out, mut rest) = (LogCopier::new(log), Vec::new(), bytes);
     for len in pieces.iter().cycle() {
         let (piece, more) = rest.split_at((*len).clamp(1, rest.len().max(1)).min(rest.len()));
         if chain.take(piece, &mut out).is_err() {
@@ -47,7 +47,7 @@ fn taken(log: Log, bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, u64, bool) {
         }
         assert_eq!(chain.next(), log.checkpoint() + (bytes.len() - more.len()) as u64);
         let (at, until_end) = chain.place();
-        assert_eq!(at + until_end, START as u64 + log.capacity());
+        assert_eq!(at + until_end, START_OFFSET as u64 + log.capacity());
         rest = more;
         if rest.is_empty() {
             break;
@@ -62,8 +62,10 @@ fuzz_target!(|input: (u64, u32, u32, u16, Vec<u16>, bool, Vec<u8>)| {
     let (first, later, further, room, pieces, sign, bytes) = input;
     let checkpoint = first.saturating_add(later.into());
     let end = checkpoint.saturating_add(further.into());
-    let Ok(log) = Log::parse(&head(first, checkpoint, end), START as u64 + u64::from(room)) else { return };
-    assert!(log.place() >= START as u64);
+    let Ok(log) = Log::parse(&head(first, checkpoint, end), START_OFFSET as u64 + u64::from(room)) else {
+        return;
+    };
+    assert!(log.place() >= START_OFFSET as u64);
     let _ = log.is_at_end(&bytes);
     let bytes = if sign { signed(&log, [first, checkpoint], &bytes) } else { bytes };
     let whole = taken(log, &bytes, &[bytes.len()]);

@@ -5,7 +5,7 @@ use binlog::archive::{BeginReason, GtidState, Tail, TimelineInfo, gtid_state, mi
 use binlog::event::format::Format;
 use binlog::event::{Body, Event};
 use humanize::date_time;
-use server::dump::{From, Packet};
+use server::binlog_dump::{DumpRequest, Packet};
 use server::{Error, Session};
 
 use crate::Run;
@@ -163,7 +163,7 @@ fn between(tail: &Tail, oldest: &str, before: Option<&GtidState>) -> (BeginReaso
 
 /// The transactions before a file, as MariaDB writes them at its beginning.
 fn listed(run: &Run<'_>, file: &str) -> Result<Option<GtidState>> {
-    let from = From {
+    let from = DumpRequest {
         file: file.to_owned(),
         at: 4,
         server_id: run.server_id,

@@ -15,7 +15,7 @@ use binlog::event::{ARTIFICIAL, Body, Event, Kind};
 use binlog::group::Name;
 use progress::size;
 use server::Error;
-use server::dump::{Dump, From, Packet};
+use server::binlog_dump::{BinlogDump, DumpRequest, Packet};
 use transactions::names;
 
 use self::name::is_log;
@@ -181,8 +181,8 @@ impl<'r, 'a> Follow<'r, 'a> {
         left
     }
 
-    fn asked(&self, at: u64, ends: bool) -> From {
-        From {
+    fn asked(&self, at: u64, ends: bool) -> DumpRequest {
+        DumpRequest {
             file: self.first.clone(),
             at: u32::try_from(at).unwrap_or(u32::MAX),
             server_id: self.run.server_id,
@@ -210,7 +210,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         bail!("the server does not send the beginning of {}", self.first)
     }
 
-    fn receive(&mut self, dump: &mut Dump) -> Result<Left> {
+    fn receive(&mut self, dump: &mut BinlogDump) -> Result<Left> {
         let began = Instant::now();
         let mut read = 0;
         loop {
@@ -281,7 +281,7 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Lets more come, and returns how long to wait for it then.
-    fn gather(&self, dump: &Dump) -> Duration {
+    fn gather(&self, dump: &BinlogDump) -> Duration {
         let left = self.dirty.map_or(LOOK, |since| self.patience.saturating_sub(since.elapsed()).min(LOOK));
         if self.run.time_s() - self.newest_s <= HEELS_S {
             dump.gather(self.gather.min(left));
@@ -290,7 +290,7 @@ impl<'r, 'a> Follow<'r, 'a> {
     }
 
     /// Nothing came for a moment, or not all of an event.
-    fn waits_for(&mut self, dump: &Dump) -> Result<()> {
+    fn waits_for(&mut self, dump: &BinlogDump) -> Result<()> {
         if dump.silence() > SILENCE_MAX {
             return Err(self.lost("it has said nothing for 30 s"));
         }
@@ -339,7 +339,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         })
     }
 
-    fn sync(&mut self, dump: &mut Dump) -> Result<()> {
+    fn sync(&mut self, dump: &mut BinlogDump) -> Result<()> {
         // If this fails nothing is acknowledged, also not later.
         let waits = std::mem::take(&mut self.waits);
         if self.dirty.take().is_some() {

@@ -29,7 +29,7 @@ use repository::location::Location;
 use repository::log_archive::Place;
 use repository::{address, log_archive};
 use seal::Key;
-use server::duty::{Duty, must_have};
+use server::required_privileges::{Task, require};
 use server::{Session, Target};
 
 use self::begin::Beginning;
@@ -275,7 +275,7 @@ fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result
         can_acknowledge(&mut session, run.report)?;
     }
     if !*has_connected {
-        must_have(&mut session, &[Duty::Archive])?;
+        require(&mut session, &[Task::Archive])?;
         server_id::must_be_free(&mut session, run.target, run.server_id)?;
         server_checks::tell(&mut session, run.report)?;
     }

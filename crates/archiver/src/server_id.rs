@@ -1,7 +1,7 @@
 //! Whether a replica has our number. The server would end what it sends to it.
 
 use anyhow::Result;
-use server::dump::HOST;
+use server::binlog_dump::HOST;
 use server::{Error, Session, Target};
 
 /// Ends the run if the server knows a replica by our number. An archiver does not count: it may be the

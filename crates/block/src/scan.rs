@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use disk::{Source, Stat, Visit};
+use disk::{CacheNeutralRead, Source, Stat};
 
 use crate::Error;
 use crate::chunk_source::{BlockSet, ChunkRead, ChunkRequest, ChunkSource};
@@ -26,7 +26,7 @@ struct AnnouncedChunk {
     /// The blocks of these parts, unless they are all.
     blocks: Option<BlockSet>,
     /// Its pages that were not in the page cache before, and are dropped again.
-    visit: Visit,
+    visit: CacheNeutralRead,
 }
 
 impl AnnouncedChunk {
@@ -93,7 +93,7 @@ impl ChunkSource for Scan {
     }
 
     fn settle(&mut self) {
-        self.source.settle();
+        self.source.try_write_out();
     }
 
     fn is_written_to(&mut self) -> Option<bool> {
@@ -113,7 +113,7 @@ impl ChunkSource for Scan {
             ChunkRequest::Blocks(blocks) => (parts_of(&blocks, bytes), Some(blocks)),
         };
         let hole = self.is_hole(start, bytes)?;
-        let mut visit = Visit::default();
+        let mut visit = CacheNeutralRead::default();
         for part in parts.iter().filter(|_| !hole) {
             visit.look(&*self.source, start + part.start as u64, part.len())?;
         }

@@ -24,7 +24,7 @@ mod column;
 mod decode;
 mod encode;
 pub mod parallel;
-pub mod single;
+pub mod single_value;
 
 pub use decode::{Reader, bounded_decoder, decoder, recognised};
 pub use encode::Encoder;

@@ -6,7 +6,7 @@
 //! writes them) and of xz.
 
 mod pieces;
-mod search;
+mod stream_search;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Cursor, Read, Write};
@@ -149,7 +149,7 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
 
 /// How much of a table the chosen column has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct ColumnCounts {
     /// Records whose text in the column was written.
     pub records: u64,
     /// Records with more or fewer fields than most, which lack the column.
@@ -167,7 +167,7 @@ pub fn column(
     sink: &mut dyn Write,
     threads: usize,
     choose: impl FnOnce(&[Vec<u8>]) -> io::Result<usize>,
-) -> io::Result<Taken> {
+) -> io::Result<ColumnCounts> {
     let (codec, source) = recognised(source)?;
     if codec != Codec::Column {
         let text = format!("the file is not in column mode but {codec}");
@@ -182,19 +182,19 @@ pub fn column(
     };
     let (layout, fields) = found.unzip();
     let at = choose(&fields.unwrap_or_default())?;
-    let Some(layout) = layout else { return Ok(Taken::default()) };
+    let Some(layout) = layout else { return Ok(ColumnCounts::default()) };
     let next = || match first.take() {
         Some(block) => Ok(Some(block)),
         None => blocks.next().map_err(explained),
     };
     let work = |block: Vec<u8>| column::lines(&block, layout, at).map_err(explained);
-    let mut taken = Taken::default();
+    let mut counts = ColumnCounts::default();
     in_order(threads, next, work, |(lines, [records, left_out]): (Vec<u8>, [usize; 2])| {
-        taken.records += records as u64;
-        taken.left_out += left_out as u64;
+        counts.records += records as u64;
+        counts.left_out += left_out as u64;
         sink.write_all(&lines)
     })?;
-    Ok(taken)
+    Ok(counts)
 }
 
 /// More text of a bzip2 stream is not held: a stream does not say how long its text is, and a few bytes may
@@ -293,7 +293,7 @@ pub fn reading<R>(
     std::thread::scope(|scope| {
         let (give, take) = sync_channel(1);
         let decompressing = scope.spawn(move || {
-            let outcome = decompress(source, &mut Feed(&give), threads);
+            let outcome = decompress(source, &mut PipeWriter(&give), threads);
             let codec = outcome.as_ref().ok().copied();
             if let Err(error) = outcome {
                 // Nobody receives this after `work` has failed.
@@ -301,7 +301,7 @@ pub fn reading<R>(
             }
             codec
         });
-        let mut reader = Drain { take, bytes: Cursor::new(Vec::new()) };
+        let mut reader = PipeReader { take, bytes: Cursor::new(Vec::new()) };
         let result = work(&mut reader)?;
         // The last bytes of a stream may be its checksum: without reading them nobody knows that it is
         // complete.
@@ -313,9 +313,9 @@ pub fn reading<R>(
 }
 
 /// The writing end of a pipe.
-struct Feed<'a>(&'a SyncSender<io::Result<Vec<u8>>>);
+struct PipeWriter<'a>(&'a SyncSender<io::Result<Vec<u8>>>);
 
-impl Write for Feed<'_> {
+impl Write for PipeWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.send(Ok(bytes.to_vec())).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         Ok(bytes.len())
@@ -327,12 +327,12 @@ impl Write for Feed<'_> {
 }
 
 /// The reading end.
-struct Drain {
+struct PipeReader {
     take: Receiver<io::Result<Vec<u8>>>,
     bytes: Cursor<Vec<u8>>,
 }
 
-impl Read for Drain {
+impl Read for PipeReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let count = self.bytes.read(buffer)?;

@@ -21,28 +21,28 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-pub mod extended;
+mod cache_neutral_read;
 mod extent;
 #[cfg(feature = "faults")]
 pub mod faults;
-mod lease;
-mod mount;
+mod file_lease;
+mod mount_namespace;
 mod output;
+mod page_cache;
 mod real;
 mod reflink;
-mod residency;
 mod tree;
-mod visit;
+pub mod xattr;
 
-pub use extended::Extended;
+pub use cache_neutral_read::CacheNeutralRead;
 pub use extent::Extent;
-pub use mount::leave_mounts;
+pub use mount_namespace::unshare_mounts;
 pub use output::Output;
+pub use page_cache::{CachedPages, page_size};
 pub use real::{RealDisk, is_lost};
-pub use reflink::{Own, Reflink, Vanish, copy};
-pub use residency::{Resident, page_size};
+pub use reflink::{OnVanish, Reflink, SkipName, copy};
 pub use tree::{Attributes, Entry, Files, Kind, Tree};
-pub use visit::Visit;
+pub use xattr::Extended;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -124,7 +124,7 @@ pub trait Source: Read + Seek + Send + Sync {
 
     /// Writes data that is only in memory to the disk, so that later changes through a mapping show in the
     /// file's times. Does nothing if there is nothing to write or writing is not allowed.
-    fn settle(&self) {}
+    fn try_write_out(&self) {}
 
     /// Writes data that is only in memory to the disk. If that fails, the copy in memory is the only one.
     ///
@@ -150,7 +150,7 @@ pub trait Source: Read + Seek + Send + Sync {
     ///
     /// # Errors
     /// Errors of the operating system.
-    fn resident(&self, at: u64, len: u64) -> io::Result<Option<Resident>> {
+    fn resident(&self, at: u64, len: u64) -> io::Result<Option<CachedPages>> {
         let _ = (at, len);
         Ok(None)
     }
@@ -250,7 +250,7 @@ pub trait Disk: Send + Sync {
 
     /// Opens an existing file for reading around the page cache, for files that others write in this way: the
     /// cache may have an older state of them. Where that is not possible it is the same as [`Disk::open`].
-    /// Reads leave the cache as it is, so they have no need of a [`Visit`].
+    /// Reads leave the cache as it is, so they have no need of a [`CacheNeutralRead`].
     ///
     /// # Errors
     /// Those of [`Disk::open`].

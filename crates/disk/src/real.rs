@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock};
 use rustix::io::Errno;
 
-use crate::{Batch, Disk, Guard, Resident, Share, Sink, Source, Stat, Volume, lease, residency};
+use crate::{Batch, CachedPages, Disk, Guard, Share, Sink, Source, Stat, Volume, file_lease, page_cache};
 
 /// So many zeros are written at a time if a hole can't be made.
 const CLEAR_BYTES: usize = 1 << 16;
@@ -94,7 +94,7 @@ impl Source for RealFile {
         self.file.read_at(buffer, at)
     }
 
-    fn settle(&self) {
+    fn try_write_out(&self) {
         self.write_out().ok();
     }
 
@@ -107,19 +107,19 @@ impl Source for RealFile {
     }
 
     fn is_written_to(&self) -> Option<bool> {
-        if self.device_len.is_some() { None } else { lease::is_written_to(&self.file) }
+        if self.device_len.is_some() { None } else { file_lease::is_written_to(&self.file) }
     }
 
     fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
-        match residency::absent(&self.file, at, len) {
+        match page_cache::absent(&self.file, at, len) {
             // Something that can't be mapped, such as a pipe.
             Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(Vec::new()),
             told => told,
         }
     }
 
-    fn resident(&self, at: u64, len: u64) -> io::Result<Option<Resident>> {
-        residency::resident(&self.file, at, len)
+    fn resident(&self, at: u64, len: u64) -> io::Result<Option<CachedPages>> {
+        page_cache::resident(&self.file, at, len)
     }
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {

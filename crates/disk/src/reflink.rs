@@ -18,14 +18,14 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::tree::{describe, set_times};
-use crate::{Disk, RealDisk, Tree, extended};
+use crate::{Disk, RealDisk, Tree, xattr};
 
 /// More threads would wait for each other, because all of them write to the file system's one journal.
 const THREADS: usize = 4;
 
 /// Whether a file may disappear while a folder is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vanish {
+pub enum OnVanish {
     /// It may: the folder will be copied once more, or [`Reflink::vanished`] is looked at.
     Fine,
     /// It is an error, because the file may exist under another name.
@@ -33,14 +33,14 @@ pub enum Vanish {
 }
 
 /// Whether a name belongs to the caller, so that it is not copied.
-pub type Own = fn(&OsStr) -> bool;
+pub type SkipName = fn(&OsStr) -> bool;
 
 /// The contents of a folder, and what the copy has of them.
 #[derive(Debug)]
 pub struct Reflink {
     from: PathBuf,
     to: PathBuf,
-    vanish: Vanish,
+    vanish: OnVanish,
     /// In the order of creation: a folder before its contents.
     items: Vec<Item>,
     /// What was listed, and was gone when it was to be copied.
@@ -61,7 +61,7 @@ impl Reflink {
     /// # Errors
     /// Errors of the operating system; the error says so if files can't share blocks, or if a part of the
     /// folder is on another file system.
-    pub fn make(from: &Path, to: &Path, own: Own, vanish: Vanish) -> io::Result<Reflink> {
+    pub fn make(from: &Path, to: &Path, own: SkipName, vanish: OnVanish) -> io::Result<Reflink> {
         let items = list(from, own, vanish)?;
         let vanished = Mutex::default();
         let reflink = Reflink { from: from.to_owned(), to: to.to_owned(), vanish, items, vanished };
@@ -83,7 +83,7 @@ impl Reflink {
     /// # Errors
     /// Errors of the operating system.
     pub fn finish(&self) -> io::Result<()> {
-        let mut buffer = extended::buffer();
+        let mut buffer = xattr::buffer();
         // The contents of a folder come before the folder itself, because they change its time.
         for item in self.items.iter().rev() {
             match self.finish_one(item, &mut buffer) {
@@ -106,7 +106,7 @@ impl Reflink {
         } else {
             RealDisk.set_attributes(&to, &entry.kind, entry.attributes)?;
         }
-        extended::mirror(&to, &entry.extended, buffer)
+        xattr::mirror(&to, &entry.extended, buffer)
     }
 
     /// What was listed, and was gone when it was to be copied: it was removed, or has another name now.
@@ -118,7 +118,7 @@ impl Reflink {
     /// Whether an error says that something has disappeared, which it may.
     fn may_be_gone(&self, error: &io::Error) -> bool {
         let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
-        self.vanish == Vanish::Fine && kinds.contains(&error.kind())
+        self.vanish == OnVanish::Fine && kinds.contains(&error.kind())
     }
 
     /// Gives a file of the copy the bytes of its original. If that is gone, the copy has none of it either.
@@ -152,7 +152,7 @@ impl Reflink {
         let wanted: BTreeMap<&Path, FileType> =
             self.items.iter().map(|item| (&*item.path, type_of(item))).collect();
         let mut gone: BTreeSet<PathBuf> = BTreeSet::new();
-        for item in list(&self.to, |_| false, Vanish::Error)? {
+        for item in list(&self.to, |_| false, OnVanish::Error)? {
             // Hard links are made again, because in the original the names may no longer share a file.
             let tied = !item.metadata.is_dir() && item.metadata.nlink() > 1;
             let same = wanted.get(&*item.path) == Some(&type_of(&item)) && !tied;
@@ -264,14 +264,14 @@ fn type_of(item: &Item) -> FileType {
 }
 
 /// Lists a folder and everything below it.
-fn list(top: &Path, own: Own, vanish: Vanish) -> io::Result<Vec<Item>> {
+fn list(top: &Path, own: SkipName, vanish: OnVanish) -> io::Result<Vec<Item>> {
     let metadata = std::fs::metadata(top).map_err(at(top))?;
     let device = metadata.dev();
     let mut items = vec![Item { path: PathBuf::new(), metadata }];
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let entries = match std::fs::read_dir(top.join(&folder)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && vanish == Vanish::Fine => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && vanish == OnVanish::Fine => continue,
             entries => entries.map_err(at(&folder))?,
         };
         for entry in entries {
@@ -281,7 +281,7 @@ fn list(top: &Path, own: Own, vanish: Vanish) -> io::Result<Vec<Item>> {
                 continue;
             }
             let metadata = match entry.metadata() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && vanish == Vanish::Fine => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && vanish == OnVanish::Fine => continue,
                 metadata => metadata.map_err(at(&path))?,
             };
             if metadata.is_dir() && metadata.dev() != device {

@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use crate::extended::Extended;
 use crate::extent::Extent;
-use crate::{Disk, RealDisk, extended};
+use crate::xattr::Extended;
+use crate::{Disk, RealDisk, xattr};
 
 /// The kind of an entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl<T: Disk + Tree> Files for T {}
 
 impl Tree for RealDisk {
     fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>> {
-        let (mut entries, mut buffer) = (Vec::new(), extended::buffer());
+        let (mut entries, mut buffer) = (Vec::new(), xattr::buffer());
         for found in std::fs::read_dir(folder)? {
             let found = found?;
             let metadata = found.metadata();
@@ -173,7 +173,7 @@ impl Tree for RealDisk {
         let name = path.file_name().unwrap_or_default().to_owned();
         // Of a link's target, like everything else.
         let path = path.canonicalize()?;
-        describe(name, &path, &std::fs::metadata(&path)?, &mut extended::buffer())
+        describe(name, &path, &std::fs::metadata(&path)?, &mut xattr::buffer())
     }
 
     fn free(&self, folder: &Path) -> io::Result<u64> {
@@ -188,7 +188,7 @@ impl Tree for RealDisk {
     fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<Attributes> {
         let attributes = attributes.owned_by(give(path, attributes)?);
         if !matches!(kind, Kind::Link(_)) {
-            extended::remove_lists(path)?;
+            xattr::remove_lists(path)?;
             // After the owner, because changing the owner clears set-user-id.
             rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(attributes.mode & 0o7777), AtFlags::empty())?;
         }
@@ -197,7 +197,7 @@ impl Tree for RealDisk {
     }
 
     fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
-        extended::set(path, name, value)
+        xattr::set(path, name, value)
     }
 
     fn make_hard_link(&self, path: &Path, file: &Path) -> io::Result<()> {
@@ -251,7 +251,7 @@ pub(crate) fn describe(
     } else if metadata.is_symlink() {
         match std::fs::read_link(path) {
             // Whoever lists the folder reports that its own path is too long.
-            Err(error) if extended::is_too_long(&error) => Kind::Link(OsString::new()),
+            Err(error) if xattr::is_too_long(&error) => Kind::Link(OsString::new()),
             target => Kind::Link(target?.into()),
         }
     } else {
@@ -260,7 +260,7 @@ pub(crate) fn describe(
     Ok(Entry {
         name,
         len: if kind == Kind::File { metadata.len() } else { 0 },
-        extended: if kind == Kind::Other { Extended::new() } else { extended::of(path, buffer)? },
+        extended: if kind == Kind::Other { Extended::new() } else { xattr::of(path, buffer)? },
         kind,
         device: metadata.dev(),
         inode: metadata.ino(),

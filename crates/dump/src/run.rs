@@ -15,8 +15,8 @@ use codec::Codec;
 use disk::Disk;
 use server::catalogue::{Catalogue, Kind, Object, Origin, Table, Wanted};
 use server::definition::without_counter;
-use server::snapshot::{self, Snapshot, SnapshotRequest, Way};
-use server::{Flavour, Rights, Session, TableName, Target, Version};
+use server::snapshot::{self, Snapshot, SnapshotMethod, SnapshotRequest};
+use server::{Flavour, SchemaPrivileges, Session, TableName, Target, Version};
 
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
@@ -274,10 +274,10 @@ fn begin(
     };
     world.progress.note(&format!(
         "one snapshot for all sessions: {}{held}; {}",
-        snapshot.way.words(),
+        snapshot.method.words(),
         place.trim_end()
     ));
-    if snapshot.way == Way::TableLocks {
+    if snapshot.method == SnapshotMethod::TableLocks {
         world.progress.note(
             "all tables had to be locked, as this account lacks RELOAD: let an administrator run GRANT RELOAD ON *.* TO it",
         );
@@ -309,7 +309,7 @@ fn describe(
         host: about.hostname.clone(),
         server_id: about.server_id,
         lower_case_table_names: about.lower_case_table_names,
-        snapshot: snapshot.way,
+        snapshot: snapshot.method,
         position: snapshot.position.clone(),
         replica_of,
     };
@@ -354,7 +354,7 @@ fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -
 
 /// What this account would not see if it existed, because the server then hides it silently.
 fn unseen(session: &mut Session, catalogue: &Catalogue, request: &DumpRequest) -> Result<Vec<String>, Error> {
-    let rights = Rights::read(session)?;
+    let rights = SchemaPrivileges::read(session)?;
     let mut lines = Vec::new();
     for object in catalogue.objects.iter().filter(|object| object.kind == Kind::Database) {
         let has_tables = catalogue.tables.iter().any(|table| table.name.schema == object.name);

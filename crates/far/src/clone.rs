@@ -7,18 +7,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use block::tree::is_own;
-use disk::{Reflink, Vanish};
+use disk::{OnVanish, Reflink};
 
-use crate::command::Held;
-use crate::still::{Still, Stopped};
-use crate::wire::{In, Out, corrupt};
+use crate::command::LockHolder;
+use crate::freeze::{Freeze, FrozenProcess};
+use crate::wire::{Decoder, Encoder, corrupt};
 
 /// How often a folder is copied in which others rename things meanwhile.
 const TRIES: u32 = 5;
 
 /// A request for a copy. Names at the top that are our own ([`is_own`]) are not copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cloning {
+pub struct CloneRequest {
     /// The folder to copy.
     pub from: PathBuf,
     /// The copy. Files that it already has from an earlier call cost less.
@@ -28,12 +28,12 @@ pub struct Cloning {
     /// A shell command that holds a lock while it runs another command; empty for none.
     pub lock: OsString,
     /// The process to stop meanwhile.
-    pub still: Option<Still>,
+    pub freeze: Option<Freeze>,
 }
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cloned {
+pub struct CloneReport {
     /// How many files.
     pub files: u64,
     /// How long it took, until nobody had to be held any more.
@@ -42,15 +42,15 @@ pub struct Cloned {
     pub vanished: u64,
 }
 
-impl Cloned {
+impl CloneReport {
     pub(crate) fn encode(self) -> Vec<u8> {
-        Out::default().u64(self.files).u64(nanos(self.lasted)).u64(self.vanished).0
+        Encoder::default().u64(self.files).u64(nanos(self.lasted)).u64(self.vanished).0
     }
 
-    pub(crate) fn decode(payload: &[u8]) -> io::Result<Cloned> {
-        let mut input = In(payload);
+    pub(crate) fn decode(payload: &[u8]) -> io::Result<CloneReport> {
+        let mut input = Decoder(payload);
         let (files, lasted) = (input.u64()?, Duration::from_nanos(input.u64()?));
-        let cloned = Cloned { files, lasted, vanished: input.u64()? };
+        let cloned = CloneReport { files, lasted, vanished: input.u64()? };
         input.end()?;
         Ok(cloned)
     }
@@ -60,27 +60,27 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Out {
-    pub(crate) fn cloning(self, cloning: &Cloning) -> Out {
-        let still = cloning.still.unwrap_or(Still { process: 0, bound: Duration::ZERO });
+impl Encoder {
+    pub(crate) fn cloning(self, cloning: &CloneRequest) -> Encoder {
+        let freeze = cloning.freeze.unwrap_or(Freeze { process: 0, bound: Duration::ZERO });
         let out = self
             .path(&cloning.from)
             .path(&cloning.to)
             .u8(u8::from(cloning.first))
             .bytes(cloning.lock.as_encoded_bytes());
-        out.u8(u8::from(cloning.still.is_some())).u32(still.process).u64(nanos(still.bound))
+        out.u8(u8::from(cloning.freeze.is_some())).u32(freeze.process).u64(nanos(freeze.bound))
     }
 }
 
-impl In<'_> {
-    pub(crate) fn cloning(&mut self) -> io::Result<Cloning> {
+impl Decoder<'_> {
+    pub(crate) fn cloning(&mut self) -> io::Result<CloneRequest> {
         let (from, to) = (self.path()?, self.path()?);
         let (first, lock, stops) = (self.flag()?, self.text()?, self.flag()?);
-        let still = Still { process: self.u32()?, bound: Duration::from_nanos(self.u64()?) };
-        if !stops && still != (Still { process: 0, bound: Duration::ZERO }) {
+        let freeze = Freeze { process: self.u32()?, bound: Duration::from_nanos(self.u64()?) };
+        if !stops && freeze != (Freeze { process: 0, bound: Duration::ZERO }) {
             return Err(corrupt("a process that is not to be stopped"));
         }
-        Ok(Cloning { from, to, first, lock, still: stops.then_some(still) })
+        Ok(CloneRequest { from, to, first, lock, freeze: stops.then_some(freeze) })
     }
 }
 
@@ -89,16 +89,16 @@ impl In<'_> {
 /// # Errors
 /// Errors of the operating system; errors of the lock's command, even if it fails only in the end; an error
 /// when the process was not stopped all the time.
-pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
+pub fn clone(cloning: &CloneRequest) -> io::Result<CloneReport> {
     // Whoever is held renames nothing.
-    let is_free = cloning.lock.is_empty() && cloning.still.is_none();
-    let vanish = if cloning.first || is_free { Vanish::Fine } else { Vanish::Error };
+    let is_free = cloning.lock.is_empty() && cloning.freeze.is_none();
+    let vanish = if cloning.first || is_free { OnVanish::Fine } else { OnVanish::Error };
     let held = match cloning.lock.is_empty() {
         true => None,
-        false => Some(Held::new(&cloning.lock)?),
+        false => Some(LockHolder::new(&cloning.lock)?),
     };
     let began = Instant::now();
-    let stopped = cloning.still.map(Stopped::new).transpose()?;
+    let stopped = cloning.freeze.map(FrozenProcess::new).transpose()?;
     let make = || Reflink::make(&cloning.from, &cloning.to, is_own, vanish);
     let mut made = make();
     // What has another name now is found under that.
@@ -107,13 +107,13 @@ pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
             made = make();
         }
     }
-    let lasted = match stopped.map(Stopped::end) {
+    let lasted = match stopped.map(FrozenProcess::end) {
         None => began.elapsed(),
         Some(ended) => ended?,
     };
     let made = made?;
-    held.map_or(Ok(()), Held::release)?;
+    held.map_or(Ok(()), LockHolder::release)?;
     made.finish()?;
     let vanished = made.vanished().len() as u64;
-    Ok(Cloned { files: made.files() - vanished.min(made.files()), lasted, vanished })
+    Ok(CloneReport { files: made.files() - vanished.min(made.files()), lasted, vanished })
 }

@@ -7,22 +7,22 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-use crate::wire::Ran;
+use crate::wire::CommandOutput;
 
 /// Runs a command with empty input and waits for its end. No shell is involved: arguments are passed
 /// unchanged.
 ///
 /// # Errors
 /// When it can't be started.
-pub fn run(command: &[OsString]) -> io::Result<Ran> {
+pub fn run(command: &[OsString]) -> io::Result<CommandOutput> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     Ok(ran(Command::new(program).args(arguments).stdin(Stdio::null()).output()?))
 }
 
-fn ran(output: Output) -> Ran {
+fn ran(output: Output) -> CommandOutput {
     let code = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
-    Ran { code, output: output.stdout, errors: output.stderr }
+    CommandOutput { code, output: output.stdout, errors: output.stderr }
 }
 
 /// Reports that it runs, and waits until it may end. The pipes are opened by their names, because many
@@ -30,20 +30,20 @@ fn ran(output: Output) -> Ran {
 const WAIT: &str = r#"echo >"$1" && read -r line <"$2""#;
 
 /// A command that holds a lock while it runs another one, which waits until this is released.
-pub(crate) struct Held {
+pub(crate) struct LockHolder {
     go: PipeWriter,
     command: String,
-    running: JoinHandle<io::Result<Ran>>,
+    running: JoinHandle<io::Result<CommandOutput>>,
     // The other command opens them by their names.
     _ends: (io::PipeReader, io::PipeReader),
 }
 
-impl Held {
+impl LockHolder {
     /// Returns when the lock is held.
     ///
     /// # Errors
     /// When the command can't be started or ends before it runs another.
-    pub(crate) fn new(lock: &OsStr) -> io::Result<Held> {
+    pub(crate) fn new(lock: &OsStr) -> io::Result<LockHolder> {
         let ((mut said, says), (waits, go)) = (io::pipe()?, io::pipe()?);
         let name = |number| format!("/proc/{}/fd/{number}", std::process::id());
         let (command, mut line) = (lock.to_string_lossy().into_owned(), lock.to_owned());
@@ -64,7 +64,7 @@ impl Held {
         });
         let mut first = [0];
         said.read_exact(&mut first)?;
-        let held = Held { go, command, running, _ends: (said, waits) };
+        let held = LockHolder { go, command, running, _ends: (said, waits) };
         if first == *b"\n" {
             Ok(held)
         } else {
@@ -108,7 +108,7 @@ mod tests {
             file("held").display(),
             file("done").display()
         );
-        let held = Held::new(OsStr::new(&lock)).unwrap();
+        let held = LockHolder::new(OsStr::new(&lock)).unwrap();
         assert!(file("held").exists() && !file("done").exists());
         held.release().unwrap();
         assert!(file("done").exists());
@@ -116,7 +116,9 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_not_had_or_is_lost_is_told() {
-        let said = |lock: &str| Held::new(OsStr::new(lock)).and_then(Held::release).unwrap_err().to_string();
+        let said = |lock: &str| {
+            LockHolder::new(OsStr::new(lock)).and_then(LockHolder::release).unwrap_err().to_string()
+        };
         assert!(said("false &&").ends_with("(exit code 1)"));
         assert!(said("echo busy >&2; exit 7;").contains("busy (exit code 7)"));
         assert!(said("true #").contains("has run nothing"), "{}", said("true #"));

@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::clone::{Cloned, Cloning};
+use crate::clone::{CloneReport, CloneRequest};
 use crate::request::Request;
-use crate::wire::{self, In, MAGIC, Out, Ran, VERSION, corrupt};
+use crate::wire::{self, CommandOutput, Decoder, Encoder, MAGIC, VERSION, corrupt};
 
 /// The first message of the far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub struct Greeting {
 
 impl Greeting {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let out = Out(MAGIC.to_vec()).u32(VERSION).bytes(&self.program).u32(self.uid);
+        let out = Encoder(MAGIC.to_vec()).u32(VERSION).bytes(&self.program).u32(self.uid);
         out.bytes(self.host.as_encoded_bytes()).0
     }
 
     fn decode(payload: &[u8]) -> io::Result<Greeting> {
-        let rest = payload.strip_prefix(MAGIC).ok_or_else(|| corrupt("the far side is no remora"))?;
-        let mut input = In(rest);
+        let rest = payload.strip_prefix(MAGIC).ok_or_else(|| corrupt("the other side is not remora"))?;
+        let mut input = Decoder(rest);
         if input.u32()? != VERSION {
             return Err(corrupt("the far side speaks another version"));
         }
@@ -88,7 +88,7 @@ impl Wire {
 
     fn receive(&mut self) -> io::Result<Vec<u8>> {
         if self.open == 0 {
-            return Err(corrupt("nothing was asked"));
+            return Err(corrupt("an answer without a request"));
         }
         let gone = || {
             let text = "the connection to the other machine ended";
@@ -149,16 +149,16 @@ impl Connection {
     ///
     /// # Errors
     /// When it can't be started, or the connection ends.
-    pub fn run(&self, command: &[OsString]) -> io::Result<Ran> {
-        Ran::decode(&self.ask(&Request::Run(command.to_vec()))?)
+    pub fn run(&self, command: &[OsString]) -> io::Result<CommandOutput> {
+        CommandOutput::decode(&self.ask(&Request::Run(command.to_vec()))?)
     }
 
     /// Copies a folder there so that the files share their blocks.
     ///
     /// # Errors
     /// Those of [`crate::clone()`], and when the connection ends.
-    pub fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
-        Cloned::decode(&self.ask(&Request::Clone(cloning.clone()))?)
+    pub fn clone_folder(&self, cloning: &CloneRequest) -> io::Result<CloneReport> {
+        CloneReport::decode(&self.ask(&Request::Clone(cloning.clone()))?)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Wire> {
@@ -172,12 +172,12 @@ impl Connection {
     }
 
     pub(crate) fn ask_for_nothing(&self, request: &Request) -> io::Result<()> {
-        In(&self.ask(request)?).end()
+        Decoder(&self.ask(request)?).end()
     }
 
     pub(crate) fn handle(&self, request: &Request) -> io::Result<u32> {
         let answer = self.ask(request)?;
-        let mut input = In(&answer);
+        let mut input = Decoder(&answer);
         let handle = input.u32()?;
         input.end()?;
         Ok(handle)

@@ -13,7 +13,7 @@ use disk::Stat;
 use crate::connection::Connection;
 use crate::file;
 use crate::request::{self, FilePart, Request};
-use crate::wire::{self, BLOCKS, In, Out, corrupt};
+use crate::wire::{self, BLOCKS, Decoder, Encoder, corrupt};
 
 /// Chunks that are announced before the first of them is read: enough that the far side never waits for the
 /// network.
@@ -55,7 +55,7 @@ impl Connection {
     }
 
     /// Reads parts of a volume of `len` bytes, in order. `find`: where the file with a path in the volume is,
-    /// and what others do to it meanwhile. Pages are checked there, by [`crate::Intact`].
+    /// and what others do to it meanwhile. Pages are checked there, by [`crate::PageCheck`].
     ///
     /// # Errors
     /// When the connection ends.
@@ -136,7 +136,7 @@ impl ChunkSource for FarFeed {
 /// Encodes a chunk on the far side: the wanted blocks, one after the other.
 pub(crate) fn encode(bytes: &[u8], want: &ChunkRequest) -> io::Result<Vec<u8>> {
     let known = match want {
-        ChunkRequest::All(None) => return Ok(Out::default().u8(WHOLE).rest(&wire::compress(bytes)?).0),
+        ChunkRequest::All(None) => return Ok(Encoder::default().u8(WHOLE).rest(&wire::compress(bytes)?).0),
         ChunkRequest::All(Some(known)) => known,
         ChunkRequest::Blocks(blocks) => return some(bytes, blocks),
     };
@@ -163,7 +163,7 @@ fn block_of(bytes: &[u8], number: usize) -> Cow<'_, [u8]> {
 fn some(bytes: &[u8], blocks: &BlockSet) -> io::Result<Vec<u8>> {
     let wanted = blocks.iter().enumerate().filter(|(_, wanted)| **wanted);
     let gathered: Vec<u8> = wanted.flat_map(|(number, _)| block_of(bytes, number).into_owned()).collect();
-    Ok(Out::default().u8(SOME).rest(&request::mask_of(blocks)).rest(&wire::compress(&gathered)?).0)
+    Ok(Encoder::default().u8(SOME).rest(&request::mask_of(blocks)).rest(&wire::compress(&gathered)?).0)
 }
 
 /// A chunk that is a hole.
@@ -173,7 +173,7 @@ pub(crate) fn hole() -> Vec<u8> {
 
 /// Decodes a chunk from the far side, which is not trusted because it is another machine.
 pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u8>) -> io::Result<ChunkRead> {
-    let mut input = In(answer);
+    let mut input = Decoder(answer);
     match input.u8()? {
         HOLE => {
             input.end()?;

@@ -9,7 +9,7 @@ use disk::{Attributes, Batch, Disk, Entry, Extent, Guard, Kind, Share, Sink, Sou
 
 use crate::connection::Connection;
 use crate::request::{NO_BATCH, Request};
-use crate::wire::{self, In};
+use crate::wire::{self, Decoder};
 
 /// The most bytes that one request reads or writes.
 const PIECE: usize = block::CHUNK;
@@ -76,7 +76,7 @@ impl Drop for FarFile {
 
 pub(crate) fn stat(connection: &Connection, request: &Request) -> io::Result<Stat> {
     let answer = connection.ask(request)?;
-    let mut input = In(&answer);
+    let mut input = Decoder(&answer);
     let stat = input.stat()?;
     input.end()?;
     Ok(stat)
@@ -112,7 +112,7 @@ impl Source for FarFile {
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
         let answer = self.connection.ask(&Request::SkipHole(self.handle, at))?;
-        let mut input = In(&answer);
+        let mut input = Decoder(&answer);
         let found = input.u64()?;
         input.end()?;
         Ok((found != u64::MAX).then_some(found))
@@ -213,7 +213,7 @@ impl Disk for FarDisk {
 
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
         let answer = self.0.ask(&Request::List(folder.to_owned()))?;
-        let mut input = In(&answer);
+        let mut input = Decoder(&answer);
         let names = input.list()?;
         input.end()?;
         Ok(names)
@@ -243,12 +243,12 @@ impl Disk for FarDisk {
 impl Tree for FarDisk {
     fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>> {
         let list = self.0.ask(&Request::Entries(folder.to_owned()))?;
-        In(&wire::decompress(&list, wire::LIST_MAX)?).all(In::entry)
+        Decoder(&wire::decompress(&list, wire::LIST_MAX)?).all(Decoder::entry)
     }
 
     fn entry(&self, path: &Path) -> io::Result<Entry> {
         let answer = self.0.ask(&Request::Entry(path.to_owned()))?;
-        let mut input = In(&answer);
+        let mut input = Decoder(&answer);
         let entry = input.entry()?;
         input.end()?;
         Ok(entry)
@@ -261,7 +261,7 @@ impl Tree for FarDisk {
     fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<Attributes> {
         let is_link = matches!(kind, Kind::Link(_));
         let answer = self.0.ask(&Request::SetAttributes(path.to_owned(), is_link, attributes))?;
-        let mut input = In(&answer);
+        let mut input = Decoder(&answer);
         let attributes = input.attributes()?;
         input.end()?;
         Ok(attributes)
@@ -277,7 +277,7 @@ impl Tree for FarDisk {
 
     fn free(&self, folder: &Path) -> io::Result<u64> {
         let answer = self.0.ask(&Request::Free(folder.to_owned()))?;
-        let mut input = In(&answer);
+        let mut input = Decoder(&answer);
         let bytes = input.u64()?;
         input.end()?;
         Ok(bytes)
@@ -285,6 +285,6 @@ impl Tree for FarDisk {
 
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {
         let list = self.0.ask(&Request::Extents(path.to_owned()))?;
-        In(&wire::decompress(&list, wire::LIST_MAX)?).all(In::extent)
+        Decoder(&wire::decompress(&list, wire::LIST_MAX)?).all(Decoder::extent)
     }
 }

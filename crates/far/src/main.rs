@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use disk::{Disk, RealDisk, Tree};
-use far::{Cloned, Cloning, Greeting, Machine, Ran, serve};
+use far::{CloneReport, CloneRequest, CommandOutput, Greeting, Machine, serve};
 
-struct Real;
+struct LocalMachine;
 
-impl Machine for Real {
+impl Machine for LocalMachine {
     fn disk(&self) -> Arc<dyn Disk> {
         Arc::new(RealDisk)
     }
@@ -20,11 +20,11 @@ impl Machine for Real {
         &RealDisk
     }
 
-    fn run(&self, command: &[OsString]) -> io::Result<Ran> {
+    fn run(&self, command: &[OsString]) -> io::Result<CommandOutput> {
         far::run(command)
     }
 
-    fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+    fn clone_folder(&self, cloning: &CloneRequest) -> io::Result<CloneReport> {
         far::clone(cloning)
     }
 }
@@ -53,7 +53,7 @@ fn run() -> io::Result<()> {
         uid: rustix::process::geteuid().as_raw(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned().into(),
     };
-    serve(io::stdin(), io::stdout(), &greeting, &Real)
+    serve(io::stdin(), io::stdout(), &greeting, &LocalMachine)
 }
 
 fn hash_of_myself() -> io::Result<[u8; 32]> {

@@ -8,8 +8,8 @@ use block::tree::ConcurrentUse;
 use block::{BlockSet, ChunkRequest};
 use disk::Attributes;
 
-use crate::clone::Cloning;
-use crate::wire::{BLOCKS, In, Out, corrupt};
+use crate::clone::CloneRequest;
+use crate::wire::{BLOCKS, Decoder, Encoder, corrupt};
 
 /// Identifies an open block device or file in later requests.
 pub type Handle = u32;
@@ -121,14 +121,14 @@ pub enum Request {
     /// How many bytes may still be written to a folder's file system: a number.
     Free(PathBuf),
     /// Copies a folder so that the files share their blocks: how many files, and how long that took.
-    Clone(Cloning),
+    Clone(CloneRequest),
 }
 
 impl Request {
     /// Kind and payload of the request's frame.
     #[must_use]
     pub fn encode(&self) -> (u8, Vec<u8>) {
-        let out = Out::default();
+        let out = Encoder::default();
         let (kind, out) = match self {
             Request::Stat(path) => (2, out.path(path)),
             Request::Open(path) => (3, out.path(path)),
@@ -189,7 +189,7 @@ impl Request {
     /// # Errors
     /// `InvalidData` for anything that [`Request::encode`] does not produce.
     pub fn decode(kind: u8, payload: &[u8]) -> io::Result<Request> {
-        let mut input = In(payload);
+        let mut input = Decoder(payload);
         let request = match kind {
             2 => Request::Stat(input.path()?),
             3 => Request::Open(input.path()?),

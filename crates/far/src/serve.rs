@@ -10,12 +10,12 @@ use block::{CHUNK, ChunkRead, ChunkRequest, ChunkSource, Scan};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use disk::{Batch, Disk, Kind, Sink, Source, Tree, Volume};
 
-use crate::clone::{Cloned, Cloning};
+use crate::clone::{CloneReport, CloneRequest};
 use crate::connection::Greeting;
 use crate::feed;
-use crate::intact::Intact;
+use crate::page_check::PageCheck;
 use crate::request::{FilePart, NO_BATCH, Request};
-use crate::wire::{self, Out, Ran, corrupt};
+use crate::wire::{self, CommandOutput, Encoder, corrupt};
 
 /// The most waiting requests: more than are ever announced.
 const WAITING: usize = 12;
@@ -34,13 +34,13 @@ pub trait Machine: Sync {
     ///
     /// # Errors
     /// When it can't be started.
-    fn run(&self, command: &[OsString]) -> io::Result<Ran>;
+    fn run(&self, command: &[OsString]) -> io::Result<CommandOutput>;
 
     /// Copies a folder so that the files share their blocks.
     ///
     /// # Errors
     /// Those of [`crate::clone()`].
-    fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned>;
+    fn clone_folder(&self, cloning: &CloneRequest) -> io::Result<CloneReport>;
 }
 
 /// Something open.
@@ -244,45 +244,47 @@ impl Session<'_> {
     fn asked(&mut self, request: Request) -> io::Result<Vec<u8>> {
         let disk = self.machine.disk();
         let done = match request {
-            Request::Stat(path) => return Ok(Out::default().stat(&disk.stat(&path)?).0),
+            Request::Stat(path) => return Ok(Encoder::default().stat(&disk.stat(&path)?).0),
             Request::Open(path) => return Ok(self.opened(Open::Source(disk.open(&path)?))),
             Request::Create(path) => return Ok(self.opened(Open::Sink(disk.create(&path)?))),
             Request::Append(path, len) => return Ok(self.opened(Open::Sink(disk.append(&path, len)?))),
             Request::Volume(path) => return Ok(self.opened(Open::Volume(disk.volume(&path)?))),
             Request::List(path) => {
                 let names = disk.list(&path)?;
-                return Ok(Out::default().list(names.iter().map(OsString::as_os_str)).0);
+                return Ok(Encoder::default().list(names.iter().map(OsString::as_os_str)).0);
             }
             Request::Run(command) => return Ok(self.machine.run(&command)?.encode()),
-            Request::Free(folder) => return Ok(Out::default().u64(self.machine.tree().free(&folder)?).0),
+            Request::Free(folder) => return Ok(Encoder::default().u64(self.machine.tree().free(&folder)?).0),
             Request::Clone(cloning) => return Ok(self.machine.clone_folder(&cloning)?.encode()),
             Request::StatOf(handle) => return self.stat_of(handle),
             Request::ReadAt(handle, at, len) => return self.read_at(handle, at, len as usize),
             Request::SkipHole(handle, at) => return self.skip_hole(handle, at),
             Request::Entries(path) => {
                 let entries = self.machine.tree().entries(&path)?;
-                return wire::compress(&entries.iter().fold(Out::default(), Out::entry).0);
+                return wire::compress(&entries.iter().fold(Encoder::default(), Encoder::entry).0);
             }
             Request::Entry(path) => {
-                return Ok(Out::default().entry(&self.machine.tree().entry(&path)?).0);
+                return Ok(Encoder::default().entry(&self.machine.tree().entry(&path)?).0);
             }
             Request::Extents(path) => {
                 let extents = self.machine.tree().extents(&path)?;
-                return wire::compress(&extents.iter().fold(Out::default(), Out::extent).0);
+                return wire::compress(&extents.iter().fold(Encoder::default(), Encoder::extent).0);
             }
             Request::Batch(folder) => {
                 let batch = disk.batch(&folder)?.map(Open::Batch);
-                return Ok(batch.map_or_else(|| Out::default().u32(NO_BATCH).0, |batch| self.opened(batch)));
+                return Ok(
+                    batch.map_or_else(|| Encoder::default().u32(NO_BATCH).0, |batch| self.opened(batch))
+                );
             }
             Request::Join(len) => {
-                let joined = TreeSource::checked(self.machine.disk(), len, Arc::new(Intact::default()));
+                let joined = TreeSource::checked(self.machine.disk(), len, Arc::new(PageCheck::default()));
                 return Ok(self.opened(Open::Joined(joined)));
             }
             Request::MakeLink(path, target) => self.machine.tree().make_link(&path, &target),
             Request::SetAttributes(path, link, attributes) => {
                 let kind = if link { Kind::Link(OsString::new()) } else { Kind::File };
                 let attributes = self.machine.tree().set_attributes(&path, &kind, attributes)?;
-                return Ok(Out::default().attributes(&attributes).0);
+                return Ok(Encoder::default().attributes(&attributes).0);
             }
             Request::SetExtended(path, name, value) => self.machine.tree().set_extended(&path, &name, &value),
             Request::MakeHardLink(path, file) => self.machine.tree().make_hard_link(&path, &file),
@@ -301,7 +303,7 @@ impl Session<'_> {
     fn opened(&mut self, open: Open) -> Vec<u8> {
         self.next += 1;
         self.open.insert(self.next, open);
-        Out::default().u32(self.next).0
+        Encoder::default().u32(self.next).0
     }
 
     fn sink(&mut self, handle: u32) -> io::Result<&mut Box<dyn Sink>> {
@@ -332,7 +334,7 @@ impl Session<'_> {
             Some(Open::Scan(scan)) => scan.stat()?,
             _ => return Err(corrupt("nothing that has a state")),
         };
-        Ok(Out::default().stat(&stat).0)
+        Ok(Encoder::default().stat(&stat).0)
     }
 
     fn read_at(&mut self, handle: u32, at: u64, len: usize) -> io::Result<Vec<u8>> {
@@ -347,7 +349,9 @@ impl Session<'_> {
 
     fn skip_hole(&mut self, handle: u32, at: u64) -> io::Result<Vec<u8>> {
         match self.open.get(&handle) {
-            Some(Open::Source(source)) => Ok(Out::default().u64(source.skip_hole(at)?.unwrap_or(u64::MAX)).0),
+            Some(Open::Source(source)) => {
+                Ok(Encoder::default().u64(source.skip_hole(at)?.unwrap_or(u64::MAX)).0)
+            }
             _ => Err(corrupt("nothing that can be read")),
         }
     }

@@ -65,54 +65,54 @@ pub(crate) fn corrupt(what: &'static str) -> io::Error {
 
 /// Builds a payload.
 #[derive(Default)]
-pub(crate) struct Out(pub(crate) Vec<u8>);
+pub(crate) struct Encoder(pub(crate) Vec<u8>);
 
-impl Out {
-    pub(crate) fn u8(mut self, value: u8) -> Out {
+impl Encoder {
+    pub(crate) fn u8(mut self, value: u8) -> Encoder {
         self.0.push(value);
         self
     }
 
-    pub(crate) fn u32(mut self, value: u32) -> Out {
+    pub(crate) fn u32(mut self, value: u32) -> Encoder {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    pub(crate) fn u64(mut self, value: u64) -> Out {
+    pub(crate) fn u64(mut self, value: u64) -> Encoder {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
     /// Bytes preceded by their number.
-    pub(crate) fn bytes(self, value: &[u8]) -> Out {
+    pub(crate) fn bytes(self, value: &[u8]) -> Encoder {
         let mut out = self.u64(value.len() as u64);
         out.0.extend_from_slice(value);
         out
     }
 
-    pub(crate) fn path(self, path: &Path) -> Out {
+    pub(crate) fn path(self, path: &Path) -> Encoder {
         self.bytes(path.as_os_str().as_bytes())
     }
 
-    pub(crate) fn list<'a>(self, values: impl ExactSizeIterator<Item = &'a OsStr>) -> Out {
+    pub(crate) fn list<'a>(self, values: impl ExactSizeIterator<Item = &'a OsStr>) -> Encoder {
         let out = self.u64(values.len() as u64);
         values.fold(out, |out, value| out.bytes(value.as_bytes()))
     }
 
-    pub(crate) fn stat(self, stat: &Stat) -> Out {
+    pub(crate) fn stat(self, stat: &Stat) -> Encoder {
         let mut out = self.u64(stat.len);
         out.0.extend_from_slice(&stat.modified_ns.to_le_bytes());
         out.0.extend_from_slice(&stat.changed_ns.to_le_bytes());
         out.u64(stat.inode).u8(u8::from(stat.regular)).u8(u8::from(stat.block_device))
     }
 
-    pub(crate) fn attributes(self, attributes: &Attributes) -> Out {
+    pub(crate) fn attributes(self, attributes: &Attributes) -> Encoder {
         let mut out = self.u32(attributes.mode).u32(attributes.uid).u32(attributes.gid);
         out.0.extend_from_slice(&attributes.modified_ns.to_le_bytes());
         out
     }
 
-    pub(crate) fn entry(self, entry: &Entry) -> Out {
+    pub(crate) fn entry(self, entry: &Entry) -> Encoder {
         let out = self.bytes(entry.name.as_bytes());
         let out = match &entry.kind {
             Kind::File => out.u8(0),
@@ -128,21 +128,21 @@ impl Out {
         entry.extended.iter().fold(out, |out, (name, value)| out.bytes(name.as_bytes()).bytes(value))
     }
 
-    pub(crate) fn extent(self, extent: &Extent) -> Out {
+    pub(crate) fn extent(self, extent: &Extent) -> Encoder {
         self.u64(extent.logical).u64(extent.physical).u64(extent.len).u32(extent.flags)
     }
 
     /// The rest of the payload, without its length.
-    pub(crate) fn rest(mut self, value: &[u8]) -> Out {
+    pub(crate) fn rest(mut self, value: &[u8]) -> Encoder {
         self.0.extend_from_slice(value);
         self
     }
 }
 
 /// Decodes a payload.
-pub(crate) struct In<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
 
-impl<'a> In<'a> {
+impl<'a> Decoder<'a> {
     fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or_else(|| corrupt("a frame is too short"))?;
         self.0 = rest;
@@ -220,7 +220,7 @@ impl<'a> In<'a> {
         let (len, device, inode, links) = (self.u64()?, self.u64()?, self.u64()?, self.u64()?);
         let (born_ns, attributes, count) =
             (i128::from_le_bytes(self.array()?), self.attributes()?, self.u64()?);
-        let one = |input: &mut In<'a>| Ok((input.text()?, input.bytes()?.to_vec()));
+        let one = |input: &mut Decoder<'a>| Ok((input.text()?, input.bytes()?.to_vec()));
         let extended = (0..count).map(|_| one(self)).collect::<io::Result<_>>()?;
         Ok(Entry { name, kind, len, device, inode, born_ns, links, attributes, extended })
     }
@@ -230,7 +230,7 @@ impl<'a> In<'a> {
     }
 
     /// Decodes the rest, element by element.
-    pub(crate) fn all<T>(&mut self, one: impl Fn(&mut In<'a>) -> io::Result<T>) -> io::Result<Vec<T>> {
+    pub(crate) fn all<T>(&mut self, one: impl Fn(&mut Decoder<'a>) -> io::Result<T>) -> io::Result<Vec<T>> {
         let mut all = Vec::new();
         while !self.0.is_empty() {
             all.push(one(self)?);
@@ -249,7 +249,7 @@ impl<'a> In<'a> {
 
 /// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Its exit code; 128 plus the signal's number if a signal ended it.
     pub code: u8,
     /// What it wrote to its standard output.
@@ -258,14 +258,18 @@ pub struct Ran {
     pub errors: Vec<u8>,
 }
 
-impl Ran {
+impl CommandOutput {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        Out::default().u8(self.code).bytes(&self.output).bytes(&self.errors).0
+        Encoder::default().u8(self.code).bytes(&self.output).bytes(&self.errors).0
     }
 
-    pub(crate) fn decode(payload: &[u8]) -> io::Result<Ran> {
-        let mut input = In(payload);
-        let ran = Ran { code: input.u8()?, output: input.bytes()?.to_vec(), errors: input.bytes()?.to_vec() };
+    pub(crate) fn decode(payload: &[u8]) -> io::Result<CommandOutput> {
+        let mut input = Decoder(payload);
+        let ran = CommandOutput {
+            code: input.u8()?,
+            output: input.bytes()?.to_vec(),
+            errors: input.bytes()?.to_vec(),
+        };
         input.end()?;
         Ok(ran)
     }
@@ -288,14 +292,14 @@ pub(crate) fn encode_error(error: &io::Error) -> Vec<u8> {
     let number = error.raw_os_error().and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let kind = KINDS.iter().zip(1..).find(|(kind, _)| **kind == error.kind()).map_or(0, |(_, place)| place);
     let words = error.get_ref().map(ToString::to_string).unwrap_or_default();
-    Out::default().u32(number).u8(kind).rest(words.as_bytes()).0
+    Encoder::default().u32(number).u8(kind).rest(words.as_bytes()).0
 }
 
 pub(crate) fn decode_error(payload: &[u8]) -> io::Error {
-    let parts = |mut input: In<'_>| -> io::Result<(u32, u8, String)> {
+    let parts = |mut input: Decoder<'_>| -> io::Result<(u32, u8, String)> {
         Ok((input.u32()?, input.u8()?, String::from_utf8_lossy(input.rest()).into_owned()))
     };
-    match parts(In(payload)) {
+    match parts(Decoder(payload)) {
         Ok((0, kind, text)) => {
             let kind = usize::from(kind).checked_sub(1).and_then(|place| KINDS.get(place));
             match (kind.copied().unwrap_or(io::ErrorKind::Other), text) {
@@ -320,7 +324,7 @@ pub(crate) const LIST_MAX: usize = 256 << 20;
 
 /// Decompresses to at most `most` bytes.
 pub(crate) fn decompress(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
-    let mut input = In(bytes);
+    let mut input = Decoder(bytes);
     let len = usize::try_from(input.u64()?).ok().filter(|len| *len <= most);
     let len = len.ok_or_else(|| corrupt("more bytes than asked for"))?;
     let bytes = zstd::bulk::decompress(input.rest(), len)?;

@@ -14,7 +14,7 @@ use block::tree::{ConcurrentUse, Layout, Part, TreeSource};
 use block::{ChunkSource, Scan};
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, Files, RealDisk, Tree};
-use far::{Cloned, Cloning, Connection, Ran};
+use far::{CloneReport, CloneRequest, CommandOutput, Connection};
 use tempfile::TempDir;
 
 /// The static program for the remote side, for machines of our own architecture, compressed with zstd.
@@ -177,7 +177,7 @@ impl Machine {
         let parts = parts.into_iter();
         Ok(match self {
             Machine::Here => {
-                let reader = TreeSource::checked(Arc::new(RealDisk), len, Arc::new(far::Intact::default()));
+                let reader = TreeSource::checked(Arc::new(RealDisk), len, Arc::new(far::PageCheck::default()));
                 Box::new(Scan::new(Box::new(reader.with(parts, find))))
             }
             Machine::There(host) => {
@@ -233,7 +233,7 @@ impl Machine {
     }
 
     /// Copies a folder; the files share their blocks with the original.
-    pub fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+    pub fn clone_folder(&self, cloning: &CloneRequest) -> io::Result<CloneReport> {
         match self {
             Machine::Here => far::clone(cloning),
             Machine::There(host) => {
@@ -247,7 +247,7 @@ impl Machine {
         BROKEN.contains(&error.kind())
     }
 
-    fn ran(&self, command: &[&OsStr]) -> io::Result<Ran> {
+    fn ran(&self, command: &[&OsStr]) -> io::Result<CommandOutput> {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
         match self {
             Machine::Here => far::run(&command),
@@ -267,7 +267,7 @@ impl Machine {
     }
 }
 
-fn failed(command: &[&OsStr], ran: &Ran) -> io::Error {
+fn failed(command: &[&OsStr], ran: &CommandOutput) -> io::Error {
     let (words, errors) = (command.join(OsStr::new(" ")), String::from_utf8_lossy(&ran.errors));
     io::Error::other(format!("{} ended with {}: {}", words.display(), ran.code, errors.trim_end()))
 }
@@ -316,7 +316,7 @@ impl Host {
         ssh.args(["-T", "-e", "none", "--", &address.destination]);
         let mut program = Vec::new();
         codec::decoder(Box::new(FAR))?.1.read_to_end(&mut program)?;
-        ssh.arg(format!("exec sh -c '{}'", far::script(program.len(), call.nice)));
+        ssh.arg(format!("exec sh -c '{}'", far::bootstrap_script(program.len(), call.nice)));
         // Signals to our process group must not reach ssh; we decide what to do.
         ssh.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut ssh = ssh

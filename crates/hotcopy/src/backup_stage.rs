@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use failure::Failure;
-use physical::Position;
+use physical::RedoPosition;
 use serde_json::Value;
 use server::{HoldMode, Session};
 use snapshot::server_lock;
@@ -90,7 +90,7 @@ impl Stages {
     pub(crate) fn position(&mut self) -> io::Result<(Value, u64)> {
         let position = self.session.position().map_err(io::Error::other)?;
         let source = self.session.source_position().map_err(io::Error::other)?;
-        let committed = Position::read(&mut self.session).map_err(io::Error::other)?.current;
+        let committed = RedoPosition::read(&mut self.session).map_err(io::Error::other)?.current;
         // Without this the last transaction may be one that only the binary log has.
         self.session.execute("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(io::Error::other)?;
         Ok((server_lock::noted(position, source), self.flushed(committed)?))
@@ -102,7 +102,7 @@ impl Stages {
     fn flushed(&mut self, lsn: u64) -> io::Result<u64> {
         let began = Instant::now();
         loop {
-            let log = Position::read(&mut self.session).map_err(io::Error::other)?;
+            let log = RedoPosition::read(&mut self.session).map_err(io::Error::other)?;
             if log.flushed >= lsn {
                 return Ok(log.flushed);
             }

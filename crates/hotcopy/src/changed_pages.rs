@@ -14,9 +14,9 @@ use std::path::Path;
 use block::BLOCK;
 use block::backup::ChangedRanges;
 use block::tree::{Layout, LayoutBuilder, Node};
-use innodb::redo::Touched;
-use physical::follow::Follow;
-use physical::{Error, Position};
+use innodb::redo::ChangedPages;
+use physical::redo_copy::RedoCopier;
+use physical::{Error, RedoPosition};
 use serde_json::Value;
 use server::Session;
 
@@ -96,7 +96,7 @@ impl HotFeed<'_> {
         let (_, mut session) = self.login.connect(self.machine)?;
         match self.go_back((before.shown, &known), &mut session) {
             Ok(Ok(log)) => {
-                let ranges = self.ranges(before.layout, log.touched())?;
+                let ranges = self.ranges(before.layout, log.changed_pages())?;
                 Ok(Ok((ChangedRanges { since: before.number, ranges }, log.proven())))
             }
             Ok(Err(why)) => Ok(Err(why)),
@@ -111,10 +111,10 @@ impl HotFeed<'_> {
         &self,
         (shown, known): (&str, &Known<'_>),
         session: &mut Session,
-    ) -> Result<Result<Follow, String>, Error> {
+    ) -> Result<Result<RedoCopier, String>, Error> {
         let (disk, log) = (self.machine.disk(), self.places.log.clone());
-        let mut follow = Follow::since(disk, log, known.lsns.start)?;
-        let now = Position::read(session)?;
+        let mut follow = RedoCopier::since(disk, log, known.lsns.start)?;
+        let now = RedoPosition::read(session)?;
         if follow.behind(now.current) > REACH {
             return Ok(Err(format!(
                 "the server has written {} MB to its redo log since {shown}, and that keeps {} MB; a larger innodb_log_file_size \
@@ -126,13 +126,13 @@ impl HotFeed<'_> {
         if follow.mark(known.lsns.end)? != known.mark {
             return Ok(Err("the redo log has another history".to_owned()));
         }
-        let mut current = || Ok(Position::read(session)?.current);
+        let mut current = || Ok(RedoPosition::read(session)?.current);
         follow.step(now.flushed, &mut current)?;
         Ok(Ok(follow))
     }
 
     /// The bytes of the volume that may have changed; all of them if nobody knows what was touched.
-    fn ranges(&self, before: &Layout, touched: Option<&Touched>) -> io::Result<Vec<Range<u64>>> {
+    fn ranges(&self, before: &Layout, touched: Option<&ChangedPages>) -> io::Result<Vec<Range<u64>>> {
         let nodes: Vec<Node> = self.early.values().map(|(node, _)| node.clone()).collect();
         let mut ranges = LayoutBuilder::changed(nodes, before, |node| {
             let pages = match (self.early.get(&node.path), touched) {
@@ -150,7 +150,12 @@ impl HotFeed<'_> {
     }
 
     /// The bytes of a tablespace that may have changed; none if that is not known.
-    fn pages(&self, path: &Path, early: &Early, touched: &Touched) -> io::Result<Option<Vec<Range<u64>>>> {
+    fn pages(
+        &self,
+        path: &Path,
+        early: &Early,
+        touched: &ChangedPages,
+    ) -> io::Result<Option<Vec<Range<u64>>>> {
         let size = self.page_bytes() as u64;
         let name = preflight::name_in_log(path);
         let touched = touched.pages(early.space, &name).filter(|_| early.space != 0);
@@ -165,7 +170,7 @@ impl HotFeed<'_> {
     /// Whether a block may have changed after the LSN `since`, by what is in it.
     pub fn moves(&self, since: u64) -> Moves {
         let page_bytes = self.page_bytes();
-        Box::new(move |block| innodb::intact::may_be_newer(block, page_bytes, since))
+        Box::new(move |block| innodb::page_check::may_be_newer(block, page_bytes, since))
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use disk::Entry;
-use innodb::intact::Format;
+use innodb::page_check::Format;
 
 use crate::HotFeed;
 use crate::file::{self, When};

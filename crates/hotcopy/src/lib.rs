@@ -37,7 +37,7 @@ use block::tree::{ConcurrentUse, Layout, LayoutBuilder, Node, Part, TreeSource};
 use block::{BLOCK, ChunkRead, ChunkRequest, ChunkSource, Scan};
 use disk::{Kind, RealDisk, Stat};
 use instance::{plugins, settings};
-use physical::follow::Spooled;
+use physical::redo_copy::CopiedLog;
 use progress::Progress;
 use serde_json::{Value, json};
 use snapshot::server::Login;
@@ -76,8 +76,11 @@ impl<'a> HotCopy<'a> {
         preflight::server(&mut session)?;
         // All that is missing, and not one after the other. Without a log there is none to see.
         if session.about.log_bin {
-            ::server::duty::must_have(&mut session, &[::server::duty::Duty::Copy])
-                .map_err(io::Error::other)?;
+            ::server::required_privileges::require(
+                &mut session,
+                &[::server::required_privileges::Task::Copy],
+            )
+            .map_err(io::Error::other)?;
         }
         let mut places = Places::of(&mut session, machine)?;
         places.list(machine)?;
@@ -362,7 +365,7 @@ impl HotFeed<'_> {
     }
 
     /// Reads the redo log up to its end.
-    fn end_log(&mut self, log: Stopped, end: u64) -> io::Result<Spooled> {
+    fn end_log(&mut self, log: Stopped, end: u64) -> io::Result<CopiedLog> {
         let began = log.began;
         let log = log.finish(end)?;
         self.refuse_imported(&log, began)?;
@@ -374,7 +377,7 @@ impl HotFeed<'_> {
 
     /// Gives places to the files of the third region, and begins to read it. Of the `fresh` ones only the
     /// names are known.
-    fn lay_out(&mut self, rest: &[Aside], fresh: Vec<Node>, log: &Spooled) -> io::Result<()> {
+    fn lay_out(&mut self, rest: &[Aside], fresh: Vec<Node>, log: &CopiedLog) -> io::Result<()> {
         let redo = self.machine.tree().entry(&self.places.log)?;
         let redo = Node::of(file::REDO.into(), redo).with_len(log.file_bytes());
         let (redo_path, aside_path) = (self.redo.path(), self.aside.path());

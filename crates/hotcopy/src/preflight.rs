@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use host::Machine;
 use instance::requirements::KEY_PLUGIN;
-use physical::follow::Spooled;
+use physical::redo_copy::CopiedLog;
 use serde_json::{Value, json};
-use server::{Flavour, Rights, Session, Version};
+use server::{Flavour, SchemaPrivileges, Session, Version};
 use snapshot::server_files::setting;
 
 use crate::HotFeed;
@@ -62,7 +62,7 @@ pub(crate) fn server(session: &mut Session) -> io::Result<()> {
     );
     let others = session.strings(&query).map_err(io::Error::other)?;
     if let Some(Some(engine)) = others.first().and_then(|row| row.first())
-        && !Rights::read(session).map_err(io::Error::other)?.has("SELECT", "*")
+        && !SchemaPrivileges::read(session).map_err(io::Error::other)?.has("SELECT", "*")
     {
         return Err(io::Error::other(format!(
             "the server has ENGINE={engine}, whose tables can't be copied while it runs, and the account can't see all \
@@ -144,7 +144,7 @@ impl HotFeed<'_> {
     /// discarded and imported, which the log does not tell. Nor does it tell what IMPORT changes in a file
     /// that was in its place before: only that the dictionary has it. `began`: the LSN before which no page
     /// was read.
-    pub fn refuse_imported(&self, log: &Spooled, began: u64) -> io::Result<()> {
+    pub fn refuse_imported(&self, log: &CopiedLog, began: u64) -> io::Result<()> {
         // First what another copy alone does not mend.
         if let Some(path) = log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)?.first()) {
             return Err(io::Error::other(format!(
@@ -166,7 +166,7 @@ impl HotFeed<'_> {
 
     /// Recovery finds a tablespace by the names that the log gives to it, and does no harm to another file of
     /// the same number. But if the log has named both, as before and after a RENAME, no server recovers.
-    pub fn refuse_doubles(&self, log: &Spooled) -> io::Result<()> {
+    pub fn refuse_doubles(&self, log: &CopiedLog) -> io::Result<()> {
         for (space, paths) in self.spaces.iter().filter(|(_, paths)| paths.len() > 1) {
             let mut named = paths.iter().filter(|path| log.spaces.names(&name_in_log(path), *space));
             if let (Some(one), Some(other)) = (named.next(), named.next()) {
@@ -184,7 +184,7 @@ impl HotFeed<'_> {
 
     /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,
     /// and the server has not written that page yet.
-    pub fn refuse_lost(&self, log: &Spooled) -> io::Result<()> {
+    pub fn refuse_lost(&self, log: &CopiedLog) -> io::Result<()> {
         let is_lost = |path: &&PathBuf| !log.spaces.begins(&name_in_log(path));
         match self.unwritten.iter().find(is_lost) {
             None => Ok(()),

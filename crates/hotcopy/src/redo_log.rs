@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use host::Machine;
-use physical::Position;
-use physical::follow::{Follow, HEAD_BYTES, Spooled};
+use physical::RedoPosition;
+use physical::redo_copy::{CopiedLog, HEAD_BYTES, RedoCopier};
 use server::Session;
 
 use crate::backup_stage::IDLE_S;
@@ -29,7 +29,7 @@ pub(crate) struct LogReader {
     pub checkpoint: u64,
     /// The LSN up to which it was read before it was followed.
     began: u64,
-    thread: JoinHandle<io::Result<(Follow, Session)>>,
+    thread: JoinHandle<io::Result<(RedoCopier, Session)>>,
     /// Dropped when the thread shall end.
     stop: Sender<()>,
     /// Whether pages should wait, because much of the log is unread.
@@ -60,9 +60,9 @@ impl LogReader {
         let tells = Arc::clone(&late);
         let thread = std::thread::Builder::new().name("redo".to_owned()).spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(STEP) {
-                let now = Position::read(&mut session).map_err(io::Error::other)?;
+                let now = RedoPosition::read(&mut session).map_err(io::Error::other)?;
                 tells.store(follow.behind(now.current) > BEHIND_MAX, Ordering::Release);
-                let mut current = || Ok(Position::read(&mut session)?.current);
+                let mut current = || Ok(RedoPosition::read(&mut session)?.current);
                 follow.step(now.flushed, &mut current).map_err(io::Error::other)?;
             }
             Ok((follow, session))
@@ -96,17 +96,17 @@ fn caught_up(
     path: &Path,
     spool: &Spool,
     session: &mut Session,
-) -> Result<Follow, physical::Error> {
+) -> Result<RedoCopier, physical::Error> {
     let spooled = spool.writer(HEAD_BYTES).map_err(physical::Error::Output)?;
-    let mut follow = Follow::begin(machine.disk(), path.to_owned(), Box::new(spooled))?;
-    let flushed = Position::read(session)?.flushed;
-    follow.step(flushed, &mut || Ok(Position::read(session)?.current))?;
+    let mut follow = RedoCopier::begin(machine.disk(), path.to_owned(), Box::new(spooled))?;
+    let flushed = RedoPosition::read(session)?.flushed;
+    follow.step(flushed, &mut || Ok(RedoPosition::read(session)?.current))?;
     Ok(follow)
 }
 
 /// A log that is read as far as some LSN.
 pub(crate) struct Stopped {
-    follow: Follow,
+    follow: RedoCopier,
     session: Session,
     /// The LSN before which the first page was read.
     pub began: u64,
@@ -114,9 +114,9 @@ pub(crate) struct Stopped {
 
 impl Stopped {
     /// Reads up to the LSN `end`, and proves that the log is whole.
-    pub(crate) fn finish(mut self, end: u64) -> io::Result<Spooled> {
+    pub(crate) fn finish(mut self, end: u64) -> io::Result<CopiedLog> {
         let Stopped { follow, session, .. } = &mut self;
-        let mut current = || Ok(Position::read(session)?.current);
+        let mut current = || Ok(RedoPosition::read(session)?.current);
         follow.step(end, &mut current).map_err(io::Error::other)?;
         self.follow.finish(end).map_err(io::Error::other)
     }

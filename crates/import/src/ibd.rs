@@ -12,7 +12,7 @@ use std::path::Path;
 
 use innodb::table::{Generated, Table, Type};
 use innodb::write::Row;
-use physical::write::{INCREMENTAL, Input, Outcome, Piece, Request as Order, Take};
+use physical::write::{INCREMENTAL, Input, Outcome, Piece, Request as Order, RowSink};
 use rows::{Encoding, Exact, Format, Rewriter};
 use server::{Session, TableName, definition};
 
@@ -73,7 +73,7 @@ pub(crate) struct Fill<'a> {
 
 /// Removes what a run left that was killed while it wrote the file.
 pub(crate) fn sweep(session: &mut Session, names: &Names, world: &World<'_>) -> Result<(), Error> {
-    physical::write::sweep(session, world.server, &names.shadow, world.progress).map_err(own)
+    physical::write::remove_leftovers(session, world.server, &names.shadow, world.progress).map_err(own)
 }
 
 impl Fill<'_> {
@@ -202,7 +202,7 @@ impl Fill<'_> {
             }))
         };
         let watch = self.job.guessed.any().then(|| self.job.watch());
-        let rows = |table: &Table, chunk: Chunk, before: u64, take: &mut Take<'_>| {
+        let rows = |table: &Table, chunk: Chunk, before: u64, take: &mut RowSink<'_>| {
             if let Some(doubted) = watch.as_ref().and_then(|watch| Doubted::of(&chunk, watch)) {
                 return Err(input(doubted.error()));
             }
@@ -221,7 +221,7 @@ impl Fill<'_> {
         &self,
         plan: &Plan,
         (table, chunk, before): (&Table, &Chunk, u64),
-        take: &mut Take<'_>,
+        take: &mut RowSink<'_>,
     ) -> Result<(), physical::Error> {
         let Job { dialect, nulls, .. } = self.job;
         let layout = plan.layout(chunk.file);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use server::{About, Done, Flavour, Session, TableName, Warning, code, quote_name};
+use server::{About, Done, Flavour, Session, TableName, Warning, error_code, quote_name};
 
 use crate::job::{Field, Job};
 use crate::request::{FieldTarget, OnDuplicate};
@@ -125,9 +125,9 @@ impl Statement {
         // The session keeps no more warnings, so some are unknown.
         let unknown = complaints.len() < usize::from(done.warnings);
         // The order of rows on replicas does not matter here.
-        complaints.retain(|warning| warning.code != code::BINLOG_UNSAFE_STATEMENT);
+        complaints.retain(|warning| warning.code != error_code::BINLOG_UNSAFE_STATEMENT);
         if self.on_duplicate == OnDuplicate::Ignore {
-            complaints.retain(|warning| warning.code != code::DUP_ENTRY);
+            complaints.retain(|warning| warning.code != error_code::DUP_ENTRY);
         }
         if let Some(duplicates) = self.counted(sent, &done).filter(|_| complaints.is_empty() && !unknown) {
             return Ok(Some(duplicates));

@@ -108,7 +108,7 @@ impl Export {
     /// The file with another next value of the AUTO_INCREMENT column. The server takes it from here; with the
     /// value of an empty table it would assign numbers twice.
     #[must_use]
-    pub fn with_counter(&self, next: u64) -> Vec<u8> {
+    pub fn with_auto_increment(&self, next: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         if let Some(place) = bytes.get_mut(self.counter_at..self.counter_at + 8) {
             place.copy_from_slice(&next.to_be_bytes());

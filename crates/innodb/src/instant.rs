@@ -1,13 +1,13 @@
-//! Columns that were added, dropped or moved instantly, as the first record of a clustered index describes
-//! them.
+//! Instant ALTER TABLE: columns that were added, dropped or moved instantly, as the metadata record of the
+//! clustered index describes them.
 //!
 //! Facts: `btr_cur_instant_init_low()` and `dict_table_t::deserialise_columns()` of MariaDB's source.
 
 use crate::Error;
-use crate::chain::Reference;
-use crate::index::{HEAP, IndexPage, RecordHeader, Status};
+use crate::index_page::{HEAP, IndexPage, RecordHeader, Status};
+use crate::off_page::Reference;
 use crate::page::{DATA, NO_PAGE, Page, Pages, corrupt, u16_at, u32_at};
-use crate::record::{Layout, Place, SYSTEM_BYTES, SYSTEM_FIELDS, Stored, child};
+use crate::record::{FieldPosition, FieldValue, Layout, SYSTEM_BYTES, SYSTEM_FIELDS, child};
 use crate::table::{Field, Generated, Length, Table};
 use crate::tree::Scratch;
 
@@ -200,16 +200,16 @@ fn mapped(table: &Table, map: &[u16], page: u32, at: usize) -> Result<Vec<Field>
 fn defaults<P: Pages>(
     layout: &Layout,
     page: &Page,
-    places: &[Place],
+    places: &[FieldPosition],
     space_id: u32,
     pages: &mut P,
 ) -> Result<Vec<Option<Vec<u8>>>, P::Error> {
     let mut defaults = Vec::new();
     for (field, &place) in places.iter().enumerate().skip(layout.core_fields()) {
         defaults.push(match layout.stored(page, field, place) {
-            Stored::Null => None,
-            Stored::Whole(bytes) => Some(bytes.to_vec()),
-            Stored::Parted(local, reference) => {
+            FieldValue::Null => None,
+            FieldValue::Whole(bytes) => Some(bytes.to_vec()),
+            FieldValue::External(local, reference) => {
                 let mut bytes = local.to_vec();
                 Reference::parse(reference).read(space_id, pages, &mut bytes)?;
                 Some(bytes)

@@ -1,9 +1,9 @@
-//! The rows of a leaf, including remains of deleted ones.
+//! The rows of a leaf page, including remains of deleted ones.
 
 use crate::Error;
-use crate::index::{HEAP, IndexPage, RecordHeader, Status};
+use crate::index_page::{HEAP, IndexPage, RecordHeader, Status};
 use crate::page::{DATA, corrupt};
-use crate::record::{Extent, Layout, Place, Stored};
+use crate::record::{Extent, FieldPosition, FieldValue, Layout};
 use crate::tree::Scratch;
 
 /// A row in a page.
@@ -15,20 +15,20 @@ pub struct Row<'a> {
     pub extent: Extent,
     page: &'a IndexPage<'a>,
     layout: &'a Layout,
-    places: &'a [Place],
+    places: &'a [FieldPosition],
 }
 
 impl Row<'_> {
     /// Where its fields are.
-    pub(crate) fn places(&self) -> &[Place] {
+    pub(crate) fn places(&self) -> &[FieldPosition] {
         self.places
     }
 
     /// The bytes of a field; NULL for a field that does not exist.
     #[inline]
     #[must_use]
-    pub fn stored(&self, field: usize) -> Stored<'_> {
-        let place = self.places.get(field).copied().unwrap_or(Place::Null);
+    pub fn stored(&self, field: usize) -> FieldValue<'_> {
+        let place = self.places.get(field).copied().unwrap_or(FieldPosition::Null);
         self.layout.stored(self.page.bytes, field, place)
     }
 }

@@ -10,16 +10,15 @@
 //!
 //! Pages come through a trait, [`page::Pages`]. Any bytes yield rows or an [`Error`] that names the page.
 
-pub mod chain;
 mod error;
 pub mod export;
-pub mod index;
+pub mod index_page;
 pub mod instant;
-pub mod intact;
+pub mod key_order;
 pub mod leaf;
-pub mod order;
+pub mod off_page;
 pub mod page;
-pub mod prove;
+pub mod page_check;
 pub mod record;
 pub mod redo;
 pub mod space;
@@ -27,6 +26,7 @@ pub mod table;
 pub mod transaction;
 pub mod tree;
 pub mod value;
+pub mod verify;
 pub mod write;
 
 pub use error::Error;

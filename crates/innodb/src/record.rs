@@ -5,8 +5,8 @@
 //! NULL, and the lengths of variable fields; after the origin are the fields.
 
 use crate::Error;
-use crate::chain::REFERENCE_BYTES;
-use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
+use crate::index_page::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
+use crate::off_page::REFERENCE_BYTES;
 use crate::page::{Page, corrupt, u32_at};
 use crate::table::{Field, Index, Length};
 
@@ -31,20 +31,20 @@ pub struct Layout {
 
 /// Where a field's bytes are in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldPosition {
     /// It is NULL.
     Null,
-    /// The record ends before it: it has the default that its column had when it was added.
+    /// Not in the record: it has the default that its column was added with (instant ADD COLUMN).
     Default,
-    /// All of it is here.
-    Here {
+    /// The whole value is in the record.
+    Inline {
         /// Its first byte in the page.
         at: u16,
         /// Its bytes.
         len: u16,
     },
-    /// A part is here; its last 20 bytes say where the rest is.
-    Parted {
+    /// The value is off-page. The record has a prefix, which may be empty, and then a reference of 20 bytes.
+    External {
         /// Its first byte in the page.
         at: u16,
         /// Its bytes.
@@ -54,13 +54,13 @@ pub enum Place {
 
 /// The bytes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored<'a> {
+pub enum FieldValue<'a> {
     /// It is NULL.
     Null,
-    /// All of it.
+    /// The whole value.
     Whole(&'a [u8]),
-    /// Its beginning, and the reference to the rest.
-    Parted(&'a [u8], &'a [u8; REFERENCE_BYTES]),
+    /// The prefix that is in the record, and the reference to the rest.
+    External(&'a [u8], &'a [u8; REFERENCE_BYTES]),
 }
 
 /// The bytes of a page that a record takes.
@@ -75,7 +75,7 @@ pub struct Extent {
 }
 
 impl Layout {
-    /// For an index whose records all have all fields.
+    /// The layout of an index whose records all have all fields.
     #[must_use]
     pub fn new(index: &Index) -> Layout {
         Layout::of(index.fields.clone(), index.key_fields, index.fields.len())
@@ -134,14 +134,15 @@ impl Layout {
         page: &IndexPage<'_>,
         header: RecordHeader,
         origin: usize,
-        places: &mut Vec<Place>,
+        places: &mut Vec<FieldPosition>,
     ) -> Result<Extent, Error> {
         places.clear();
-        let mut down = Down { page: page.bytes, at: origin.saturating_sub(RECORD_HEADER_BYTES) };
+        let mut backward =
+            BackwardReader { page: page.bytes, at: origin.saturating_sub(RECORD_HEADER_BYTES) };
         let mut end = origin;
-        let (stored, null_bytes, blob) = self.head(page, header, origin, &mut down)?;
-        let mut nulls = Down { page: page.bytes, at: down.at };
-        down.at = down.at.saturating_sub(null_bytes);
+        let (stored, null_bytes, blob) = self.head(page, header, origin, &mut backward)?;
+        let mut nulls = BackwardReader { page: page.bytes, at: backward.at };
+        backward.at = backward.at.saturating_sub(null_bytes);
         let (mut bits, mut bit) = (0, 8);
         for (number, field) in self.fields.iter().enumerate().take(stored) {
             if blob && number == self.key_fields + SYSTEM_FIELDS {
@@ -153,41 +154,41 @@ impl Layout {
                 }
                 bit += 1;
                 if bits >> (bit - 1) & 1 != 0 {
-                    places.push(Place::Null);
+                    places.push(FieldPosition::Null);
                     continue;
                 }
             }
-            let (len, parted) = match field.length {
+            let (len, is_external) = match field.length {
                 Length::Fixed(bytes) => (usize::from(bytes), false),
-                Length::Variable { external, .. } => down.length(external),
+                Length::Variable { external, .. } => backward.length(external),
             };
             let (at16, len16) = (u16::try_from(end).unwrap_or(u16::MAX), u16::try_from(len).unwrap_or(0));
             end += len;
-            if parted && len < REFERENCE_BYTES {
+            if is_external && len < REFERENCE_BYTES {
                 return Err(corrupt(
                     page.number,
                     origin,
                     format!("field {number} is too short for where its rest is"),
                 ));
             }
-            places.push(match parted {
-                false => Place::Here { at: at16, len: len16 },
-                true => Place::Parted { at: at16, len: len16 },
+            places.push(match is_external {
+                false => FieldPosition::Inline { at: at16, len: len16 },
+                true => FieldPosition::External { at: at16, len: len16 },
             });
         }
         if header.status() == Some(Status::NodePointer) {
             end += 4;
         } else {
-            places.resize(self.fields.len(), Place::Default);
+            places.resize(self.fields.len(), FieldPosition::Default);
         }
-        if down.at < HEAP || end > page.heap_top {
+        if backward.at < HEAP || end > page.heap_top {
             return Err(corrupt(
                 page.number,
                 origin,
                 "a record does not fit into its page; is the definition that of this table?",
             ));
         }
-        Ok(Extent { start: down.at, origin, end })
+        Ok(Extent { start: backward.at, origin, end })
     }
 
     /// How many fields a record has, its NULL bits, and whether it describes instant changes.
@@ -197,14 +198,14 @@ impl Layout {
         page: &IndexPage<'_>,
         header: RecordHeader,
         origin: usize,
-        down: &mut Down<'_>,
+        backward: &mut BackwardReader<'_>,
     ) -> Result<(usize, usize, bool), Error> {
         match header.status() {
             Some(Status::Ordinary) => Ok((self.core_fields, self.null_bytes(self.core_fields), false)),
             Some(Status::NodePointer) => Ok((self.key_fields, self.null_bytes(self.core_fields), false)),
             Some(Status::Instant) => {
-                let low = down.byte();
-                let more = if low < 0x80 { 0 } else { usize::from(down.byte()) << 7 };
+                let low = backward.byte();
+                let more = if low < 0x80 { 0 } else { usize::from(backward.byte()) << 7 };
                 let blob = header.is_metadata() && header.deleted;
                 let fields = self.core_fields + (usize::from(low & 0x7F) | more) + 1 - usize::from(blob);
                 if fields > self.fields.len().min(FIELDS_MAX) {
@@ -223,21 +224,21 @@ impl Layout {
     /// The bytes of a field whose place was found in this page.
     #[inline]
     #[must_use]
-    pub fn stored<'a>(&'a self, page: &'a Page, field: usize, place: Place) -> Stored<'a> {
+    pub fn stored<'a>(&'a self, page: &'a Page, field: usize, place: FieldPosition) -> FieldValue<'a> {
         let bytes = |at: u16, len: u16| {
             let from = usize::from(at);
             page.get(from..from + usize::from(len)).unwrap_or_default()
         };
         match place {
-            Place::Null => Stored::Null,
-            Place::Here { at, len } => Stored::Whole(bytes(at, len)),
-            Place::Parted { at, len } => match bytes(at, len).split_last_chunk() {
-                Some((local, reference)) => Stored::Parted(local, reference),
-                None => Stored::Null,
+            FieldPosition::Null => FieldValue::Null,
+            FieldPosition::Inline { at, len } => FieldValue::Whole(bytes(at, len)),
+            FieldPosition::External { at, len } => match bytes(at, len).split_last_chunk() {
+                Some((local, reference)) => FieldValue::External(local, reference),
+                None => FieldValue::Null,
             },
-            Place::Default => {
+            FieldPosition::Default => {
                 let default = field.checked_sub(self.core_fields).and_then(|at| self.defaults.get(at));
-                default.and_then(Option::as_deref).map_or(Stored::Null, Stored::Whole)
+                default.and_then(Option::as_deref).map_or(FieldValue::Null, FieldValue::Whole)
             }
         }
     }
@@ -250,12 +251,12 @@ pub fn child(page: &Page, extent: Extent) -> u32 {
 }
 
 /// Reads backwards. Before the page are zeros; the caller sees by the end position that it went too far.
-struct Down<'a> {
+struct BackwardReader<'a> {
     page: &'a Page,
     at: usize,
 }
 
-impl Down<'_> {
+impl BackwardReader<'_> {
     #[inline]
     fn byte(&mut self) -> u8 {
         self.at = self.at.saturating_sub(1);

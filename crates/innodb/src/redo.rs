@@ -1,17 +1,16 @@
-//! The redo log: whether a server was shut down with everything in its files, and a copy of it that is proven
-//! byte by byte.
+//! The redo log: whether it shows a clean shutdown, and a copy of it that is verified byte by byte.
 //!
 //! A server that recovers takes the first mini-transaction that is not sound for the end of the log, and says
 //! nothing. So a copy must be proven before: a changed bit would undo everything after it.
 //!
 //! Facts: `log0log.h` and `mtr0types.h` of MariaDB's source; the format of MariaDB 10.8 and later.
 
+mod changed_pages;
 mod dictionary;
-mod spaces;
-mod touched;
+mod tablespaces;
 
-pub use self::spaces::{Spaces, path_in_copy};
-pub use self::touched::Touched;
+pub use self::changed_pages::ChangedPages;
+pub use self::tablespaces::{Tablespaces, path_in_copy};
 
 use std::ops::Range;
 
@@ -19,7 +18,7 @@ use crate::Error;
 use crate::page::{crc, u32_at, u64_at};
 
 /// Bytes before the log: its header, and two checkpoints.
-pub const START: usize = 12_288;
+pub const START_OFFSET: usize = 12_288;
 /// Where the checkpoints are.
 const CHECKPOINTS: [usize; 2] = [4096, 8192];
 /// Bytes of the checkpoint record, with its end.
@@ -71,7 +70,7 @@ pub fn creator(head: &[u8]) -> &[u8] {
 }
 
 impl Log {
-    /// Reads the first [`START`] bytes of `ib_logfile0`, whose length is `len`.
+    /// Reads the first [`START_OFFSET`] bytes of `ib_logfile0`, whose length is `len`.
     ///
     /// # Errors
     /// [`Error::Corrupt`]; [`Error::Unsupported`] for other formats.
@@ -97,7 +96,7 @@ impl Log {
         let newest = CHECKPOINTS.into_iter().filter_map(checkpoint).max();
         let (checkpoint, end) = newest.ok_or_else(|| corrupt("there is no checkpoint", CHECKPOINTS[0]))?;
         let first = u64_at(head, 8);
-        let capacity = len.saturating_sub(START as u64);
+        let capacity = len.saturating_sub(START_OFFSET as u64);
         if capacity < CHECKPOINT_BYTES || checkpoint < first || end < checkpoint || end > LSN_MAX {
             return Err(corrupt("its checkpoint is not in it", CHECKPOINTS[0]));
         }
@@ -117,10 +116,10 @@ impl Log {
     }
 
     /// The offset of the last checkpoint in the file; after the last byte of the file the log continues at
-    /// [`START`].
+    /// [`START_OFFSET`].
     #[must_use]
     pub fn place(&self) -> u64 {
-        START as u64 + (self.end - self.first) % self.capacity
+        START_OFFSET as u64 + (self.end - self.first) % self.capacity
     }
 
     /// Where the bytes of these LSNs are in the file, and how many are there: in two places if the file ends
@@ -130,7 +129,7 @@ impl Log {
         let at = (start - self.first) % self.capacity;
         let len = (end - start).min(self.capacity);
         let before_end = len.min(self.capacity - at);
-        let places = [(START as u64 + at, before_end), (START as u64, len - before_end)];
+        let places = [(START_OFFSET as u64 + at, before_end), (START_OFFSET as u64, len - before_end)];
         places.into_iter().filter(|(_, len)| *len > 0)
     }
 
@@ -147,33 +146,33 @@ impl Log {
 
     /// Whether the log has a mini-transaction at `lsn`, whose bytes are `bytes`.
     fn is_written(&self, bytes: &[u8], lsn: u64) -> bool {
-        matches!(self.mini(bytes, lsn), Mini::Whole(_))
+        matches!(self.mini_transaction(bytes, lsn), MiniTransaction::Whole(_))
     }
 
     /// The mini-transaction at `lsn`, whose bytes `bytes` begin with.
-    fn mini(&self, bytes: &[u8], lsn: u64) -> Mini {
+    fn mini_transaction(&self, bytes: &[u8], lsn: u64) -> MiniTransaction {
         let mut at = 0;
         // Records, each with its length, up to a byte that says in which round it was written.
         while let Some(&first) = bytes.get(at).filter(|&&first| first > 1) {
             let rest = &bytes[at + 1..];
             match record_bytes(first, rest) {
                 Some(len) => at += len,
-                None if rest.first().is_some_and(|&byte| byte > LENGTH_MAX) => return Mini::Wrong,
-                None => return Mini::Cut,
+                None if rest.first().is_some_and(|&byte| byte > LENGTH_MAX) => return MiniTransaction::Wrong,
+                None => return MiniTransaction::Cut,
             }
         }
-        let Some([end, sum @ ..]) = bytes.get(at..at + END_BYTES) else { return Mini::Cut };
+        let Some([end, sum @ ..]) = bytes.get(at..at + END_BYTES) else { return MiniTransaction::Cut };
         let round = (lsn - self.first).saturating_add(at as u64) / self.capacity;
         if at > 0 && u64::from(*end) == (round + 1) & 1 && u32_at(sum, 0) == crc(&bytes[..at]) {
-            Mini::Whole(at)
+            MiniTransaction::Whole(at)
         } else {
-            Mini::Wrong
+            MiniTransaction::Wrong
         }
     }
 }
 
 /// What is at a place of the log.
-enum Mini {
+enum MiniTransaction {
     /// A mini-transaction with so many bytes of records, which are followed by its end.
     Whole(usize),
     /// The beginning of one, as far as can be seen.
@@ -182,48 +181,48 @@ enum Mini {
     Wrong,
 }
 
-/// Copies a log from its checkpoint on, and proves all of it. The copy is no ring: [`Chain::head`] comes
+/// Copies a log from its checkpoint on, and verifies all of it. The copy is not circular: [`LogCopier::head`] comes
 /// first, the mini-transactions follow. It names no file outside of the data folder ([`path_in_copy`]): a
 /// server that recovers by it would open that file of the original server.
 #[derive(Clone, Debug)]
-pub struct Chain {
+pub struct LogCopier {
     log: Log,
-    /// Everything before this LSN is proven.
+    /// Everything before this LSN is verified.
     lsn: u64,
     /// The bytes from there on that were taken.
     rest: Vec<u8>,
-    spaces: Spaces,
+    spaces: Tablespaces,
 }
 
-impl Chain {
+impl LogCopier {
     /// Begins at the checkpoint of a log.
     #[must_use]
-    pub fn new(log: Log) -> Chain {
-        Chain { log, lsn: log.checkpoint, rest: Vec::new(), spaces: Spaces::default() }
+    pub fn new(log: Log) -> LogCopier {
+        LogCopier { log, lsn: log.checkpoint, rest: Vec::new(), spaces: Tablespaces::default() }
     }
 
     /// Begins at an earlier LSN, at which a mini-transaction must begin, and notes which pages the log
     /// changes from there on. None if the log was begun later. Whether the server has written over that place
     /// since, the log itself does not always tell: see [`Log::capacity`].
     #[must_use]
-    pub fn since(log: Log, lsn: u64) -> Option<Chain> {
-        let spaces = Spaces::with_pages();
-        (log.first..=log.checkpoint).contains(&lsn).then(|| Chain { lsn, spaces, ..Chain::new(log) })
+    pub fn since(log: Log, lsn: u64) -> Option<LogCopier> {
+        let spaces = Tablespaces::with_pages();
+        (log.first..=log.checkpoint).contains(&lsn).then(|| LogCopier { lsn, spaces, ..LogCopier::new(log) })
     }
 
-    /// The pages that the log changes, if it was begun by [`Chain::since`].
+    /// The pages that the log changes, if it was begun by [`LogCopier::since`].
     #[must_use]
-    pub fn touched(&self) -> Option<&Touched> {
-        self.spaces.touched()
+    pub fn changed_pages(&self) -> Option<&ChangedPages> {
+        self.spaces.changed_pages()
     }
 
     /// What the log says of tablespaces, as far as it was taken.
     #[must_use]
-    pub fn spaces(&self) -> &Spaces {
+    pub fn spaces(&self) -> &Tablespaces {
         &self.spaces
     }
 
-    /// The LSN before which everything is proven.
+    /// The LSN before which everything is verified.
     #[must_use]
     pub fn lsn(&self) -> u64 {
         self.lsn
@@ -236,11 +235,11 @@ impl Chain {
     }
 
     /// Where the next byte is in the file, and how many bytes there are from it to the end of the file. After
-    /// these the log continues at [`START`].
+    /// these the log continues at [`START_OFFSET`].
     #[must_use]
     pub fn place(&self) -> (u64, u64) {
         let at = (self.next() - self.log.first) % self.log.capacity;
-        (START as u64 + at, self.log.capacity - at)
+        (START_OFFSET as u64 + at, self.log.capacity - at)
     }
 
     /// Takes the next bytes of the log, which the server must have written for good: what it still writes
@@ -253,8 +252,8 @@ impl Chain {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
         loop {
-            match self.log.mini(&self.rest[at..], self.lsn) {
-                Mini::Whole(len) => {
+            match self.log.mini_transaction(&self.rest[at..], self.lsn) {
+                MiniTransaction::Whole(len) => {
                     let (records, end) = self.rest[at..at + len + END_BYTES].split_at_mut(len);
                     // The checksum is of the records alone.
                     if self.spaces.take(records, self.lsn) {
@@ -266,7 +265,7 @@ impl Chain {
                     at += len + END_BYTES;
                     self.lsn += (len + END_BYTES) as u64;
                 }
-                Mini::Cut if self.rest.len() - at < MINI_BYTES_MAX => break,
+                MiniTransaction::Cut if self.rest.len() - at < MINI_BYTES_MAX => break,
                 _ => return Err(self.gap()),
             }
         }
@@ -282,10 +281,10 @@ impl Chain {
         if self.lsn == lsn && self.rest.is_empty() { Ok(()) } else { Err(self.gap()) }
     }
 
-    /// The first [`START`] bytes of the copy.
+    /// The first [`START_OFFSET`] bytes of the copy.
     #[must_use]
     pub fn head(&self) -> Vec<u8> {
-        let mut head = vec![0; START];
+        let mut head = vec![0; START_OFFSET];
         put(&mut head, 0, &CURRENT.to_be_bytes());
         put(&mut head, 8, &self.log.checkpoint.to_be_bytes());
         put(&mut head, CREATOR_AT.start, CREATOR);

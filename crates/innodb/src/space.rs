@@ -1,4 +1,4 @@
-//! A tablespace: the facts on its first page, which pages are free, and which segment owns which.
+//! A tablespace: its header, which pages are free, and which segment owns which page.
 //!
 //! Facts: `fsp0types.h` and `fsp0fsp.h` of MariaDB's source. An extent is 64 pages, 1 MiB.
 
@@ -92,7 +92,7 @@ impl Space {
 
 /// The use of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ExtentState {
     /// Free, or its descriptor was never written.
     Free,
     /// Single pages of several segments; some pages may be free.
@@ -105,7 +105,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Its use.
-    pub state: State,
+    pub state: ExtentState,
     /// Which of its pages are free: a bit for each, the lowest for the first page.
     pub free: u64,
 }
@@ -161,11 +161,11 @@ fn descriptor(page: &Page, number: u32, at: usize) -> Result<Extent, Error> {
     }
     let state = match u32_at(page, at + 20) {
         // The descriptor was never written.
-        0 => return Ok(Extent { state: State::Free, free: u64::MAX }),
-        1 => State::Free,
-        2 | 3 => State::Fragments,
+        0 => return Ok(Extent { state: ExtentState::Free, free: u64::MAX }),
+        1 => ExtentState::Free,
+        2 | 3 => ExtentState::Fragments,
         // A segment that is being freed.
-        4 | 5 => State::Segment(u64_at(page, at)),
+        4 | 5 => ExtentState::Segment(u64_at(page, at)),
         state => return Err(corrupt(number, at + 20, format!("an extent has the state {state}"))),
     };
     Ok(Extent { state, free })

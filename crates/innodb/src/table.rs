@@ -1,16 +1,16 @@
 //! A table as the storage engine sees it: columns, keys, and the fields of its indexes in storage order.
 
-mod charset;
+mod charset_decode;
+mod charset_encode;
 pub mod collation;
 mod column;
 pub mod frm;
-mod letters;
-mod physical;
+mod index_fields;
 pub mod sql;
 
-pub use column::{Column, Generated, Members, Real, Shape, Type};
-pub use letters::latin1;
-pub use physical::decimal_bytes;
+pub use charset_encode::latin1;
+pub use column::{Column, FloatFormat, Generated, GeometryKind, Members, Type};
+pub use index_fields::decimal_bytes;
 
 use crate::Error;
 
@@ -163,8 +163,8 @@ impl Table {
         partitions: Vec<Partition>,
     ) -> Result<Table, Error> {
         let mut table = Table { columns, keys, row_format, partitions, indexes: Vec::new() };
-        let doc_id = physical::add_doc_id(&mut table.columns, &table.keys);
-        table.indexes = physical::indexes(&table.columns, &table.keys, doc_id)?;
+        let doc_id = index_fields::add_doc_id(&mut table.columns, &table.keys);
+        table.indexes = index_fields::indexes(&table.columns, &table.keys, doc_id)?;
         Ok(table)
     }
 

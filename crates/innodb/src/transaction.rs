@@ -26,7 +26,7 @@ pub enum State {
     /// After XA PREPARE, with its outcome undecided.
     Prepared,
     /// It is over.
-    Over,
+    Finished,
 }
 
 /// The rollback segments of a server: tablespace and page of each.
@@ -57,7 +57,7 @@ pub fn state(undo: &Page, number: u32) -> Result<State, Error> {
     match u16_at(undo, STATE) {
         1 => Ok(State::Active),
         5 => Ok(State::Prepared),
-        2..=4 => Ok(State::Over),
+        2..=4 => Ok(State::Finished),
         state => Err(corrupt(number, STATE, format!("a transaction has the state {state}"))),
     }
 }

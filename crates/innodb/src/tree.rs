@@ -3,9 +3,9 @@
 //! Facts: `btr0btr.cc` of MariaDB's source. The pages of a level are linked in both directions.
 
 use crate::Error;
-use crate::index::{IndexPage, RecordHeader, Status};
+use crate::index_page::{IndexPage, RecordHeader, Status};
 use crate::page::{DATA, NO_PAGE, Pages, corrupt};
-use crate::record::{Layout, Place, child};
+use crate::record::{FieldPosition, Layout, child};
 
 /// The root of the clustered index of a table with its own file.
 pub const CLUSTERED_ROOT: u32 = 3;
@@ -13,9 +13,9 @@ pub const CLUSTERED_ROOT: u32 = 3;
 /// The most levels of a tree, more than any has.
 const LEVELS_MAX: u16 = 50;
 
-/// The position of a page in its tree.
+/// The position of a page in its index tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct PagePosition {
     /// The tree.
     pub index_id: u64,
     /// Its level.
@@ -26,7 +26,7 @@ pub struct Seat {
     pub next: u32,
 }
 
-impl Seat {
+impl PagePosition {
     /// Checks that a page is what its parent and its neighbours say.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ pub struct Scratch {
     /// The offsets of records.
     pub origins: Vec<u16>,
     /// The places of one record's fields.
-    pub places: Vec<Place>,
+    pub places: Vec<FieldPosition>,
 }
 
 /// A tree.
@@ -86,9 +86,9 @@ impl Tree {
         while level > 1 {
             let mut below = Vec::new();
             for (place, &number) in numbers.iter().enumerate() {
-                let seat = seat(index_id, level, &numbers, place);
+                let position = position(index_id, level, &numbers, place);
                 let page = IndexPage::parse(pages.page(number)?, number)?;
-                seat.check(&page)?;
+                position.check(&page)?;
                 children(&page, layout, &mut scratch, &mut below)?;
             }
             (numbers, level) = (below, level - 1);
@@ -109,15 +109,15 @@ impl Tree {
         let mut found = Vec::new();
         let Some(&number) = self.parents.get(parent) else { return Ok(found) };
         let page = IndexPage::parse(pages.page(number)?, number)?;
-        seat(self.index_id, 1, &self.parents, parent).check(&page)?;
+        position(self.index_id, 1, &self.parents, parent).check(&page)?;
         children(&page, layout, &mut Scratch::default(), &mut found)?;
         Ok(found)
     }
 }
 
-fn seat(index_id: u64, level: u16, numbers: &[u32], place: usize) -> Seat {
+fn position(index_id: u64, level: u16, numbers: &[u32], place: usize) -> PagePosition {
     let at = |place: Option<usize>| place.and_then(|place| numbers.get(place)).copied().unwrap_or(NO_PAGE);
-    Seat { index_id, level, previous: at(place.checked_sub(1)), next: at(place.checked_add(1)) }
+    PagePosition { index_id, level, previous: at(place.checked_sub(1)), next: at(place.checked_add(1)) }
 }
 
 /// Appends the children of a page above the leaves.

@@ -4,15 +4,15 @@
 //! Each type has one stored form and one text. [`encode`] accepts texts a little more freely than [`decode`]
 //! writes them, but never one that would lose anything.
 
-mod address;
 mod bytes;
 mod decimal;
+mod enum_set;
+mod float;
 mod integer;
-mod member;
-mod real;
 pub mod shared;
 mod text;
 mod time;
+mod uuid_inet;
 
 use std::io::Write;
 
@@ -41,9 +41,9 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
     }
     let done = match &column.kind {
         Type::Int { unsigned, zerofill, .. } => integer::decode(stored, *unsigned, *zerofill, out),
-        Type::Float(real) | Type::Double(real) => real::decode(stored, *real, out),
+        Type::Float(format) | Type::Double(format) => float::decode(stored, *format, out),
         Type::Decimal { precision, scale, zerofill, .. } => {
-            decimal::decode(stored, decimal::Shape::new(*precision, *scale), *zerofill, out)
+            decimal::decode(stored, decimal::DecimalFormat::new(*precision, *scale), *zerofill, out)
         }
         Type::Bit { bits } => bytes::decode_bit(stored, *bits, out),
         Type::Year { short } => time::decode_year(stored, *short, out),
@@ -55,11 +55,11 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
         Type::Varchar { compressed, .. } | Type::Blob { compressed, .. } => {
             text::decode_variable(stored, text::plain_max(&column.kind), *compressed, out)
         }
-        Type::Enum(members) => member::decode_enum(stored, members, out),
-        Type::Set(members) => member::decode_set(stored, members, out),
-        Type::Uuid { always_swapped } => address::decode_uuid(stored, *always_swapped, out),
-        Type::Inet4 => address::decode_inet4(stored, out),
-        Type::Inet6 => address::decode_inet6(stored, out),
+        Type::Enum(members) => enum_set::decode_enum(stored, members, out),
+        Type::Set(members) => enum_set::decode_set(stored, members, out),
+        Type::Uuid { always_swapped } => uuid_inet::decode_uuid(stored, *always_swapped, out),
+        Type::Inet4 => uuid_inet::decode_inet4(stored, out),
+        Type::Inet6 => uuid_inet::decode_inet6(stored, out),
         Type::Vector { .. } | Type::Geometry(_) => bytes::decode_plain(stored, out),
     };
     done.map_err(|fault| Error::Corrupt { what: fault.to_owned(), place: place() })
@@ -86,10 +86,10 @@ pub(crate) fn unfit(column: &Column, what: Fault, text: &[u8]) -> Error {
 pub fn encode_as(kind: &Type, text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     match kind {
         Type::Int { bytes, unsigned, .. } => integer::encode(text, *bytes, *unsigned, out),
-        Type::Float(real) => real::encode_float(text, *real, out),
-        Type::Double(real) => real::encode_double(text, *real, out),
+        Type::Float(format) => float::encode_float(text, *format, out),
+        Type::Double(format) => float::encode_double(text, *format, out),
         Type::Decimal { precision, scale, unsigned, .. } => {
-            decimal::encode(text, decimal::Shape::new(*precision, *scale), *unsigned, out)
+            decimal::encode(text, decimal::DecimalFormat::new(*precision, *scale), *unsigned, out)
         }
         Type::Bit { bits } => bytes::encode_bit(text, *bits, out),
         Type::Year { short } => time::encode_year(text, *short, out),
@@ -104,11 +104,11 @@ pub fn encode_as(kind: &Type, text: &[u8], out: &mut Vec<u8>) -> Result<(), Faul
         Type::Blob { collation, compressed, .. } => {
             text::encode_blob(text, text::plain_max(kind), *collation, *compressed, out)
         }
-        Type::Enum(members) => member::encode_enum(text, members, out),
-        Type::Set(members) => member::encode_set(text, members, out),
-        Type::Uuid { always_swapped } => address::encode_uuid(text, *always_swapped, out),
-        Type::Inet4 => address::encode_inet4(text, out),
-        Type::Inet6 => address::encode_inet6(text, out),
+        Type::Enum(members) => enum_set::encode_enum(text, members, out),
+        Type::Set(members) => enum_set::encode_set(text, members, out),
+        Type::Uuid { always_swapped } => uuid_inet::encode_uuid(text, *always_swapped, out),
+        Type::Inet4 => uuid_inet::encode_inet4(text, out),
+        Type::Inet6 => uuid_inet::encode_inet6(text, out),
         Type::Vector { dimensions } => bytes::encode_vector(text, *dimensions, out),
         Type::Geometry(shape) => bytes::encode_geometry(text, *shape, out),
     }

@@ -1,33 +1,33 @@
 //! Files of tables, made without a server: rows in the order of keys become all pages of a tablespace.
 //!
-//! 1. [`Shape::record`] makes the record of a [`Row`] in an index.
-//! 2. [`Leaves`] fills the leaves of an index with records in order. Several can work at once, each at a part
-//!    of the rows; each gives [`Run`]s of leaves that have no number yet.
+//! 1. [`RecordBuilder::record`] makes the record of a [`Row`] in an index.
+//! 2. [`LeafBuilder`] fills the leaves of an index with records in order. Several can work at once, each on a
+//!    part of the rows; each returns [`LeafRun`]s of leaves that have no page number yet.
 //! 3. [`Writer::join`] takes the runs of an index in order, numbers their pages, gives them to the caller and
 //!    builds the levels above; [`Writer::finish`] ends all trees and gives the pages that describe the file.
 //!
 //! Apart from runs that wait, only one page of each level of an index is in memory. Pages are filled as the
 //! server fills them when it builds an index from sorted rows (`btr0bulk.cc`).
 
-mod leaves;
-mod page;
+pub(crate) mod inline_record;
+mod leaf_builder;
+pub(crate) mod page_allocator;
+mod page_builder;
 pub(crate) mod record;
-pub(crate) mod room;
+mod record_builder;
 mod row;
-mod shape;
-pub(crate) mod straight;
-mod tree;
+mod tree_builder;
 
 use crate::Error;
 use crate::page::{Kind, PAGE_BYTES, Page, Sums};
 use crate::space::Space;
-pub use leaves::{Leaves, Run};
-use page::{Place, put, seal};
+pub use leaf_builder::{LeafBuilder, LeafRun};
+use page_allocator::PageAllocator;
+use page_builder::{PageAddress, put, seal};
 pub use record::Record;
-use room::Room;
+pub use record_builder::RecordBuilder;
 pub use row::{Row, append_number, take_number};
-pub use shape::Shape;
-use tree::Tree;
+use tree_builder::TreeBuilder;
 
 /// Where an index begins. The server decided that when it made the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,14 +89,14 @@ struct Output<'a, E> {
 
 impl<E: From<Error>> Output<'_, E> {
     fn give(&mut self, page: &mut Page, number: u32, previous: u32, next: u32) -> Result<(), E> {
-        seal(page, Place { space_id: self.space_id, number, previous, next }, self.sums);
+        seal(page, PageAddress { space_id: self.space_id, number, previous, next }, self.sums);
         (self.put)(number, page)
     }
 }
 
 /// What all trees share.
-struct Building<'a, E> {
-    room: &'a mut Room,
+struct BuildContext<'a, E> {
+    allocator: &'a mut PageAllocator,
     output: Output<'a, E>,
 }
 
@@ -105,31 +105,31 @@ struct Building<'a, E> {
 pub struct Writer {
     plan: Plan,
     sums: Sums,
-    room: Room,
-    trees: Vec<Tree>,
+    allocator: PageAllocator,
+    trees: Vec<TreeBuilder>,
 }
 
 impl Writer {
-    /// Begins a file with these indexes; `shapes` are those of [`Plan::roots`].
+    /// Begins a file with these indexes; `builders` are those of [`Plan::roots`].
     ///
     /// # Errors
     /// [`Error::Unsupported`] for flags of files that are not written here, for more indexes than are, or
     /// roots that are not where a server has them.
-    pub fn new(plan: Plan, shapes: &[Shape]) -> Result<Writer, Error> {
+    pub fn new(plan: Plan, builders: &[RecordBuilder]) -> Result<Writer, Error> {
         let mut first = [0; PAGE_BYTES];
         put(&mut first, 24, &Kind::FSP_HDR.0.to_be_bytes());
-        put(&mut first, room::HEADER + 16, &plan.flags.to_be_bytes());
+        put(&mut first, page_allocator::HEADER + 16, &plan.flags.to_be_bytes());
         let sums = if plan.flags & 0x10 != 0 { Sums::Full } else { Sums::Old };
-        seal(&mut first, Place::alone(0, 0), sums);
+        seal(&mut first, PageAddress::alone(0, 0), sums);
         Space::parse(&first)?;
-        if shapes.len() != plan.roots.len() {
+        if builders.len() != plan.roots.len() {
             return Err(Error::unsupported("there are not as many roots as indexes"));
         }
         let pages: Vec<u32> = plan.roots.iter().map(|root| root.page).collect();
-        let room = Room::new(&pages)?;
-        let trees = plan.roots.iter().zip(shapes).enumerate();
-        let trees = trees.map(|(at, (root, shape))| Tree::new(at, *root, shape)).collect();
-        Ok(Writer { plan, sums, room, trees })
+        let allocator = PageAllocator::new(&pages)?;
+        let trees = plan.roots.iter().zip(builders).enumerate();
+        let trees = trees.map(|(at, (root, builder))| TreeBuilder::new(at, *root, builder)).collect();
+        Ok(Writer { plan, sums, allocator, trees })
     }
 
     /// Takes the next leaves of the index with this place in [`Plan::roots`].
@@ -140,12 +140,12 @@ impl Writer {
     pub fn join<E: From<Error>>(
         &mut self,
         index: usize,
-        run: Run,
+        run: LeafRun,
         put: &mut dyn FnMut(u32, &Page) -> Result<(), E>,
     ) -> Result<(), E> {
         let output = Output { space_id: self.plan.space_id, sums: self.sums, put };
         match self.trees.get_mut(index) {
-            Some(tree) => tree.join(run, &mut Building { room: &mut self.room, output }),
+            Some(tree) => tree.join(run, &mut BuildContext { allocator: &mut self.allocator, output }),
             None => Err(Error::unsupported("a run of an index that there is not").into()),
         }
     }
@@ -160,16 +160,16 @@ impl Writer {
         last_auto_increment: u64,
         put: &mut dyn FnMut(u32, &Page) -> Result<(), E>,
     ) -> Result<Written, E> {
-        let Writer { plan, sums, mut room, trees } = self;
-        let contents = trees.iter().map(Tree::content).collect();
+        let Writer { plan, sums, mut allocator, trees } = self;
+        let contents = trees.iter().map(TreeBuilder::content).collect();
         let output = Output { space_id: plan.space_id, sums, put };
-        let mut building = Building { room: &mut room, output };
+        let mut context = BuildContext { allocator: &mut allocator, output };
         for (at, tree) in trees.into_iter().enumerate() {
             let last = if at == 0 { last_auto_increment } else { 0 };
-            tree.finish(last, &mut building)?;
+            tree.finish(last, &mut context)?;
         }
-        let Building { room, mut output } = building;
-        let pages = room.finish(plan.flags, &mut output)?;
+        let BuildContext { allocator, mut output } = context;
+        let pages = allocator.finish(plan.flags, &mut output)?;
         Ok(Written { pages, contents, last_auto_increment })
     }
 }

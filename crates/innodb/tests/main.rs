@@ -11,10 +11,10 @@ mod digest;
 mod export;
 #[path = "main/file.rs"]
 mod file;
-#[path = "main/intact.rs"]
-mod intact;
-#[path = "main/order.rs"]
-mod order;
+#[path = "main/key_order.rs"]
+mod key_order;
+#[path = "main/page_check.rs"]
+mod page_check;
 #[path = "main/property.rs"]
 mod property;
 #[path = "main/redo.rs"]

@@ -21,7 +21,7 @@ use block::restore::{Request, to_new_file};
 use block::{RepositoryReader, RunContext, tree};
 use disk::{Disk, Output, RealDisk, Source};
 use mount::{InodeTable, Mount, Warn, WriteFolder};
-use physical::follow::{self, is_copy};
+use physical::redo_copy::{self, is_copy};
 use progress::{Progress, Shared};
 use repository::Named;
 use sandbox::{Family, Installation, Product, Sandbox, Settings};
@@ -172,7 +172,7 @@ pub fn lazy(named: &Named, generation: Option<u64>, work: &Path, say: Warn) -> R
 
 /// Mounts that only we and our children see from now on, and that end with us.
 fn own_mounts() -> Result<()> {
-    disk::leave_mounts().context("mounts of our own")?;
+    disk::unshare_mounts().context("mounts of our own")?;
     command("mount", &["--make-rprivate", "/"])?;
     Ok(())
 }
@@ -404,7 +404,7 @@ fn log_size(data: &Path) -> Option<u64> {
     let len = file.stat().ok()?.len;
     let mut head = [0; 64];
     let read = file.read_full_at(0, &mut head).ok()?;
-    Some(if is_copy(&head[..read]) { follow::log_size(len) } else { len })
+    Some(if is_copy(&head[..read]) { redo_copy::log_size(len) } else { len })
 }
 
 /// The version of the server for which the data were last upgraded, or which wrote the newest log beside

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use block::{BLOCK, GenerationReader, tree};
-use disk::extended::{ACCESS_LIST, mode_without_list};
+use disk::xattr::{ACCESS_LIST, mode_without_list};
 use disk::{Attributes, Extended, Kind};
 use rustix::io::Errno;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use disk::{Disk, Source, Stat};
-use innodb::index;
+use innodb::index_page;
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::space::Space;
 use innodb::tree::CLUSTERED_ROOT;
@@ -88,10 +88,10 @@ impl File {
     ///
     /// # Errors
     /// [`Error::File`] for a damaged page, and errors of reading.
-    pub fn last_counter(&self) -> Result<u64, Error> {
+    pub fn last_auto_increment_value(&self) -> Result<u64, Error> {
         let mut file = self.clone();
         let page = file.page(CLUSTERED_ROOT).map_err(|error| error.of(&self.path))?;
-        Ok(index::last_counter(page))
+        Ok(index_page::last_auto_increment_value(page))
     }
 
     /// Checks that nobody has written to it since it was opened.

@@ -1,36 +1,36 @@
 //! Tables as files: reads their rows without a server.
 //!
-//! [`Source::find`] finds the tables in a folder, [`Source::judge`] tells whether their files can be trusted,
-//! and [`Rows::write`] writes the rows of one, with several threads and in the order of its primary key. The
-//! crate `innodb` knows what the bytes mean.
+//! [`Source::find`] finds the tables in a folder, [`Source::check_consistency`] checks whether their files are
+//! consistent, and [`RowReader::write`] writes the rows of one, with several threads and in the order of its
+//! primary key. The crate `innodb` knows the file formats.
 //!
 //! [`write::write`] goes the other way: it turns rows into a file and lets a server import it.
 //!
-//! [`follow::Follow`] copies the redo log of a running server.
+//! [`redo_copy::RedoCopier`] copies the redo log of a running server.
 
+mod catalogue_entry;
+mod consistency;
 mod definition;
-mod deleted;
-mod describe;
+mod deleted_rows;
 mod error;
 mod file;
-pub mod follow;
-mod line;
-mod name;
+mod file_name;
 mod pipeline;
-mod position;
-mod read;
+pub mod redo_copy;
+mod redo_position;
+mod row_reader;
+mod row_text;
 mod sort;
 mod source;
-mod state;
 pub mod write;
 
-pub use describe::is_ordered_by;
+pub use catalogue_entry::is_ordered_by;
+pub use consistency::{Consistency, Inconsistency};
 pub use error::Error;
 pub use file::File;
+pub use file_name::decode as table_name;
 pub use innodb::table::Table;
-pub use line::Format;
-pub use name::decode as table_name;
-pub use position::Position;
-pub use read::{Counts, Rows};
+pub use redo_position::RedoPosition;
+pub use row_reader::{Counts, RowReader};
+pub use row_text::Format;
 pub use source::{Source, TableFiles};
-pub use state::{Doubt, Verdict};

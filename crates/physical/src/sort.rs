@@ -1,6 +1,6 @@
 //! An external merge sort of records by their keys.
 //!
-//! Records that do not fit into memory are sorted in pieces, which go to unlinked temporary files and are
+//! Records that do not fit into memory are sorted in runs, which go to unlinked temporary files and are
 //! merged when they are read. Every so many bytes a key is noted, so that ranges of keys can be merged each
 //! on its own.
 
@@ -19,12 +19,12 @@ use crate::Error;
 use crate::error::io;
 
 /// The overhead of a record in bytes.
-const PLACE_BYTES: usize = size_of::<Place>();
-/// How many bytes of a piece are read at once, and written.
+const REF_BYTES: usize = size_of::<RecordRef>();
+/// How many bytes of a run are read at once, and written.
 const READ_BYTES: usize = 64 << 10;
 const WRITE_BYTES: usize = 1 << 20;
 /// After so many bytes a key is noted.
-const MARK_BYTES: usize = 32 << 10;
+const SPARSE_KEY_BYTES: usize = 32 << 10;
 /// In a file a record follows the lengths of its key and of itself.
 const HEAD_BYTES: usize = 8;
 /// So many bytes of records are brought together at once. The processor waits for many of them at a time
@@ -36,14 +36,14 @@ pub(crate) const LEFT_BYTES: u64 = 256 << 20;
 /// Where a record is in memory, and how its key begins: most keys differ there, and a comparison that looks
 /// at the records waits for memory.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct RecordRef {
     start: u128,
     at: usize,
     key: u32,
     len: u32,
 }
 
-impl Place {
+impl RecordRef {
     fn record<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.at..self.at + self.len as usize).unwrap_or_default()
     }
@@ -54,15 +54,15 @@ impl Place {
 }
 
 /// The key of a record, and where the record is in its file.
-struct Mark {
+struct SparseKey {
     key: Vec<u8>,
     at: u64,
 }
 
 /// Sorted records in a file.
-struct Piece {
+struct SortedRun {
     file: File,
-    marks: Vec<Mark>,
+    sparse_keys: Vec<SparseKey>,
 }
 
 /// Collects records in any order.
@@ -73,8 +73,8 @@ pub(crate) struct Sorter {
     /// Tells how many bytes may still be written to a folder.
     free: fn(&Path) -> std::io::Result<u64>,
     bytes: Vec<u8>,
-    places: Vec<Place>,
-    pieces: Vec<Piece>,
+    refs: Vec<RecordRef>,
+    runs: Vec<SortedRun>,
     /// How many records were added.
     records: u64,
 }
@@ -82,9 +82,9 @@ pub(crate) struct Sorter {
 impl Sorter {
     /// Makes a sorter that keeps `room` bytes in memory; more go to files in `folder`.
     pub(crate) fn new(room: usize, folder: &Path) -> Sorter {
-        let (bytes, places, pieces) = (Vec::new(), Vec::new(), Vec::new());
+        let (bytes, refs, runs) = (Vec::new(), Vec::new(), Vec::new());
         let free = |folder: &Path| RealDisk.free(folder);
-        Sorter { room, folder: folder.to_owned(), free, bytes, places, pieces, records: 0 }
+        Sorter { room, folder: folder.to_owned(), free, bytes, refs, runs, records: 0 }
     }
 
     /// Adds a record with its key; `write` appends it.
@@ -94,13 +94,13 @@ impl Sorter {
         self.bytes.extend_from_slice(key);
         write(&mut self.bytes);
         let too_long = || Error::Missing("a row of 4 GiB or more can't be sorted".to_owned());
-        self.places.push(Place {
+        self.refs.push(RecordRef {
             start: start(key),
             at,
             key: u32::try_from(key.len()).map_err(|_| too_long())?,
             len: u32::try_from(self.bytes.len() - at).map_err(|_| too_long())?,
         });
-        if self.bytes.len() + self.places.len() * PLACE_BYTES > self.room {
+        if self.bytes.len() + self.refs.len() * REF_BYTES > self.room {
             self.spill()?;
         }
         Ok(())
@@ -109,30 +109,29 @@ impl Sorter {
     /// Sorts what is in memory. Call it after the last record.
     pub(crate) fn sort(&mut self) {
         let bytes = &self.bytes;
-        self.places
-            .sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| a.key(bytes).cmp(b.key(bytes))));
+        self.refs.sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| a.key(bytes).cmp(b.key(bytes))));
     }
 
     /// Every so many bytes a key of what is in memory, which was sorted.
-    fn marks(&self) -> impl Iterator<Item = &[u8]> {
+    fn sparse_keys(&self) -> impl Iterator<Item = &[u8]> {
         let mut left = 0;
-        let is_mark = move |place: &&Place| {
-            let is_mark = left == 0;
-            left = if is_mark { MARK_BYTES } else { left }.saturating_sub(place.len as usize);
-            is_mark
+        let is_sparse = move |found: &&RecordRef| {
+            let is_sparse = left == 0;
+            left = if is_sparse { SPARSE_KEY_BYTES } else { left }.saturating_sub(found.len as usize);
+            is_sparse
         };
-        self.places.iter().filter(is_mark).map(|place| place.key(&self.bytes))
+        self.refs.iter().filter(is_sparse).map(|found| found.key(&self.bytes))
     }
 
-    /// The places of the records in memory with such keys.
-    fn between(&self, least: Option<&[u8]>, until: Option<&[u8]>) -> &[Place] {
-        let at = |bound: &[u8]| self.places.partition_point(|place| place.key(&self.bytes) < bound);
-        let range = least.map_or(0, at)..until.map_or(self.places.len(), at);
-        self.places.get(range).unwrap_or_default()
+    /// The records in memory with such keys.
+    fn between(&self, least: Option<&[u8]>, until: Option<&[u8]>) -> &[RecordRef] {
+        let at = |bound: &[u8]| self.refs.partition_point(|found| found.key(&self.bytes) < bound);
+        let range = least.map_or(0, at)..until.map_or(self.refs.len(), at);
+        self.refs.get(range).unwrap_or_default()
     }
 
     fn spill(&mut self) -> Result<(), Error> {
-        let wanted = (self.bytes.len() + self.places.len() * HEAD_BYTES) as u64;
+        let wanted = (self.bytes.len() + self.refs.len() * HEAD_BYTES) as u64;
         if (self.free)(&self.folder).is_ok_and(|free| free < LEFT_BYTES + wanted) {
             let what = "the disk is nearly full while rows are sorted here, and others need what is left; make room, \
                         or set TMPDIR to a folder on a disk with more";
@@ -141,24 +140,24 @@ impl Sorter {
         self.sort();
         let file = tempfile::tempfile_in(&self.folder).map_err(io(&self.folder))?;
         let mut out = BufWriter::with_capacity(WRITE_BYTES, file);
-        let (mut marks, mut at) = (Vec::<Mark>::new(), 0);
+        let (mut sparse_keys, mut at) = (Vec::<SparseKey>::new(), 0);
         let mut write = || {
-            for place in &self.places {
-                if marks.last().is_none_or(|mark| at - mark.at >= MARK_BYTES as u64) {
-                    marks.push(Mark { key: place.key(&self.bytes).to_vec(), at });
+            for found in &self.refs {
+                if sparse_keys.last().is_none_or(|sparse_key| at - sparse_key.at >= SPARSE_KEY_BYTES as u64) {
+                    sparse_keys.push(SparseKey { key: found.key(&self.bytes).to_vec(), at });
                 }
-                out.write_all(&place.key.to_le_bytes())?;
-                out.write_all(&place.len.to_le_bytes())?;
-                out.write_all(place.record(&self.bytes))?;
-                at += (HEAD_BYTES + place.len as usize) as u64;
+                out.write_all(&found.key.to_le_bytes())?;
+                out.write_all(&found.len.to_le_bytes())?;
+                out.write_all(found.record(&self.bytes))?;
+                at += (HEAD_BYTES + found.len as usize) as u64;
             }
             out.flush()
         };
         write().map_err(io(&self.folder))?;
         let file = out.into_inner().map_err(|error| io(&self.folder)(error.into_error()))?;
-        self.pieces.push(Piece { file, marks });
+        self.runs.push(SortedRun { file, sparse_keys });
         self.bytes.clear();
-        self.places.clear();
+        self.refs.clear();
         Ok(())
     }
 }
@@ -172,21 +171,21 @@ fn start(key: &[u8]) -> u128 {
 }
 
 /// Where sorted records come from.
-enum Origin<'a> {
-    Memory(std::slice::Iter<'a, Place>, &'a [u8]),
-    File(BufReader<Tail<'a>>, Bounds<'a>),
+enum RunSource<'a> {
+    Memory(std::slice::Iter<'a, RecordRef>, &'a [u8]),
+    File(BufReader<FileTail<'a>>, Bounds<'a>),
 }
 
 /// The least key, and the key before which it ends.
 type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// The rest of a file, which others read too.
-struct Tail<'a> {
+struct FileTail<'a> {
     file: &'a File,
     at: u64,
 }
 
-impl Read for Tail<'_> {
+impl Read for FileTail<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.file.read_at(buffer, self.at)?;
         self.at += read as u64;
@@ -194,20 +193,20 @@ impl Read for Tail<'_> {
     }
 }
 
-impl Origin<'_> {
+impl RunSource<'_> {
     /// Brings the next records together in `out`, and tells where they are there.
-    fn gather(&mut self, out: &mut Vec<u8>) -> std::io::Result<Vec<Place>> {
+    fn gather(&mut self, out: &mut Vec<u8>) -> std::io::Result<Vec<RecordRef>> {
         out.clear();
         let mut gathered = Vec::new();
         while out.len() < GATHERED_BYTES {
             let at = out.len();
-            let place = match self {
-                Origin::Memory(places, bytes) => {
-                    let Some(place) = places.next() else { break };
-                    out.extend_from_slice(place.record(bytes));
-                    Place { at, ..*place }
+            let found = match self {
+                RunSource::Memory(refs, bytes) => {
+                    let Some(found) = refs.next() else { break };
+                    out.extend_from_slice(found.record(bytes));
+                    RecordRef { at, ..*found }
                 }
-                Origin::File(from, (least, until)) => {
+                RunSource::File(from, (least, until)) => {
                     if from.fill_buf()?.is_empty() {
                         break;
                     }
@@ -217,8 +216,8 @@ impl Origin<'_> {
                     let (key, len) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(rest));
                     out.resize(at + len as usize, 0);
                     from.read_exact(&mut out[at..])?;
-                    let place = Place { start: 0, at, key, len };
-                    let key = place.key(out);
+                    let found = RecordRef { start: 0, at, key, len };
+                    let key = found.key(out);
                     if until.is_some_and(|until| key >= until) {
                         out.truncate(at);
                         break;
@@ -227,64 +226,64 @@ impl Origin<'_> {
                         out.truncate(at);
                         continue;
                     }
-                    Place { start: start(key), ..place }
+                    RecordRef { start: start(key), ..found }
                 }
             };
-            gathered.push(place);
+            gathered.push(found);
         }
         Ok(gathered)
     }
 }
 
 /// Sorted records, one after the other.
-struct Head<'a> {
-    origin: Origin<'a>,
-    /// Records that were brought together, and the places of those that come next.
+struct MergeInput<'a> {
+    source: RunSource<'a>,
+    /// Records that were brought together, and those that come next.
     bytes: Vec<u8>,
-    gathered: std::vec::IntoIter<Place>,
-    /// The place of the first of all.
-    place: Place,
+    gathered: std::vec::IntoIter<RecordRef>,
+    /// The first of all.
+    first: RecordRef,
 }
 
-impl<'a> Head<'a> {
+impl<'a> MergeInput<'a> {
     /// The first of the records; `None` if there are none.
-    fn new(origin: Origin<'a>) -> std::io::Result<Option<Head<'a>>> {
+    fn new(source: RunSource<'a>) -> std::io::Result<Option<MergeInput<'a>>> {
         let (bytes, gathered) = (Vec::new(), Vec::new().into_iter());
-        let mut head = Head { origin, bytes, gathered, place: Place::default() };
+        let mut head = MergeInput { source, bytes, gathered, first: RecordRef::default() };
         Ok(head.advance()?.then_some(head))
     }
 
     /// Goes on to the next record; says whether there is one.
     fn advance(&mut self) -> std::io::Result<bool> {
         if self.gathered.len() == 0 {
-            self.gathered = self.origin.gather(&mut self.bytes)?.into_iter();
+            self.gathered = self.source.gather(&mut self.bytes)?.into_iter();
         }
         let next = self.gathered.next();
-        self.place = next.unwrap_or_default();
+        self.first = next.unwrap_or_default();
         Ok(next.is_some())
     }
 }
 
-impl PartialEq for Head<'_> {
+impl PartialEq for MergeInput<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Head<'_> {}
+impl Eq for MergeInput<'_> {}
 
-impl PartialOrd for Head<'_> {
+impl PartialOrd for MergeInput<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Head<'_> {
+impl Ord for MergeInput<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        let key = |head: &Self| head.place.start;
+        let key = |head: &Self| head.first.start;
         key(self)
             .cmp(&key(other))
-            .then_with(|| self.place.key(&self.bytes).cmp(other.place.key(&other.bytes)))
+            .then_with(|| self.first.key(&self.bytes).cmp(other.first.key(&other.bytes)))
     }
 }
 
@@ -300,13 +299,18 @@ pub(crate) struct Sorted {
 impl Sorted {
     /// Takes sorters, each of which was sorted. A range has about `bytes` bytes, unless more have one key.
     pub(crate) fn new(sorters: Vec<Sorter>, bytes: usize) -> Sorted {
-        let in_memory = sorters.iter().flat_map(Sorter::marks);
-        let in_files = sorters.iter().flat_map(|sorter| &sorter.pieces).flat_map(|piece| &piece.marks);
-        let mut marks: Vec<&[u8]> = in_memory.chain(in_files.map(|mark| &*mark.key)).collect();
-        marks.sort_unstable();
-        let is_empty = marks.is_empty();
-        let mut bounds: Vec<Vec<u8>> =
-            marks.into_iter().step_by((bytes / MARK_BYTES).max(1)).skip(1).map(<[u8]>::to_vec).collect();
+        let in_memory = sorters.iter().flat_map(Sorter::sparse_keys);
+        let in_files = sorters.iter().flat_map(|sorter| &sorter.runs).flat_map(|run| &run.sparse_keys);
+        let mut sparse_keys: Vec<&[u8]> =
+            in_memory.chain(in_files.map(|sparse_key| &*sparse_key.key)).collect();
+        sparse_keys.sort_unstable();
+        let is_empty = sparse_keys.is_empty();
+        let mut bounds: Vec<Vec<u8>> = sparse_keys
+            .into_iter()
+            .step_by((bytes / SPARSE_KEY_BYTES).max(1))
+            .skip(1)
+            .map(<[u8]>::to_vec)
+            .collect();
         bounds.dedup();
         Sorted { sorters, bounds, is_empty }
     }
@@ -328,16 +332,20 @@ impl Sorted {
         let mut merge = Merge { heap: BinaryHeap::new(), folder: PathBuf::new(), is_begun: false };
         for sorter in &self.sorters {
             merge.folder.clone_from(&sorter.folder);
-            let mut origins = vec![Origin::Memory(sorter.between(least, until).iter(), &sorter.bytes)];
-            for Piece { file, marks } in &sorter.pieces {
-                // Records before a mark may have its key.
-                let before = marks.partition_point(|mark| least.is_some_and(|least| *mark.key < *least));
-                let at = before.checked_sub(1).and_then(|before| marks.get(before)).map_or(0, |mark| mark.at);
-                let from = BufReader::with_capacity(READ_BYTES, Tail { file, at });
-                origins.push(Origin::File(from, (least, until)));
+            let mut sources = vec![RunSource::Memory(sorter.between(least, until).iter(), &sorter.bytes)];
+            for SortedRun { file, sparse_keys } in &sorter.runs {
+                // Records before a sparse key may have its key.
+                let before = sparse_keys
+                    .partition_point(|sparse_key| least.is_some_and(|least| *sparse_key.key < *least));
+                let at = before
+                    .checked_sub(1)
+                    .and_then(|before| sparse_keys.get(before))
+                    .map_or(0, |sparse_key| sparse_key.at);
+                let from = BufReader::with_capacity(READ_BYTES, FileTail { file, at });
+                sources.push(RunSource::File(from, (least, until)));
             }
-            for origin in origins {
-                merge.heap.extend(Head::new(origin).map_err(io(&sorter.folder))?.map(Reverse));
+            for source in sources {
+                merge.heap.extend(MergeInput::new(source).map_err(io(&sorter.folder))?.map(Reverse));
             }
         }
         Ok(merge)
@@ -349,7 +357,7 @@ pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// Gives records in the order of their keys.
 pub(crate) struct Merge<'a> {
-    heap: BinaryHeap<Reverse<Head<'a>>>,
+    heap: BinaryHeap<Reverse<MergeInput<'a>>>,
     folder: PathBuf,
     is_begun: bool,
 }
@@ -365,7 +373,7 @@ impl Merge<'_> {
         }
         self.is_begun = true;
         let top = self.heap.peek().map(|top| &top.0);
-        Ok(top.and_then(|top| top.place.record(&top.bytes).split_at_checked(top.place.key as usize)))
+        Ok(top.and_then(|top| top.first.record(&top.bytes).split_at_checked(top.first.key as usize)))
     }
 }
 
@@ -373,7 +381,7 @@ impl Merge<'_> {
 mod tests {
     use super::*;
 
-    /// The sorted keys, and the numbers of pieces and of ranges.
+    /// The sorted keys, and the numbers of runs and of ranges.
     fn sorted(room: usize, keys: &[u64]) -> (Vec<u64>, usize, usize) {
         let folder = tempfile::tempdir().unwrap();
         let mut sorters: Vec<Sorter> = (0..3).map(|_| Sorter::new(room, folder.path())).collect();
@@ -383,9 +391,9 @@ mod tests {
             let sorter = &mut sorters[at % 3];
             sorter.push(text.as_bytes(), |out| out.extend_from_slice(&key.to_le_bytes())).unwrap();
         }
-        let pieces = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
+        let runs = sorters.iter().map(|sorter| sorter.runs.len()).sum();
         sorters.iter_mut().for_each(Sorter::sort);
-        let (mut all, sorted) = (Vec::new(), Sorted::new(sorters, 2 * MARK_BYTES));
+        let (mut all, sorted) = (Vec::new(), Sorted::new(sorters, 2 * SPARSE_KEY_BYTES));
         for range in sorted.ranges() {
             let mut merge = sorted.merge(range).unwrap();
             let before: Option<u64> = all.last().copied();
@@ -397,20 +405,20 @@ mod tests {
             }
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file has a name");
-        (all, pieces, sorted.ranges().len())
+        (all, runs, sorted.ranges().len())
     }
 
     #[test]
     fn records_come_in_order_from_memory_and_from_pieces() {
         let mixed = |at: u64| at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20 << 3;
-        // In the second case a key has more records than are between two marks.
+        // In the second case a key has more records than are between two sparse keys.
         for (few, most) in [(u64::MAX, 1000), (13, 14)] {
             let keys: Vec<u64> = (0..40_000).map(|at| mixed(at) / 8 % few).collect();
             let mut expected = keys.clone();
             expected.sort_unstable();
             for (room, wanted) in [(1 << 30, 0..1), (200_000, 10..30), (30_000, 50..150)] {
-                let (found, pieces, ranges) = sorted(room, &keys);
-                assert!(found == expected && wanted.contains(&pieces), "{few}, {room}: {pieces} pieces");
+                let (found, runs, ranges) = sorted(room, &keys);
+                assert!(found == expected && wanted.contains(&runs), "{few}, {room}: {runs} runs");
                 assert!((2..=most).contains(&ranges), "{few}, {room}: {ranges} ranges");
             }
         }
@@ -440,12 +448,12 @@ mod tests {
             for key in 0..4_u8 {
                 sorter.push(&[key], |out| out.resize(out.len() + GATHERED_BYTES / 2, key)).unwrap();
             }
-            let mut origins = vec![Origin::Memory(sorter.places.iter(), &sorter.bytes)];
-            for Piece { file, .. } in &sorter.pieces {
-                origins.push(Origin::File(BufReader::new(Tail { file, at: 0 }), (None, None)));
+            let mut sources = vec![RunSource::Memory(sorter.refs.iter(), &sorter.bytes)];
+            for SortedRun { file, .. } in &sorter.runs {
+                sources.push(RunSource::File(BufReader::new(FileTail { file, at: 0 }), (None, None)));
             }
             let mut out = Vec::new();
-            let counts = origins.iter_mut().map(|origin| origin.gather(&mut out).unwrap().len());
+            let counts = sources.iter_mut().map(|source| source.gather(&mut out).unwrap().len());
             assert_eq!(counts.collect::<Vec<_>>(), if room > 1 { vec![2] } else { vec![0, 1, 1, 1, 1] });
         }
     }

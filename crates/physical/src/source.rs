@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use disk::Disk;
 
 use crate::error::{Error, io};
-use crate::name;
+use crate::file_name;
 
 /// A file that only a data folder has.
 const SYSTEM_FILE: &str = "ibdata1";
@@ -83,7 +83,7 @@ impl Source {
             names(disk, folder)?.into_iter().filter(|name| name == file || !name.ends_with(".ibd")).collect();
         let base = table_of(base);
         let mut tables = tables(disk, folder, &names);
-        tables.retain(|table| table.name == name::decode(base));
+        tables.retain(|table| table.name == file_name::decode(base));
         Ok(Source { data: data_folder(disk, folder), tables })
     }
 }
@@ -115,7 +115,7 @@ fn tables(disk: &dyn Disk, folder: &Path, names: &[String]) -> Vec<TableFiles> {
         }
         let base = table_of(base);
         let entry =
-            || TableFiles { schema: schema.clone(), name: name::decode(base), ..TableFiles::default() };
+            || TableFiles { schema: schema.clone(), name: file_name::decode(base), ..TableFiles::default() };
         let path = folder.join(name);
         match end {
             "frm" => found.entry(base).or_insert_with(entry).frm = Some(path),
@@ -135,7 +135,7 @@ fn tables(disk: &dyn Disk, folder: &Path, names: &[String]) -> Vec<TableFiles> {
 
 /// The name of the database: that of its folder.
 fn schema_of(folder: &Path) -> String {
-    folder.file_name().map(|name| name::decode(&name.to_string_lossy())).unwrap_or_default()
+    folder.file_name().map(|name| file_name::decode(&name.to_string_lossy())).unwrap_or_default()
 }
 
 /// The file that a link file names; in the backup of a running server it is in the data folder.

@@ -1,28 +1,29 @@
 //! Fills a table by writing its file: rows become pages, and the server imports the file as it is.
 //!
-//! The server makes an empty twin of the table, which shows where its indexes begin. The twin's file is
-//! written here, read again and proven. The server imports it, checks it, and builds the indexes whose order
-//! only the server knows. At the end the twin gets the target's name in one step. A failure before that
-//! leaves the target unchanged and no file behind.
+//! The server creates an empty table with the same definition, the template, whose file shows where its
+//! indexes begin. The template's file is replaced with one that is written here, read again and verified. The
+//! server imports it, checks it, and builds the indexes whose collation only the server knows. At the end the
+//! template is renamed to the target in one step. A failure before that leaves the target unchanged and no
+//! file behind.
 
-mod attach;
-mod barrier;
+mod checkpoint_wait;
+mod collation_weights;
 mod fill;
-mod ground;
-mod need;
-mod pages;
-mod probe;
-mod proof;
+mod page_writer;
+mod preconditions;
+mod space_requirements;
+mod table_import;
+mod template_table;
 mod trial;
-mod twin;
-mod weight;
+mod verify;
+mod workspace;
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use disk::Files;
-use innodb::order::Order;
+use innodb::key_order::KeyOrder;
 use innodb::table::Table;
 use innodb::write::Row;
 use progress::Progress;
@@ -30,14 +31,14 @@ use server::{Session, TableName};
 
 use crate::Error;
 pub use crate::pipeline::Next;
-use attach::Attach;
-use ground::Ground;
+use table_import::TableImport;
+use template_table::Names;
 pub use trial::trial;
-use twin::Names;
+use workspace::Workspace;
 
-/// What to say after tables were filled by their files.
+/// The note for the user after tables were filled through their files.
 pub const INCREMENTAL: &str =
-    "incremental backups of mariadb-backup don't notice such a file: make a new full one";
+    "incremental backups of mariadb-backup don't notice imported files: make a new full backup";
 
 /// The table to fill, and how.
 #[derive(Clone, Copy)]
@@ -77,13 +78,13 @@ pub struct Outcome {
     pub added: Vec<String>,
 }
 
-/// Takes a row: the value of each column of the table, and a number that tells where the row is in the
-/// input, for errors. Values of VIRTUAL columns are ignored.
-pub type Take<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
+/// Receives a row: the value of each column of the table, and the position of the row in the input, for
+/// error messages. Values of VIRTUAL columns are ignored.
+pub type RowSink<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
 
-/// Gives the rows of a piece. The number says how many rows the pieces before it have at most. Several
-/// threads call it.
-pub type Rows<'a, P> = dyn Fn(&Table, P, u64, &mut Take<'_>) -> Result<(), Error> + Sync + 'a;
+/// Reads the rows of a piece. The number is the most rows that the pieces before it can have. Several threads
+/// call it.
+pub type ReadPiece<'a, P> = dyn Fn(&Table, P, u64, &mut RowSink<'_>) -> Result<(), Error> + Sync + 'a;
 
 /// A piece of the input.
 pub struct Piece<P> {
@@ -99,10 +100,10 @@ pub struct Piece<P> {
 pub struct Input<'a, P> {
     /// Gives the next piece of the input.
     pub next: &'a mut Next<'a, Piece<P>>,
-    /// How many bytes all pieces have, if that is known. Then it is told early if the table has no room.
+    /// How many bytes all pieces have, if that is known. Then a lack of disk space is reported early.
     pub bytes: Option<u64>,
     /// Turns it into rows.
-    pub rows: &'a Rows<'a, P>,
+    pub rows: &'a ReadPiece<'a, P>,
     /// Takes the rows as lines of [`Format::Tsv`](crate::Format::Tsv), as they are read back from the file
     /// that the server has imported; none if nobody compares them.
     pub back: Option<&'a mut (dyn Write + Send)>,
@@ -113,14 +114,14 @@ pub struct Input<'a, P> {
 /// # Errors
 /// [`Error::Refused`] for what is not understood.
 pub fn table(session: &Session, definition: &str) -> Result<Table, Error> {
-    twin::parse(session, definition).map_err(Error::refusal)
+    template_table::parse(session, definition).map_err(Error::refusal)
 }
 
 /// Whether rows that are not in the order of the primary key are noticed while they are written; otherwise
 /// only the server notices it, when it has the file.
 #[must_use]
 pub fn knows_order(table: &Table) -> bool {
-    Order::of(table, table.clustered()).is_some()
+    KeyOrder::of(table, table.clustered()).is_some()
 }
 
 /// Checks whether a server and a table qualify, as far as that is known without changing anything.
@@ -128,7 +129,7 @@ pub fn knows_order(table: &Table) -> bool {
 /// # Errors
 /// [`Error::Refused`] with the reason; errors of the server.
 pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
-    probe::all(session, request).map(drop)
+    preconditions::all(session, request).map(drop)
 }
 
 /// Fills a table. The server's data folder must be on this machine, and this process must run as the
@@ -144,30 +145,32 @@ pub fn write<P: Send>(
     request: &Request<'_>,
     mut input: Input<'_, P>,
 ) -> Result<Outcome, Error> {
-    let mut attach = Attach::begin(session, disk, request)?;
-    let made = attach.run(&mut input);
-    attach.end(made)
+    let mut import = TableImport::begin(session, disk, request)?;
+    let made = import.run(&mut input);
+    import.end(made)
 }
 
-/// Removes what a killed run may have left beside a table, if anything is there.
+/// Removes tables and files that a killed run may have left beside a table.
 ///
 /// # Errors
-/// Errors of the server and of files. A folder that can't be read is none: then there was no such run.
-pub fn sweep(
+/// Errors of the server and of files. A data folder that can't be read is not an error: then there was no
+/// such run.
+pub fn remove_leftovers(
     session: &mut Session,
     disk: &dyn Files,
     target: &TableName,
     progress: &dyn Progress,
 ) -> Result<(), Error> {
-    if !Ground::is_littered(session, disk, target)? {
+    if !Workspace::is_littered(session, disk, target)? {
         return Ok(());
     }
-    // A trial fills a table that has a twin of its own. Its tables go last: they tell that there is one.
-    let [filled, _] = Names::of(target).tried;
+    // A trial fills a table that has a template of its own. Its tables are dropped last: they show that there
+    // was a trial.
+    let [filled, _] = Names::of(target).trial;
     for target in [&filled, target] {
-        let mut ground = Ground::take(session, disk, target, progress)?;
-        let cleared = ground.clear();
-        ground.end(cleared)?;
+        let mut workspace = Workspace::take(session, disk, target, progress)?;
+        let cleared = workspace.clear();
+        workspace.end(cleared)?;
     }
     Ok(())
 }

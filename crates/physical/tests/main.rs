@@ -5,16 +5,16 @@
 mod beside;
 #[path = "main/change.rs"]
 mod change;
-#[path = "main/follow.rs"]
-mod follow;
-#[path = "main/intact.rs"]
-mod intact;
-#[path = "main/name.rs"]
-mod name;
+#[path = "main/file_name.rs"]
+mod file_name;
+#[path = "main/page_check.rs"]
+mod page_check;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/redo.rs"]
 mod redo;
+#[path = "main/redo_copy.rs"]
+mod redo_copy;
 #[path = "main/since.rs"]
 mod since;
 #[path = "main/support.rs"]

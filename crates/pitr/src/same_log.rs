@@ -9,7 +9,7 @@ use binlog::event::{ARTIFICIAL, Event, Kind};
 use disk::Source;
 use instance::binary_log::Position;
 use sandbox::Sandbox;
-use server::dump::{From, Packet};
+use server::binlog_dump::{DumpRequest, Packet};
 
 /// Where the first event of a file is.
 const FIRST: u32 = 4;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// in any case those that a file begins with. It is asked as by a replica, because an archive has a log as
 /// servers send it, and in the data it may be encrypted.
 pub(crate) fn is_same(server: &Sandbox, (file, end): &Position, archived: Box<dyn Source>) -> Result<bool> {
-    let from = From {
+    let from = DumpRequest {
         file: file.clone(),
         at: FIRST,
         server_id: u32::MAX,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::member::{Member, let_begin, recover, saved};
+use crate::galera_node::{GaleraNode, let_begin, recover, saved};
 use crate::state::{self, State};
-use crate::{Error, Installation, Places, Sandbox, Settings, folder, place};
+use crate::{Error, Installation, Places, Sandbox, Settings, folder, sandbox_folder};
 
 /// Files of a member that another member must not begin with.
 const OWN: [&str; 2] = ["galera.cache", "gvwstate.dat"];
@@ -24,7 +24,7 @@ pub fn start_cluster(
     settings: &Settings,
     size: usize,
 ) -> Result<Vec<Sandbox>, Error> {
-    Member::check(installation)?;
+    GaleraNode::check(installation)?;
     let cluster = settings.name.clone();
     let of = |number: usize| Settings {
         name: cluster.as_ref().map(|name| format!("{name}-{}", number + 1)),
@@ -40,7 +40,7 @@ pub fn start_cluster(
     }
     let ports = crate::server::free_ports(size * 2)?;
     let ports: Vec<(u16, u16)> = ports.chunks(2).map(|two| (two[0], two[1])).collect();
-    let member = |number: usize| Member {
+    let member = |number: usize| GaleraNode {
         cluster: cluster.clone().unwrap_or_else(|| "sandbox".to_owned()),
         number,
         ports: ports.clone(),
@@ -70,7 +70,7 @@ fn again(installation: &Installation, places: &Places, settings: &[Settings]) ->
     let mut stopped = Vec::new();
     let mut members = Vec::new();
     for settings in settings {
-        let (folder, _) = place::choose(places, settings)?;
+        let (folder, _) = sandbox_folder::choose(places, settings)?;
         let folder = folder.canonicalize().map_err(|_| Error::NoSandbox { folder: folder.clone() })?;
         if State::read(&folder)?.process(&folder).is_some() {
             members.push(Sandbox::open(&folder)?);

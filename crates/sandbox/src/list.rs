@@ -6,11 +6,11 @@ use std::time::UNIX_EPOCH;
 use serde::Serialize;
 
 use crate::state::State;
-use crate::{Error, Places, Product, Sandbox, place};
+use crate::{Error, Places, Product, Sandbox, sandbox_folder};
 
 /// A named sandbox, as returned by [`list`].
 #[derive(Clone, Debug, Serialize)]
-pub struct Listed {
+pub struct SandboxInfo {
     /// The name it was started under.
     pub name: String,
     /// Its server.
@@ -33,7 +33,7 @@ pub struct Listed {
     pub started_unix_s: Option<u64>,
 }
 
-impl Listed {
+impl SandboxInfo {
     /// Kills the server, removes its data and takes it off the list.
     ///
     /// # Errors
@@ -41,22 +41,22 @@ impl Listed {
     /// Those of [`Sandbox::open`] and [`Sandbox::remove`].
     pub fn remove(&self, places: &Places) -> Result<(), Error> {
         Sandbox::open(&self.folder)?.remove()?;
-        place::forget(places, &self.name)
+        sandbox_folder::forget(places, &self.name)
     }
 }
 
 /// The sandboxes that were started with a name, sorted by name. A folder that is gone or can't be read is not
 /// listed.
 #[must_use]
-pub fn list(places: &Places) -> Vec<Listed> {
+pub fn list(places: &Places) -> Vec<SandboxInfo> {
     let entries = std::fs::read_dir(places.sandboxes()).into_iter().flatten().flatten();
-    let mut listed: Vec<Listed> = entries
+    let mut listed: Vec<SandboxInfo> = entries
         .filter_map(|entry| {
             let folder = entry.path().canonicalize().ok()?;
             let state = State::read(&folder).ok()?;
             let pid = state.process(&folder).map(|process| process.pid());
             let started = State::started(&folder).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            Some(Listed {
+            Some(SandboxInfo {
                 name: entry.file_name().into_string().ok()?,
                 product: state.installation.product,
                 version: state.installation.version,

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::error::At;
+use crate::galera_node::GaleraNode;
 use crate::greeting::is_greeted;
-use crate::member::Member;
 use crate::process::{Launch, Process, STOP_WAIT};
 use crate::state::{self, State};
-use crate::{Error, Installation, Places, Product, Settings, folder, place, plugin, pristine};
+use crate::{Error, Installation, Places, Product, Settings, data_template, folder, plugin, sandbox_folder};
 
 /// How long a server that starts may neither answer nor write to its log. Recovery from a crash may take
 /// hours, but says how far it is every 15 seconds.
@@ -65,16 +65,16 @@ impl Sandbox {
         installation: &Installation,
         places: &Places,
         settings: &Settings,
-        member: Option<Member>,
+        member: Option<GaleraNode>,
         fill: Option<&Fill<'_>>,
     ) -> Result<Sandbox, Error> {
         let (mut sandbox, is_new) = Sandbox::prepared(installation, places, settings, member, fill)?;
-        let _lock = place::lock(&sandbox.folder)?;
+        let _lock = sandbox_folder::lock(&sandbox.folder)?;
         if let Err(failed) = sandbox.launch() {
             if is_new {
                 // A server that never ran is not a sandbox, and would be listed as a stopped one. Its output
                 // is in the error.
-                place::clear(&sandbox.folder, places, settings.name.as_deref())?;
+                sandbox_folder::clear(&sandbox.folder, places, settings.name.as_deref())?;
             }
             return Err(failed);
         }
@@ -87,13 +87,13 @@ impl Sandbox {
         installation: &Installation,
         places: &Places,
         settings: &Settings,
-        member: Option<Member>,
+        member: Option<GaleraNode>,
         fill: Option<&Fill<'_>>,
     ) -> Result<(Sandbox, bool), Error> {
-        let (folder, temporary) = place::choose(places, settings)?;
+        let (folder, temporary) = sandbox_folder::choose(places, settings)?;
         folder::create_private(&folder)?;
         let folder = folder.canonicalize().at("cannot enter", &folder)?;
-        let _lock = place::lock(&folder)?;
+        let _lock = sandbox_folder::lock(&folder)?;
         let before = State::read(&folder).ok();
         // The settings of an earlier start apply until others are given.
         let is_new = before.is_none();
@@ -105,8 +105,8 @@ impl Sandbox {
             member: member.or(before.and_then(|before| before.member)),
             pid: 0,
         };
-        let pristine = |to: &Path| pristine::copy(installation, places, to);
-        place::prepare(&folder, &state, settings.data.as_deref(), fill.unwrap_or(&pristine))?;
+        let pristine = |to: &Path| data_template::copy(installation, places, to);
+        sandbox_folder::prepare(&folder, &state, settings.data.as_deref(), fill.unwrap_or(&pristine))?;
         plugin::lay_out(&folder, installation, &settings.plugins)?;
         let sandbox = Sandbox {
             data: state::data(&folder),
@@ -118,7 +118,7 @@ impl Sandbox {
             socket_folder: None,
         };
         if let Some(name) = &settings.name {
-            place::enlist(places, name, &sandbox.folder)?;
+            sandbox_folder::enlist(places, name, &sandbox.folder)?;
         }
         Ok((sandbox, is_new))
     }
@@ -248,7 +248,7 @@ impl Sandbox {
     ///
     /// Those of [`Sandbox::stop`], and [`Error::Start`].
     pub fn restart(&mut self) -> Result<(), Error> {
-        let _lock = place::lock(&self.folder)?;
+        let _lock = sandbox_folder::lock(&self.folder)?;
         if self.process.is_none() {
             // Another handle may have started it.
             self.process = State::read(&self.folder)?.process(&self.folder);
@@ -318,7 +318,7 @@ impl Sandbox {
         let Some(mut process) = process else { return Err(failed("it ended at once")) };
         let mut silence = Silence { since: Instant::now(), len: log_start };
         let is_member = self.state.member.is_some();
-        while !is_greeted(&self.state.socket) || is_member && !Member::is_ready(&log, log_start) {
+        while !is_greeted(&self.state.socket) || is_member && !GaleraNode::is_ready(&log, log_start) {
             if process.wait(LOOK_AGAIN) {
                 process.kill()?;
                 return Err(failed("it ended"));
@@ -339,7 +339,7 @@ impl Sandbox {
     /// The complete command line, without the program's name.
     fn arguments(&self) -> Vec<String> {
         let State { installation, options, socket, port, .. } = &self.state;
-        let mut arguments = installation.options(&self.data, &place::temp(&self.folder));
+        let mut arguments = installation.options(&self.data, &sandbox_folder::temp(&self.folder));
         arguments.push(format!("--socket={}", socket.display()));
         arguments.push(format!("--pid-file={}", self.folder.join("server.pid").display()));
         arguments.push(format!("--log-error={}", self.error_log().display()));

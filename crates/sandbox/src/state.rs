@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::At;
 use crate::folder;
-use crate::member::Member;
+use crate::galera_node::GaleraNode;
 use crate::process::Process;
 use crate::{Error, Installation};
 
@@ -24,7 +24,7 @@ pub(crate) struct State {
     pub(crate) port: Option<u16>,
     /// Its place in a cluster, if it is a member.
     #[serde(default)]
-    pub(crate) member: Option<Member>,
+    pub(crate) member: Option<GaleraNode>,
     /// The server's process id, 0 before the first start. [`State::process`] tells whether it still runs.
     pub(crate) pid: u32,
 }

@@ -26,8 +26,8 @@ fn places() -> Places {
 
 /// The servers that tests run on.
 fn installations() -> Vec<Installation> {
-    let found =
-        sandbox::covered(&places(), |name| std::env::var_os(name)).unwrap_or_else(|error| panic!("{error}"));
+    let found = sandbox::test_servers(&places(), |name| std::env::var_os(name))
+        .unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<String> =
         found.iter().map(|found| format!("{} ({})", found.product, found.version)).collect();
     println!("servers covered: {}", names.join(", "));

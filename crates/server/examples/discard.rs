@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use server::dump::From;
+use server::binlog_dump::DumpRequest;
 use server::{Environment, Overrides, Target};
 
 /// How long more may come before it is read.
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..Overrides::default()
     };
     let heartbeat = Duration::from_secs(1);
-    let from = From { file, at: 4, server_id: 99, ends: false, acknowledges: false, heartbeat };
+    let from = DumpRequest { file, at: 4, server_id: 99, ends: false, acknowledges: false, heartbeat };
     let mut dump = Target::resolve(&root, &Environment::default())?.dump(&from)?;
     loop {
         if !dump.has_more() {

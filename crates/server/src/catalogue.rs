@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use table::{filled_column, filled_columns};
 
-use crate::{Error, Session, TableName, code, quote_name};
+use crate::{Error, Session, TableName, error_code, quote_name};
 
 /// The database in which remora notes how far its loads are: it is about this server, and stays on it.
 pub const OWN_SCHEMA: &str = "_remora";
@@ -259,8 +259,8 @@ pub trait Wanted {
     fn accounts(&self) -> bool;
 }
 
-/// Told how many tables, views and sequences are read, of how many.
-pub type Told<'a> = &'a mut dyn FnMut(usize, usize);
+/// Called with the number of tables, views and sequences read so far, and the number of all.
+pub type OnProgress<'a> = &'a mut dyn FnMut(usize, usize);
 
 impl Catalogue {
     /// Reads the catalogue. The session must be one of [`crate::snapshot::connect`]: with a default database
@@ -270,8 +270,12 @@ impl Catalogue {
     ///
     /// # Errors
     /// Errors of the server; [`Error::Privilege`] when a definition is hidden from this account.
-    pub fn read(session: &mut Session, wanted: &dyn Wanted, told: Told<'_>) -> Result<Catalogue, Error> {
-        Catalogue::read_to(session, wanted, Depth::All, told)
+    pub fn read(
+        session: &mut Session,
+        wanted: &dyn Wanted,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Catalogue, Error> {
+        Catalogue::read_to(session, wanted, Depth::All, on_progress)
     }
 
     /// The same, but tables have only their definitions: no columns, keys, partitions, times and sizes.
@@ -286,7 +290,7 @@ impl Catalogue {
         session: &mut Session,
         wanted: &dyn Wanted,
         depth: Depth,
-        told: Told<'_>,
+        on_progress: OnProgress<'_>,
     ) -> Result<Catalogue, Error> {
         let mut catalogue = Catalogue::default();
         let schemas = schemas(session, wanted)?;
@@ -296,7 +300,7 @@ impl Catalogue {
                 catalogue.one(session, (Kind::Database, &name), &mut |session| database(session, schema))?;
             catalogue.objects.extend(found);
         }
-        let found = table::read(session, &schemas, wanted, (depth, told), &mut catalogue)?;
+        let found = table::read(session, &schemas, wanted, (depth, on_progress), &mut catalogue)?;
         program::routines(session, &schemas, wanted, &mut catalogue)?;
         program::views(session, &found.views, &mut catalogue)?;
         program::triggers(session, &found.tables, wanted, &mut catalogue)?;
@@ -319,7 +323,7 @@ impl Catalogue {
         match ask(session) {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.code().is_some_and(|code| kind.is_gone(code)) => Ok(None),
-            Err(Error::Sql { code, message, .. }) if !code::is_passing(code) => {
+            Err(Error::Sql { code, message, .. }) if !error_code::is_passing(code) => {
                 let word = kind.word();
                 self.omitted
                     .push(format!("{word} {name}: the server can't read it ({message}, error {code})"));

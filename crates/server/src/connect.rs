@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use mysql::{ClientIdentity, Conn, DriverError, Opts, OptsBuilder, SslOpts};
 
+use crate::access_denied::quote_account;
 use crate::load::Refused;
-use crate::privilege::quote_account;
 use crate::{Error, Session, SslMode, Target, quote_name};
 
 /// The protocol's own limit for a packet. The driver gets this limit, so that it accepts a row of several

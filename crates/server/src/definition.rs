@@ -45,9 +45,9 @@ pub fn quoted(text: &str) -> Option<&str> {
     }
 }
 
-/// Where a default of a definition may not be what the server shows.
+/// A column default that SHOW CREATE TABLE may not show faithfully.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Doubt {
+pub(crate) struct AmbiguousDefault {
     /// The column's name, in backquotes.
     pub(crate) column: Range<usize>,
     /// The default, with its quotes.
@@ -56,7 +56,7 @@ pub(crate) struct Doubt {
 
 /// The defaults of columns that are text with a question mark, in order; not those of ENUM and SET, whose
 /// members are shown in the same way.
-pub(crate) fn doubtful_defaults(definition: &str) -> Vec<Doubt> {
+pub(crate) fn ambiguous_defaults(definition: &str) -> Vec<AmbiguousDefault> {
     const WORD: &str = " DEFAULT '";
     let mut found = Vec::new();
     let mut start = 0;
@@ -75,7 +75,10 @@ pub(crate) fn doubtful_defaults(definition: &str) -> Vec<Doubt> {
         let value = &value[..closing(value, '\'')];
         if value.contains('?') {
             let begin = from + name.len() + at + WORD.len() - 1;
-            found.push(Doubt { column: from..from + name.len(), value: begin..begin + value.len() });
+            found.push(AmbiguousDefault {
+                column: from..from + name.len(),
+                value: begin..begin + value.len(),
+            });
         }
     }
     found
@@ -347,7 +350,7 @@ mod tests {
     fn defaults_that_may_be_others_are_found() {
         let text = "CREATE TABLE `t` (\n  `a``?` varchar(9) DEFAULT 'x?''?',\n  `b` enum('?') DEFAULT '?',\n  `c` int DEFAULT 1 COMMENT \
                     ' DEFAULT ''?',\n  `d` text NOT NULL DEFAULT '?' COMMENT '?',\n  `e` char(1) DEFAULT 'e'\n) COMMENT=' DEFAULT ''?'";
-        let found: Vec<_> = doubtful_defaults(text)
+        let found: Vec<_> = ambiguous_defaults(text)
             .into_iter()
             .map(|doubt| (&text[doubt.column], &text[doubt.value]))
             .collect();

@@ -4,7 +4,7 @@
 //! This is for good advice, not for security. What it does not understand it takes as a privilege: the server
 //! itself decides in the end.
 
-use crate::privilege::quote_account;
+use crate::access_denied::quote_account;
 use crate::{Error, Flavour, Session, TableName, quote_name};
 
 /// What privileges are needed on.

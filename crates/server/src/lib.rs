@@ -22,14 +22,14 @@
 //! ```
 
 mod about;
+mod access_denied;
+pub mod binlog_dump;
 mod blocker;
 pub mod catalogue;
-pub mod code;
 mod connect;
 pub mod definition;
-pub mod dump;
-pub mod duty;
 mod error;
+pub mod error_code;
 mod grant;
 mod hold;
 mod load;
@@ -37,9 +37,9 @@ mod name;
 mod options;
 mod password;
 mod position;
-mod privilege;
 mod redact;
-mod rights;
+pub mod required_privileges;
+mod schema_privileges;
 mod secure;
 mod session;
 pub mod settings;
@@ -60,7 +60,7 @@ pub use name::{TableName, hex_literal, quote_name};
 pub use options::{OptionFile, OptionFiles, OptionLine, read_all_options, read_option_files};
 pub use password::Password;
 pub use position::Position;
-pub use rights::Rights;
+pub use schema_privileges::SchemaPrivileges;
 pub use session::{Cells, Done, Row, Session, Warning};
 pub use stream::RowSink;
 pub use target::{Environment, Overrides, SOCKETS, Target};

@@ -139,13 +139,13 @@ impl RawOption {
 }
 
 /// The current line.
-struct Place<'a> {
+struct OptionLocation<'a> {
     file: &'a Path,
     line: u32,
     depth: u32,
 }
 
-impl Place<'_> {
+impl OptionLocation<'_> {
     fn wrong(&self, why: &str) -> Error {
         Error::OptionFile { file: self.file.to_owned(), line: self.line, why: why.to_owned() }
     }
@@ -169,37 +169,42 @@ impl Reader<'_> {
         let Ok(content) = fs::read(path) else { return Ok(false) };
         let mut group: Option<Vec<u8>> = None;
         for (line, text) in (1..).zip(lines(&content)) {
-            self.line(&Place { file: path, line, depth }, text, &mut group)?;
+            self.line(&OptionLocation { file: path, line, depth }, text, &mut group)?;
         }
         Ok(true)
     }
 
-    fn line(&mut self, place: &Place<'_>, text: &[u8], group: &mut Option<Vec<u8>>) -> Result<(), Error> {
+    fn line(
+        &mut self,
+        location: &OptionLocation<'_>,
+        text: &[u8],
+        group: &mut Option<Vec<u8>>,
+    ) -> Result<(), Error> {
         let cut = text.iter().position(|&b| b == 0).unwrap_or(text.len());
         let line = trim_start(&text[..cut]);
         match line.first() {
             None | Some(b'#' | b';') => Ok(()),
-            Some(b'!') => self.directive(place, &line[1..]),
+            Some(b'!') => self.directive(location, &line[1..]),
             Some(b'[') => {
                 let Some(end) = line.iter().position(|&b| b == b']') else {
-                    return Err(place.wrong("a group starts with [ and ends with ], the ] is missing"));
+                    return Err(location.wrong("a group starts with [ and ends with ], the ] is missing"));
                 };
                 *group = Some(trim_end(&line[1..end]).to_vec());
                 Ok(())
             }
             Some(_) => match group {
                 Some(group) => {
-                    self.option(place, group, line);
+                    self.option(location, group, line);
                     Ok(())
                 }
-                None => Err(place.wrong(
+                None => Err(location.wrong(
                     "an option before the first [group]: put a line such as [client] or [mysqld] above it",
                 )),
             },
         }
     }
 
-    fn option(&mut self, place: &Place<'_>, group: &[u8], line: &[u8]) {
+    fn option(&mut self, location: &OptionLocation<'_>, group: &[u8], line: &[u8]) {
         let is_this = |wanted: &String| wanted.as_bytes().eq_ignore_ascii_case(group);
         if self.wanted.as_ref().is_some_and(|wanted| !wanted.iter().any(is_this)) {
             return;
@@ -210,8 +215,8 @@ impl Reader<'_> {
             None => (line, None),
         };
         self.found.push(RawOption {
-            file: place.file.to_owned(),
-            line: place.line,
+            file: location.file.to_owned(),
+            line: location.line,
             group: group.to_vec(),
             name: trim_end(name).to_vec(),
             value,
@@ -219,22 +224,22 @@ impl Reader<'_> {
     }
 
     /// Follows the directive after a `!`. Words other than the two directives are ignored, as in the client.
-    fn directive(&mut self, place: &Place<'_>, text: &[u8]) -> Result<(), Error> {
-        if place.depth >= INCLUDE_DEPTH_MAX {
-            let (file, line) = (place.file.display(), place.line);
+    fn directive(&mut self, location: &OptionLocation<'_>, text: &[u8]) -> Result<(), Error> {
+        if location.depth >= INCLUDE_DEPTH_MAX {
+            let (file, line) = (location.file.display(), location.line);
             tracing::warn!(%file, line, "include nested too deep is skipped");
             return Ok(());
         }
         let text = trim_start(text);
         if let Some(argument) = keyword(text, b"includedir") {
-            self.include_dir(place, argument)
+            self.include_dir(location, argument)
         } else if let Some(argument) = keyword(text, b"include") {
-            let argument = include_argument(place, argument)?;
+            let argument = include_argument(location, argument)?;
             let path = match (argument.strip_prefix("~/"), self.home) {
                 (Some(rest), Some(home)) => home.join(rest),
                 _ => PathBuf::from(&argument),
             };
-            self.included(&path, place.depth + 1);
+            self.included(&path, location.depth + 1);
             Ok(())
         } else {
             Ok(())
@@ -242,9 +247,9 @@ impl Reader<'_> {
     }
 
     /// Reads the `.cnf` files of a folder in the order of their bytes.
-    fn include_dir(&mut self, place: &Place<'_>, argument: &[u8]) -> Result<(), Error> {
-        let folder = PathBuf::from(include_argument(place, argument)?);
-        let unreadable = |e| place.wrong(&format!("cannot list {}: {e}", folder.display()));
+    fn include_dir(&mut self, location: &OptionLocation<'_>, argument: &[u8]) -> Result<(), Error> {
+        let folder = PathBuf::from(include_argument(location, argument)?);
+        let unreadable = |e| location.wrong(&format!("cannot list {}: {e}", folder.display()));
         let mut names = Vec::new();
         for entry in fs::read_dir(&folder).map_err(unreadable)? {
             let name = entry.map_err(unreadable)?.file_name();
@@ -254,7 +259,7 @@ impl Reader<'_> {
         }
         names.sort();
         for name in names {
-            self.included(&folder.join(name), place.depth + 1);
+            self.included(&folder.join(name), location.depth + 1);
         }
         Ok(())
     }
@@ -276,13 +281,13 @@ fn keyword<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
 
 /// The argument of a directive. The client takes the last byte for the line end without looking, so a last
 /// line without a line end loses a byte.
-fn include_argument(place: &Place<'_>, text: &[u8]) -> Result<String, Error> {
+fn include_argument(location: &OptionLocation<'_>, text: &[u8]) -> Result<String, Error> {
     let text = trim_start(text);
     let argument = trim_end(&text[..text.len().saturating_sub(1)]);
     if argument.is_empty() {
-        return Err(place.wrong("!include and !includedir need a path behind them"));
+        return Err(location.wrong("!include and !includedir need a path behind them"));
     }
-    String::from_utf8(argument.to_vec()).map_err(|_| place.wrong("the path is not UTF-8"))
+    String::from_utf8(argument.to_vec()).map_err(|_| location.wrong("the path is not UTF-8"))
 }
 
 /// Splits as `fgets` with a bounded buffer does; each piece keeps its line end.

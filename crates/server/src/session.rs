@@ -253,7 +253,7 @@ impl Session {
             return Ok(definition);
         }
         // From the last one on, so that the places of the others stay.
-        for doubt in definition::doubtful_defaults(&definition).into_iter().rev() {
+        for doubt in definition::ambiguous_defaults(&definition).into_iter().rev() {
             match self.default_of(table, &definition[doubt.column]) {
                 Ok(None) => {}
                 Ok(Some(value)) => {

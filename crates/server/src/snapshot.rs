@@ -1,4 +1,4 @@
-//! One state of the data in several sessions.
+//! A consistent snapshot that several sessions share.
 //!
 //! Some servers tell each session the binary log position of its snapshot (MariaDB's `Binlog_snapshot_file`
 //! and `_position`). There snapshots are begun until all have the same position, which needs no lock and no
@@ -28,10 +28,10 @@ pub struct SnapshotRequest {
     pub tables: Vec<TableName>,
 }
 
-/// How all sessions got the same state.
+/// How the snapshots of all sessions were made consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum SnapshotMethod {
     /// Their positions in the binary log were compared.
     Compared,
     /// `BACKUP STAGE BLOCK_COMMIT`.
@@ -44,16 +44,16 @@ pub enum Way {
     Stopped,
 }
 
-impl Way {
+impl SnapshotMethod {
     /// In words, for a message.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Way::Compared => "no lock, binary log positions compared",
-            Way::BackupStage => "commits held off (BACKUP STAGE)",
-            Way::GlobalLock => "writes held off (FLUSH TABLES WITH READ LOCK)",
-            Way::TableLocks => "tables locked (LOCK TABLES)",
-            Way::Stopped => "files of a server that was stopped",
+            SnapshotMethod::Compared => "no lock, binary log positions compared",
+            SnapshotMethod::BackupStage => "commits held off (BACKUP STAGE)",
+            SnapshotMethod::GlobalLock => "writes held off (FLUSH TABLES WITH READ LOCK)",
+            SnapshotMethod::TableLocks => "tables locked (LOCK TABLES)",
+            SnapshotMethod::Stopped => "files of a stopped server",
         }
     }
 }
@@ -61,13 +61,13 @@ impl Way {
 /// Sessions in transactions that see the same state.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// They are read-only only by convention: nothing keeps them from writing.
+    /// The sessions. They are read-only by convention only: nothing keeps them from writing.
     pub sessions: Vec<Session>,
     /// The position of that state in the server's binary log.
     pub position: Option<Position>,
-    /// How they got the same state.
-    pub way: Way,
-    /// The longest time for which anybody may have been blocked.
+    /// How the snapshots were made consistent.
+    pub method: SnapshotMethod,
+    /// The longest time for which other sessions may have been blocked.
     pub held: Duration,
     locks: Option<Hold>,
 }
@@ -87,12 +87,18 @@ impl Snapshot {
             let locks = lock_unversioned(target, request)?;
             if let Some(position) = agreed(&mut sessions, &mut first)? {
                 let position = Some(position);
-                return Ok(Snapshot { sessions, position, way: Way::Compared, held: Duration::ZERO, locks });
+                return Ok(Snapshot {
+                    sessions,
+                    position,
+                    method: SnapshotMethod::Compared,
+                    held: Duration::ZERO,
+                    locks,
+                });
             }
             // The next statements would wait for these locks.
             drop(locks);
         }
-        let (mut hold, way) = hold(first, target, request)?;
+        let (mut hold, method) = hold(first, target, request)?;
         let began = Instant::now();
         let started = lock_unversioned(target, request).and_then(|locks| {
             sessions.iter_mut().try_for_each(start)?;
@@ -102,7 +108,7 @@ impl Snapshot {
         let held = began.elapsed();
         let (locks, position) = started?;
         released?;
-        Ok(Snapshot { sessions, position, way, held, locks })
+        Ok(Snapshot { sessions, position, method, held, locks })
     }
 
     /// Takes the locks on tables that no snapshot covers: they are released when the result is dropped.
@@ -217,20 +223,25 @@ fn snapshot_status(session: &mut Session) -> Result<Option<(String, String)>, Er
 }
 
 /// Keeps everybody from committing or, if that is not allowed, from writing to the requested tables.
-fn hold(session: Session, target: &Target, request: &SnapshotRequest) -> Result<(Hold, Way), Error> {
+fn hold(
+    session: Session,
+    target: &Target,
+    request: &SnapshotRequest,
+) -> Result<(Hold, SnapshotMethod), Error> {
     let mode = HoldMode::against_commits(&session);
-    let way = if mode == HoldMode::BackupStage { Way::BackupStage } else { Way::GlobalLock };
+    let method =
+        if mode == HoldMode::BackupStage { SnapshotMethod::BackupStage } else { SnapshotMethod::GlobalLock };
     let denied = match insist(session, &mode, request) {
         Err(error @ Error::Privilege { .. }) if !request.tables.is_empty() => error,
-        other => return other.map(|hold| (hold, way)),
+        other => return other.map(|hold| (hold, method)),
     };
     match insist(connect(target)?, &HoldMode::Tables(request.tables.clone()), request) {
         Err(Error::Privilege { .. }) => Err(denied),
-        other => other.map(|hold| (hold, Way::TableLocks)),
+        other => other.map(|hold| (hold, SnapshotMethod::TableLocks)),
     }
 }
 
-/// Takes a lock. If that takes too long, reports who blocks it, or kills the blockers and tries once more.
+/// Takes a lock. After a timeout, reports who blocks it, or kills the blockers and tries once more.
 fn insist(session: Session, mode: &HoldMode, request: &SnapshotRequest) -> Result<Hold, Error> {
     let mut session = match Hold::attempt(session, mode, request.lock_wait)? {
         Attempt::Held(hold) => return Ok(hold),

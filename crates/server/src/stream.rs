@@ -248,7 +248,7 @@ impl<W: Read> Packets<'_, W> {
 
     /// Passes on a row that does not fit into the buffer, in parts.
     fn long_row<S: RowSink>(&mut self, columns: usize, sink: &mut S) -> Result<(), Broken> {
-        let mut left = Left { bytes: 0, more: true };
+        let mut left = RowRemainder { bytes: 0, more: true };
         for _ in 0..columns {
             let mut value = match self.byte(&mut left)? {
                 0xfb => {
@@ -284,7 +284,7 @@ impl<W: Read> Packets<'_, W> {
     }
 
     /// Continues in the row's next packet when this one is used up.
-    fn enter(&mut self, left: &mut Left) -> Result<(), Broken> {
+    fn enter(&mut self, left: &mut RowRemainder) -> Result<(), Broken> {
         if left.bytes > 0 {
             return Ok(());
         }
@@ -297,7 +297,7 @@ impl<W: Read> Packets<'_, W> {
         if left.bytes == 0 { Err(garbled("a row that is too short")) } else { Ok(()) }
     }
 
-    fn byte(&mut self, left: &mut Left) -> Result<u8, Broken> {
+    fn byte(&mut self, left: &mut RowRemainder) -> Result<u8, Broken> {
         self.enter(left)?;
         self.need(1)?;
         let byte = self.buffer[self.start];
@@ -308,7 +308,7 @@ impl<W: Read> Packets<'_, W> {
 }
 
 /// The rest of a row that comes in several packets.
-struct Left {
+struct RowRemainder {
     bytes: usize,
     more: bool,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::options::{OptionFile, OptionFiles, OptionLine, read_option_files};
-use crate::tls::{SslMode, Tls, TlsWishes};
+use crate::tls::{SslMode, Tls, TlsOptions};
 use crate::url::{self, Url};
 use crate::{Error, Password};
 
@@ -171,21 +171,21 @@ impl Target {
     ///
     /// [`Error::OptionFile`], [`Error::BadUrl`] or [`Error::BadOption`] when a source is invalid in itself.
     pub fn resolve(overrides: &Overrides, env: &Environment) -> Result<Target, Error> {
-        let mut wishes = Wishes::from_environment(env)?;
+        let mut options = ConnectionOptions::from_environment(env)?;
         if !overrides.no_defaults {
             let groups = GROUPS.map(str::to_owned);
             let suffix = overrides.defaults_group_suffix.as_deref();
             let suffix = suffix.or(env.mariadb_group_suffix.as_deref()).or(env.mysql_group_suffix.as_deref());
             let lines = read_option_files(&option_files(overrides, env), &groups, suffix)?;
             for line in &lines {
-                wishes.option(line, suffix)?;
+                options.option(line, suffix)?;
             }
         }
         if let Some(text) = &overrides.url {
-            wishes.url(url::parse(text)?)?;
+            options.url(url::parse(text)?)?;
         }
-        wishes.overrides(overrides)?;
-        wishes.settle()
+        options.overrides(overrides)?;
+        options.resolve()
     }
 }
 
@@ -234,7 +234,7 @@ impl FromStr for Protocol {
 
 /// The result of the sources read so far; each overrides those before it.
 #[derive(Default)]
-struct Wishes {
+struct ConnectionOptions {
     host: Option<String>,
     port: Option<u16>,
     socket: Option<PathBuf>,
@@ -243,24 +243,24 @@ struct Wishes {
     password: Option<String>,
     database: Option<String>,
     connect_timeout: Option<Duration>,
-    tls: TlsWishes,
+    tls: TlsOptions,
 }
 
-impl Wishes {
-    fn from_environment(env: &Environment) -> Result<Wishes, Error> {
+impl ConnectionOptions {
+    fn from_environment(env: &Environment) -> Result<ConnectionOptions, Error> {
         let port = env.mysql_tcp_port.as_deref().map(|text| {
             text.parse().map_err(|_| Error::BadOption {
                 option: "MYSQL_TCP_PORT".into(),
                 why: format!("{text:?} is not a port"),
             })
         });
-        Ok(Wishes {
+        Ok(ConnectionOptions {
             host: env.mysql_host.clone(),
             port: port.transpose()?,
             socket: env.mysql_unix_port.clone(),
             user: env.user.clone(),
             password: env.mysql_pwd.clone(),
-            ..Wishes::default()
+            ..ConnectionOptions::default()
         })
     }
 
@@ -373,7 +373,7 @@ impl Wishes {
         Ok(true)
     }
 
-    fn settle(self) -> Result<Target, Error> {
+    fn resolve(self) -> Result<Target, Error> {
         let local = self.host.as_deref().is_none_or(is_local);
         let by_socket = match self.protocol {
             Some(Protocol::Tcp) => false,
@@ -392,7 +392,7 @@ impl Wishes {
             user: self.user.unwrap_or_default(),
             password: self.password.map(Password::from),
             database: self.database,
-            tls: self.tls.settle()?,
+            tls: self.tls.resolve()?,
             connect_timeout: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
             offers_no_tls: Arc::default(),
         })

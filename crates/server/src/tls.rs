@@ -57,7 +57,7 @@ pub struct Tls {
 
 /// TLS options as they were given, before they are interpreted together.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TlsWishes {
+pub(crate) struct TlsOptions {
     pub(crate) mode: Option<SslMode>,
     pub(crate) ssl: Option<bool>,
     pub(crate) verify: Option<bool>,
@@ -66,11 +66,11 @@ pub(crate) struct TlsWishes {
     pub(crate) key: Option<PathBuf>,
 }
 
-impl TlsWishes {
+impl TlsOptions {
     /// What the options mean together. MySQL's `ssl-mode` decides if it is present; else MariaDB's rules:
     /// `ssl-verify-server-cert` checks CA and name, `ssl-ca` alone checks the CA, any other `ssl` option
     /// requires TLS.
-    pub(crate) fn settle(self) -> Result<Tls, Error> {
+    pub(crate) fn resolve(self) -> Result<Tls, Error> {
         let mode = self.mode.unwrap_or(match (self.ssl, self.verify) {
             (Some(false), _) => SslMode::Disabled,
             (_, Some(true)) => SslMode::VerifyIdentity,

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use block::tree::{TEMP_PREFIX, is_own, moved_ranges};
-use far::{Cloned, Cloning};
+use far::{CloneReport, CloneRequest};
 use host::Machine;
 use progress::{Progress, count};
 
@@ -48,9 +48,9 @@ pub struct FolderSnapshot {
     /// The one that was kept from the generation before.
     kept: Option<PathBuf>,
     /// What is held while a copy is made.
-    holds: Option<far::Still>,
+    holds: Option<far::Freeze>,
     /// The result of the last copy.
-    cloned: Option<Cloned>,
+    cloned: Option<CloneReport>,
     /// A second, writable one, from the moment when it may exist.
     spare: Option<PathBuf>,
 }
@@ -88,12 +88,12 @@ impl FolderSnapshot {
     }
 
     /// Stops a process while files are copied. A snapshot of a subvolume does not need that.
-    pub fn holding(self, still: far::Still) -> FolderSnapshot {
+    pub fn holding(self, still: far::Freeze) -> FolderSnapshot {
         FolderSnapshot { holds: Some(still), ..self }
     }
 
     /// How many files were copied, and how long that took.
-    pub fn cloned(&self) -> Option<Cloned> {
+    pub fn cloned(&self) -> Option<CloneReport> {
         self.cloned
     }
 
@@ -103,13 +103,13 @@ impl FolderSnapshot {
     }
 
     /// Copies files; `first` while nobody is held.
-    fn copy(&self, machine: &Machine, to: &Path, first: bool, lock: Option<&str>) -> io::Result<Cloned> {
-        machine.clone_folder(&Cloning {
+    fn copy(&self, machine: &Machine, to: &Path, first: bool, lock: Option<&str>) -> io::Result<CloneReport> {
+        machine.clone_folder(&CloneRequest {
             from: self.origin.clone(),
             to: to.to_owned(),
             first,
             lock: lock.unwrap_or_default().into(),
-            still: self.holds.filter(|_| !first),
+            freeze: self.holds.filter(|_| !first),
         })
     }
 
@@ -219,7 +219,7 @@ impl Snapshot for FolderSnapshot {
             }
             Still::Clone => {
                 let lock = OsString::new();
-                let cloning = Cloning { from: made, to: to.clone(), first: false, lock, still: None };
+                let cloning = CloneRequest { from: made, to: to.clone(), first: false, lock, freeze: None };
                 machine.clone_folder(&cloning)?;
             }
         }

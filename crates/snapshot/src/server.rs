@@ -198,7 +198,7 @@ impl<'a> ServerSnapshot<'a> {
                     Ok(process) => *process,
                     Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
                 };
-                let still = far::Still { process, bound: login.still };
+                let still = far::Freeze { process, bound: login.still };
                 Inner::Folder(beside(machine, &data, Still::Clone)?.holding(still))
             }
         };

@@ -438,8 +438,8 @@ fn sixteen_at_once(server: &Server) {
 fn functions_in_every_server() {
     assert!(library().exists(), "cargo builds the library before its tests");
     let places = Places::customary(|name| std::env::var_os(name)).unwrap();
-    let here =
-        sandbox::covered(&places, |name| std::env::var_os(name)).unwrap_or_else(|error| panic!("{error}"));
+    let here = sandbox::test_servers(&places, |name| std::env::var_os(name))
+        .unwrap_or_else(|error| panic!("{error}"));
     for product in here.into_iter().map(|installation| installation.product) {
         eprintln!("== {product}");
         let server = Server::start(&places, product);

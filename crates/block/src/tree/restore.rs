@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use disk::extended::{ACCESS_LIST, mode_without_list};
+use disk::xattr::{ACCESS_LIST, mode_without_list};
 use disk::{Attributes, Disk, Kind, Output, Stat, Tree, Volume};
 
 use super::format::{self, TreeHeader};

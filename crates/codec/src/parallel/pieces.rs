@@ -7,7 +7,7 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 use crate::Codec;
 use crate::decode::explain;
 
-use super::search;
+use super::stream_search;
 
 /// A larger piece, compressed or plain, is not treated as one: one core reads it as a stream.
 pub(super) const BYTES_MAX: usize = 128 << 20;
@@ -112,16 +112,16 @@ impl Pieces {
                 Codec::Zstd => zstd_end(&self.held),
                 Codec::Lz4 => lz4_end(&self.held),
                 Codec::Bzip2 | Codec::Xz => self.search(),
-                Codec::Plain | Codec::Column => Found::Unknown,
+                Codec::Plain | Codec::Column => PieceEnd::Unknown,
             };
             let wanted = match end {
-                Found::Unknown => return Ok(None),
-                Found::At(end) if self.held.len() >= end => {
+                PieceEnd::Unknown => return Ok(None),
+                PieceEnd::At(end) if self.held.len() >= end => {
                     self.searched = 0;
                     let rest = self.held.split_off(end);
                     return Ok(Some(std::mem::replace(&mut self.held, rest)));
                 }
-                Found::At(wanted) | Found::After(wanted) => wanted,
+                PieceEnd::At(wanted) | PieceEnd::After(wanted) => wanted,
             };
             if wanted > bytes_max(self.codec) {
                 return Ok(None);
@@ -130,7 +130,7 @@ impl Pieces {
             if self.source.by_ref().take(missing as u64).read_to_end(&mut self.held)? == 0 {
                 let is_whole = match self.codec {
                     Codec::Bzip2 => true,
-                    Codec::Xz => search::is_xz_stream(&self.held, BYTES_MAX),
+                    Codec::Xz => stream_search::is_xz_stream(&self.held, BYTES_MAX),
                     _ => false,
                 };
                 if self.held.is_empty() || self.codec == Codec::Xz && !is_whole {
@@ -145,18 +145,20 @@ impl Pieces {
     }
 
     /// Searches where the next piece begins.
-    fn search(&mut self) -> Found {
+    fn search(&mut self) -> PieceEnd {
         let held = &self.held;
         let (is_one, next) = match self.codec {
-            Codec::Xz => (search::is_xz_begin(held), search::xz(held, self.searched.max(4), BYTES_MAX)),
-            _ => (search::is_bzip2_begin(held), search::bzip2(held, self.searched.max(1))),
+            Codec::Xz => {
+                (stream_search::is_xz_begin(held), stream_search::xz(held, self.searched.max(4), BYTES_MAX))
+            }
+            _ => (stream_search::is_bzip2_begin(held), stream_search::bzip2(held, self.searched.max(1))),
         };
         // The last bytes may be the beginning of a head.
         self.searched = held.len().saturating_sub(9);
         match next {
-            _ if !is_one => Found::Unknown,
-            Some(end) => Found::At(end),
-            None => Found::After(held.len() + 1),
+            _ if !is_one => PieceEnd::Unknown,
+            Some(end) => PieceEnd::At(end),
+            None => PieceEnd::After(held.len() + 1),
         }
     }
 
@@ -172,7 +174,7 @@ impl Pieces {
 
 /// Where a piece ends.
 #[derive(Debug, PartialEq)]
-enum Found {
+enum PieceEnd {
     At(usize),
     /// The end is known when there are this many bytes.
     After(usize),
@@ -184,72 +186,72 @@ fn le(bytes: &[u8]) -> usize {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-fn gzip_end(held: &[u8]) -> Found {
+fn gzip_end(held: &[u8]) -> PieceEnd {
     match held.get(..GZIP_HEAD_BYTES) {
-        None if held.is_empty() || GZIP_HEAD.starts_with(held) => Found::After(GZIP_HEAD_BYTES),
+        None if held.is_empty() || GZIP_HEAD.starts_with(held) => PieceEnd::After(GZIP_HEAD_BYTES),
         Some(head) if head.starts_with(&GZIP_HEAD) => {
             let end = le(&head[GZIP_HEAD.len()..]);
-            if end > GZIP_HEAD_BYTES { Found::At(end) } else { Found::Unknown }
+            if end > GZIP_HEAD_BYTES { PieceEnd::At(end) } else { PieceEnd::Unknown }
         }
-        _ => Found::Unknown,
+        _ => PieceEnd::Unknown,
     }
 }
 
 /// RFC 8878, section 3.1.1: the header says what follows it, and each block says how long it is.
-fn zstd_end(held: &[u8]) -> Found {
-    let Some(head) = held.get(..5) else { return Found::After(5) };
+fn zstd_end(held: &[u8]) -> PieceEnd {
+    let Some(head) = held.get(..5) else { return PieceEnd::After(5) };
     if head[..4] != [0x28, 0xb5, 0x2f, 0xfd] {
-        return Found::Unknown;
+        return PieceEnd::Unknown;
     }
     let descriptor = head[4];
     let single = descriptor & 0x20 != 0;
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let content = match (descriptor >> 6, single) {
-        (0, false) => return Found::Unknown,
+        (0, false) => return PieceEnd::Unknown,
         (0, true) => 1,
         (size, _) => 1 << size,
     };
     let window = usize::from(!single);
     let mut at = 5 + window + dictionary + content;
-    let Some(size) = held.get(at - content..at) else { return Found::After(at) };
+    let Some(size) = held.get(at - content..at) else { return PieceEnd::After(at) };
     if le(size) > BYTES_MAX {
-        return Found::Unknown;
+        return PieceEnd::Unknown;
     }
     loop {
-        let Some(block) = held.get(at..at + 3) else { return Found::After(at + 3) };
+        let Some(block) = held.get(at..at + 3) else { return PieceEnd::After(at + 3) };
         let header = le(block);
         // A block that repeats one byte stores it once.
         let size = if header >> 1 & 3 == 1 { 1 } else { header >> 3 };
         at += 3 + size;
         if header & 1 == 1 {
-            return Found::At(at + if descriptor & 4 != 0 { 4 } else { 0 });
+            return PieceEnd::At(at + if descriptor & 4 != 0 { 4 } else { 0 });
         }
     }
 }
 
 /// LZ4 frame format 1.6: the header says what follows it, and each block says how long it is.
-fn lz4_end(held: &[u8]) -> Found {
-    let Some(head) = held.get(..7) else { return Found::After(7) };
+fn lz4_end(held: &[u8]) -> PieceEnd {
+    let Some(head) = held.get(..7) else { return PieceEnd::After(7) };
     let (flags, size) = (head[4], head[5] >> 4 & 7);
     if head[..4] != [0x04, 0x22, 0x4d, 0x18] || flags >> 6 != 1 || size < 4 {
-        return Found::Unknown;
+        return PieceEnd::Unknown;
     }
     let has = |bit: u8| usize::from(flags & bit != 0);
     let block_max = 1 << (8 + 2 * size);
     let mut at = 7 + 8 * has(8) + 4 * has(1);
     let mut plain = 0;
     loop {
-        let Some(block) = held.get(at..at + 4) else { return Found::After(at + 4) };
+        let Some(block) = held.get(at..at + 4) else { return PieceEnd::After(at + 4) };
         at += 4;
         // The highest bit says that the block is not compressed.
         let bytes = le(block) & 0x7fff_ffff;
         if bytes == 0 {
-            return Found::At(at + 4 * has(4));
+            return PieceEnd::At(at + 4 * has(4));
         }
         at += bytes + 4 * has(16);
         plain += block_max;
         if plain > bytes_max(Codec::Lz4) {
-            return Found::Unknown;
+            return PieceEnd::Unknown;
         }
     }
 }
@@ -358,18 +360,20 @@ mod tests {
             }
             frame.extend([0; 4]);
             frame.extend(vec![7; 4 * has(4)]);
-            assert_eq!(lz4_end(&frame), Found::At(frame.len()), "{flags:x}");
+            assert_eq!(lz4_end(&frame), PieceEnd::At(frame.len()), "{flags:x}");
             for cut in 0..frame.len() - 4 * has(4) {
                 match lz4_end(&frame[..cut]) {
-                    Found::After(wanted) => assert!(cut < wanted && wanted <= frame.len(), "{cut}: {wanted}"),
+                    PieceEnd::After(wanted) => {
+                        assert!(cut < wanted && wanted <= frame.len(), "{cut}: {wanted}")
+                    }
                     found => panic!("{cut}: {found:?}"),
                 }
             }
             // Three blocks may have more than our own pieces.
             frame.splice(6 + 8 * has(8) + 4 * has(1) + 1.., [1, 0, 0, 0, 5].repeat(20));
-            assert!(has(16) == 1 || lz4_end(&frame) == Found::Unknown, "{flags:x}");
+            assert!(has(16) == 1 || lz4_end(&frame) == PieceEnd::Unknown, "{flags:x}");
         }
-        assert_eq!(lz4_end(b"hello, you"), Found::Unknown);
+        assert_eq!(lz4_end(b"hello, you"), PieceEnd::Unknown);
     }
 
     /// A frame of zstd: the descriptor's flags for the size, for one segment, a checksum and a dictionary,
@@ -394,31 +398,39 @@ mod tests {
         for (size, single, sum, dictionary) in (0..64).map(|n: u8| (n & 3, n & 4 != 0, n & 8 != 0, n >> 4)) {
             let whole = frame(size, single, sum, dictionary, 90);
             if size == 0 && !single {
-                assert_eq!(zstd_end(&whole), Found::Unknown, "without a size");
+                assert_eq!(zstd_end(&whole), PieceEnd::Unknown, "without a size");
                 continue;
             }
-            assert_eq!(zstd_end(&whole), Found::At(whole.len()), "{size} {single} {sum} {dictionary}");
+            assert_eq!(zstd_end(&whole), PieceEnd::At(whole.len()), "{size} {single} {sum} {dictionary}");
             for cut in 0..whole.len() - if sum { 5 } else { 1 } {
                 match zstd_end(&whole[..cut]) {
-                    Found::After(wanted) => assert!(cut < wanted && wanted <= whole.len(), "{cut}: {wanted}"),
+                    PieceEnd::After(wanted) => {
+                        assert!(cut < wanted && wanted <= whole.len(), "{cut}: {wanted}")
+                    }
                     found => panic!("{cut}: {found:?}"),
                 }
             }
         }
         let of = |content| zstd_end(&frame(2, true, false, 0, content));
-        assert_eq!((of(BYTES_MAX), of(BYTES_MAX + 1)), (Found::At(316), Found::Unknown));
-        assert_eq!(zstd_end(b"hello"), Found::Unknown);
+        assert_eq!((of(BYTES_MAX), of(BYTES_MAX + 1)), (PieceEnd::At(316), PieceEnd::Unknown));
+        assert_eq!(zstd_end(b"hello"), PieceEnd::Unknown);
     }
 
     #[test]
     fn a_member_of_gzip_ends_where_its_field_says() {
         let head = |end: usize| [&GZIP_HEAD[..], &end.to_le_bytes()[..4]].concat();
         for held in [&b""[..], &GZIP_HEAD[..5], &GZIP_HEAD] {
-            assert_eq!(gzip_end(held), Found::After(GZIP_HEAD_BYTES));
+            assert_eq!(gzip_end(held), PieceEnd::After(GZIP_HEAD_BYTES));
         }
         let ends = [1000, GZIP_HEAD_BYTES + 1, GZIP_HEAD_BYTES, 0].map(|end| gzip_end(&head(end)));
-        assert_eq!(ends, [Found::At(1000), Found::At(GZIP_HEAD_BYTES + 1), Found::Unknown, Found::Unknown]);
-        assert_eq!([gzip_end(b"\x1f\x8b\x08\0"), gzip_end(&[0; 100])], [Found::Unknown, Found::Unknown]);
+        assert_eq!(
+            ends,
+            [PieceEnd::At(1000), PieceEnd::At(GZIP_HEAD_BYTES + 1), PieceEnd::Unknown, PieceEnd::Unknown]
+        );
+        assert_eq!(
+            [gzip_end(b"\x1f\x8b\x08\0"), gzip_end(&[0; 100])],
+            [PieceEnd::Unknown, PieceEnd::Unknown]
+        );
         // What is too large to be held is left to be read as a stream.
         let (found, rest) = pieces(Codec::Gzip, head(BYTES_MAX + 1));
         assert_eq!((found.len(), rest), (0, head(BYTES_MAX + 1)));

@@ -3,7 +3,7 @@
 use std::io::{Cursor, ErrorKind, Write};
 
 use codec::Codec;
-use codec::parallel::{Job, Taken, column, compress, decompress, reading};
+use codec::parallel::{ColumnCounts, Job, column, compress, decompress, reading};
 
 use crate::{Sink, pack, rows, unpack};
 
@@ -173,11 +173,11 @@ fn a_column_is_read_alone() {
             assert_eq!(fields, [&b"0"[..], b"0", b"row of text"]);
             Ok(2)
         });
-        assert_eq!(taken.unwrap(), Taken { records: 60_001, left_out: 2 });
+        assert_eq!(taken.unwrap(), ColumnCounts { records: 60_001, left_out: 2 });
         assert!(out == wanted, "{} bytes of {}", out.len(), wanted.len());
     }
     let tried = |file: &[u8]| column(Box::new(Cursor::new(file.to_vec())), &mut Vec::new(), 2, |_| Ok(0));
     assert_eq!(tried(&file[..file.len() - 1]).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     assert_eq!(tried(&packed(&text, job(Codec::Gzip, 2))).unwrap_err().kind(), ErrorKind::InvalidInput);
-    assert_eq!(tried(&packed(b"", job(Codec::Column, 2))).unwrap(), Taken::default());
+    assert_eq!(tried(&packed(b"", job(Codec::Column, 2))).unwrap(), ColumnCounts::default());
 }

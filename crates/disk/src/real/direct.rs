@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::RealFile;
-use crate::{Resident, Source, Stat};
+use crate::{CachedPages, Source, Stat};
 
 /// Offset, length and memory of a direct read are multiples of a disk's sector, which has 512 or 4096 bytes.
 const ALIGNED: usize = 4096;
@@ -94,7 +94,7 @@ impl Source for Direct {
         Ok(Vec::new())
     }
 
-    fn resident(&self, at: u64, len: u64) -> io::Result<Option<Resident>> {
+    fn resident(&self, at: u64, len: u64) -> io::Result<Option<CachedPages>> {
         self.inner.resident(at, len)
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use disk::{Disk, RealDisk, Visit, page_size};
+use disk::{CacheNeutralRead, Disk, RealDisk, page_size};
 
 const LEN: usize = 64 << 10;
 
@@ -73,7 +73,7 @@ fn a_direct_read_leaves_the_cache_to_others() {
         }
         assert_eq!(cached(&path), before);
         assert_eq!(around.absent(0, LEN).unwrap(), [], "there is nothing to drop afterwards");
-        let mut visit = Visit::default();
+        let mut visit = CacheNeutralRead::default();
         visit.look(&*around, 0, LEN).unwrap();
         visit.begin(&*around);
         read(&*around);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::catalogue::{Kind, Object, Wanted, database};
-use server::{Flavour, Rights, Session, Version, quote_name};
+use server::{Flavour, SchemaPrivileges, Session, Version, quote_name};
 
 use super::account::is_role;
 use super::{Ledger, LoadRequest};
@@ -188,7 +188,7 @@ pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Ma
     }
     let wanted: Vec<(String, Vec<&str>)> =
         wanted.into_iter().map(|(schema, own)| (schema, own.into_iter().collect())).collect();
-    Rights::read(session)?.missing(&wanted).map_or(Ok(()), |error| Err(Error::Server(error)))
+    SchemaPrivileges::read(session)?.missing(&wanted).map_or(Ok(()), |error| Err(Error::Server(error)))
 }
 
 /// Checks that databases which already exist are like those of the dump.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use innodb::write::Row;
-use physical::write::{INCREMENTAL, Input, Piece, Request, Take};
+use physical::write::{INCREMENTAL, Input, Piece, Request, RowSink};
 use physical::{Table, write};
 use rows::{Dialect, Nulls, Rewriter, Texts};
 use server::{Session, snapshot};
@@ -189,7 +189,7 @@ impl Load<'_> {
             }
             // Emptying it has set it to 1, whoever did it.
             set_counter(session, entry)?;
-            write::sweep(session, &*self.world.server, &entry.table.name, &*self.world.progress)
+            write::remove_leftovers(session, &*self.world.server, &entry.table.name, &*self.world.progress)
                 .map_err(own)?;
         }
         Ok(true)
@@ -262,7 +262,7 @@ impl Load<'_> {
         let written = std::thread::scope(|scope| {
             let (send, pieces) = sync_channel(PIECES);
             let reader = scope.spawn(move || self.cut(entry, &send));
-            let rows = |table: &Table, text: Vec<u8>, before: u64, take: &mut Take<'_>| {
+            let rows = |table: &Table, text: Vec<u8>, before: u64, take: &mut RowSink<'_>| {
                 lines(entry, table, (&text, before), take)?;
                 let rows = newlines(&text);
                 let bytes = text.len() as u64;
@@ -348,7 +348,7 @@ fn lines(
     entry: &TableEntry,
     table: &Table,
     (text, before): (&[u8], u64),
-    take: &mut Take<'_>,
+    take: &mut RowSink<'_>,
 ) -> Result<(), physical::Error> {
     let columns = entry.columns();
     let place = |name: &str| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));

@@ -1,7 +1,7 @@
 //! The state of a server that is in a dump.
 
 use serde::{Deserialize, Serialize};
-use server::snapshot::Way;
+use server::snapshot::SnapshotMethod;
 use server::{Flavour, Position, Release, Version};
 
 /// The server that a dump was made from.
@@ -18,7 +18,7 @@ pub struct Source {
     /// Its `lower_case_table_names`.
     pub lower_case_table_names: u8,
     /// How all sessions got the same snapshot.
-    pub snapshot: Way,
+    pub snapshot: SnapshotMethod,
     /// The position of that state in the server's binary log.
     pub position: Option<Position>,
     /// For a replica, its position in the binary log of its source: columns of SHOW SLAVE STATUS, read soon
@@ -38,7 +38,7 @@ impl Source {
             host: String::new(),
             server_id: 0,
             lower_case_table_names: 0,
-            snapshot: Way::Stopped,
+            snapshot: SnapshotMethod::Stopped,
             position: None,
             replica_of: Vec::new(),
         }
@@ -67,7 +67,7 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
     /// How all sessions got the same snapshot.
-    pub snapshot: Way,
+    pub snapshot: SnapshotMethod,
     /// Its position in the server's binary log.
     pub position: Option<Position>,
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use block::ChunkRequest;
 use block::tree::ConcurrentUse;
 use disk::Attributes;
-use far::{Cloning, Connection, FilePart, Request, Still};
+use far::{CloneRequest, Connection, FilePart, Freeze, Request};
 use proptest::prelude::*;
 
 fn path() -> impl Strategy<Value = PathBuf> {
@@ -70,10 +70,12 @@ fn request() -> impl Strategy<Value = Request> {
         (0u32.., 0u64.., proptest::collection::vec(0u8.., 0..50))
             .prop_map(|(handle, at, bytes)| Request::AddBytes(handle, at, bytes)),
         (path(), path(), path(), proptest::bool::ANY, proptest::option::of((0u32.., 0u64..))).prop_map(
-            |(from, to, lock, first, still)| {
-                let still = still
-                    .map(|(process, bound)| Still { process, bound: std::time::Duration::from_nanos(bound) });
-                Request::Clone(Cloning { from, to, first, lock: lock.into(), still })
+            |(from, to, lock, first, freeze)| {
+                let freeze = freeze.map(|(process, bound)| Freeze {
+                    process,
+                    bound: std::time::Duration::from_nanos(bound),
+                });
+                Request::Clone(CloneRequest { from, to, first, lock: lock.into(), freeze })
             }
         ),
         (0u32.., 0u64.., 0u64.., 0u64.., care(), path()).prop_map(|(handle, at, len, offset, care, path)| {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::faults::FaultDisk;
 use disk::{Batch, Disk, Guard, RealDisk, Share, Sink, Source, Stat, Tree, Volume};
-use far::{Cloned, Cloning, Connection, Greeting, Machine, Ran, serve};
+use far::{CloneReport, CloneRequest, CommandOutput, Connection, Greeting, Machine, serve};
 
 struct Memory(FaultDisk);
 
@@ -25,16 +25,16 @@ impl Machine for Memory {
         &RealDisk
     }
 
-    fn run(&self, command: &[OsString]) -> io::Result<Ran> {
+    fn run(&self, command: &[OsString]) -> io::Result<CommandOutput> {
         let [program, rest @ ..] = command else { return Err(io::ErrorKind::InvalidInput.into()) };
         if program != "echo" {
             return Err(io::ErrorKind::NotFound.into());
         }
         let output = rest.join(&OsString::from(" ")).into_encoded_bytes();
-        Ok(Ran { code: 0, output, errors: Vec::new() })
+        Ok(CommandOutput { code: 0, output, errors: Vec::new() })
     }
 
-    fn clone_folder(&self, _cloning: &Cloning) -> io::Result<Cloned> {
+    fn clone_folder(&self, _cloning: &CloneRequest) -> io::Result<CloneReport> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -187,11 +187,11 @@ impl Machine for Real {
         &RealDisk
     }
 
-    fn run(&self, command: &[OsString]) -> io::Result<Ran> {
+    fn run(&self, command: &[OsString]) -> io::Result<CommandOutput> {
         far::run(command)
     }
 
-    fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+    fn clone_folder(&self, cloning: &CloneRequest) -> io::Result<CloneReport> {
         far::clone(cloning)
     }
 }

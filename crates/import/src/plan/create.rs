@@ -1,7 +1,7 @@
 //! The table that is made for files.
 
 use rows::{Column, Findings, Limits, Schema};
-use server::{Flavour, Session, TableName, code};
+use server::{Flavour, Session, TableName, error_code};
 
 use crate::Error;
 use crate::mapping::{self, Mapping};
@@ -26,7 +26,7 @@ impl Create {
 
     /// Explains a failure to create it in the user's terms.
     pub(crate) fn explain(&self, error: server::Error) -> Error {
-        if error.code() != Some(code::TOO_BIG_ROWSIZE) {
+        if error.code() != Some(error_code::TOO_BIG_ROWSIZE) {
             return error.into();
         }
         Error::Target(format!(

@@ -36,7 +36,7 @@ pub struct Column {
 
 /// The digits and decimals that FLOAT and DOUBLE may be declared with, and other properties of their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Real {
+pub struct FloatFormat {
     /// Digits, and how many of them are decimals, if declared.
     pub digits: Option<(u8, u8)>,
     /// Whether negative numbers are refused.
@@ -58,9 +58,9 @@ pub enum Type {
         zerofill: u8,
     },
     /// FLOAT.
-    Float(Real),
+    Float(FloatFormat),
     /// DOUBLE.
-    Double(Real),
+    Double(FloatFormat),
     /// DECIMAL.
     Decimal {
         /// Digits, up to 65.
@@ -146,13 +146,13 @@ pub enum Type {
         dimensions: u16,
     },
     /// GEOMETRY and the types derived from it.
-    Geometry(Shape),
+    Geometry(GeometryKind),
 }
 
 /// What a spatial column may contain, by its number in WKB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Shape {
+pub enum GeometryKind {
     /// Any of the others.
     Any = 0,
     /// POINT.
@@ -171,17 +171,17 @@ pub enum Shape {
     Collection = 7,
 }
 
-impl Shape {
+impl GeometryKind {
     /// All of them, each at its number.
-    pub const ALL: [Shape; 8] = [
-        Shape::Any,
-        Shape::Point,
-        Shape::Linestring,
-        Shape::Polygon,
-        Shape::Multipoint,
-        Shape::Multilinestring,
-        Shape::Multipolygon,
-        Shape::Collection,
+    pub const ALL: [GeometryKind; 8] = [
+        GeometryKind::Any,
+        GeometryKind::Point,
+        GeometryKind::Linestring,
+        GeometryKind::Polygon,
+        GeometryKind::Multipoint,
+        GeometryKind::Multilinestring,
+        GeometryKind::Multipolygon,
+        GeometryKind::Collection,
     ];
 }
 

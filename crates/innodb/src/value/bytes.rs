@@ -1,7 +1,7 @@
 //! Values that are bytes to a client too: BIT, VECTOR, spatial types.
 
 use super::Fault;
-use crate::table::Shape;
+use crate::table::GeometryKind;
 
 /// Bytes of the SRID before a spatial value.
 const SRID_BYTES: usize = 4;
@@ -41,13 +41,13 @@ pub(super) fn encode_vector(text: &[u8], dimensions: u16, out: &mut Vec<u8>) -> 
     decode_plain(text, out)
 }
 
-pub(super) fn encode_geometry(text: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(super) fn encode_geometry(text: &[u8], shape: GeometryKind, out: &mut Vec<u8>) -> Result<(), Fault> {
     let body = text.get(SRID_BYTES..).unwrap_or_default();
     let (found, rest) = geometry(body, 0)?;
     if !rest.is_empty() {
         return Err("bytes behind a geometry");
     }
-    if shape != Shape::Any && shape != found {
+    if shape != GeometryKind::Any && shape != found {
         return Err("another kind of geometry than the column's");
     }
     decode_plain(text, out)
@@ -57,30 +57,33 @@ pub(super) fn encode_geometry(text: &[u8], shape: Shape, out: &mut Vec<u8>) -> R
 const DEPTH_MAX: u8 = 8;
 
 /// The type of the geometry (WKB, little-endian) at the beginning of bytes, and the bytes after it.
-fn geometry(body: &[u8], depth: u8) -> Result<(Shape, &[u8]), Fault> {
+fn geometry(body: &[u8], depth: u8) -> Result<(GeometryKind, &[u8]), Fault> {
     const BROKEN: Fault = "not an SRID and a geometry in WKB";
     let (head, rest) = body.split_at_checked(5).ok_or(BROKEN)?;
     let kind = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
-    let shape = usize::try_from(kind).ok().and_then(|kind| Shape::ALL.get(kind).copied());
-    let shape = shape.filter(|shape| *shape != Shape::Any && head[0] == 1).ok_or(BROKEN)?;
+    let shape = usize::try_from(kind).ok().and_then(|kind| GeometryKind::ALL.get(kind).copied());
+    let shape = shape.filter(|shape| *shape != GeometryKind::Any && head[0] == 1).ok_or(BROKEN)?;
     let rest = match shape {
-        Shape::Any => None,
-        Shape::Point => rest.get(16..),
-        Shape::Linestring => points(rest),
-        Shape::Polygon => many(rest, |rest| points(rest).ok_or(BROKEN))?,
-        Shape::Multipoint | Shape::Multilinestring | Shape::Multipolygon | Shape::Collection => {
+        GeometryKind::Any => None,
+        GeometryKind::Point => rest.get(16..),
+        GeometryKind::Linestring => points(rest),
+        GeometryKind::Polygon => many(rest, |rest| points(rest).ok_or(BROKEN))?,
+        GeometryKind::Multipoint
+        | GeometryKind::Multilinestring
+        | GeometryKind::Multipolygon
+        | GeometryKind::Collection => {
             let inner = match shape {
-                Shape::Multipoint => Shape::Point,
-                Shape::Multilinestring => Shape::Linestring,
-                Shape::Multipolygon => Shape::Polygon,
-                _ => Shape::Any,
+                GeometryKind::Multipoint => GeometryKind::Point,
+                GeometryKind::Multilinestring => GeometryKind::Linestring,
+                GeometryKind::Multipolygon => GeometryKind::Polygon,
+                _ => GeometryKind::Any,
             };
             if depth == DEPTH_MAX {
                 return Err("geometries in each other deeper than is checked here");
             }
             many(rest, |rest| {
                 let (found, rest) = geometry(rest, depth + 1)?;
-                if inner == Shape::Any || inner == found { Ok(rest) } else { Err(BROKEN) }
+                if inner == GeometryKind::Any || inner == found { Ok(rest) } else { Err(BROKEN) }
             })?
         }
     };

@@ -14,14 +14,14 @@ const TOO_LARGE: Fault = "a DECIMAL with more digits than its bytes can have";
 
 /// How many digits are before and after the point.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct DecimalFormat {
     whole: usize,
     scale: usize,
 }
 
-impl Shape {
-    pub(super) fn new(precision: u8, scale: u8) -> Shape {
-        Shape { whole: usize::from(precision.saturating_sub(scale)), scale: usize::from(scale) }
+impl DecimalFormat {
+    pub(super) fn new(precision: u8, scale: u8) -> DecimalFormat {
+        DecimalFormat { whole: usize::from(precision.saturating_sub(scale)), scale: usize::from(scale) }
     }
 
     /// Digits of each group, in storage order.
@@ -39,9 +39,14 @@ fn bytes(digits: usize) -> usize {
 
 /// A value with at most a group of digits on both sides of the point, and at least one before it. Most have.
 #[inline]
-fn decode_short(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let (before, behind) = stored.split_at_checked(bytes(shape.whole)).ok_or(EARLY)?;
-    let behind = behind.get(..bytes(shape.scale)).ok_or(EARLY)?;
+fn decode_short(
+    stored: &[u8],
+    format: DecimalFormat,
+    zerofill: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let (before, behind) = stored.split_at_checked(bytes(format.whole)).ok_or(EARLY)?;
+    let behind = behind.get(..bytes(format.scale)).ok_or(EARLY)?;
     let negative = before.first().is_some_and(|byte| byte & 0x80 == 0);
     let part = |part: &[u8], first: u64| {
         let bits = 8 * part.len();
@@ -49,25 +54,30 @@ fn decode_short(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<u8>) 
         number(part) ^ flip ^ (first << bits >> 1)
     };
     let (whole, fraction) = (part(before, 1), part(behind, 0));
-    if whole >= POWERS[shape.whole] || fraction >= POWERS[shape.scale] {
+    if whole >= POWERS[format.whole] || fraction >= POWERS[format.scale] {
         return Err(TOO_LARGE);
     }
     if negative {
         out.push(b'-');
     }
-    print_digits(out, whole, if zerofill { shape.whole } else { 1 });
-    if shape.scale > 0 {
+    print_digits(out, whole, if zerofill { format.whole } else { 1 });
+    if format.scale > 0 {
         out.push(b'.');
-        print_digits(out, fraction, shape.scale);
+        print_digits(out, fraction, format.scale);
     }
     Ok(())
 }
 
-pub(super) fn decode(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
-    if (1..=GROUP).contains(&shape.whole) && shape.scale <= GROUP {
-        return decode_short(stored, shape, zerofill, out);
+pub(super) fn decode(
+    stored: &[u8],
+    format: DecimalFormat,
+    zerofill: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    if (1..=GROUP).contains(&format.whole) && format.scale <= GROUP {
+        return decode_short(stored, format, zerofill, out);
     }
-    if stored.len() < shape.groups().map(bytes).sum() {
+    if stored.len() < format.groups().map(bytes).sum() {
         return Err(EARLY);
     }
     let begin = out.len();
@@ -78,7 +88,7 @@ pub(super) fn decode(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<
     }
     let start = out.len();
     let (mut rest, mut first, mut before) = (stored, 0x80, 0);
-    for group in shape.groups() {
+    for group in format.groups() {
         let (now, next) = rest.split_at(bytes(group));
         rest = next;
         let value = now
@@ -88,10 +98,10 @@ pub(super) fn decode(stored: &[u8], shape: Shape, zerofill: bool, out: &mut Vec<
             out.truncate(begin);
             return Err(TOO_LARGE);
         }
-        if before == shape.whole {
+        if before == format.whole {
             point(start, out);
         }
-        let leads = before < shape.whole && out.len() == start && !zerofill;
+        let leads = before < format.whole && out.len() == start && !zerofill;
         match (leads, value) {
             (false, _) => print_digits(out, value, group),
             (true, 0) => {}
@@ -117,7 +127,7 @@ fn point(start: usize, out: &mut Vec<u8>) {
 /// each. Most are.
 fn encode_short(
     (negative, whole, fraction): (bool, &[u8], &[u8]),
-    shape: Shape,
+    format: DecimalFormat,
     unsigned: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
@@ -131,23 +141,28 @@ fn encode_short(
     }
     let start = out.len();
     let flip = if negative { u64::MAX } else { 0 };
-    put(before ^ flip, bytes(shape.whole), out);
-    put((behind * POWERS[shape.scale - fraction.len()]) ^ flip, bytes(shape.scale), out);
+    put(before ^ flip, bytes(format.whole), out);
+    put((behind * POWERS[format.scale - fraction.len()]) ^ flip, bytes(format.scale), out);
     if let Some(first) = out.get_mut(start) {
         *first ^= 0x80;
     }
     Ok(())
 }
 
-pub(super) fn encode(text: &[u8], shape: Shape, unsigned: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(super) fn encode(
+    text: &[u8],
+    format: DecimalFormat,
+    unsigned: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
     let (negative, text) = sign(text);
     let point = text.iter().position(|byte| *byte == b'.');
     let (whole, fraction) = point.map_or((text, &[][..]), |at| (&text[..at], &text[at + 1..]));
-    if shape.whole.max(shape.scale) <= GROUP
-        && (1..=shape.whole).contains(&whole.len())
-        && fraction.len() <= shape.scale
+    if format.whole.max(format.scale) <= GROUP
+        && (1..=format.whole).contains(&whole.len())
+        && fraction.len() <= format.scale
     {
-        return encode_short((negative, whole, fraction), shape, unsigned, out);
+        return encode_short((negative, whole, fraction), format, unsigned, out);
     }
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     if whole.len() + fraction.len() == 0 || !is_number(whole) || !is_number(fraction) {
@@ -155,10 +170,10 @@ pub(super) fn encode(text: &[u8], shape: Shape, unsigned: bool, out: &mut Vec<u8
     }
     let is_zero = |digit: &&u8| **digit == b'0';
     let whole = &whole[whole.iter().take_while(is_zero).count()..];
-    let Some(zeros) = shape.whole.checked_sub(whole.len()) else {
+    let Some(zeros) = format.whole.checked_sub(whole.len()) else {
         return Err("out of range");
     };
-    let (kept, lost) = fraction.split_at(fraction.len().min(shape.scale));
+    let (kept, lost) = fraction.split_at(fraction.len().min(format.scale));
     if !lost.iter().all(|digit| is_zero(&digit)) {
         return Err("more decimals than the column has");
     }
@@ -167,13 +182,13 @@ pub(super) fn encode(text: &[u8], shape: Shape, unsigned: bool, out: &mut Vec<u8
         return Err("out of range");
     }
     let (start, mut before) = (out.len(), 0_usize);
-    for group in shape.groups() {
+    for group in format.groups() {
         // The digits of this group that the text has: whole ones may lack in front, the others at the end.
-        let (digits, from) = match before.checked_sub(shape.whole) {
+        let (digits, from) = match before.checked_sub(format.whole) {
             None => (whole, before.saturating_sub(zeros)..(before + group).saturating_sub(zeros)),
             Some(from) => (kept, from.min(kept.len())..(from + group).min(kept.len())),
         };
-        let (is_fraction, count) = (before >= shape.whole, from.len());
+        let (is_fraction, count) = (before >= format.whole, from.len());
         let value = digits[from].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
         let places = if is_fraction { POWERS[group - count] } else { 1 };
         put(value * places, bytes(group), out);

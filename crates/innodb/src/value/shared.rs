@@ -8,7 +8,7 @@ use super::{Fault, decimal, text, time};
 /// # Errors
 /// A group of digits that is too large; too few bytes.
 pub fn decimal(stored: &[u8], precision: u8, scale: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
-    decimal::decode(stored, decimal::Shape::new(precision, scale), false, out)
+    decimal::decode(stored, decimal::DecimalFormat::new(precision, scale), false, out)
 }
 
 /// TIME with so many digits of a fraction.

@@ -1,16 +1,16 @@
 //! The record of a row in an index, and the node pointer to its page.
 
+use super::inline_record::InlineScratch;
 use super::row::{self, Row};
-use super::straight::Made;
-use crate::chain::{PART_BYTES_MAX, REFERENCE_BYTES};
-use crate::index::{IndexPage, RECORD_HEADER_BYTES};
+use crate::index_page::{IndexPage, RECORD_HEADER_BYTES};
+use crate::off_page::{PART_BYTES_MAX, REFERENCE_BYTES};
 use crate::page::PAGE_BYTES;
 use crate::record::Extent;
 
 /// A record as it will be in a page, and its place in the order. The memory is reused for the next record.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// Its key in the form of [`Order`](crate::order::Order); empty without one.
+    /// Its key in the form of [`KeyOrder`](crate::key_order::KeyOrder); empty without one.
     pub key: Vec<u8>,
     /// The length of the key's prefix that must be unique; 0 if none must.
     pub unique: usize,
@@ -18,11 +18,11 @@ pub struct Record {
     pub bytes: Vec<u8>,
     /// Where its fields begin.
     pub origin: usize,
-    /// Whether it was made in the [straight](super::straight) way, and what its hash needs then.
-    pub(super) is_straight: bool,
-    pub(super) made: Made,
+    /// Whether it was made as an [inline record](super::inline_record), and what its hash needs then.
+    pub(super) is_inline: bool,
+    pub(super) inline: InlineScratch,
     /// The off-page values, in the order of fields.
-    pub(super) away: Vec<Away>,
+    pub(super) off_page: Vec<OffPageValue>,
     /// The length of each field in the record; none for NULL.
     pub(super) lens: Vec<Option<usize>>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Pointer {
 
 /// An off-page value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Away {
+pub(super) struct OffPageValue {
     pub(super) field: usize,
     /// Its column.
     pub(super) column: usize,
@@ -57,16 +57,16 @@ pub(crate) fn hash(bytes: &[u8], origin: usize) -> u64 {
 }
 
 /// A number that changes with the row and with the hash of the record that was made of it.
-pub(crate) fn joint(row: &Row, record: u64) -> u64 {
+pub(crate) fn combined_hash(row: &Row, record: u64) -> u64 {
     row::mix(row.hash().rotate_left(17) ^ record, row::SPREAD)
 }
 
 impl Record {
     /// How many bytes it takes, with the pages of the row's values that are not in it.
     #[must_use]
-    pub fn room(&self, row: &Row) -> u64 {
-        let pages = self.away.iter().map(|away| {
-            let value = row.get(away.column).map_or(0, |value| value.len().saturating_sub(away.from));
+    pub fn stored_bytes(&self, row: &Row) -> u64 {
+        let pages = self.off_page.iter().map(|off_page| {
+            let value = row.get(off_page.column).map_or(0, |value| value.len().saturating_sub(off_page.from));
             value.div_ceil(PART_BYTES_MAX)
         });
         (self.bytes.len() + pages.sum::<usize>() * PAGE_BYTES) as u64
@@ -79,14 +79,14 @@ impl Record {
 
     /// Whether this record is in the page there, but for what a page has of its own in the header, and for
     /// where values off-page are.
-    pub(crate) fn is_as(&self, page: &IndexPage<'_>, extent: Extent) -> bool {
+    pub(crate) fn matches_page(&self, page: &IndexPage<'_>, extent: Extent) -> bool {
         let Some(there) = page.bytes.get(extent.start..extent.end) else { return false };
         let mut from = self.origin;
         let is_head = |until: usize| there.get(..until) == self.bytes.get(..until);
         if there.len() != self.bytes.len() || !is_head(self.origin - RECORD_HEADER_BYTES) {
             return false;
         }
-        let ends = self.away.iter().map(|away| (away.at, away.at + REFERENCE_BYTES));
+        let ends = self.off_page.iter().map(|off_page| (off_page.at, off_page.at + REFERENCE_BYTES));
         ends.chain([(there.len(), there.len())]).all(|(until, next)| {
             let is_same = there.get(from..until) == self.bytes.get(from..until);
             from = next;

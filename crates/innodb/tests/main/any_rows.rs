@@ -1,17 +1,17 @@
 //! Random rows of random tables are read back out of the files that were made of them.
 
 use innodb::table::Generated;
-use innodb::write::{Record, Row, Shape};
+use innodb::write::{Record, RecordBuilder, Row};
 use proptest::prelude::*;
 
-use crate::written::{FULL, OLD, check_lists, make, read, shapes, table};
+use crate::written::{FULL, OLD, builders, check_lists, make, read, table};
 
 /// Rows in the order of the clustered index, of equal ones the first.
-fn sorted(shape: &Shape, rows: &[Row]) -> Vec<Row> {
+fn sorted(builder: &RecordBuilder, rows: &[Row]) -> Vec<Row> {
     let mut record = Record::default();
     let mut keyed: Vec<(Vec<u8>, Row)> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
-        shape.record(row, at as u64 + 1, &mut record).unwrap();
+        builder.record(row, at as u64 + 1, &mut record).unwrap();
         keyed.push((record.key.clone(), row.clone()));
     }
     keyed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -159,12 +159,12 @@ proptest! {
             }
         }
         let table = table(&statement);
-        let rows = sorted(&shapes(&table)[0], &rows);
+        let rows = sorted(&builders(&table)[0], &rows);
         let flags = if old { OLD } else { FULL };
         // Rows without a key are in the order in which they came.
         let made = make(&statement, flags, &rows, piece);
         let made = made.unwrap_or_else(|error| panic!("{statement}: {error}"));
-        prop_assert_eq!(made.prove(), Ok(()), "{}", statement);
+        prop_assert_eq!(made.verify(), Ok(()), "{}", statement);
         prop_assert!(read(&made) == rows, "{}", statement);
         prop_assert!(table.columns().iter().all(|column| column.generated == Generated::No));
         check_lists(&made.file);

@@ -1,7 +1,7 @@
 //! What a page holds does not depend on the numbers that a server gives, and on each byte of the rest.
 
 use innodb::page::{DATA, Kind, PAGE_BYTES, Page, TRAILER, kind};
-use innodb::prove::digest;
+use innodb::verify::digest;
 use innodb::write::Row;
 
 use crate::written::{FULL, Made, OLD, make_as};

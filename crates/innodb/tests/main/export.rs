@@ -42,7 +42,7 @@ fn indexes_and_where_they_begin_are_read() {
     let expected = [("PRIMARY", 31, 3), ("k", 32, 4)]
         .map(|(name, index_id, page)| (name.to_owned(), Root { index_id, page }));
     assert_eq!((export.space_id, &export.indexes[..]), (Some(77), &expected[..]));
-    let counted = export.with_counter(0x0102_0304);
+    let counted = export.with_auto_increment(0x0102_0304);
     let differ: Vec<usize> = (0..whole.len()).filter(|&at| whole[at] != counted[at]).collect();
     // Behind the version and two names, 4 + 16 + 8 bytes, and the number's four upper bytes.
     assert_eq!((differ, counted.len()), (vec![32, 33, 34, 35], whole.len()));

@@ -2,11 +2,11 @@
 
 use std::io::Read;
 
-use innodb::chain::Reference;
-use innodb::index::{IndexPage, RecordHeader};
+use innodb::index_page::{IndexPage, RecordHeader};
+use innodb::off_page::Reference;
 use innodb::page::{PAGE_BYTES, Page, Pages, Sums};
-use innodb::record::Stored;
-use innodb::space::{Extents, Space, State};
+use innodb::record::FieldValue;
+use innodb::space::{ExtentState, Extents, Space};
 use innodb::table::{Table, Version, sql};
 use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
 use innodb::{Error, instant, leaf, space, value};
@@ -102,9 +102,9 @@ fn rows(table: &Table, pages: &mut Memory) -> Result<Vec<String>, Error> {
             for (at, column) in table.columns().iter().enumerate() {
                 let field = layout.fields().iter().position(|field| field.column == Some(at)).unwrap();
                 match row.stored(field) {
-                    Stored::Null => line.extend_from_slice(b"NULL"),
-                    Stored::Whole(stored) => value::decode(column, stored, &mut line)?,
-                    Stored::Parted(local, reference) => {
+                    FieldValue::Null => line.extend_from_slice(b"NULL"),
+                    FieldValue::Whole(stored) => value::decode(column, stored, &mut line)?,
+                    FieldValue::External(local, reference) => {
                         let mut whole = local.to_vec();
                         Reference::parse(reference).read(id, pages, &mut whole)?;
                         value::decode(column, &whole, &mut line)?;
@@ -144,7 +144,7 @@ fn extents_and_segments_say_who_has_a_page() {
     let space = Space::parse(pages.page(0).unwrap()).unwrap();
     assert_eq!((space.sums, space.pages, space.free_limit), (Sums::Full, 16, 64));
     let extents = Extents::read(&space, &mut pages).unwrap();
-    assert_eq!(extents.all()[0].state, State::Fragments);
+    assert_eq!(extents.all()[0].state, ExtentState::Fragments);
     let segments = space::segments(&space, &mut pages).unwrap();
     let mut owned: Vec<u32> = segments.iter().flat_map(|segment| segment.fragments.clone()).collect();
     owned.sort_unstable();
@@ -203,6 +203,30 @@ fn every_part_of_a_leaf_is_proven() {
         damaged.bytes[leaf + at] ^= 0x11;
         let error = rows(&table, &mut damaged).expect_err(&format!("byte {at}"));
         assert!(matches!(error, Error::Corrupt { .. } | Error::Unsupported(_)), "{at}: {error}");
+    }
+}
+
+/// No checksum notices it: a page's heap may end anywhere before its directory.
+#[test]
+fn a_record_that_reaches_beyond_the_heap_is_refused() {
+    let mut pages = Memory::new(AWAY);
+    let id = Space::parse(pages.page(0).unwrap()).unwrap().id;
+    let layout = instant::layout(&table(AWAY_TABLE), CLUSTERED_ROOT, id, &mut pages).unwrap();
+    let bytes = *pages.page(CLUSTERED_ROOT).unwrap();
+    let page = IndexPage::parse(&bytes, CLUSTERED_ROOT).unwrap();
+    let (mut origins, mut places) = (Vec::new(), Vec::new());
+    page.chain(&mut origins).unwrap();
+    assert_eq!(origins.len(), 4);
+    for origin in origins.into_iter().map(usize::from) {
+        let header = RecordHeader::at(&bytes, origin);
+        let end = layout.parse(&page, header, origin, &mut places).unwrap().end;
+        let mut parse = |heap_top: usize| {
+            let mut cut = page;
+            cut.heap_top = heap_top;
+            layout.parse(&cut, header, origin, &mut places)
+        };
+        assert_eq!(parse(end).unwrap().end, end);
+        assert!(matches!(parse(end - 1), Err(Error::Corrupt { .. })), "the record at {origin}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The redo log, copied and proven.
 
 use innodb::Error;
-use innodb::redo::{Chain, Log, START};
+use innodb::redo::{Log, LogCopier, START_OFFSET};
 use proptest::prelude::*;
 
 fn crc(bytes: &[u8]) -> [u8; 4] {
@@ -34,7 +34,7 @@ struct Ring {
 /// A log of mini-transactions with records of these lengths. It was begun at `first`; the checkpoint is so
 /// many bytes later.
 fn ring(capacity: usize, first: u64, later: u64, minis: &[Vec<usize>]) -> Ring {
-    let mut file = vec![0xEE; START + capacity];
+    let mut file = vec![0xEE; START_OFFSET + capacity];
     file[..512].fill(0);
     file[..4].copy_from_slice(&0x5068_7973_u32.to_be_bytes());
     file[8..16].copy_from_slice(&first.to_be_bytes());
@@ -54,7 +54,7 @@ fn ring(capacity: usize, first: u64, later: u64, minis: &[Vec<usize>]) -> Ring {
         let round = (at + records.len() as u64) / capacity as u64;
         let ends = |round: u64| [&[u8::from(round.is_multiple_of(2))], &sum[..]].concat();
         for byte in records.iter().chain(&ends(round)) {
-            file[START + usize::try_from(at).unwrap() % capacity] = *byte;
+            file[START_OFFSET + usize::try_from(at).unwrap() % capacity] = *byte;
             at += 1;
         }
         text.extend_from_slice(&records);
@@ -64,8 +64,8 @@ fn ring(capacity: usize, first: u64, later: u64, minis: &[Vec<usize>]) -> Ring {
 }
 
 impl Ring {
-    fn copy(&self) -> Chain {
-        Chain::new(Log::parse(&self.file[..START], self.file.len() as u64).unwrap())
+    fn copy(&self) -> LogCopier {
+        LogCopier::new(Log::parse(&self.file[..START_OFFSET], self.file.len() as u64).unwrap())
     }
 
     /// Copies all of it, so many bytes at a time.
@@ -113,7 +113,7 @@ fn no_changed_bit_and_no_missing_byte_is_overlooked() {
     ring.copied(64).unwrap();
     for at in 0..900 * 8 {
         let mut file = ring.file.clone();
-        file[START + at / 8] ^= 1 << (at % 8);
+        file[START_OFFSET + at / 8] ^= 1 << (at % 8);
         let in_use = (at / 8 + 900 - 700) % 900 < ring.text.len();
         let copied = Ring { file, text: ring.text.clone(), ..ring }.copied(64);
         assert_eq!(copied.is_err(), in_use, "bit {at}");
@@ -146,7 +146,7 @@ fn header_vectors() {
     let good = ring(900, 12_288, 700, &[vec![20]]).file;
     let len = good.len() as u64;
     let parse = |change: &dyn Fn(&mut Vec<u8>)| {
-        let mut head = good[..START].to_vec();
+        let mut head = good[..START_OFFSET].to_vec();
         change(&mut head);
         Log::parse(&head, len).map(|log| log.checkpoint())
     };
@@ -221,7 +221,7 @@ fn a_change_of_any_length_shows_that_the_log_goes_on() {
     for mini in (2..400).map(|len| vec![len]).chain([vec![2, 300], vec![20, 2], vec![9000]]) {
         let records: Vec<u8> = mini.iter().flat_map(|&len| record(len)).collect();
         let ring = ring(16_384, first, 0, &[mini]);
-        let log = Log::parse(&ring.file[..START], ring.file.len() as u64).unwrap();
+        let log = Log::parse(&ring.file[..START_OFFSET], ring.file.len() as u64).unwrap();
         let sum = crc(&records);
         let tail = [&head[..], &records, &[1], &sum].concat();
         assert!(!log.is_at_end(&tail), "{}", records.len());

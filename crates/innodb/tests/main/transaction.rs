@@ -36,7 +36,7 @@ fn undo_logs_are_in_1024_places() {
 fn a_transaction_has_one_of_five_states() {
     let of = |number: u32| state(&page(&[(56, number << 16)]), 9);
     let found: Vec<_> = (0..7).map(of).map(Result::ok).collect();
-    let (active, over, prepared) = (Some(State::Active), Some(State::Over), Some(State::Prepared));
+    let (active, over, prepared) = (Some(State::Active), Some(State::Finished), Some(State::Prepared));
     assert_eq!(found, [None, active, over, over, over, prepared, None]);
     assert!(of(0).unwrap_err().to_string().contains("page 9"), "{}", of(0).unwrap_err());
 }

@@ -5,16 +5,18 @@ use std::sync::atomic::Ordering;
 
 use disk::{Files, RealDisk, Tree as _};
 use innodb::page::Page;
-use innodb::prove::Claim;
 use innodb::table::{RowFormat, Table, Type};
-use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written, append_number, take_number};
+use innodb::verify::Expected;
+use innodb::write::{
+    LeafBuilder, LeafRun, Record, RecordBuilder, Row, Writer, Written, append_number, take_number,
+};
 use server::Session;
 
-use super::need::Need;
-use super::pages::Pages;
-use super::twin::Twin;
-use super::weight::{Waiting, Weigher};
-use super::{Input, Piece, Request, Rows, Take, proof};
+use super::collation_weights::{PendingRows, Weigher};
+use super::page_writer::PageWriter;
+use super::space_requirements::SpaceEstimator;
+use super::template_table::TemplateTable;
+use super::{Input, Piece, ReadPiece, Request, RowSink, verify};
 use crate::error::io;
 use crate::pipeline::{self, Next, joined};
 use crate::sort::{Sorted, Sorter};
@@ -27,21 +29,21 @@ const RANGE_BYTES: usize = 4 << 20;
 pub(super) struct Filled {
     pub(super) rows: u64,
     pub(super) written: Written,
-    pub(super) shapes: Vec<Shape>,
-    /// What each page of the file holds, by `prove::digest`; 0 for a page that is free.
-    pub(super) held: Vec<u64>,
+    pub(super) builders: Vec<RecordBuilder>,
+    /// The digest of each page of the file (`innodb::verify::digest`); 0 for a free page.
+    pub(super) digests: Vec<u64>,
 }
 
 /// Leaves of some rows or entries, and where the first and the last of them are in the input.
 struct Part {
-    run: Run,
+    run: LeafRun,
     ends: Option<(u64, u64)>,
 }
 
 /// Joins the parts of an index.
 struct Joiner<'a> {
     writer: Writer,
-    pages: Pages<'a>,
+    pages: PageWriter<'a>,
     last: Option<u64>,
 }
 
@@ -87,8 +89,8 @@ fn torn() -> Error {
 /// What all steps need.
 struct Fill<'a> {
     request: &'a Request<'a>,
-    twin: &'a Twin,
-    shapes: &'a [Shape],
+    template: &'a TemplateTable,
+    builders: &'a [RecordBuilder],
     /// Bytes of memory that a sorter has.
     share: usize,
 }
@@ -125,8 +127,8 @@ impl Fill<'_> {
     fn sort<P: Send>(
         &self,
         next: &mut Next<'_, (u64, P)>,
-        rows: &Rows<'_, P>,
-        shape: &Shape,
+        rows: &ReadPiece<'_, P>,
+        builder: &RecordBuilder,
         weigher: Option<&Weigher<'_>>,
     ) -> Result<Sorted, Error> {
         let work = |worker: &mut Worker, (first, piece): (u64, P)| {
@@ -134,14 +136,14 @@ impl Fill<'_> {
             let Worker { key, sorters, .. } = worker;
             let Some(sorter) = sorters.first_mut() else { return Err(torn()) };
             if let Some(weigher) = weigher {
-                let mut waiting = Waiting::default();
-                rows(&self.twin.table, piece, first, &mut |row, place| {
+                let mut waiting = PendingRows::default();
+                rows(&self.template.table, piece, first, &mut |row, place| {
                     weigher.push((row, place), &mut waiting, sorter)
                 })?;
                 return weigher.flush(&mut waiting, sorter);
             }
-            rows(&self.twin.table, piece, first, &mut |row, place| {
-                shape.key_of(row, key);
+            rows(&self.template.table, piece, first, &mut |row, place| {
+                builder.key_of(row, key);
                 sorter.push(key, |out| {
                     append_number(place, out);
                     row.pack(out);
@@ -160,8 +162,8 @@ impl Fill<'_> {
         joiner: &mut Joiner<'_>,
     ) -> Result<Vec<Worker>, Error> {
         let mut ranges = sorted.ranges();
-        let rows = |_: &Table, range: usize, _: u64, take: &mut Take<'_>| {
-            let mut different = weigher.map(Different::new);
+        let rows = |_: &Table, range: usize, _: u64, take: &mut RowSink<'_>| {
+            let mut different = weigher.map(DuplicateCheck::new);
             let (mut merge, mut row, mut rows) = (sorted.merge(range)?, Row::default(), 0);
             while let Some((key, mut packed)) = merge.next()? {
                 let place = take_number(&mut packed).filter(|_| row.unpack(packed)).ok_or_else(torn)?;
@@ -181,17 +183,17 @@ impl Fill<'_> {
     fn rows<P: Send>(
         &self,
         next: &mut Next<'_, (u64, P)>,
-        rows: &Rows<'_, P>,
+        rows: &ReadPiece<'_, P>,
         joiner: &mut Joiner<'_>,
     ) -> Result<Vec<Worker>, Error> {
-        let (table, plan) = (&self.twin.table, &self.twin.plan);
-        let (Some((shape, others)), Some(root)) = (self.shapes.split_first(), plan.roots.first()) else {
+        let (table, plan) = (&self.template.table, &self.template.plan);
+        let (Some((builder, others)), Some(root)) = (self.builders.split_first(), plan.roots.first()) else {
             return Err(Error::Rejected("a table without an index".to_owned()));
         };
         let counter = table.columns().iter().position(|column| column.auto_increment);
         let work = |worker: &mut Worker, (first, piece): (u64, P)| {
             self.go_on()?;
-            let mut leaves = Leaves::new(shape, root.index_id);
+            let mut leaves = LeafBuilder::new(builder, root.index_id);
             let (mut row_id, mut ends) = (first, None);
             rows(table, piece, first, &mut |row, place| {
                 let (found, wanted) = (row.len(), table.columns().len());
@@ -205,9 +207,9 @@ impl Fill<'_> {
                 let last = ends.map(|ends: (u64, u64)| ends.1);
                 leaves.push(row, row_id).map_err(|source| of_row(source, place, last))?;
                 ends = Some((ends.map_or(place, |ends| ends.0), place));
-                for (shape, entries) in others.iter().zip(&mut worker.sorters) {
+                for (builder, entries) in others.iter().zip(&mut worker.sorters) {
                     let record = &mut worker.record;
-                    shape.record(row, row_id, record).map_err(|source| of_row(source, place, None))?;
+                    builder.record(row, row_id, record).map_err(|source| of_row(source, place, None))?;
                     entries.push(&record.key, |out| {
                         for word in [place, record.unique as u64, record.origin as u64] {
                             append_number(word, out);
@@ -224,13 +226,13 @@ impl Fill<'_> {
 
     /// Makes the leaves of another index.
     fn entries(&self, at: usize, sorted: &Sorted, joiner: &mut Joiner<'_>) -> Result<(), Error> {
-        let (Some(shape), Some(root)) = (self.shapes.get(at), self.twin.plan.roots.get(at)) else {
+        let (Some(builder), Some(root)) = (self.builders.get(at), self.template.plan.roots.get(at)) else {
             return Ok(());
         };
         joiner.last = None;
         let work = |worker: &mut Worker, range: usize| {
             self.go_on()?;
-            let mut leaves = Leaves::new(shape, root.index_id);
+            let mut leaves = LeafBuilder::new(builder, root.index_id);
             let mut ends = None;
             let mut merge = sorted.merge(range)?;
             while let Some((key, mut entry)) = merge.next()? {
@@ -274,65 +276,65 @@ fn numbered<'a, P>(
     }
 }
 
-/// The shapes of the indexes, in the order in which the server has them.
-fn shapes(twin: &Twin, format: RowFormat) -> Result<Vec<Shape>, Error> {
-    let mut shapes = Vec::new();
-    for name in &twin.names {
-        let index = twin.table.indexes().iter().find(|index| index.name == *name);
+/// The builders of the indexes, in the order in which the server has them.
+fn builders(template: &TemplateTable, format: RowFormat) -> Result<Vec<RecordBuilder>, Error> {
+    let mut builders = Vec::new();
+    for name in &template.names {
+        let index = template.table.indexes().iter().find(|index| index.name == *name);
         let index =
             index.ok_or_else(|| Error::Rejected(format!("the server has another index, `{name}`")))?;
-        shapes.push(Shape::new(&twin.table, index, format)?);
+        builders.push(RecordBuilder::new(&template.table, index, format)?);
     }
-    Ok(shapes)
+    Ok(builders)
 }
 
-/// Writes the file of a twin, whose counter was at `counter`, and proves it.
+/// Writes the file of a template, whose AUTO_INCREMENT was at `counter`, and verifies it.
 pub(super) fn fill<P: Send>(
     (session, disk): (&mut Session, &dyn Files),
-    twin: &Twin,
+    template: &TemplateTable,
     (format, counter): (RowFormat, u64),
     request: &Request<'_>,
     input: &mut Input<'_, P>,
 ) -> Result<Filled, Error> {
-    let table = &twin.table;
-    let shapes = shapes(twin, format)?;
-    let writer = Writer::new(twin.plan.clone(), &shapes)?;
-    let Some(shape) = shapes.first() else {
+    let table = &template.table;
+    let builders = builders(template, format)?;
+    let writer = Writer::new(template.plan.clone(), &builders)?;
+    let Some(builder) = builders.first() else {
         return Err(Error::Rejected("a table without an index".to_owned()));
     };
-    let weigher = Weigher::of(session, table, shape);
+    let weigher = Weigher::of(session, table, builder);
     let is_sorted = request.sorted
-        || shape.order().is_none() && weigher.is_none()
+        || builder.order().is_none() && weigher.is_none()
         || table.clustered().fields.first().is_none_or(|field| field.column.is_none());
-    let (path, sink) = twin.create(disk, "ibd")?;
+    let (path, sink) = template.create(disk, "ibd")?;
     drop(sink);
     let folder = path.parent().unwrap_or(&path);
     let free = Box::new(|| disk.free(folder));
-    let pages = Pages::new(&path, disk.volume(&path).map_err(io(&path))?, free);
+    let pages = PageWriter::new(&path, disk.volume(&path).map_err(io(&path))?, free);
     let mut joiner = Joiner { writer, pages, last: None };
-    let sorters = request.threads.max(1) * (shapes.len() - 1 + usize::from(!is_sorted));
+    let sorters = request.threads.max(1) * (builders.len() - 1 + usize::from(!is_sorted));
     // What is sorted is on this machine.
     let room = |at: &Path| if at == folder { disk.free(at) } else { RealDisk.free(at) };
-    let need = Need::new(disk, &room, request, &shapes, (folder, input.bytes, !is_sorted));
+    let estimator = SpaceEstimator::new(disk, &room, request, &builders, (folder, input.bytes, !is_sorted));
     let given_rows = input.rows;
-    let rows = |table: &Table, piece: (P, u64), first: u64, take: &mut Take<'_>| {
-        need.rows(given_rows, table, (piece, first), take)
+    let rows = |table: &Table, piece: (P, u64), first: u64, take: &mut RowSink<'_>| {
+        estimator.rows(given_rows, table, (piece, first), take)
     };
     let mut next = numbered(&mut *input.next);
-    let fill = Fill { request, twin, shapes: &shapes, share: request.memory / sorters.max(1) };
+    let fill = Fill { request, template, builders: &builders, share: request.memory / sorters.max(1) };
     let mut given = None;
     let mut workers = if is_sorted {
         request.progress.phase("rows to pages", request.bytes);
         fill.rows(&mut next, &rows, &mut joiner)?
     } else {
         request.progress.phase("sorting", request.bytes);
-        let sorted = fill.sort(&mut next, &rows, shape, weigher.as_ref())?;
+        let sorted = fill.sort(&mut next, &rows, builder, weigher.as_ref())?;
         request.progress.phase("rows to pages", None);
         given = Some(sorted.records());
         fill.sorted_rows(&sorted, weigher.as_ref(), &mut joiner)?
     };
     let last = workers.iter().map(|worker| worker.last).max().unwrap_or(0).max(counter.saturating_sub(1));
-    for at in 1..shapes.len() {
+    for at in 1..builders.len() {
         request.progress.phase("entries of keys to pages", None);
         fill.entries(at, &fill.merged(&mut workers, at - 1), &mut joiner)?;
     }
@@ -340,33 +342,33 @@ pub(super) fn fill<P: Send>(
     let written = writer.finish(last, &mut |number, page: &Page| pages.put(number, page))?;
     let sync = pages.finish(written.pages)?;
     let file = File::open(disk, &path)?;
-    request.progress.phase("proof of the file", Some(file.len()));
-    let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
+    request.progress.phase("verifying the file", Some(file.len()));
+    let expected = Expected { table, builders: &builders, plan: &template.plan, written: &written };
     let (synced, held) = std::thread::scope(|scope| {
         let synced = scope.spawn(sync);
-        let held = proof::written(claim, file, request);
+        let held = verify::written(expected, file, request);
         (joined(synced), held)
     });
     synced?;
     let held = held?;
     let rows = written.contents.first().map_or(0, |content| content.records);
-    // What is proven is that the file has what was written. Entries of keys are compared with the rows.
+    // The verified file has what was written. Whether that is all that was given is checked here.
     if let Some(given) = given.filter(|given| *given != rows) {
         return Err(Error::Rejected(format!("of {given} rows there are {rows} after they were sorted")));
     }
-    Ok(Filled { rows, written, shapes, held })
+    Ok(Filled { rows, written, builders, held })
 }
 
 /// Checks that no two rows have the same key for the server. Those with the same weights are in one range.
-struct Different<'a, 'b> {
+struct DuplicateCheck<'a, 'b> {
     weigher: &'a Weigher<'b>,
     /// The last key, its row, and where that is in the input.
     last: Option<(Vec<u8>, Row, u64)>,
 }
 
-impl<'a, 'b> Different<'a, 'b> {
-    fn new(weigher: &'a Weigher<'b>) -> Different<'a, 'b> {
-        Different { weigher, last: None }
+impl<'a, 'b> DuplicateCheck<'a, 'b> {
+    fn new(weigher: &'a Weigher<'b>) -> DuplicateCheck<'a, 'b> {
+        DuplicateCheck { weigher, last: None }
     }
 
     fn check(&mut self, key: &[u8], (row, place): (&Row, u64)) -> Result<(), Error> {
@@ -374,7 +376,7 @@ impl<'a, 'b> Different<'a, 'b> {
             && last == key
             && self.weigher.are_equal(earlier, row)?
         {
-            return Err(of_row(self.weigher.shape.duplicate(row), place, Some(*first)));
+            return Err(of_row(self.weigher.builder.duplicate(row), place, Some(*first)));
         }
         self.last = Some((key.to_vec(), row.clone(), place));
         Ok(())

@@ -1,4 +1,4 @@
-//! A small table, filled once by its file and once by INSERT: both must be the same.
+//! A trial: a small table is filled once through its file and once by INSERT, and both must be equal.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,8 @@ use innodb::table::Table;
 use progress::Silent;
 use server::{Session, TableName};
 
-use super::twin::Names;
-use super::{Input, Piece, Request, Take, write};
+use super::template_table::Names;
+use super::{Input, Piece, Request, RowSink, write};
 use crate::Error;
 
 /// The columns of the table. The last ones are often off-page.
@@ -44,7 +44,7 @@ fn texts(id: u64) -> [Option<String>; 7] {
 /// [`Error::Refused`] if they differ, or this server or place does not qualify; other errors as those of
 /// [`write()`].
 pub fn trial(session: &mut Session, disk: &dyn Files, request: &Request<'_>) -> Result<(), Error> {
-    let [filled, inserted] = Names::of(request.target).tried;
+    let [filled, inserted] = Names::of(request.target).trial;
     let logs =
         session.about.log_bin && session.value("SELECT @@SESSION.sql_log_bin")?.as_deref() == Some("1");
     if logs {
@@ -88,7 +88,7 @@ fn compare(
     };
     let mut pieces = (1..=ROWS).step_by(100);
     let mut next = || Ok(pieces.next().map(|first| Piece { input: first, rows: 100, bytes: 0 }));
-    let rows = |table: &Table, first: u64, _: u64, take: &mut Take<'_>| {
+    let rows = |table: &Table, first: u64, _: u64, take: &mut RowSink<'_>| {
         for id in first..first + 100 {
             let mut row = innodb::write::Row::default();
             for (column, text) in table.columns().iter().zip(texts(id)) {
@@ -112,7 +112,7 @@ fn compare(
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "a small table that was filled in this way on {} is not the one that INSERT makes",
+        "a small table that was imported as a file on {} differs from the same table filled by INSERT",
         session.about.version_text
     )))
 }

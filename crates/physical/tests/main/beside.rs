@@ -244,7 +244,7 @@ fn files_in_the_folder_of_another_server_stay() {
         let error = Copy::new("t", &definition).make(&mut session, &rows).unwrap_err();
         assert!(error.to_string().contains("is not the data folder of this server"), "{error}");
         let target = TableName { schema: "a-b".to_owned(), table: "t".to_owned() };
-        physical::write::sweep(&mut session, &RealDisk, &target, &Silent).unwrap();
+        physical::write::remove_leftovers(&mut session, &RealDisk, &target, &Silent).unwrap();
         assert!(left.exists());
         // What is left in the server's own folder goes.
         std::fs::copy(&left, server.data().join("a@002db").join(&name)).unwrap();
@@ -254,7 +254,7 @@ fn files_in_the_folder_of_another_server_stay() {
         for start in ["try", "ref"] {
             execute(&mut session, &format!("CREATE TABLE _remora_{start}_{hash} (id INT PRIMARY KEY)"));
         }
-        physical::write::sweep(&mut session, &RealDisk, &target, &Silent).unwrap();
+        physical::write::remove_leftovers(&mut session, &RealDisk, &target, &Silent).unwrap();
         assert_eq!(strays(&server), [""; 0]);
     }
 }

@@ -1,12 +1,12 @@
 //! The redo log of a server that was killed.
 
-use innodb::redo::{Chain, Log, START};
+use innodb::redo::{Log, LogCopier, START_OFFSET};
 
 use crate::support::{connect, execute, products, sound, start};
 
 /// Copies a log as far as it is sound.
 fn copied(file: &[u8]) -> (Vec<u8>, u64) {
-    let mut copy = Chain::new(Log::parse(&file[..START], file.len() as u64).unwrap());
+    let mut copy = LogCopier::new(Log::parse(&file[..START_OFFSET], file.len() as u64).unwrap());
     let mut out = copy.head();
     loop {
         let (at, until_end) = copy.place();
@@ -36,13 +36,13 @@ fn a_server_recovers_by_the_copy_of_its_log() {
         let path = server.data().join("ib_logfile0");
         let file = std::fs::read(&path).unwrap();
         let (mut copy, end) = copied(&file);
-        assert!(copy.len() > START + 10_000, "{product}: the log had to be recovered from");
+        assert!(copy.len() > START_OFFSET + 10_000, "{product}: the log had to be recovered from");
         // One bit in the middle.
-        let log = Log::parse(&file[..START], file.len() as u64).unwrap();
-        let place = usize::try_from(Chain::new(log).place().0).unwrap() - START;
-        let ring = file.len() - START;
+        let log = Log::parse(&file[..START_OFFSET], file.len() as u64).unwrap();
+        let place = usize::try_from(LogCopier::new(log).place().0).unwrap() - START_OFFSET;
+        let ring = file.len() - START_OFFSET;
         let mut damaged = file.clone();
-        damaged[START + (place + (copy.len() - START) / 2) % ring] ^= 4;
+        damaged[START_OFFSET + (place + (copy.len() - START_OFFSET) / 2) % ring] ^= 4;
         assert!(copied(&damaged).1 < end);
         // It is straight, and as long as the log was.
         copy.resize(file.len(), 0);

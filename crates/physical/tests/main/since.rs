@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use disk::RealDisk;
-use innodb::redo::Touched;
-use physical::follow::Follow;
-use physical::{Error, Position};
+use innodb::redo::ChangedPages;
+use physical::redo_copy::RedoCopier;
+use physical::{Error, RedoPosition};
 use sandbox::Sandbox;
 use server::Session;
 
@@ -22,8 +22,8 @@ fn log(server: &Sandbox) -> PathBuf {
     server.data().join("ib_logfile0")
 }
 
-fn since(server: &Sandbox, lsn: u64) -> Result<Follow, Error> {
-    Follow::since(Arc::new(RealDisk), log(server), lsn)
+fn since(server: &Sandbox, lsn: u64) -> Result<RedoCopier, Error> {
+    RedoCopier::since(Arc::new(RealDisk), log(server), lsn)
 }
 
 /// The files of the tables, with all that was committed in them.
@@ -43,7 +43,7 @@ fn space(file: &[u8]) -> u32 {
     u32::from_be_bytes(file[34..38].try_into().unwrap())
 }
 
-fn pages(touched: &Touched, table: &str, file: &[u8]) -> Option<BTreeSet<u32>> {
+fn pages(touched: &ChangedPages, table: &str, file: &[u8]) -> Option<BTreeSet<u32>> {
     touched.pages(space(file), &format!("./a@002db/{table}.ibd")).map(Iterator::collect)
 }
 
@@ -56,12 +56,12 @@ fn pass_checkpoint(session: &mut Session) {
     while session.value(history).unwrap().as_deref() != Some("0") {
         pause();
     }
-    let now = Position::read(session).unwrap().current;
+    let now = RedoPosition::read(session).unwrap().current;
     // Not every server makes one when it is told to; all make one when no page is left to write.
     session.execute("SET GLOBAL innodb_log_checkpoint_now = 1").ok();
     execute(session, "SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, GLOBAL innodb_max_dirty_pages_pct = 0");
     // The last record is that of a checkpoint.
-    while Position::read(session).unwrap().checkpoint + 16 < now {
+    while RedoPosition::read(session).unwrap().checkpoint + 16 < now {
         pause();
     }
 }
@@ -126,7 +126,7 @@ fn every_page_that_differs_was_changed_by_the_log() {
         for seed in 0..4 {
             execute(&mut session, "DELETE FROM bulk");
             pass_checkpoint(&mut session);
-            let begins = Follow::begin(Arc::new(RealDisk), log(&server), Box::new(std::io::sink()));
+            let begins = RedoCopier::begin(Arc::new(RealDisk), log(&server), Box::new(std::io::sink()));
             let from = begins.unwrap().checkpoint();
             let before = files(&mut session, &server);
             // What is in the log before that is in these files.
@@ -134,7 +134,7 @@ fn every_page_that_differs_was_changed_by_the_log() {
             let after = files(&mut session, &server);
             let mut follow = since(&server, from).unwrap();
             catch_up(&mut follow, &mut session).unwrap();
-            let touched = follow.touched().unwrap();
+            let touched = follow.changed_pages().unwrap();
             for (table, now) in &after {
                 let was = &before[table];
                 let told = pages(touched, table, now).unwrap();
@@ -163,7 +163,7 @@ fn a_file_that_is_another_one_is_not_known() {
             execute(&mut session, &format!("CREATE TABLE {table} (id INT PRIMARY KEY) SELECT 1 AS id"));
         }
         pass_checkpoint(&mut session);
-        let from = Position::read(&mut session).unwrap().checkpoint;
+        let from = RedoPosition::read(&mut session).unwrap().checkpoint;
         let renamed = std::fs::read(path(&server, "renamed")).unwrap();
         for sql in [
             "RENAME TABLE renamed TO new_name",
@@ -178,7 +178,7 @@ fn a_file_that_is_another_one_is_not_known() {
         }
         let mut follow = since(&server, from).unwrap();
         catch_up(&mut follow, &mut session).unwrap();
-        let touched = follow.touched().unwrap();
+        let touched = follow.changed_pages().unwrap();
         let space_of_renamed = space(&renamed);
         let is_known =
             |space: u32, name: &str| touched.pages(space, &format!("./a@002db/{name}.ibd")).is_some();
@@ -199,12 +199,12 @@ fn a_log_that_does_not_go_back_so_far_says_so() {
     let server = start(products()[0], &["--innodb-log-file-size=4M"]);
     let mut session = connect(&server);
     execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a CHAR(200))");
-    let from = Position::read(&mut session).unwrap().checkpoint;
+    let from = RedoPosition::read(&mut session).unwrap().checkpoint;
     for before in [0, from - 1_000_000_000.min(from)] {
         let refused = since(&server, before).err().unwrap();
         assert!(matches!(refused, Error::Log { .. }), "{refused}");
     }
-    let now = Position::read(&mut session).unwrap().current;
+    let now = RedoPosition::read(&mut session).unwrap().current;
     let mark = since(&server, from).unwrap().mark(now).unwrap();
     for _ in 0..30 {
         assert_eq!(since(&server, from).unwrap().mark(now).unwrap(), mark, "it stays what it is");
@@ -216,7 +216,7 @@ fn a_log_that_does_not_go_back_so_far_says_so() {
         execute(&mut session, "INSERT INTO t (a) SELECT REPEAT('x', 200) FROM seq_1_to_1000");
     }
     let mut follow = since(&server, from).unwrap();
-    assert!(follow.behind(Position::read(&mut session).unwrap().current) > 1.0);
+    assert!(follow.behind(RedoPosition::read(&mut session).unwrap().current) > 1.0);
     let refused = catch_up(&mut follow, &mut session).err().unwrap();
     assert!(matches!(refused, Error::Log { .. }), "{refused}");
     assert_ne!(since(&server, from).unwrap().mark(now).unwrap(), mark, "it is overwritten");
@@ -226,12 +226,12 @@ fn a_log_that_does_not_go_back_so_far_says_so() {
 fn a_log_that_was_made_anew_says_so() {
     let server = start(products()[0], &["--innodb-log-file-size=4M"]);
     let mut session = connect(&server);
-    let from = Position::read(&mut session).unwrap().checkpoint;
+    let from = RedoPosition::read(&mut session).unwrap().checkpoint;
     execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY) SELECT seq AS id FROM seq_1_to_2000");
     execute(&mut session, "SET GLOBAL innodb_log_checkpoint_now = 1");
     let opened = since(&server, from).unwrap();
     execute(&mut session, "SET GLOBAL innodb_log_file_size = 32 << 20");
-    assert!(since(&server, from).err().unwrap().to_string().contains("begun later"));
+    assert!(since(&server, from).err().unwrap().to_string().contains("begins after"));
     let mut opened = opened;
     let refused = catch_up(&mut opened, &mut session).err().unwrap();
     assert!(matches!(refused, Error::Log { .. }), "{refused}");

@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use disk::RealDisk;
-use innodb::chain::Reference;
-use innodb::index::IndexPage;
+use innodb::index_page::IndexPage;
+use innodb::off_page::Reference;
 use innodb::page::Pages as _;
-use innodb::record::Stored;
+use innodb::record::FieldValue;
 use innodb::table::{Table, Version, sql};
 use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
 use innodb::write::Row;
 use innodb::{instant, leaf};
-use physical::follow::Follow;
-use physical::write::{Input, Outcome, Piece, Request, Take};
-use physical::{Error, File, Position};
+use physical::redo_copy::RedoCopier;
+use physical::write::{Input, Outcome, Piece, Request, RowSink};
+use physical::{Error, File, RedoPosition};
 use progress::{Progress, Silent};
 use sandbox::{Family, Places, Product, Sandbox, Settings};
 use server::{Environment, Overrides, Session, TableName, Target};
@@ -22,8 +22,8 @@ use server::{Environment, Overrides, Session, TableName, Target};
 /// The MariaDB servers that are here.
 pub(crate) fn products() -> Vec<Product> {
     let places = Places::customary(|name| std::env::var_os(name)).unwrap();
-    let here =
-        sandbox::covered(&places, |name| std::env::var_os(name)).unwrap_or_else(|error| panic!("{error}"));
+    let here = sandbox::test_servers(&places, |name| std::env::var_os(name))
+        .unwrap_or_else(|error| panic!("{error}"));
     let products = here.into_iter().map(|installation| installation.product);
     products.filter(|product| product.family() == Family::MariaDb).collect()
 }
@@ -62,9 +62,9 @@ pub(crate) fn connect(server: &Sandbox) -> Session {
 }
 
 /// Reads all of the log that the server has flushed by now, and tells where the server was before that.
-pub(crate) fn catch_up(follow: &mut Follow, session: &mut Session) -> Result<Position, Error> {
-    let position = Position::read(session)?;
-    follow.step(position.flushed, &mut || Ok(Position::read(session)?.current))?;
+pub(crate) fn catch_up(follow: &mut RedoCopier, session: &mut Session) -> Result<RedoPosition, Error> {
+    let position = RedoPosition::read(session)?;
+    follow.step(position.flushed, &mut || Ok(RedoPosition::read(session)?.current))?;
     Ok(position)
 }
 
@@ -129,10 +129,10 @@ fn read(table: &Table, path: &Path) -> Vec<Row> {
             for at in 0..table.columns().len() {
                 let is_it = |field: &innodb::table::Field| field.column == Some(at) && field.prefix.is_none();
                 let field = layout.fields().iter().position(is_it);
-                match field.map_or(Stored::Null, |field| found.stored(field)) {
-                    Stored::Null => row.push(None),
-                    Stored::Whole(value) => row.push(Some(value)),
-                    Stored::Parted(local, reference) => {
+                match field.map_or(FieldValue::Null, |field| found.stored(field)) {
+                    FieldValue::Null => row.push(None),
+                    FieldValue::Whole(value) => row.push(Some(value)),
+                    FieldValue::External(local, reference) => {
                         let mut value = local.to_vec();
                         Reference::parse(reference).read(id, &mut file, &mut value)?;
                         row.push(Some(&value));
@@ -215,7 +215,7 @@ impl<'a> Copy<'a> {
             let rows = piece.len() as u64;
             Ok(Some(Piece { input: (number * self.piece, piece), rows, bytes: rows }))
         };
-        let rows = |table: &Table, (first, piece): (usize, &[Row]), before: u64, take: &mut Take<'_>| {
+        let rows = |table: &Table, (first, piece): (usize, &[Row]), before: u64, take: &mut RowSink<'_>| {
             assert_eq!(before, first as u64);
             for (at, stored) in piece.iter().enumerate() {
                 let mut row = Row::default();

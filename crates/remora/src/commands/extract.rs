@@ -15,7 +15,7 @@ use block::RunContext;
 use clap::Args;
 use dump::{Pattern, Selection};
 use failure::usage;
-use physical::{Counts, File, Format, Rows, Source, Table, TableFiles};
+use physical::{Counts, File, Format, RowReader, Source, Table, TableFiles};
 use progress::{Part, Progress, count};
 use serde_json::json;
 use server::TableName;
@@ -335,7 +335,7 @@ fn extract(
     stop: &AtomicBool,
     report: &Report,
 ) -> anyhow::Result<Counts> {
-    let rows = Rows {
+    let rows = RowReader {
         table: &wish.table,
         format: arguments.format.rows(),
         threads: arguments.threads.map_or_else(commands::cores, |threads| usize::from(threads.get())),

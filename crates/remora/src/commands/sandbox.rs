@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use instance::plugins;
 use instance::server_folders::server_folders;
 use progress::Progress;
-use sandbox::{Listed, Places, Product, Sandbox, Settings};
+use sandbox::{Places, Product, Sandbox, SandboxInfo, Settings};
 use serde_json::json;
 use signal_hook::iterator::Signals;
 
@@ -214,7 +214,7 @@ fn tell(name: &str, sandbox: &Sandbox, options: &[String], report: &Report) -> a
 }
 
 fn stop(stop: &Stop, places: &Places, report: &Report) -> anyhow::Result<()> {
-    let chosen: Vec<Listed> = match &stop.name {
+    let chosen: Vec<SandboxInfo> = match &stop.name {
         Some(name) => {
             let all = sandbox::list(places);
             let members: Vec<_> =
@@ -273,7 +273,7 @@ fn shell(shell: &Shell, places: &Places) -> anyhow::Result<()> {
 }
 
 /// The sandbox with this name.
-pub(crate) fn find(name: &str, places: &Places) -> anyhow::Result<Listed> {
+pub(crate) fn find(name: &str, places: &Places) -> anyhow::Result<SandboxInfo> {
     let all = sandbox::list(places);
     let names: Vec<_> = all.iter().map(|listed| listed.name.clone()).collect();
     all.into_iter().find(|listed| listed.name == name).ok_or_else(|| {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sandbox::{Product, Sandbox, Settings};
-use server::dump::{From, Packet};
+use server::binlog_dump::{DumpRequest, Packet};
 use server::{Environment, Overrides, Session, Target};
 use tempfile::TempDir;
 
@@ -117,7 +117,7 @@ impl Play {
         };
         let target = Target::resolve(&overrides, &Environment::default()).unwrap();
         let (file, heartbeat) = (name.to_owned(), Duration::from_secs(1));
-        let from = From { file, at: 4, server_id: 99, ends: true, acknowledges: false, heartbeat };
+        let from = DumpRequest { file, at: 4, server_id: 99, ends: true, acknowledges: false, heartbeat };
         let mut dump = target.dump(&from).unwrap();
         let mut bytes = b"\xfebin".to_vec();
         let mut is_other = false;

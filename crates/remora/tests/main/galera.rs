@@ -13,7 +13,7 @@ fn value(member: &Sandbox, sql: &str) -> String {
 
 /// The installation for members, if a cluster can run here.
 fn cluster(test: &str) -> Option<Installation> {
-    sandbox::covered_cluster(test, &places(), |name| std::env::var_os(name)).unwrap()
+    sandbox::galera_test_server(test, &places(), |name| std::env::var_os(name)).unwrap()
 }
 
 #[test]

@@ -26,8 +26,8 @@ pub(crate) fn places() -> Places {
 
 /// The products that tests run on.
 pub(crate) fn products() -> Vec<Product> {
-    let here =
-        sandbox::covered(&places(), |name| std::env::var_os(name)).unwrap_or_else(|error| panic!("{error}"));
+    let here = sandbox::test_servers(&places(), |name| std::env::var_os(name))
+        .unwrap_or_else(|error| panic!("{error}"));
     here.into_iter().map(|installation| installation.product).collect()
 }
 

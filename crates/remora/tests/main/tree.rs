@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use disk::{RealDisk, Reflink, Tree, Vanish};
+use disk::{OnVanish, RealDisk, Reflink, Tree};
 use rustix::fs::setxattr;
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ impl Volume {
             skipped(&name, &format!("to mount {kind} takes root"));
             return None;
         }
-        disk::leave_mounts().unwrap();
+        disk::unshare_mounts().unwrap();
         let volume =
             Volume { folder: tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap(), kind };
         let image = volume.folder.path().join("image");
@@ -261,7 +261,7 @@ fn a_copy_follows_its_original() {
         setxattr(from.join("gone"), "user.why", b"because", flags).unwrap();
         setxattr(from.join("empty"), "user.was", b"there", flags).unwrap();
         let copy =
-            || Reflink::make(&from, &to, block::tree::is_own, Vanish::Error).unwrap().finish().unwrap();
+            || Reflink::make(&from, &to, block::tree::is_own, OnVanish::Error).unwrap().finish().unwrap();
         let like = || {
             // Names, kinds, permissions, owners, sizes, hard links, times and symbolic links, and then the
             // bytes.

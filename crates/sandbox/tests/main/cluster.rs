@@ -7,7 +7,7 @@ use crate::{mariadb, sql};
 /// Whether clusters can be started here; if not, the test is noted as skipped.
 fn covered(test: &str) -> bool {
     let places = Places::customary(|name| std::env::var_os(name)).unwrap();
-    sandbox::covered_cluster(test, &places, |name| std::env::var_os(name)).unwrap().is_some()
+    sandbox::galera_test_server(test, &places, |name| std::env::var_os(name)).unwrap().is_some()
 }
 
 /// The rows of a table on a member, once it has everything that was committed before.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::table::text;
 use super::{Catalogue, Kind, Object, Settings};
-use crate::privilege::is_denial;
+use crate::access_denied::is_denial;
 use crate::{Error, Flavour, Session};
 
 /// Accounts that a server creates for itself.

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Catalogue, Column, Depth, Kind, Object, Origin, Partition, Settings, Table, Told, Wanted, cell,
+    Catalogue, Column, Depth, Kind, Object, OnProgress, Origin, Partition, Settings, Table, Wanted, cell,
     has_column, list,
 };
 use crate::{Error, Session, TableName};
 
 /// What `information_schema.TABLES` lists, beside tables and sequences.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct TableList {
     pub(super) views: Vec<TableName>,
     /// How to ask `information_schema` for the wanted tables.
     pub(super) tables: Tables,
@@ -51,10 +51,10 @@ pub(super) fn read(
     session: &mut Session,
     schemas: &BTreeSet<String>,
     wanted: &dyn Wanted,
-    (depth, told): (Depth, Told<'_>),
+    (depth, on_progress): (Depth, OnProgress<'_>),
     catalogue: &mut Catalogue,
-) -> Result<Found, Error> {
-    let mut found = Found { tables: listed(session, schemas, wanted)?, ..Found::default() };
+) -> Result<TableList, Error> {
+    let mut found = TableList { tables: listed(session, schemas, wanted)?, ..TableList::default() };
     let mut columns = if depth == Depth::All { columns(session, &found.tables)? } else { BTreeMap::new() };
     let mut rows = Vec::new();
     for one in found.tables.conditions(session, "TABLE_SCHEMA", "TABLE_NAME") {
@@ -65,7 +65,7 @@ pub(super) fn read(
     }
     rows.retain(|row| wanted.table(&text(row, 0), &text(row, 1)));
     for (at, row) in rows.iter().enumerate() {
-        told(at, rows.len());
+        on_progress(at, rows.len());
         let name = name_of(row);
         match text(row, 2).as_str() {
             "VIEW" => found.views.push(name),

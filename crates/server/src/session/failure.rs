@@ -3,9 +3,9 @@
 use mysql::prelude::Queryable;
 
 use super::Session;
+use crate::access_denied::{self, Denial};
 use crate::load::{SinkFailed, SourceFailed};
-use crate::privilege::{self, Denial};
-use crate::{Error, code, redact};
+use crate::{Error, error_code, redact};
 
 impl Session {
     /// The server counts the command byte too, and the statement must be shorter than the limit, not equal to
@@ -34,10 +34,10 @@ impl Session {
         if ends_connection(said.code) {
             return self.lost(&said.message, sql);
         }
-        if code::is_read_only(said.code, &said.message) {
+        if error_code::is_read_only(said.code, &said.message) {
             return Error::ReadOnly { target: self.target.clone(), code: said.code };
         }
-        if said.code == code::MUST_CHANGE_PASSWORD {
+        if said.code == error_code::MUST_CHANGE_PASSWORD {
             // The server lets such an account in, and then does nothing for it.
             let account = self.target.split('@').next().unwrap_or_default().to_owned();
             let hint = "the password has expired: set a new one with ALTER USER".to_owned();
@@ -49,7 +49,7 @@ impl Session {
                 hint,
             };
         }
-        if privilege::is_denial(said.code)
+        if access_denied::is_denial(said.code)
             && let Some(error) = self.missing_privilege(&said, sql)
         {
             return error;
@@ -66,7 +66,7 @@ impl Session {
         let conn = self.conn.as_mut()?;
         let (account, database): (String, Option<String>) =
             conn.query_first("SELECT CURRENT_USER(), DATABASE()").ok().flatten()?;
-        let missing = privilege::missing(&Denial {
+        let missing = access_denied::missing(&Denial {
             code: said.code,
             message: &said.message,
             statement: sql,

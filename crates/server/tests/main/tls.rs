@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use server::dump::{Dump, From, Packet};
+use server::binlog_dump::{BinlogDump, DumpRequest, Packet};
 use server::text::{bytes, text};
 use server::{Environment, Error, Overrides, SslMode, Target};
 
@@ -227,15 +227,15 @@ fn a_url_carries_the_mode() {
 /// How long the server may be silent, and how long we wait for it.
 const SOON: Duration = Duration::from_secs(30);
 
-fn from(ends: bool) -> From {
+fn from(ends: bool) -> DumpRequest {
     // A server ends what was sent to another one of the same number.
     static NUMBER: AtomicU32 = AtomicU32::new(100);
     let (file, server_id) = ("binlog.000001".into(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    From { file, at: 4, server_id, ends, acknowledges: false, heartbeat: SOON }
+    DumpRequest { file, at: 4, server_id, ends, acknowledges: false, heartbeat: SOON }
 }
 
 /// The next event's bytes; `None` at the end.
-fn event(dump: &mut Dump) -> Option<Vec<u8>> {
+fn event(dump: &mut BinlogDump) -> Option<Vec<u8>> {
     match dump.next(SOON).unwrap() {
         Packet::Event { bytes, .. } => Some(bytes.to_vec()),
         Packet::End => None,

@@ -9,7 +9,7 @@ fn a_queue_is_refused_where_others_would_miss_its_rows() {
     const NAME: &str = "a_queue_is_refused_where_others_would_miss_its_rows";
     let environment = |name: &str| std::env::var_os(name);
     let places = Places::customary(environment).unwrap();
-    let Some(installation) = sandbox::covered_cluster(NAME, &places, environment).unwrap() else { return };
+    let Some(installation) = sandbox::galera_test_server(NAME, &places, environment).unwrap() else { return };
     if product() != installation.product {
         return sandbox::skipped(NAME, &format!("{} is no member of clusters here", product()), environment);
     }

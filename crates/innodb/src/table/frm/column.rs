@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::{COLUMNS_HEADER_BYTES, Sections, WITH_EXPRESSIONS};
 use crate::Error;
 use crate::table::collation::Collation;
-use crate::table::{Column, Generated, Members, Real, Shape, Type, Version};
+use crate::table::{Column, FloatFormat, Generated, GeometryKind, Members, Type, Version};
 
 /// Bytes of a column's description.
 const COLUMN_BYTES: usize = 17;
@@ -109,9 +109,10 @@ fn expressions(file: &Reader<'_>, bytes: Reader<'_>, columns: &mut [Column]) -> 
 fn lists(bytes: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut lists = Vec::new();
     let mut rest = bytes;
-    while let Some((separator, mut names)) = rest.split_first() {
+    // A zero ends a list, so none is separated by zeros.
+    while let Some((separator, mut names)) = rest.split_first().filter(|(separator, _)| **separator != 0) {
         let mut list = Vec::new();
-        while names.first().is_some_and(|byte| *byte != 0) || *separator == 0 {
+        while names.first().is_some_and(|byte| *byte != 0) {
             let Some(end) = names.iter().position(|byte| byte == separator) else { return lists };
             list.push(&names[..end]);
             names = &names[end + 1..];
@@ -204,7 +205,7 @@ impl Field<'_> {
                 Type::Set(members)
             }
             255 => {
-                let shape = Shape::ALL.get(usize::from(self.bytes.u8(14)?));
+                let shape = GeometryKind::ALL.get(usize::from(self.bytes.u8(14)?));
                 Type::Geometry(*shape.ok_or_else(|| self.fault("a kind of geometry that there is not"))?)
             }
             _ => return Err(self.fault("a type that is not known")),
@@ -220,9 +221,9 @@ impl Field<'_> {
             let zerofill = if zerofill { self.small(length)? } else { 0 };
             Ok(Type::Int { bytes, unsigned, zerofill })
         };
-        let real = || -> Result<Real, Error> {
+        let real = || -> Result<FloatFormat, Error> {
             let digits = if decimals == NO_DECIMALS { None } else { Some((self.small(length)?, decimals)) };
-            Ok(Real { digits, unsigned, zerofill })
+            Ok(FloatFormat { digits, unsigned, zerofill })
         };
         Ok(Some(match self.bytes.u8(13)? {
             1 => int(1)?,
@@ -306,4 +307,23 @@ fn hexadecimal(text: &[u8]) -> Option<Vec<u8>> {
     let (pairs, []) = text.as_chunks::<2>() else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16);
     pairs.iter().map(|[high, low]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lists;
+
+    #[test]
+    fn a_list_begins_with_its_separator_and_ends_with_a_zero() {
+        let read = |bytes: &[u8]| -> Vec<Vec<String>> {
+            let text = |name: &&[u8]| name.escape_ascii().to_string();
+            lists(bytes).iter().map(|list| list.iter().map(text).collect()).collect()
+        };
+        assert_eq!(read(b"\xffa\xffb\xff\0"), [["a", "b"]]);
+        assert_eq!(read(b"\xffa\xff\0,\xff,b,\0"), [vec!["a"], vec!["\\xff", "b"]]);
+        assert_eq!(read(b"\xff\0,b,\0"), [vec![], vec!["b"]]);
+        // Without its end there is no list, and after a separator that is a zero there are no more.
+        assert_eq!(read(b"\xffa\xff\0,b"), [["a"]]);
+        assert_eq!(read(b"\xffa\xff\0\0b\0c\0\0"), [["a"]]);
+    }
 }

@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::lexer::Kind;
 use crate::Error;
 use crate::table::collation::Collation;
-use crate::table::{Column, Generated, Members, Real, Shape, Type, Version, letters};
+use crate::table::{Column, FloatFormat, Generated, GeometryKind, Members, Type, Version, charset_encode};
 
 /// A column whose character set may still be the table's.
 pub(super) struct Draft {
@@ -185,8 +185,8 @@ impl Draft {
                 Type::Vector { dimensions: self.within(0, 0, 16383).and_then(|count| self.small(count))? }
             }
             other => {
-                let shape = SHAPES.iter().position(|name| *name == other);
-                let shape = shape.and_then(|place| Shape::ALL.get(place));
+                let shape = GEOMETRIES.iter().position(|name| *name == other);
+                let shape = shape.and_then(|place| GeometryKind::ALL.get(place));
                 Type::Geometry(*shape.ok_or_else(|| self.error("a type that is not known"))?)
             }
         })
@@ -235,13 +235,13 @@ impl Draft {
         Ok(Type::Int { bytes, unsigned: self.unsigned || self.zerofill, zerofill })
     }
 
-    fn real(&self) -> Result<Real, Error> {
+    fn real(&self) -> Result<FloatFormat, Error> {
         let digits = match self.numbers.as_slice() {
             [] => None,
             [_, _] => Some((self.small(self.within(0, 0, 255)?)?, self.small(self.within(1, 0, 38)?)?)),
             _ => return Err(self.error("a type with another number of arguments than it has")),
         };
-        Ok(Real { digits, unsigned: self.unsigned || self.zerofill, zerofill: self.zerofill })
+        Ok(FloatFormat { digits, unsigned: self.unsigned || self.zerofill, zerofill: self.zerofill })
     }
 
     fn members(&self, collation: Collation, max: usize) -> Result<Members, Error> {
@@ -249,7 +249,7 @@ impl Draft {
         if self.texts.is_empty() || self.texts.len() > max {
             return Err(self.error("a number of members that the type can't have"));
         }
-        let names = self.texts.iter().map(|name| letters::of_utf8(name, charset));
+        let names = self.texts.iter().map(|name| charset_encode::from_utf8(name, charset));
         let names: Option<Vec<_>> = names.collect();
         let names = names.ok_or_else(|| {
             Error::unsupported(format!(
@@ -286,7 +286,7 @@ impl Draft {
 }
 
 /// Names of spatial types, each at its number.
-const SHAPES: [&str; 8] = [
+const GEOMETRIES: [&str; 8] = [
     "geometry",
     "point",
     "linestring",

@@ -15,7 +15,7 @@ use repository::location::Location;
 use repository::log_archive::{self, Archive as Archived};
 use repository::{Named, address};
 use sandbox::{Family, Product};
-use server::duty::{self, Duty};
+use server::required_privileges::{self, Task};
 use server::{Flavour, Grants, Session, Target};
 use snapshot::Source;
 use snapshot::server::{Connect, Login, has_snapshots};
@@ -140,7 +140,11 @@ fn private(family: Family, series: (u16, u16)) -> Option<(String, Option<String>
 
 fn rights(session: &mut Session) -> Result<Rights> {
     let grants = Grants::of(session)?;
-    let lacks = duty::lacks(&grants, &session.about, &[Duty::Dump, Duty::Copy, Duty::Archive, Duty::Source]);
+    let lacks = required_privileges::missing(
+        &grants,
+        &session.about,
+        &[Task::Dump, Task::Copy, Task::Archive, Task::Source],
+    );
     let grant = grants.statement(&lacks);
     Ok(Rights { lacks, grant })
 }

@@ -126,7 +126,7 @@ impl Folder {
         let mut table = described.clone();
         table.bytes = wish.files.iter().map(physical::File::len).sum();
         if counted(&table.definition).is_some() {
-            let last = wish.files.iter().map(physical::File::last_counter);
+            let last = wish.files.iter().map(physical::File::last_auto_increment_value);
             let last = last.collect::<Result<Vec<u64>, _>>()?.into_iter().max().unwrap_or(0);
             // A server shows no counter that is still at its beginning.
             table.definition = match last {

@@ -10,7 +10,7 @@ use humanize::date_time;
 use instance::Wanted;
 use instance::binary_log::BinaryLog;
 use instance::requirements::{NOTHING, Requirements};
-use physical::{Doubt, Source, TableFiles, Verdict};
+use physical::{Consistency, Inconsistency, Source, TableFiles};
 use progress::Progress;
 use repository::Named;
 use sandbox::Family;
@@ -146,9 +146,9 @@ impl Place {
         })
     }
 
-    fn judge(&self, arguments: &Arguments) -> Result<Verdict> {
+    fn judge(&self, arguments: &Arguments) -> Result<Consistency> {
         let chosen: Vec<&TableFiles> = chosen(arguments, &self.source)?;
-        Ok(self.source.judge(&*self.disk, &chosen))
+        Ok(self.source.check_consistency(&*self.disk, &chosen))
     }
 
     /// The files, if they can be trusted or the user insists. A data folder in a backup is recovered first if
@@ -159,7 +159,7 @@ impl Place {
         report: &Report,
         world: RunContext<'_>,
     ) -> Result<Place> {
-        let Verdict::Doubtful(doubt) = self.judge(arguments)? else { return Ok(self) };
+        let Consistency::Inconsistent(doubt) = self.judge(arguments)? else { return Ok(self) };
         if arguments.force {
             report.warn(&doubt.to_string());
             if !arguments.deleted || self.backup.is_some() {
@@ -179,8 +179,8 @@ impl Place {
             )
         })?;
         match place.judge(arguments)? {
-            Verdict::Whole => Ok(place),
-            Verdict::Doubtful(doubt) => {
+            Consistency::Consistent => Ok(place),
+            Consistency::Inconsistent(doubt) => {
                 bail!("a server has recovered {shown}, and still: {doubt}. {FORCE}")
             }
         }
@@ -189,7 +189,7 @@ impl Place {
     /// The same files, restored, after a server of our own has recovered them and was stopped.
     fn recovered(
         self,
-        doubt: &Doubt,
+        doubt: &Inconsistency,
         arguments: &Arguments,
         report: &Report,
         world: RunContext<'_>,

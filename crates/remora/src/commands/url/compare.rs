@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codec::single::{self, Single, Zstd};
+use codec::single_value::{self, ValueCodec, Zstd};
 use progress::Progress as _;
 use progress::count;
 use serde_json::json;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 /// What is compared.
 struct Candidate {
     name: String,
-    codec: Box<dyn Single>,
+    codec: Box<dyn ValueCodec>,
     slow: bool,
     /// Whether compressed values sort like the URLs.
     ordered: bool,
@@ -168,7 +168,7 @@ impl Candidate {
 
 struct Urlpack(Model);
 
-impl Single for Urlpack {
+impl ValueCodec for Urlpack {
     fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
         self.0.pack(value, out);
         Ok(())
@@ -207,7 +207,7 @@ fn given(model: &ModelArgs) -> anyhow::Result<Candidate> {
 /// brotli and FSST, if this program was built with them.
 fn others(urls: &[&[u8]], report: &Report) -> impl Iterator<Item = anyhow::Result<Candidate>> {
     report.phase("training brotli and FSST", None);
-    let peers = single::peers(urls);
+    let peers = single_value::comparison_codecs(urls);
     if peers.is_empty() {
         report.note("brotli and FSST are left out: this program was built without --features peers");
     }
@@ -222,7 +222,7 @@ const ZSTD_LEVEL: i32 = 19;
 fn zstd(urls: &[&[u8]], size: usize, report: &Report) -> anyhow::Result<Candidate> {
     let name = format!("zstd -{ZSTD_LEVEL}, dictionary of {} kB", size / 1000);
     report.phase(&format!("training {name}"), None);
-    let dictionary = single::dictionary(urls, size)
+    let dictionary = single_value::dictionary(urls, size)
         .with_context(|| format!("{name}: the lists may be too short to train it; give longer ones"))?;
     let codec = Box::new(Zstd::new(&dictionary, ZSTD_LEVEL)?);
     Ok(Candidate { name, codec, slow: false, ordered: false })

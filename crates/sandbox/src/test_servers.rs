@@ -1,0 +1,78 @@
+//! Which servers the tests run on.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use crate::galera_node::GaleraNode;
+use crate::{Ability, Error, Installation, Places, Product, find};
+
+/// The file in which skipped tests are recorded.
+const SKIPS: &str = "REMORA_TEST_SKIPS";
+/// If this is set, every server must be installed.
+const ALL: &str = "REMORA_TEST_ALL_SERVERS";
+/// Names of servers, separated by commas: tests run only on these, and they must be here.
+const CHOSEN: &str = "REMORA_TEST_SERVERS";
+
+/// The servers for tests, as the environment says: those named in `REMORA_TEST_SERVERS`, all of them with
+/// `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.
+///
+/// # Errors
+///
+/// [`Error::Product`] for an unknown name, [`Error::Missing`] for a server that must be here: a named one,
+/// the system's, or any if all are required.
+pub fn test_servers(
+    places: &Places,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<Installation>, Error> {
+    if let Some(chosen) = environment(CHOSEN) {
+        let chosen = chosen.to_string_lossy().into_owned();
+        return chosen.split(',').map(|name| find(places, name.trim().parse()?)).collect();
+    }
+    let all = environment(ALL).is_some();
+    let demanded = |product: Product| all || product == Product::ALL[0];
+    let found = Product::ALL.into_iter().map(|product| (product, find(places, product)));
+    found
+        .filter_map(|(product, found)| match found {
+            Ok(found) => Some(Ok(found)),
+            Err(error) if demanded(product) => Some(Err(error)),
+            Err(_) => None,
+        })
+        .collect()
+}
+
+/// The MariaDB for tests of Galera clusters; `None`, recorded as [`skipped`], if there can't be one.
+///
+/// # Errors
+///
+/// [`Error::Missing`] if all servers are required and this one is not here.
+pub fn galera_test_server(
+    test: &str,
+    places: &Places,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<Installation>, Error> {
+    let found = Product::that_can(Ability::Galera).next().map(|product| {
+        let installation = find(places, product)?;
+        GaleraNode::check(&installation).map(|()| installation)
+    });
+    match found {
+        Some(Ok(installation)) => Ok(Some(installation)),
+        Some(Err(error)) if environment(ALL).is_none() => {
+            skipped(test, &error.to_string(), environment);
+            Ok(None)
+        }
+        other => other.transpose(),
+    }
+}
+
+/// Reports that a test, or a part of it, is not run here, so that it does not silently count as passed: on
+/// standard error, bypassing the capture of test output, and in the file that `REMORA_TEST_SKIPS` names.
+pub fn skipped(test: &str, why: &str, environment: impl Fn(&str) -> Option<OsString>) {
+    let line = format!("skipped: {test}: {why}\n");
+    let told = std::io::stderr().write_all(line.as_bytes());
+    let noted = environment(SKIPS).map(|file| {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file)?;
+        file.write_all(line.as_bytes())
+    });
+    // If this can't be reported anywhere, the test must not look as if it had run.
+    assert!(told.is_ok() && noted.is_none_or(|noted| noted.is_ok()), "{line}");
+}
