@@ -55,9 +55,9 @@ static bool find_info_column(const TABLE *table, const char *option, const char 
 
 bool queue_find_info_columns(const TABLE *table, const ha_table_option_struct *options, queue_info_columns *info_columns)
 {
-  return find(table, "FAILED", options->failed, true, &info_columns->failed) &&
-         find(table, "WHY", options->why, false, &info_columns->why) &&
-         find(table, "TOKEN", options->token, false, &info_columns->token);
+  return find_info_column(table, "FAILED", options->failed, true, &info_columns->failed) &&
+         find_info_column(table, "WHY", options->why, false, &info_columns->why) &&
+         find_info_column(table, "TOKEN", options->token, false, &info_columns->token);
 }
 
 static void store_text(Field *field, const std::string &text)

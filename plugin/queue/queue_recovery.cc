@@ -231,7 +231,7 @@ static bool commit_decided_everywhere(const std::vector<XID> &prepared)
   std::set<my_xid> decided= decided_transactions(file);
   if (decided.empty())
     return true;
-  for (const XID &xid : prepared)
+  for (XID xid : prepared)
     if (decided.count(xid.get_my_xid()) && decide(&xid, 1))
       return false;
   plugin_foreach(nullptr, commit_decided, MYSQL_STORAGE_ENGINE_PLUGIN, &decided);
